@@ -1,0 +1,39 @@
+# Every verb needs python3 and make, nothing else: it makes .venv and installs what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install check test bench build clean
+
+help: ## show the verbs
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 16
+
+install: $(INSTALLED) ## make .venv with the package and the development tools
+
+$(INSTALLED): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --editable '.[all]' --group dev
+	@touch $@
+
+check: $(INSTALLED) ## ruff, mypy --strict, and who may import whom
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -q tests/test_imports.py
+
+test: $(INSTALLED) ## the whole test suite
+	$(BIN)/pytest -q -n 2 $(PYTEST_ARGS)
+
+bench: ## ratios against peers, in an environment of its own
+	@PYTHON=$(PYTHON) bench/run
+
+build: $(INSTALLED) ## build the wheel and import from it in an empty environment
+	@rm -rf dist
+	$(BIN)/python -m build --quiet
+	$(BIN)/python tests/wheel_smoke.py dist
+
+clean: ## remove what the verbs made
+	rm -rf $(VENV) .venv-bench dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

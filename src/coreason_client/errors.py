@@ -1,0 +1,32 @@
+"""The root of every error that this package raises on purpose, and the tree below it.
+
+::
+
+    CoreasonError
+    ├── CAPError                  anything that a CAP client raises
+    │   ├── CAPConnectionError    no connection, or none that lasted, within the retry budget
+    │   ├── CAPProtocolError      the server sent what the protocol does not allow
+    │   │   └── CAPStreamReset    after a reconnect the server answered with another stream
+    │   └── CAPRuntimeError       the server refused the request, or ended the stream in error
+    ├── SSEEventTooLarge          a server-sent event passed the limit
+    └── MissingExtraError         a part of the package needs an extra that is not installed
+
+Each family lives in the `errors` module of its room; the names are exported from
+`coreason_client`. Errors carry fields, so that no program needs to read their words.
+"""
+
+__all__ = ["CoreasonError", "MissingExtraError"]
+
+
+class CoreasonError(Exception):
+    """The root of every error of this package."""
+
+
+class MissingExtraError(CoreasonError, ImportError):
+    """A part of the package needs an extra that is not installed; `extra` names it."""
+
+    def __init__(self, part: str, extra: str) -> None:
+        super().__init__(
+            f"{part} needs the extra {extra!r}: pip install 'coreason-client[{extra}]'"
+        )
+        self.extra = extra

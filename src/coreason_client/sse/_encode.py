@@ -1,0 +1,60 @@
+"""Events in, bytes out; what could break the framing is refused."""
+
+__all__ = ["encode_comment", "encode_event"]
+
+_LINE_ENDS = ("\r", "\n")
+
+
+def encode_event(
+    data: str | bytes | None = None,
+    *,
+    event: str | None = None,
+    id: str | None = None,  # noqa: A002 - the name of the field on the wire
+    retry_ms: int | None = None,
+) -> bytes:
+    """Encode one event; without data it is a block that only carries the other fields.
+
+    A decoder gives back the same data, with line ends of every kind as LF: the wire format
+    cannot tell them apart.
+
+    Raises:
+        ValueError: a line end in `event` or `id`, a NUL in `id`, or a negative `retry_ms`.
+    """
+    fields = bytearray()
+    if event is not None:
+        fields += b"event: " + _one_line("event", event) + b"\n"
+    if id is not None:
+        if "\0" in id:
+            raise ValueError("an event id must not contain NUL: readers would ignore it")
+        fields += b"id: " + _one_line("id", id) + b"\n"
+    if retry_ms is not None:
+        if retry_ms < 0:
+            raise ValueError(f"retry_ms must not be negative, as {retry_ms} is")
+        fields += b"retry: %d\n" % retry_ms
+    if data is not None:
+        _add_data(fields, data.encode() if isinstance(data, str) else data)
+    fields += b"\n"
+    return bytes(fields)
+
+
+def encode_comment(text: str = "") -> bytes:
+    """Encode a comment, which keeps a connection alive and is no event.
+
+    Raises:
+        ValueError: a line end in the text.
+    """
+    return b": " + _one_line("comment", text) + b"\n\n" if text else b":\n\n"
+
+
+def _one_line(field: str, value: str) -> bytes:
+    if any(end in value for end in _LINE_ENDS):
+        raise ValueError(f"the {field} of a server-sent event must be one line")
+    return value.encode()
+
+
+def _add_data(fields: bytearray, data: bytes) -> None:
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if b"\n" in data:
+        data = data.replace(b"\n", b"\ndata: ")
+    fields += b"data: " + data + b"\n"

@@ -1,0 +1,55 @@
+"""The decoder around a plain iterable, or async iterable, of bytes."""
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from typing import overload
+
+from ._decode import DEFAULT_MAX_EVENT_BYTES, ServerSentEvent, SSEDecoder, SSEEventTooLarge
+
+__all__ = ["parse_sse_stream"]
+
+
+@overload
+def parse_sse_stream(
+    chunks: Iterable[bytes], *, max_event_bytes: int = ...
+) -> Iterator[ServerSentEvent]: ...
+@overload
+def parse_sse_stream(
+    chunks: AsyncIterable[bytes], *, max_event_bytes: int = ...
+) -> AsyncIterator[ServerSentEvent]: ...
+def parse_sse_stream(
+    chunks: Iterable[bytes] | AsyncIterable[bytes],
+    *,
+    max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
+) -> Iterator[ServerSentEvent] | AsyncIterator[ServerSentEvent]:
+    """Iterate over the events in chunks of bytes; async when the chunks are.
+
+    Raises:
+        SSEEventTooLarge: an event passed the limit; those before it were handed out.
+    """
+    decoder = SSEDecoder(max_event_bytes)
+    if isinstance(chunks, AsyncIterable):
+        return _parse_async(chunks, decoder)
+    return _parse(chunks, decoder)
+
+
+def events_in(decoder: SSEDecoder, chunk: bytes) -> Iterator[ServerSentEvent]:
+    """Iterate over the events that a chunk completes, those before a too large one included."""
+    try:
+        events = decoder.feed(chunk)
+    except SSEEventTooLarge as error:
+        yield from error.events
+        raise
+    yield from events
+
+
+def _parse(chunks: Iterable[bytes], decoder: SSEDecoder) -> Iterator[ServerSentEvent]:
+    for chunk in chunks:
+        yield from events_in(decoder, chunk)
+
+
+async def _parse_async(
+    chunks: AsyncIterable[bytes], decoder: SSEDecoder
+) -> AsyncIterator[ServerSentEvent]:
+    async for chunk in chunks:
+        for event in events_in(decoder, chunk):
+            yield event

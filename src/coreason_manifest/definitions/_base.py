@@ -1,0 +1,87 @@
+"""What all wire models share: immutable, readable by key, JSON without nulls."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+)
+
+_SHOWN_PROBLEMS = 3
+
+
+class CoReasonBaseModel(BaseModel):
+    """The base of every wire model; unknown fields are ignored unless a model refuses them."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    def dump(self) -> dict[str, Any]:
+        """Return a JSON-ready dict; fields that are None are left out."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    def to_json(self) -> str:
+        """Return compact JSON; fields that are None are left out."""
+        return self.model_dump_json(exclude_none=True)
+
+    # RFC 004 reads packet.p['data']['citations'][0]['uri']: a payload is a model where it has
+    # the shape of one and a dict where it has not, and a reader should not need to care.
+
+    def __getitem__(self, key: str) -> Any:
+        """Read a field by its name.
+
+        Raises:
+            KeyError: there is no such field.
+        """
+        if key in type(self).model_fields:
+            return getattr(self, key)
+        raise KeyError(key)
+
+    def __contains__(self, key: object) -> bool:
+        return key in type(self).model_fields
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Read a field by its name, or the default when there is no such field."""
+        return getattr(self, key) if key in type(self).model_fields else default
+
+
+class StrictModel(CoReasonBaseModel):
+    """A wire model that refuses unknown fields."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _as_utc(value: datetime) -> datetime:
+    return value.replace(tzinfo=UTC)
+
+
+# Two branches because the first stays inside pydantic-core: a Python validator on every
+# timestamp would cost a tenth of a packet's validation.
+Timestamp = Annotated[
+    AwareDatetime | Annotated[datetime, AfterValidator(_as_utc)],
+    Field(union_mode="left_to_right"),
+]
+"""A moment; one that comes without a zone is taken as UTC."""
+
+
+def explain(error: ValidationError) -> str:
+    """Say in one line which fields were wrong and why, without repeating their values."""
+    problems = error.errors(include_url=False, include_input=False, include_context=False)
+    shown = [
+        f"{'.'.join(map(str, problem['loc'])) or 'value'}: {problem['msg']}"
+        for problem in problems[:_SHOWN_PROBLEMS]
+    ]
+    if len(problems) > _SHOWN_PROBLEMS:
+        shown.append(f"and {len(problems) - _SHOWN_PROBLEMS} more")
+    return "; ".join(shown)
+
+
+__all__ = ["CoReasonBaseModel", "StrictModel", "Timestamp", "explain", "utc_now"]

@@ -1,0 +1,125 @@
+"""Messages and their parts; a part is told apart by its `type`."""
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field
+
+from ._base import CoReasonBaseModel
+
+__all__ = [
+    "BlobPart",
+    "ChatMessage",
+    "FilePart",
+    "MessagePart",
+    "ReasoningPart",
+    "Role",
+    "TextPart",
+    "ToolCallPart",
+    "ToolCallResponsePart",
+    "UriPart",
+]
+
+
+class Role(StrEnum):
+    """Who speaks."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+class TextPart(CoReasonBaseModel):
+    """Text."""
+
+    type: Literal["text"] = "text"
+    content: str
+
+
+class BlobPart(CoReasonBaseModel):
+    """Bytes inside the message, in base64."""
+
+    type: Literal["blob"] = "blob"
+    content: str
+    mime_type: str | None = None
+    modality: str | None = None
+
+
+class FilePart(CoReasonBaseModel):
+    """A file that the service already has, by its id."""
+
+    type: Literal["file"] = "file"
+    file_id: str
+    mime_type: str | None = None
+    modality: str | None = None
+
+
+class UriPart(CoReasonBaseModel):
+    """Something that lies at an address."""
+
+    type: Literal["uri"] = "uri"
+    uri: str
+    mime_type: str | None = None
+    modality: str | None = None
+
+
+class ToolCallPart(CoReasonBaseModel):
+    """A call of a tool that the assistant asks for."""
+
+    type: Literal["tool_call"] = "tool_call"
+    name: str
+    id: str | None = None
+    arguments: Any = None
+
+
+class ToolCallResponsePart(CoReasonBaseModel):
+    """What a tool answered."""
+
+    type: Literal["tool_call_response"] = "tool_call_response"
+    id: str | None = None
+    response: Any = None
+
+
+class ReasoningPart(CoReasonBaseModel):
+    """What the assistant thought on the way."""
+
+    type: Literal["reasoning"] = "reasoning"
+    content: str
+
+
+MessagePart: TypeAlias = Annotated[
+    TextPart | BlobPart | FilePart | UriPart | ToolCallPart | ToolCallResponsePart | ReasoningPart,
+    Field(discriminator="type"),
+]
+
+
+class ChatMessage(CoReasonBaseModel):
+    """One message of a conversation."""
+
+    role: Role
+    parts: list[MessagePart]
+    name: str | None = None
+
+    @classmethod
+    def user(cls, content: str, name: str | None = None) -> "ChatMessage":
+        """Make a message of the user's from text."""
+        return cls(role=Role.USER, parts=[TextPart(content=content)], name=name)
+
+    @classmethod
+    def assistant(cls, content: str, name: str | None = None) -> "ChatMessage":
+        """Make a message of the assistant's from text."""
+        return cls(role=Role.ASSISTANT, parts=[TextPart(content=content)], name=name)
+
+    @classmethod
+    def tool(
+        cls, response: Any, tool_call_id: str | None = None, name: str | None = None
+    ) -> "ChatMessage":
+        """Make a message with what a tool answered."""
+        part = ToolCallResponsePart(id=tool_call_id, response=response)
+        return cls(role=Role.TOOL, parts=[part], name=name)
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined."""
+        return "".join(part.content for part in self.parts if isinstance(part, TextPart))

@@ -1,0 +1,52 @@
+"""What a client asks of an agent."""
+
+from typing import Any, Self
+from uuid import UUID, uuid4
+
+from pydantic import Field, model_validator
+
+from ._base import CoReasonBaseModel, Timestamp, utc_now
+from .message import ChatMessage
+from .presentation import PresentationEventType
+
+__all__ = ["AgentRequest", "ClientCapabilities"]
+
+
+class ClientCapabilities(CoReasonBaseModel):
+    """What the asking side is able to show."""
+
+    supported_events: list[PresentationEventType | str] = Field(default_factory=list)
+    prefers_markdown: bool = True
+    image_resolution: str | None = None
+
+
+class AgentRequest(CoReasonBaseModel):
+    """The question itself: messages, or a free-form payload, or both.
+
+    A request with neither parent nor root is its own root; one with a parent names its root.
+    """
+
+    request_id: UUID = Field(default_factory=uuid4)
+    session_id: str | None = None
+    root_request_id: UUID | None = None
+    parent_request_id: UUID | None = None
+    timestamp: Timestamp = Field(default_factory=utc_now)
+    messages: list[ChatMessage] | None = None
+    payload: dict[str, Any] | None = None
+    capabilities: ClientCapabilities | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _asks_something(self) -> Self:
+        if self.messages is None and self.payload is None:
+            raise ValueError("give messages, or a payload, or both")
+        return self
+
+    @model_validator(mode="after")
+    def _knows_its_root(self) -> Self:
+        if self.root_request_id is None:
+            if self.parent_request_id is not None:
+                raise ValueError("a request with a parent_request_id needs a root_request_id")
+            # The model is frozen for its users; here it is still being made.
+            object.__setattr__(self, "root_request_id", self.request_id)
+        return self

@@ -1,0 +1,53 @@
+"""Who asks, in which conversation, and as part of which trace."""
+
+from typing import Any, Self
+
+from pydantic import Field, model_validator
+
+from ._base import CoReasonBaseModel, Timestamp, utc_now
+
+__all__ = ["SessionContext", "TraceContext", "UserContext"]
+
+
+class UserContext(CoReasonBaseModel):
+    """The person or program that asks."""
+
+    user_id: str
+    email: str | None = None
+    tier: str | None = None
+    locale: str | None = None
+
+
+class TraceContext(CoReasonBaseModel):
+    """Where a request stands in a distributed trace."""
+
+    trace_id: str
+    span_id: str
+    parent_id: str | None = None
+
+
+class SessionContext(CoReasonBaseModel):
+    """The conversation that a request belongs to; `user_id` may be given alone or inside `user`."""
+
+    session_id: str
+    user_id: str
+    agent_id: str | None = None
+    user: UserContext | None = None
+    trace: TraceContext | None = None
+    permissions: list[str] = Field(default_factory=list)
+    created_at: Timestamp = Field(default_factory=utc_now)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _user_id_from_user(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or "user_id" in values:
+            return values
+        user = values.get("user")
+        user_id = user.get("user_id") if isinstance(user, dict | UserContext) else None
+        return values if user_id is None else {**values, "user_id": user_id}
+
+    @model_validator(mode="after")
+    def _one_user(self) -> Self:
+        if self.user is not None and self.user.user_id != self.user_id:
+            raise ValueError("user_id and user.user_id name two different users")
+        return self

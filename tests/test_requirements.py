@@ -1,0 +1,195 @@
+"""Holds tests and specification together.
+
+``requirements.toml`` lists what the project must do, and a test says with
+``@pytest.mark.proves("ID")`` which of these requirements it proves. The tests here compare the two:
+the list is well formed, no test names an id that is not on it, and every requirement of a part that
+is built is proved by at least one test. The requirements of the open parts are printed.
+
+The marks are read from the source with ``ast``, so the result does not depend on which tests were
+selected or skipped.
+"""
+
+import ast
+import re
+import textwrap
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TESTS = Path(__file__).parent
+DECISIONS = TESTS.parent / "docs" / "decisions.md"
+DECISION_NUMBERS = range(34)
+STATES = {"built", "open"}
+
+
+@dataclass(frozen=True)
+class Requirement:
+    id: str
+    part: str
+    text: str
+    ruled: str | None = None
+
+
+@cache
+def parts() -> dict[str, str]:
+    """Each part of the project and its state, ``built`` or ``open``."""
+    table: dict[str, str] = load_toml()["parts"]
+    return table
+
+
+@cache
+def requirements() -> tuple[Requirement, ...]:
+    return tuple(Requirement(**entry) for entry in load_toml()["requirement"])
+
+
+@cache
+def load_toml() -> dict[str, Any]:
+    with (TESTS / "requirements.toml").open("rb") as file:
+        return tomllib.load(file)
+
+
+@cache
+def proofs() -> dict[str, list[str]]:
+    """Each id that a test names, with the places where it is named."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(TESTS.rglob("test_*.py")):
+        for id_, line in proved_ids(path.read_text(encoding="utf-8")):
+            found.setdefault(id_, []).append(f"{path.relative_to(TESTS)}:{line}")
+    return found
+
+
+def proved_ids(source: str) -> Iterator[tuple[str, int]]:
+    """The ids in every ``....proves("ID", ...)`` call of a module, each with its line.
+
+    Any such call counts, so a decorator, a ``pytestmark`` and the marks of a ``pytest.param`` are
+    all found.
+    """
+    for node in ast.walk(ast.parse(source)):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        if node.func.attr != "proves":
+            continue
+        for arg in node.args:
+            if isinstance(arg, ast.Constant) and isinstance(arg.value, str):
+                yield arg.value, arg.lineno
+
+
+def bullets(lines: list[str]) -> str:
+    return "".join(f"\n  {line}" for line in lines)
+
+
+def test_marks_are_found_wherever_they_stand() -> None:
+    source = textwrap.dedent(
+        """
+        pytestmark = [pytest.mark.slow, pytest.mark.proves("MODULE")]
+
+        @pytest.mark.proves("ONE", "TWO")
+        @pytest.mark.parametrize("n", [pytest.param(1, marks=pytest.mark.proves("PARAM"))])
+        def test_it(n): ...
+
+        class TestIt:
+            @mark.proves("METHOD")
+            async def test_it(self): ...
+
+        text = 'pytest.mark.proves("IN A STRING")'
+        """
+    )
+    assert {id_ for id_, _ in proved_ids(source)} == {"MODULE", "ONE", "TWO", "PARAM", "METHOD"}
+
+
+def test_ids_are_unique() -> None:
+    counts = Counter(requirement.id for requirement in requirements())
+    twice = [id_ for id_, count in counts.items() if count > 1]
+    assert not twice, f"ids listed more than once:{bullets(twice)}"
+
+
+def test_parts_are_built_or_open() -> None:
+    wrong = [f"{part} = {state}" for part, state in parts().items() if state not in STATES]
+    assert not wrong, f"parts with an unknown state:{bullets(wrong)}"
+
+
+def test_requirements_are_well_formed() -> None:
+    wrong = [f"{r.id}: {fault}" for r in requirements() for fault in faults(r)]
+    assert not wrong, f"ill-formed requirements:{bullets(wrong)}"
+
+
+def faults(requirement: Requirement) -> Iterator[str]:
+    """What is wrong with the form of one requirement."""
+    if not re.fullmatch(r"[A-Za-z0-9.-]+", requirement.id):
+        yield "the id has other characters than letters, digits, dots and hyphens"
+    if requirement.part not in parts():
+        yield f"there is no part {requirement.part!r}"
+    if not requirement.text.strip():
+        yield "the text is empty"
+    elif len(requirement.text.splitlines()) != 1:
+        yield "the text is not one line"
+    if requirement.ruled is not None and requirement.ruled not in map(str, DECISION_NUMBERS):
+        yield f"there is no decision {requirement.ruled!r}"
+
+
+def test_every_decision_is_a_requirement() -> None:
+    heads = {match[1] for r in requirements() if (match := re.match(r"R(\d\d)[a-z]?$", r.id))}
+    missing = [f"R{number:02}" for number in DECISION_NUMBERS if f"{number:02}" not in heads]
+    assert not missing, f"decisions without a requirement:{bullets(missing)}"
+
+
+@pytest.mark.proves("R00")
+def test_every_decision_is_restated_in_one_paragraph() -> None:
+    paragraphs = decision_paragraphs()
+    assert [number for number, _ in paragraphs] == list(DECISION_NUMBERS)
+    wrong = [f"{number}: {count}" for number, count in paragraphs if count != 1]
+    assert not wrong, f"decisions with another number of paragraphs than one:{bullets(wrong)}"
+
+
+def decision_paragraphs() -> list[tuple[int, int]]:
+    """The number of each decision in ``docs/decisions.md``, with how many paragraphs it has."""
+    text = DECISIONS.read_text(encoding="utf-8")
+    found = []
+    for section in re.split(r"^#+ ", text, flags=re.MULTILINE):
+        title, *paragraphs = section.strip().split("\n\n")
+        if match := re.match(r"(\d+)\. \S", title):
+            found.append((int(match[1]), len(paragraphs)))
+    return found
+
+
+def test_no_test_names_an_unknown_id() -> None:
+    known = {requirement.id for requirement in requirements()}
+    unknown = [f"{id_} ({', '.join(at)})" for id_, at in proofs().items() if id_ not in known]
+    assert not unknown, f"tests name ids that requirements.toml does not list:{bullets(unknown)}"
+
+
+def test_every_requirement_of_a_built_part_is_proved() -> None:
+    missing = [
+        f"{requirement.part}: {requirement.id}: {requirement.text}"
+        for requirement in requirements()
+        if parts().get(requirement.part) == "built" and requirement.id not in proofs()
+    ]
+    assert not missing, f"{len(missing)} requirements without a test:{bullets(missing)}"
+
+
+def test_open_requirements_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    with capsys.disabled():
+        print("\n" + open_summary())
+
+
+def open_summary() -> str:
+    """For each open part one count and the ids that no test proves yet."""
+    lines = []
+    for part in (part for part, state in parts().items() if state == "open"):
+        ids = [r.id for r in requirements() if r.part == part]
+        unproved = [id_ for id_ in ids if id_ not in proofs()]
+        lines.append(f"open: {part}: {len(unproved)} of {len(ids)} requirements")
+        lines += textwrap.wrap(
+            " ".join(unproved),
+            width=100,
+            initial_indent="  ",
+            subsequent_indent="  ",
+            break_on_hyphens=False,
+        )
+    return "\n".join(lines)
