@@ -29,4 +29,8 @@ class MissingExtraError(CoreasonError, ImportError):
         super().__init__(
             f"{part} needs the extra {extra!r}: pip install 'coreason-client[{extra}]'"
         )
+        self.part = part
         self.extra = extra
+
+    def __reduce__(self) -> tuple[type["MissingExtraError"], tuple[str, str]]:
+        return type(self), (self.part, self.extra)

@@ -279,9 +279,7 @@ async def clean_end_close_delimited(exchange: Exchange) -> None:
 
 
 @fault()
-async def stall(
-    exchange: Exchange, *, at: Literal["head", "event", "mid_event"] = "event"
-) -> None:
+async def stall(exchange: Exchange, *, at: Literal["head", "event", "mid_event"] = "event") -> None:
     """Never send another byte and keep the connection: before the head, or after some packets."""
     if at != "head":
         rest = await exchange.until_fault()

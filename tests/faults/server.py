@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import socket
 import struct
 import threading
@@ -85,6 +86,7 @@ class Run:
         self._requests: list[RecordedRequest] = []
         self._errors: list[Exception] = []
         self._open = 0
+        self._hanging = 0
         self._bytes_sent = 0
 
     @property
@@ -117,7 +119,7 @@ class Run:
     def delays(self) -> list[float]:
         """The seconds from the arrival of each request to that of the next."""
         times = [request.at for request in self.requests]
-        return [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+        return [later - earlier for earlier, later in itertools.pairwise(times)]
 
     @property
     def errors(self) -> list[Exception]:
@@ -152,6 +154,11 @@ class Run:
         with self._changed:
             return self._changed.wait_for(lambda: self._bytes_sent >= count, timeout)
 
+    def wait_hanging(self, count: int = 1, timeout: float = 5.0) -> bool:
+        """Wait until this many connections have fallen silent, and tell whether they have."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._hanging >= count, timeout)
+
     # The server's side of the record.
 
     def add_request(self, request: RecordedRequest) -> int:
@@ -176,6 +183,12 @@ class Run:
         """Count a connection that was opened (1) or closed (-1)."""
         with self._changed:
             self._open += change
+            self._changed.notify_all()
+
+    def add_hanging(self, change: int) -> None:
+        """Count a connection on which the server has fallen silent (1) or no longer is (-1)."""
+        with self._changed:
+            self._hanging += change
             self._changed.notify_all()
 
 
@@ -381,7 +394,7 @@ class Exchange:
 
     async def part(self, data: bytes, keep: int) -> None:
         """Announce all of the data as a chunk, but send only its first bytes."""
-        announced = wire.chunk_header(len(data)) if self._chunked else b""
+        announced = wire.chunk_header(len(data)) if self._chunked and data else b""
         await self.send(announced + data[:keep])
 
     async def respond(
@@ -425,7 +438,11 @@ class Exchange:
 
     async def hang(self) -> None:
         """Send nothing until the client goes away or the server stops."""
-        await self._connection.until_gone()
+        self.run.add_hanging(1)
+        try:
+            await self._connection.until_gone()
+        finally:
+            self.run.add_hanging(-1)
 
     # Whole answers.
 
@@ -506,21 +523,22 @@ class FaultServer:
         name: str,
         *,
         packets: int = 20,
-        fault_after: int = 8,
+        fault_after: int | None = None,
         word: str = "w{n} ",
         **options: Any,
     ) -> Run:
-        """Register a logical stream of ``packets`` words and a CLOSE under a fault."""
+        """Register a stream of ``packets`` words and a CLOSE; the fault comes after 8 of them."""
         if name not in FAULTS:
             message = f"no fault is called {name!r}; there are {sorted(FAULTS)}"
             raise ValueError(message)
-        if not 0 <= fault_after <= packets + 1:
+        after = min(8, packets) if fault_after is None else fault_after
+        if not 0 <= after <= packets + 1:
             message = f"fault_after must be in 0..{packets + 1}, not {fault_after}"
             raise ValueError(message)
         with self._lock:
             number = len(self._runs) + 1
             stream_id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"fault:{number}:{name}"))
-            plan = Plan(stream_id, packets, fault_after, word)
+            plan = Plan(stream_id, packets, after, word)
             run = Run(name, number, self._origins, plan, options)
             self._runs[run.id] = run
         return run
@@ -583,22 +601,25 @@ class FaultServer:
         connection = Connection(sock, origin, self._accepted, self.patience)
         task = self._loop.create_task(self._converse(connection))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
         # Not by the task itself, which may be cancelled before its first step.
-        task.add_done_callback(lambda _: connection.close())
+        task.add_done_callback(lambda done: self._finish(done, connection))
+
+    def _finish(self, task: asyncio.Task[None], connection: Connection) -> None:
+        """Keep the error of a task, if there is one, and close its connection."""
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            self._note(connection.run, error)
+        connection.close()
 
     async def _converse(self, connection: Connection) -> None:
         """Serve one connection until either side ends it."""
-        try:
+        with contextlib.suppress(ConnectionError):
             while await self._answer(connection):
                 pass
             connection.fin()
             if connection.is_open:
                 await connection.until_gone()
-        except ConnectionError:
-            pass
-        except Exception as error:  # the test must hear of it, whatever it is
-            self._note(connection.run, error)
 
     async def _answer(self, connection: Connection) -> bool:
         """Answer one request and tell whether the connection can be used again."""

@@ -43,12 +43,12 @@ _MOST_RETRY_DIGITS = 18
 class ServerSentEvent:
     """One event; text is decoded when it is read."""
 
-    __slots__ = ("_event", "_id", "data_bytes")
+    __slots__ = ("data_bytes", "event_bytes", "id_bytes")
 
-    def __init__(self, data_bytes: bytes, event: bytes = b"", last_event_id: bytes = b"") -> None:
+    def __init__(self, data_bytes: bytes, event_bytes: bytes = b"", id_bytes: bytes = b"") -> None:
         self.data_bytes = data_bytes
-        self._event = event
-        self._id = last_event_id
+        self.event_bytes = event_bytes
+        self.id_bytes = id_bytes
 
     @property
     def data(self) -> str:
@@ -58,12 +58,12 @@ class ServerSentEvent:
     @property
     def event(self) -> str:
         """The type of the event, "message" when it has no name."""
-        return self._event.decode("utf-8", "replace") or "message"
+        return self.event_bytes.decode("utf-8", "replace") or "message"
 
     @property
     def id(self) -> str:
         """The last event id in force, "" when there was none."""
-        return self._id.decode("utf-8", "replace")
+        return self.id_bytes.decode("utf-8", "replace")
 
     def __repr__(self) -> str:
         return f"ServerSentEvent(event={self.event!r}, data={self.data!r}, id={self.id!r})"
@@ -90,6 +90,9 @@ class SSEEventTooLarge(CoreasonError):  # noqa: N818
         )
         self.limit = limit
         self.events: list[ServerSentEvent] = []
+
+    def __reduce__(self) -> tuple[type["SSEEventTooLarge"], tuple[int]]:
+        return type(self), (self.limit,)
 
 
 class _Block:
@@ -140,10 +143,13 @@ class _Block:
 class SSEDecoder:
     """Decodes one event stream; every connection needs a new one.
 
-    `max_event_bytes` bounds the data of an event, and any single line.
+    `max_event_bytes` bounds the data of an event, and any single line. `last_event_id` is the id
+    in force at the start: that of the connection before, when there was one.
     """
 
-    def __init__(self, max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES) -> None:
+    def __init__(
+        self, max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES, *, last_event_id: str = ""
+    ) -> None:
         if max_event_bytes < 1:
             raise ValueError(f"max_event_bytes must be at least 1, not {max_event_bytes}")
         self.max_event_bytes = max_event_bytes
@@ -153,7 +159,7 @@ class SSEDecoder:
         self._digest_above = min(_DIGEST_ABOVE, max_event_bytes)
         self._at_start = True
         self._after_cr = False
-        self._last_event_id = b""
+        self._last_event_id = last_event_id.encode()
         self._retry_ms: int | None = None
 
     @property

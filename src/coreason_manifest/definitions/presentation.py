@@ -249,18 +249,11 @@ class ClosePacket(StreamPacket):
 Packet: TypeAlias = DeltaPacket | EventPacket | ErrorPacket | ClosePacket
 """A packet from the wire."""
 
-# The adapter's core validator is called directly: 1.3 times the speed of `model_validate_json`
-# on one class, and the union costs nothing because `op` picks the branch.
-_validate_json = TypeAdapter[Packet](
+parse_packet: Callable[[bytes], Packet] = TypeAdapter[Packet](
     Annotated[Packet, Field(discriminator="op")]
 ).validator.validate_json
+"""Parse one packet from its JSON; raises pydantic's `ValidationError` when it is none.
 
-
-def parse_packet(data: bytes) -> Packet:
-    """Parse one packet from its JSON.
-
-    Raises:
-        pydantic.ValidationError: it is not JSON, not UTF-8, or not a packet.
-    """
-    packet: Packet = _validate_json(data)
-    return packet
+The adapter's core validator is called directly: that is 1.3 times as fast as `model_validate_json`
+on one class, and the union costs nothing because `op` picks the branch.
+"""

@@ -1,0 +1,131 @@
+"""The two thin shells, sync and async, around any stream machine.
+
+A machine holds every rule of a stream and does no I/O. The shell asks it for the next step, takes
+that step, feeds it what came back, and hands out what it makes of it. The two shells are the same
+lines; what differs is the word `await`.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Generator, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from ._http._types import Request, ResponseHead, TransportFailure
+
+__all__ = ["StreamMachine", "Wait", "drive", "drive_async"]
+
+# Enough for any problem document, and a bound on what a broken server can make us keep.
+MAX_ERROR_BODY_BYTES = 65_536
+
+Item = TypeVar("Item")
+Item_co = TypeVar("Item_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A step: wait so many seconds."""
+
+    seconds: float
+
+
+class StreamMachine(Protocol[Item_co]):
+    """What a shell needs of a machine."""
+
+    def next_step(self) -> Request | Wait | None:
+        """Say what to do next; None when the stream is over."""
+
+    def accepts(self, head: ResponseHead) -> bool:
+        """Say whether this is the response that carries the stream."""
+
+    def refused(self, head: ResponseHead, body: bytes) -> None:
+        """Take note of a response that does not carry the stream, with its bounded body."""
+
+    def receive(self, chunk: bytes) -> Iterator[Item_co]:
+        """Take bytes of the stream and hand out what they complete."""
+
+    @property
+    def reading(self) -> bool:
+        """Whether more bytes of this response are wanted."""
+
+    def lost(self, failure: TransportFailure | None) -> None:
+        """Take note that the connection is gone: with a failure, or with a clean end."""
+
+
+class _SyncResponse(Protocol):
+    head: ResponseHead
+
+    def chunks(self) -> Iterator[bytes]: ...
+    def read(self, limit: int) -> bytes: ...
+    def close(self) -> None: ...
+
+
+class SyncOpener(Protocol):
+    """What the sync shell needs of a sender."""
+
+    def open(self, request: Request) -> _SyncResponse: ...
+    def sleep(self, seconds: float) -> None: ...
+
+
+class _AsyncResponse(Protocol):
+    head: ResponseHead
+
+    def chunks(self) -> AsyncGenerator[bytes]: ...
+    def read(self, limit: int) -> Awaitable[bytes]: ...
+    def aclose(self) -> Awaitable[None]: ...
+
+
+class AsyncOpener(Protocol):
+    """What the async shell needs of a sender."""
+
+    def open(self, request: Request) -> Awaitable[_AsyncResponse]: ...
+    def sleep(self, seconds: float) -> Awaitable[None]: ...
+
+
+def drive(machine: StreamMachine[Item], sender: SyncOpener) -> Generator[Item]:
+    """Run a machine to its end and yield what it hands out."""
+    while (step := machine.next_step()) is not None:
+        try:
+            if isinstance(step, Wait):
+                sender.sleep(step.seconds)
+                continue
+            response = sender.open(step)
+            try:
+                if not machine.accepts(response.head):
+                    machine.refused(response.head, response.read(MAX_ERROR_BODY_BYTES))
+                    continue
+                for chunk in response.chunks():
+                    yield from machine.receive(chunk)
+                    if not machine.reading:
+                        break
+            finally:
+                response.close()
+        except TransportFailure as failure:
+            machine.lost(failure)
+        else:
+            machine.lost(None)
+
+
+async def drive_async(machine: StreamMachine[Item], sender: AsyncOpener) -> AsyncGenerator[Item]:
+    """Run a machine to its end and yield what it hands out."""
+    while (step := machine.next_step()) is not None:
+        try:
+            if isinstance(step, Wait):
+                await sender.sleep(step.seconds)
+                continue
+            response = await sender.open(step)
+            try:
+                if not machine.accepts(response.head):
+                    machine.refused(response.head, await response.read(MAX_ERROR_BODY_BYTES))
+                    continue
+                async with aclosing(response.chunks()) as chunks:
+                    async for chunk in chunks:
+                        for item in machine.receive(chunk):
+                            yield item
+                        if not machine.reading:
+                            break
+            finally:
+                await response.aclose()
+        except TransportFailure as failure:
+            machine.lost(failure)
+        else:
+            machine.lost(None)

@@ -1,0 +1,128 @@
+"""Sends requests with an `httpx2.AsyncClient`, or with a client of the caller's."""
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import httpx2
+
+from ._build import MAX_ERROR_BODY_SECONDS, build, head_of, is_encoded, send_options
+from ._failures import translated
+from ._types import FailureKind, Request, TransportFailure
+
+__all__ = ["AsyncResponse", "AsyncSender"]
+
+
+class AsyncResponse:
+    """A response whose body is still to be read; `aclose` it in any case."""
+
+    def __init__(self, response: Any) -> None:
+        self._response = response
+        self.head = head_of(response)
+
+    async def chunks(self) -> AsyncGenerator[bytes]:
+        """Iterate over the body as it arrives; close the iterator when stopping early.
+
+        Raises:
+            TransportFailure: the connection broke; what had arrived was handed out before.
+        """
+        response = self._response
+        pieces = response.aiter_bytes() if is_encoded(self.head) else response.aiter_raw()
+        with translated():
+            async with aclosing(pieces):
+                async for chunk in pieces:
+                    yield chunk
+
+    async def read(self, limit: int) -> bytes:
+        """Read the body up to a limit; what arrived before a failure is the body."""
+        body = bytearray()
+        deadline = time.monotonic() + MAX_ERROR_BODY_SECONDS
+        with suppress(TransportFailure):
+            async with aclosing(self.chunks()) as chunks:
+                async for chunk in chunks:
+                    body += chunk
+                    if len(body) >= limit or time.monotonic() > deadline:
+                        break
+        return bytes(body[:limit])
+
+    async def aclose(self) -> None:
+        """Close the response; its connection is closed too unless the body was read to its end."""
+        with suppress(TransportFailure), translated():
+            await self._response.aclose()
+
+
+class AsyncSender:
+    """Opens responses, on whatever event loop is running.
+
+    `client` is the caller's own and stays open; without it one is made for each event loop,
+    because a pooled connection belongs to the loop that opened it.
+    """
+
+    def __init__(self, client: Any = None) -> None:
+        self._given = client
+        self._by_loop: WeakKeyDictionary[Any, httpx2.AsyncClient] = WeakKeyDictionary()
+        self._closed = False
+
+    async def open(self, request: Request) -> AsyncResponse:
+        """Send the request and return the response as soon as its head is there.
+
+        Raises:
+            TransportFailure: there is no response.
+        """
+        client = self._client()
+        with translated():
+            built = build(client, request)
+            return AsyncResponse(await client.send(built, **send_options(request)))
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait.
+
+        Raises:
+            TransportFailure: the sender was closed meanwhile.
+        """
+        import anyio  # loaded with the first request anyway
+
+        await anyio.sleep(seconds)
+        self._check_open()
+
+    async def aclose(self) -> None:
+        """Close the HTTP client of this event loop if it is ours; may be called twice."""
+        self._closed = True
+        client = self._by_loop.pop(_current_loop(), None)
+        if client is not None:
+            await client.aclose()
+
+    def _client(self) -> Any:
+        self._check_open()
+        if self._given is not None:
+            return self._given
+        loop = _current_loop()
+        client = self._by_loop.get(loop)
+        if client is None:
+            client = self._by_loop[loop] = _new_client()
+        return client
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise TransportFailure(FailureKind.CLOSED, "the client was closed")
+
+
+def _current_loop() -> object:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        # Not under asyncio: then the one other library that httpx2 knows is loaded already.
+        return sys.modules["trio"].lowlevel.current_trio_token()
+
+
+def _new_client() -> httpx2.AsyncClient:
+    from ._backend import merge_chunks  # httpcore2, which httpx2 imports with its first client
+
+    # A stream holds its connection for as long as it lasts: a limit would be a limit on streams.
+    client = httpx2.AsyncClient(limits=httpx2.Limits(max_keepalive_connections=20))
+    merge_chunks(client)
+    return client

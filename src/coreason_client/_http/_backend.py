@@ -1,0 +1,164 @@
+"""The chunk merger as a network backend of httpcore2, sync and async.
+
+httpx2 takes no network backend of its own accord, so it is set on the pools of a client that we
+made. That leans on two private names; where they are not as expected, nothing is changed and the
+client works as it is, only slower.
+"""
+
+import ssl
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import httpcore2
+import httpx2
+
+from ._merge import ChunkMerger
+
+__all__ = ["merge_chunks"]
+
+_SocketOption: TypeAlias = (
+    tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
+)
+
+
+def merge_chunks(client: httpx2.Client | httpx2.AsyncClient) -> bool:
+    """Put the merging backend under every pool of the client; False when it had to step aside."""
+    try:
+        transports = [client._transport, *client._mounts.values()]
+        pools = [transport._pool for transport in transports if transport is not None]
+        backends = [pool._network_backend for pool in pools]
+    except AttributeError:
+        return False
+    merging = [_merging(backend) for backend in backends]
+    if None in merging:
+        return False
+    for pool, backend in zip(pools, merging, strict=True):
+        pool._network_backend = backend
+    return True
+
+
+def _merging(backend: object) -> "_MergingBackend | _AsyncMergingBackend | None":
+    if isinstance(backend, httpcore2.NetworkBackend):
+        return _MergingBackend(backend)
+    if isinstance(backend, httpcore2.AsyncNetworkBackend):
+        return _AsyncMergingBackend(backend)
+    return None
+
+
+class _MergingStream(httpcore2.NetworkStream):
+    def __init__(self, stream: httpcore2.NetworkStream) -> None:
+        self._stream = stream
+        self._merger = ChunkMerger()
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        while data := self._stream.read(max_bytes, timeout):
+            if merged := self._merger.receive(data):
+                return merged
+        return data
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._merger.sent(buffer)
+        self._stream.write(buffer, timeout)
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> httpcore2.NetworkStream:
+        return _MergingStream(self._stream.start_tls(ssl_context, server_hostname, timeout))
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+
+class _MergingBackend(httpcore2.NetworkBackend):
+    def __init__(self, backend: httpcore2.NetworkBackend) -> None:
+        self._backend = backend
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[_SocketOption] | None = None,
+    ) -> httpcore2.NetworkStream:
+        return _MergingStream(
+            self._backend.connect_tcp(host, port, timeout, local_address, socket_options)
+        )
+
+    def connect_unix_socket(
+        self,
+        path: str,
+        timeout: float | None = None,
+        socket_options: Iterable[_SocketOption] | None = None,
+    ) -> httpcore2.NetworkStream:
+        return _MergingStream(self._backend.connect_unix_socket(path, timeout, socket_options))
+
+    def sleep(self, seconds: float) -> None:
+        self._backend.sleep(seconds)
+
+
+class _AsyncMergingStream(httpcore2.AsyncNetworkStream):
+    def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
+        self._stream = stream
+        self._merger = ChunkMerger()
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
+        while data := await self._stream.read(max_bytes, timeout):
+            if merged := self._merger.receive(data):
+                return merged
+        return data
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        self._merger.sent(buffer)
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> httpcore2.AsyncNetworkStream:
+        stream = await self._stream.start_tls(ssl_context, server_hostname, timeout)
+        return _AsyncMergingStream(stream)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+
+class _AsyncMergingBackend(httpcore2.AsyncNetworkBackend):
+    def __init__(self, backend: httpcore2.AsyncNetworkBackend) -> None:
+        self._backend = backend
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109
+        local_address: str | None = None,
+        socket_options: Iterable[_SocketOption] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        return _AsyncMergingStream(
+            await self._backend.connect_tcp(host, port, timeout, local_address, socket_options)
+        )
+
+    async def connect_unix_socket(
+        self,
+        path: str,
+        timeout: float | None = None,  # noqa: ASYNC109
+        socket_options: Iterable[_SocketOption] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        return _AsyncMergingStream(
+            await self._backend.connect_unix_socket(path, timeout, socket_options)
+        )
+
+    async def sleep(self, seconds: float) -> None:
+        await self._backend.sleep(seconds)

@@ -1,0 +1,48 @@
+"""What the sync and the async sender share: making clients' requests and reading their heads."""
+
+from typing import Any
+
+from ._types import Headers, Request, ResponseHead
+
+__all__ = ["MAX_ERROR_BODY_SECONDS", "build", "head_of", "is_encoded", "send_options"]
+
+MAX_ERROR_BODY_SECONDS = 5.0
+
+
+def build(client: Any, request: Request) -> Any:
+    """Build the request for the client, `httpx2` or `httpx`, in the classes of its library."""
+    limits = request.timeouts
+    built = client.build_request(
+        request.method,
+        request.url,
+        # Bytes, because the libraries encode text as ASCII where the standard says UTF-8.
+        headers={name: value.encode() for name, value in request.headers.items()},
+        content=request.content,
+        # A tuple, because each library knows only its own Timeout class.
+        **({"timeout": (limits.connect, limits.read, limits.write, limits.pool)} if limits else {}),
+    )
+    if not request.bare:
+        return built
+    return type(built)(
+        request.method,
+        request.url,
+        headers={name: value.encode() for name, value in request.headers.items()},
+        content=request.content,
+        extensions=built.extensions,
+    )
+
+
+def send_options(request: Request) -> dict[str, Any]:
+    """Return the arguments of `send`; redirects are ours to follow, because we know the rules."""
+    options: dict[str, Any] = {"stream": True, "follow_redirects": False}
+    if request.bare:
+        options["auth"] = None
+    return options
+
+
+def head_of(response: Any) -> ResponseHead:
+    return ResponseHead(response.status_code, Headers(response.headers.multi_items()))
+
+
+def is_encoded(head: ResponseHead) -> bool:
+    return head.headers.get("content-encoding", "identity").strip().lower() != "identity"

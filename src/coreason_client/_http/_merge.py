@@ -1,0 +1,126 @@
+"""Merges the chunk framing of an HTTP/1.1 response that has already arrived. Pure.
+
+A streaming server flushes every packet as an HTTP chunk of its own, and httpx2 pays h11 and five
+generators for each of them: that is most of what a packet costs. This filter stands between the
+socket and h11. Of a chunked body it writes the chunks that one read brought as one chunk, so that
+they are paid once. Everything else goes through untouched.
+
+It must never change the outcome: the body, its end, or how it fails. So it only takes over where
+nothing is in doubt (a plain HTTP/1.1 200 head that says `Transfer-Encoding: chunked` and no more)
+and only reads plain chunk headers. At the first byte that is not as expected it hands h11 the
+original bytes from there on and stays out of the way until the next response. Data is never held
+back, only the framing around it.
+"""
+
+import re
+from collections.abc import Callable
+
+__all__ = ["ChunkMerger"]
+
+_HEAD = re.compile(rb"HTTP/1\.1 200(?: [^\r\n\0]*)?\r\n(?:[!-9;-~]+:[^\r\n\0]*\r\n)*\r\n")
+_STATUS = b"HTTP/1.1 200"
+_LONGEST_HEAD = 65_536
+_TRANSFER_ENCODING = re.compile(rb"\r\ntransfer-encoding:([^\r\n]*)", re.IGNORECASE)
+
+# A joint is what stands between the data of two chunks: the CRLF that ends one, and the header of
+# the next. The first chunk has a header only. More hex digits than this, an extension or a space
+# are legal and rare, and left to h11.
+_FIRST_JOINT = re.compile(rb"([0-9A-Fa-f]{1,15})\r\n")
+_JOINT = re.compile(rb"\r\n([0-9A-Fa-f]{1,15})\r\n")
+_PART_OF_FIRST_JOINT = re.compile(rb"[0-9A-Fa-f]{0,15}\r?")
+_PART_OF_JOINT = re.compile(rb"\r?|\r\n[0-9A-Fa-f]{0,15}\r?")
+
+
+class ChunkMerger:
+    """Filters what arrives on one connection: `sent` takes what goes out, `receive` what comes."""
+
+    __slots__ = ("_begun", "_held", "_left", "_step")
+
+    def __init__(self) -> None:
+        self._step: Callable[[bytes], bytes] = _as_it_is
+        self._held = b""  # a copy of the head so far, later the part of a joint that has arrived
+        self._left = 0  # bytes of the present chunk that are still to come
+        self._begun = False  # h11 has read the data of a chunk, and waits for the CRLF behind it
+
+    def sent(self, data: bytes) -> None:
+        """Take note of what goes out: the next thing to arrive is a response."""
+        self._held = b""
+        self._left = 0
+        self._begun = False
+        # Responses to these have no body, whatever their headers say.
+        bodiless = data.startswith((b"HEAD ", b"CONNECT "))
+        self._step = _as_it_is if bodiless else self._receive_head
+
+    def receive(self, data: bytes) -> bytes:
+        """Return what h11 is to read; empty while only a part of a joint has arrived."""
+        return self._step(data)
+
+    def _receive_head(self, data: bytes) -> bytes:
+        seen = len(self._held)
+        head = self._held + data
+        end = head.find(b"\r\n\r\n") + 4
+        if end < 4 and len(head) <= _LONGEST_HEAD and _STATUS.startswith(head[: len(_STATUS)]):
+            self._held = head
+            return data
+        self._held = b""
+        if end < 4 or not _is_plainly_chunked(head, end):
+            self._step = _as_it_is
+            return data
+        self._step = self._receive_body
+        return head[seen:end] + self._receive_body(head[end:])
+
+    def _receive_body(self, data: bytes) -> bytes:
+        data = self._held + data
+        self._held = b""
+        begun_before = self._begun
+        pieces: list[bytes] = []
+        rest = self._take_chunks(data, pieces)
+        if not pieces:
+            return rest
+        merged = b"".join(pieces)
+        footer = b"\r\n" if begun_before else b""
+        return b"%b%x\r\n%b%b" % (footer, len(merged), merged, rest)
+
+    def _take_chunks(self, data: bytes, pieces: list[bytes]) -> bytes:
+        """Move chunk data into `pieces`; return what h11 has to read for itself."""
+        position = 0
+        left = self._left
+        while True:
+            if left:
+                piece = data[position : position + left]
+                if piece:
+                    pieces.append(piece)
+                    position += len(piece)
+                    left -= len(piece)
+                    self._begun = True
+                if left:
+                    self._left = left
+                    return b""
+            joint = (_JOINT if self._begun else _FIRST_JOINT).match(data, position)
+            left = int(joint[1], 16) if joint else 0
+            if joint is None or left == 0:
+                self._left = 0
+                return self._stop_at(data[position:], joint is None)
+            position = joint.end()
+
+    def _stop_at(self, rest: bytes, unreadable: bool) -> bytes:
+        """Hold the part of a joint whose rest may still come; leave anything else to h11."""
+        part = _PART_OF_JOINT if self._begun else _PART_OF_FIRST_JOINT
+        if unreadable and part.fullmatch(rest):
+            self._held = rest
+            return b""
+        self._step = _as_it_is
+        return rest
+
+
+def _as_it_is(data: bytes) -> bytes:
+    return data
+
+
+def _is_plainly_chunked(head: bytes, end: int) -> bool:
+    encodings = _TRANSFER_ENCODING.findall(head, 0, end)
+    return (
+        len(encodings) == 1
+        and encodings[0].strip(b" \t").lower() == b"chunked"
+        and _HEAD.fullmatch(head, 0, end) is not None
+    )

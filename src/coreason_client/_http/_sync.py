@@ -1,0 +1,100 @@
+"""Sends requests with an `httpx2.Client`, or with a client of the caller's."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import httpx2
+
+from ._build import MAX_ERROR_BODY_SECONDS, build, head_of, is_encoded, send_options
+from ._failures import translated
+from ._types import FailureKind, Request, TransportFailure
+
+__all__ = ["SyncResponse", "SyncSender"]
+
+
+class SyncResponse:
+    """A response whose body is still to be read; `close` it in any case."""
+
+    def __init__(self, response: Any) -> None:
+        self._response = response
+        self.head = head_of(response)
+
+    def chunks(self) -> Iterator[bytes]:
+        """Iterate over the body as it arrives.
+
+        Raises:
+            TransportFailure: the connection broke; what had arrived was handed out before.
+        """
+        response = self._response
+        with translated():
+            yield from response.iter_bytes() if is_encoded(self.head) else response.iter_raw()
+
+    def read(self, limit: int) -> bytes:
+        """Read the body up to a limit; what arrived before a failure is the body."""
+        body = bytearray()
+        deadline = time.monotonic() + MAX_ERROR_BODY_SECONDS
+        with suppress(TransportFailure):
+            for chunk in self.chunks():
+                body += chunk
+                if len(body) >= limit or time.monotonic() > deadline:
+                    break
+        return bytes(body[:limit])
+
+    def close(self) -> None:
+        """Close the response; its connection is closed too unless the body was read to its end."""
+        with suppress(TransportFailure), translated():
+            self._response.close()
+
+
+class SyncSender:
+    """Opens responses; safe to use from many threads.
+
+    `client` is the caller's own and stays open; without it one is made, and closed with this.
+    """
+
+    def __init__(self, client: Any = None) -> None:
+        self._owned = client is None
+        self._client = _new_client() if client is None else client
+        self._closed = threading.Event()
+
+    def open(self, request: Request) -> SyncResponse:
+        """Send the request and return the response as soon as its head is there.
+
+        Raises:
+            TransportFailure: there is no response.
+        """
+        self._check_open()
+        with translated():
+            built = build(self._client, request)
+            return SyncResponse(self._client.send(built, **send_options(request)))
+
+    def sleep(self, seconds: float) -> None:
+        """Wait; closing the sender ends the wait.
+
+        Raises:
+            TransportFailure: the sender was closed.
+        """
+        self._closed.wait(seconds)
+        self._check_open()
+
+    def close(self) -> None:
+        """Close the HTTP client if it is ours; may be called twice."""
+        self._closed.set()
+        if self._owned:
+            self._client.close()
+
+    def _check_open(self) -> None:
+        if self._closed.is_set():
+            raise TransportFailure(FailureKind.CLOSED, "the client was closed")
+
+
+def _new_client() -> httpx2.Client:
+    from ._backend import merge_chunks  # httpcore2, which httpx2 imports with its first client
+
+    # A stream holds its connection for as long as it lasts: a limit would be a limit on streams.
+    client = httpx2.Client(limits=httpx2.Limits(max_keepalive_connections=20))
+    merge_chunks(client)
+    return client

@@ -1,0 +1,156 @@
+"""Requests, responses and failures as plain data; no HTTP library is imported here."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol, TypeAlias
+from urllib.parse import urlsplit
+
+__all__ = [
+    "FailureKind",
+    "Headers",
+    "Request",
+    "ResponseHead",
+    "TimeoutArgument",
+    "TimeoutLike",
+    "Timeouts",
+    "TransportFailure",
+    "origin",
+    "timeouts_from",
+]
+
+_CONNECT_SECONDS = 10.0
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class TimeoutLike(Protocol):
+    """An `httpx2.Timeout`, an `httpx.Timeout`, or anything with their four limits."""
+
+    connect: float | None
+    read: float | None
+    write: float | None
+    pool: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds for each phase of a request, None for no limit."""
+
+    connect: float | None
+    read: float | None
+    write: float | None
+    pool: float | None
+
+
+TimeoutArgument: TypeAlias = float | TimeoutLike | None
+
+
+def timeouts_from(timeout: TimeoutArgument) -> Timeouts:
+    """Make all four limits from what a caller gave: a read timeout, or a timeout object.
+
+    Raises:
+        ValueError: a limit is not a positive number.
+        TypeError: it is neither a number nor a timeout object.
+    """
+    if timeout is None or isinstance(timeout, int | float):
+        limits = Timeouts(_CONNECT_SECONDS, timeout, timeout, _CONNECT_SECONDS)
+    else:
+        try:
+            limits = Timeouts(timeout.connect, timeout.read, timeout.write, timeout.pool)
+        except AttributeError:
+            raise TypeError(
+                f"timeout must be a number of seconds or an httpx2.Timeout, not {timeout!r}"
+            ) from None
+    for seconds in (limits.connect, limits.read, limits.write, limits.pool):
+        if seconds is not None and not seconds > 0:
+            raise ValueError(f"a timeout must be more than 0 seconds, not {seconds!r}")
+    return limits
+
+
+class Headers(Mapping[str, str]):
+    """Response headers: names in any case; a name that came twice has its values joined."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
+        self._values: dict[str, str] = {}
+        for name, value in pairs:
+            key = name.lower()
+            before = self._values.get(key)
+            self._values[key] = value if before is None else f"{before}, {value}"
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.lower() in self._values
+
+    def __repr__(self) -> str:
+        return f"Headers({list(self._values)})"  # names alone: a value may be a cookie
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request to be sent.
+
+    `bare` means: these headers and nothing that the HTTP client would add by itself, such as its
+    default headers, cookies or authentication. So a redirect to another origin carries no
+    credentials, whoever configured them.
+    """
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    content: bytes = field(default=b"", repr=False)
+    timeouts: Timeouts | None = None
+    bare: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseHead:
+    """Status and headers of a response."""
+
+    status: int
+    headers: Headers
+
+    @property
+    def content_type(self) -> str:
+        """The media type in lower case, without parameters."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+class FailureKind(StrEnum):
+    """What kind of failure the transport met."""
+
+    CONNECT = "connect"
+    CERTIFICATE = "certificate"
+    TIMEOUT = "timeout"
+    BROKEN = "broken"
+    PROXY = "proxy"
+    REQUEST = "request"
+    CLOSED = "closed"
+
+
+class TransportFailure(Exception):  # noqa: N818 - private: users get the errors made from it
+    """The one failure that leaves this room; `__cause__` is the library's own exception."""
+
+    def __init__(self, kind: FailureKind, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def origin(url: str) -> tuple[str, str, int | None]:
+    """Return scheme, host and port of a URL, for comparing.
+
+    Raises:
+        ValueError: the port is not a number.
+    """
+    parts = urlsplit(url)
+    port = parts.port or _DEFAULT_PORTS.get(parts.scheme)
+    return parts.scheme.lower(), (parts.hostname or "").lower(), port

@@ -1,0 +1,77 @@
+"""How long to wait before the next attempt: the only back-off arithmetic. It never sleeps."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+__all__ = ["Backoff", "retry_after", "seconds"]
+
+# ASCII on purpose: `float` also takes 1_000, +7, nan, inf and Arabic digits.
+_NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Delays that double from `first` to `longest` seconds, with jitter.
+
+    The jitter takes away up to half of a delay, so delays still never shrink from one failure to
+    the next. The server's own wish is a lower bound; one above `longest_wish` is not granted.
+    """
+
+    first: float = 0.5
+    longest: float = 30.0
+    longest_wish: float = 60.0
+
+    def delay(self, failures: int, wish: float | None, jitter: Callable[[], float]) -> float | None:
+        """Return the seconds to wait after so many failures in a row, None to give up.
+
+        `wish` is what the server asked for; `jitter` gives a number from 0 to 1.
+        """
+        doublings = min(failures - 1, 64)  # beyond, the float would overflow
+        delay = min(self.first * 2.0**doublings, self.longest) * (1 - jitter() / 2)
+        if wish is None:
+            return delay
+        return max(delay, wish) if wish <= self.longest_wish else None
+
+
+def retry_after(headers: Mapping[str, str], now: Callable[[], float]) -> float | None:
+    """Return the seconds that a response asks to wait, None when it says nothing that counts.
+
+    Understands `retry-after-ms`, and `Retry-After` in seconds or as an HTTP date. A date is
+    measured from the response's own `Date` where there is one, so that clocks need not agree;
+    `now` gives the seconds since 1970 where there is none.
+    """
+    milliseconds = seconds(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after")
+    if value is None:
+        return None
+    plain = seconds(value)
+    if plain is not None:
+        return plain
+    moment = _http_date(value)
+    if moment is None:
+        return None
+    start = _http_date(headers.get("date", ""))
+    wait = moment - (now() if start is None else start)
+    return wait if wait >= 0 else None
+
+
+def seconds(value: object) -> float | None:
+    """Read a number of seconds from the wire, None for nonsense and negative values."""
+    if isinstance(value, str):
+        return float(value) if _NUMBER.fullmatch(value.strip(" \t")) else None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value) if 0 <= value < 10**12 else None  # false for NaN too
+    return None
+
+
+def _http_date(value: str) -> float | None:
+    from email.utils import parsedate_to_datetime  # rare, and slow to import
+
+    try:
+        moment = parsedate_to_datetime(value)
+        return moment.timestamp() if moment.tzinfo else None
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,99 @@
+"""What a CAP client raises. Each error carries fields, so that no program reads its words.
+
+::
+
+    CAPError
+    ├── CAPConnectionError
+    ├── CAPProtocolError
+    │   └── CAPStreamReset
+    └── CAPRuntimeError
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from ..errors import CoreasonError
+
+if TYPE_CHECKING:
+    from coreason_manifest.definitions.presentation import StreamError
+
+    from .position import Position
+
+__all__ = [
+    "CAPConnectionError",
+    "CAPError",
+    "CAPProtocolError",
+    "CAPRuntimeError",
+    "CAPStreamReset",
+]
+
+
+class CAPError(CoreasonError):
+    """Anything that a CAP client raises.
+
+    Attributes:
+        position: how far the stream had come; hand it to `resume`. None before the first packet.
+        attempts: how many connections in a row had failed, or 0 where that is not the matter.
+        status_code: the HTTP status of the last response, where there was one.
+        headers: its headers, by names in any case.
+        body: its body, up to a bound.
+        retry_after: the seconds that the server asked to wait.
+        stream_error: the error that the server sent in the stream.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        position: "Position | None" = None,
+        attempts: int = 0,
+        status_code: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        retry_after: float | None = None,
+        stream_error: "StreamError | None" = None,
+    ) -> None:
+        super().__init__(message)
+        self.position = position
+        self.attempts = attempts
+        self.status_code = status_code
+        self.headers = headers
+        self.body = body
+        self.retry_after = retry_after
+        self.stream_error = stream_error
+
+
+class CAPConnectionError(CAPError):
+    """No connection could be made, or none lasted, within the retry budget."""
+
+
+class CAPProtocolError(CAPError):
+    """The server sent what the wire protocol does not allow."""
+
+
+class CAPStreamReset(CAPProtocolError):  # noqa: N818 - a public name
+    """After a reconnect the server answered with another stream: two generations, no splice.
+
+    Attributes:
+        expected: the stream that was being read.
+        received: the stream that the server sent instead.
+    """
+
+    def __init__(
+        self, expected: UUID, received: UUID, *, position: "Position | None" = None
+    ) -> None:
+        super().__init__(
+            f"after a reconnect the server sent stream {received} instead of {expected}: the text"
+            " so far belongs to another generation; ask again, with a new request_id",
+            position=position,
+        )
+        self.expected = expected
+        self.received = received
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.expected, self.received), self.__dict__
+
+
+class CAPRuntimeError(CAPError):
+    """The server refused the request, or ended the stream with a fatal error."""
