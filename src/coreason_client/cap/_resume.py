@@ -25,8 +25,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from urllib.parse import urljoin, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -34,15 +33,18 @@ from pydantic import ValidationError
 from coreason_manifest.definitions._base import explain
 from coreason_manifest.definitions.presentation import (
     ClosePacket,
+    DeltaPacket,
     ErrorPacket,
     ErrorSeverity,
+    EventPacket,
     Packet,
     StreamError,
     parse_packet,
 )
 
 from .._drive import Wait
-from .._http._types import FailureKind, Request, ResponseHead, TransportFailure, origin
+from .._http._redirect import FOLLOWED, MOST_REDIRECTS, redirected
+from .._http._types import FailureKind, Request, ResponseHead, TransportFailure
 from .._retry import Backoff, retry_after, seconds
 from ..sse import ServerSentEvent, SSEDecoder, SSEEventTooLarge
 from ..sse._decode import DEFAULT_MAX_EVENT_BYTES
@@ -55,13 +57,8 @@ logger = logging.getLogger("coreason_client.cap")
 
 _RETRIED_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 _FINAL_FAILURES = frozenset({FailureKind.CERTIFICATE, FailureKind.CLOSED, FailureKind.REQUEST})
-_REDIRECTS = frozenset({307, 308})  # the ones that keep method and body
-_MOST_REDIRECTS = 5
 _LONGEST_DETAIL = 500
-# What another origin may see of us: nothing in here says who we are.
-_HARMLESS_HEADERS = frozenset(
-    {"accept", "cache-control", "content-type", "last-event-id", "user-agent", "x-request-id"}
-)
+_CONTENT = (DeltaPacket, EventPacket)
 
 
 class ResumeMachine:
@@ -98,6 +95,7 @@ class ResumeMachine:
         self._seq = -1
         self._other_streams: dict[int, int] = {}  # their last numbers
         self._last_event_id = b""
+        self._later_id: bytes | None = None
         self._gap: tuple[int | None, int] | None = None  # where one reconnect was spent
         self._gaps_are_legal = False
         if position is not None:
@@ -179,7 +177,7 @@ class ResumeMachine:
             CAPProtocolError: it is no event stream, on the first attempt.
             CAPConnectionError: one loss too many.
         """
-        if head.status in _REDIRECTS and "location" in head.headers:
+        if head.status in FOLLOWED and "location" in head.headers:
             self._redirect(head, body)
             return
         wish = retry_after(head.headers, self._now)
@@ -214,11 +212,7 @@ class ResumeMachine:
             CAPRuntimeError: a FATAL error packet.
             CAPConnectionError: one loss too many.
         """
-        too_large: SSEEventTooLarge | None = None
-        try:
-            events = self._decoder.feed(chunk)
-        except SSEEventTooLarge as error:
-            events, too_large = error.events, error
+        events, too_large = self._decode(chunk)
         for event in events:
             packet = self._parse(event)
             if packet.stream_id.int != self._stream:
@@ -230,20 +224,32 @@ class ResumeMachine:
             # The position moves here, as the packet goes out and not before.
             self._seq = packet.seq
             self._last_event_id = event.id_bytes
-            if isinstance(packet, ErrorPacket):
-                self._take_error(packet.p)
-                if not self._reading:
-                    return
-            else:
+            if isinstance(packet, _CONTENT):
                 self._failures = 0
-                if isinstance(packet, ClosePacket):
-                    self._finish()
-                    yield packet
-                    return
-            yield packet
-        self._last_event_id = self._decoder.last_event_id.encode()  # of blocks without data, too
+                yield packet
+            elif self._hands_out(packet):
+                yield packet
+            if not self._reading:
+                return
+        if self._later_id is not None:
+            self._last_event_id = self._later_id
         if too_large is not None:
             raise self._error(CAPProtocolError, str(too_large)) from too_large
+
+    def _decode(self, chunk: bytes) -> tuple[list[ServerSentEvent], SSEEventTooLarge | None]:
+        """Return the events in a chunk; note the id of a block without data that follows them."""
+        decoder = self._decoder
+        last_id = decoder.last_event_id_bytes
+        too_large: SSEEventTooLarge | None = None
+        try:
+            events = decoder.feed(chunk)
+        except SSEEventTooLarge as error:
+            events, too_large = error.events, error
+        if events:
+            last_id = events[-1].id_bytes
+        changed = decoder.last_event_id_bytes != last_id
+        self._later_id = decoder.last_event_id_bytes if changed else None
+        return events, too_large
 
     def _parse(self, event: ServerSentEvent) -> Packet:
         try:
@@ -287,6 +293,15 @@ class ResumeMachine:
             raise self._error(CAPProtocolError, f"{missing}, also after a reconnect")
         logger.warning("%s, also after a reconnect: the server numbers with gaps", missing)
         self._gaps_are_legal = True
+        return True
+
+    def _hands_out(self, packet: Packet) -> bool:
+        """Take note of an end or an error; say whether the packet is for the caller."""
+        if isinstance(packet, ErrorPacket):
+            self._take_error(packet.p)
+            return self._reading
+        self._failures = 0
+        self._finish()
         return True
 
     def _take_error(self, error: StreamError) -> None:
@@ -387,24 +402,13 @@ class ResumeMachine:
     def _redirect(self, head: ResponseHead, body: bytes) -> None:
         assert self._request is not None  # noqa: S101 - a response follows a request
         self._redirects += 1
-        if self._redirects > _MOST_REDIRECTS:
-            raise self._error(
-                CAPRuntimeError, f"more than {_MOST_REDIRECTS} redirects", head=head, body=body
-            )
-        request = self._request
-        target = urljoin(request.url, head.headers["location"])
-        if urlsplit(target).scheme not in ("http", "https"):
-            raise self._error(
-                CAPRuntimeError, f"a redirect to {_shown(target)}", head=head, body=body
-            )
-        if request.bare or origin(target) != origin(request.url):
-            harmless = {
-                name: value
-                for name, value in request.headers.items()
-                if name.lower() in _HARMLESS_HEADERS
-            }
-            request = replace(request, headers=harmless, bare=True)
-        self._redirected = replace(request, url=target)
+        try:
+            if self._redirects > MOST_REDIRECTS:
+                raise ValueError(f"more than {MOST_REDIRECTS} in a row")
+            self._redirected = redirected(self._request, head.headers["location"])
+        except ValueError as error:
+            words = f"{self._describe(head, body)}, a redirect that is not followed: {error}"
+            raise self._error(CAPRuntimeError, words, head=head, body=body) from None
         self._settle()
 
     def _describe(self, head: ResponseHead, body: bytes) -> str:

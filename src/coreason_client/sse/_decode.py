@@ -159,13 +159,13 @@ class SSEDecoder:
         self._digest_above = min(_DIGEST_ABOVE, max_event_bytes)
         self._at_start = True
         self._after_cr = False
-        self._last_event_id = last_event_id.encode()
+        self.last_event_id_bytes = last_event_id.encode()  # in force after the last complete block
         self._retry_ms: int | None = None
 
     @property
     def last_event_id(self) -> str:
         """The id in force after the last complete block, "" when there was none."""
-        return self._last_event_id.decode("utf-8", "replace")
+        return self.last_event_id_bytes.decode("utf-8", "replace")
 
     @property
     def retry_ms(self) -> int | None:
@@ -245,20 +245,20 @@ class SSEDecoder:
         """Turn the complete blocks of the text into events."""
         limit = self.max_event_bytes
         may_pass_limit = end > limit
-        last_event_id = self._last_event_id
+        last_event_id = self.last_event_id_bytes
         for event_id, data, other in _BLOCKS.findall(text, 0, end):
             if other:
                 block = _Block(limit)
                 block.add(other[:-1])
                 self._dispatch(block, events)
-                last_event_id = self._last_event_id
+                last_event_id = self.last_event_id_bytes
                 continue
             if may_pass_limit and (
                 len(data) > limit or len(b"id: ") + len(event_id) > limit + _LONGEST_FIELD
             ):
                 raise SSEEventTooLarge(limit)
             if event_id:
-                self._last_event_id = last_event_id = event_id
+                self.last_event_id_bytes = last_event_id = event_id
             events.append(ServerSentEvent(data, b"", last_event_id))
 
     def _finish_digested(self, block: _Block, text: bytes, events: list[ServerSentEvent]) -> bytes:
@@ -273,10 +273,10 @@ class SSEDecoder:
         if block.retry_ms is not None:
             self._retry_ms = block.retry_ms
         if block.last_event_id is not None:
-            self._last_event_id = block.last_event_id
+            self.last_event_id_bytes = block.last_event_id
         if block.data:
             data = b"\n".join(block.data)
-            events.append(ServerSentEvent(data, block.event, self._last_event_id))
+            events.append(ServerSentEvent(data, block.event, self.last_event_id_bytes))
 
     def _keep(self, text: bytes) -> None:
         """Keep what has no end yet, within bounds: beyond some size as lines, not as text."""

@@ -1,0 +1,37 @@
+"""Following a redirect that keeps method and body (307, 308). Pure.
+
+The libraries would follow by themselves, but a caller's client may be set up either way, and
+nothing that says who we are may reach another origin: not our key, and not what the caller put
+into a client of its own.
+"""
+
+from dataclasses import replace
+from urllib.parse import urljoin, urlsplit
+
+from ._types import Request, origin
+
+__all__ = ["FOLLOWED", "MOST_REDIRECTS", "redirected"]
+
+FOLLOWED = frozenset({307, 308})
+MOST_REDIRECTS = 5
+
+_HARMLESS_HEADERS = frozenset(
+    {"accept", "cache-control", "content-type", "last-event-id", "user-agent", "x-request-id"}
+)
+
+
+def redirected(request: Request, location: str) -> Request:
+    """Return the request for the new place; once away from its origin it stays bare.
+
+    Raises:
+        ValueError: the location is not an address that can be followed.
+    """
+    target = urljoin(request.url, location)
+    if urlsplit(target).scheme not in ("http", "https"):
+        raise ValueError("not an http or https address")
+    if not request.bare and origin(target) == origin(request.url):
+        return replace(request, url=target)
+    harmless = {
+        name: value for name, value in request.headers.items() if name.lower() in _HARMLESS_HEADERS
+    }
+    return replace(request, url=target, headers=harmless, bare=True)

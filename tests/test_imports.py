@@ -1,0 +1,181 @@
+"""Who may import whom. The table below is the rule; it is read from the source with `ast`."""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parent.parent / "src"
+
+# A room is the longest entry that a module's name starts with. What a room may import of ours:
+ROOMS: dict[str, set[str]] = {
+    "coreason_manifest.definitions": set(),
+    "coreason_client": {"public"},
+    "coreason_client._version": set(),
+    "coreason_client.errors": set(),
+    "coreason_client._retry": set(),
+    "coreason_client._drive": {"coreason_client._http._types"},
+    "coreason_client.sse": {"coreason_client.errors"},
+    "coreason_client._http._types": set(),
+    "coreason_client._http._redirect": {"coreason_client._http._types"},
+    "coreason_client._http": {"coreason_client._http._types"},
+    "coreason_client.cap": {"core"},
+    "coreason_client.cap.client": {"core", "coreason_client.cap", "coreason_client._http"},
+    "coreason_client.cap.aclient": {"core", "coreason_client.cap", "coreason_client._http"},
+    "coreason_client.a2a": {"core"},
+    "coreason_client.a2a.transport": {"core", "coreason_client.a2a", "coreason_client._http"},
+    "coreason_client.a2a.client": {"core", "coreason_client.a2a", "coreason_client._http"},
+    "coreason_client.a2a.aclient": {"core", "coreason_client.a2a", "coreason_client._http"},
+    "coreason_client.llm": {"core"},
+    "coreason_client.llm.providers": {"coreason_client.llm"},
+    "coreason_client.server": {
+        "coreason_manifest.definitions",
+        "coreason_client.sse",
+        "coreason_client.errors",
+        "coreason_client._retry",
+    },
+    "coreason_client.agents": {
+        "coreason_manifest.definitions",
+        "coreason_client.errors",
+        "coreason_client.server",
+        "coreason_client.llm",
+    },
+    "coreason_client.cli": {"public", "coreason_client.server", "coreason_client.agents"},
+    "coreason_client.__main__": {"coreason_client.errors", "coreason_client.cli"},
+}
+GROUPS: dict[str, set[str]] = {
+    "core": {
+        "coreason_manifest.definitions",
+        "coreason_client.errors",
+        "coreason_client.sse",
+        "coreason_client._retry",
+        "coreason_client._drive",
+        "coreason_client._http._types",
+        "coreason_client._http._redirect",
+        "coreason_client._version",
+    },
+    "public": {
+        "coreason_manifest.definitions",
+        "coreason_client",
+        "coreason_client._version",
+        "coreason_client.errors",
+        "coreason_client.sse",
+        "coreason_client.cap",
+        "coreason_client.cap.client",
+        "coreason_client.cap.aclient",
+        "coreason_client.a2a",
+        "coreason_client.a2a.client",
+        "coreason_client.a2a.aclient",
+        "coreason_client.a2a.transport",
+        "coreason_client.llm",
+    },
+}
+# Libraries, and the only rooms that may import them.
+LIBRARIES: dict[str, tuple[str, ...]] = {
+    "httpx2": ("coreason_client._http",),
+    "httpcore2": ("coreason_client._http",),
+    "httpx": (),
+    "httpx_sse": (),
+    "httpx_aiohttp": (),
+    "anyio": ("coreason_client._http", "coreason_client.server"),
+    "aiohttp": ("coreason_client.llm._session",),
+    "starlette": ("coreason_client.server",),
+    "uvicorn": ("coreason_client.server", "coreason_client.cli"),
+    "typer": ("coreason_client.cli",),
+    "rich": ("coreason_client.cli",),
+    "redis": ("coreason_client.server.log.valkey",),
+    "genai_prices": ("coreason_client.llm._cost",),
+}
+
+
+@cache
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in SRC.rglob("*.py"):
+        parts = path.relative_to(SRC).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+@cache
+def imports(module: str) -> frozenset[str]:
+    """Return every module that this one imports, wherever in the file."""
+    path = modules()[module]
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    return frozenset(_imports(ast.parse(path.read_text()), package))
+
+
+def _imports(tree: ast.AST, package: str) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package.rsplit(".", node.level - 1)[0] if node.level else ""
+            source = ".".join(filter(None, (base, node.module)))
+            for alias in node.names:
+                full = f"{source}.{alias.name}"
+                yield full if full in modules() else source
+
+
+def room_of(module: str) -> str:
+    return max((room for room in ROOMS if _is_in(module, room)), key=len)
+
+
+def _is_in(module: str, room: str) -> bool:
+    return module == room or module.startswith(f"{room}.")
+
+
+def allowed(room: str) -> set[str]:
+    names = ROOMS[room] | {room}
+    return names.union(*(GROUPS.get(name, set()) for name in names))
+
+
+@pytest.mark.parametrize("module", modules())
+def test_a_module_imports_only_what_its_room_may(module: str) -> None:
+    room = room_of(module)
+    wrong = {
+        target
+        for target in imports(module)
+        if target in modules() and room_of(target) not in allowed(room)
+    }
+    assert not wrong, f"{module} ({room}) must not import {sorted(wrong)}"
+
+
+@pytest.mark.proves("R04p")
+@pytest.mark.parametrize("module", modules())
+def test_a_library_is_imported_only_in_its_room(module: str) -> None:
+    for target in imports(module):
+        rooms = LIBRARIES.get(target.split(".")[0])
+        assert rooms is None or any(_is_in(module, room) for room in rooms), (
+            f"{module} must not import {target}"
+        )
+
+
+def test_there_is_no_import_cycle() -> None:
+    done: set[str] = set()
+
+    def visit(module: str, way: tuple[str, ...]) -> None:
+        assert module not in way, " → ".join((*way, module))
+        if module in done or module not in modules():
+            return
+        for target in imports(module):
+            if not target.endswith("coreason_client"):  # its public face is lazy
+                visit(target, (*way, module))
+        done.add(module)
+
+    for module in modules():
+        visit(module, ())
+
+
+def test_the_rule_itself_is_read_rightly() -> None:
+    tree = ast.parse("from ..sse import SSEDecoder\nfrom . import errors\nimport a.b")
+    assert set(_imports(tree, "coreason_client.cap")) == {
+        "coreason_client.sse",
+        "coreason_client.cap.errors",
+        "a.b",
+    }
+    assert room_of("coreason_client._http._types") == "coreason_client._http._types"
+    assert room_of("coreason_client._http._sync") == "coreason_client._http"
+    assert "coreason_client._http" not in allowed("coreason_client.cap")
