@@ -12,6 +12,8 @@ from ._version import __version__
 if TYPE_CHECKING:
     from coreason_manifest.definitions.service import ServiceRequest
 
+    from .cap.aclient import AsyncCAPClient
+    from .cap.client import CAPClient
     from .cap.errors import (
         CAPConnectionError,
         CAPError,
@@ -20,28 +22,41 @@ if TYPE_CHECKING:
         CAPStreamReset,
     )
     from .cap.position import Position
+    from .cap.streams import AsyncChatStream, AsyncPacketStream, ChatStream, PacketStream
     from .errors import CoreasonError, MissingExtraError
 
 _HOMES = {
+    "AsyncCAPClient": ".cap.aclient",
+    "AsyncChatStream": ".cap.streams",
+    "AsyncPacketStream": ".cap.streams",
+    "CAPClient": ".cap.client",
     "CAPConnectionError": ".cap.errors",
     "CAPError": ".cap.errors",
     "CAPProtocolError": ".cap.errors",
     "CAPRuntimeError": ".cap.errors",
     "CAPStreamReset": ".cap.errors",
+    "ChatStream": ".cap.streams",
     "CoreasonError": ".errors",
     "MissingExtraError": ".errors",
+    "PacketStream": ".cap.streams",
     "Position": ".cap.position",
     "ServiceRequest": "coreason_manifest.definitions.service",
 }
 
 __all__ = [
+    "AsyncCAPClient",
+    "AsyncChatStream",
+    "AsyncPacketStream",
+    "CAPClient",
     "CAPConnectionError",
     "CAPError",
     "CAPProtocolError",
     "CAPRuntimeError",
     "CAPStreamReset",
+    "ChatStream",
     "CoreasonError",
     "MissingExtraError",
+    "PacketStream",
     "Position",
     "ServiceRequest",
     "__version__",

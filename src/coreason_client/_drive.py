@@ -1,21 +1,23 @@
-"""The two thin shells, sync and async, around any stream machine.
+"""The thin shells, sync and async, around any stream machine and any unary flow.
 
 A machine holds every rule of a stream and does no I/O. The shell asks it for the next step, takes
-that step, feeds it what came back, and hands out what it makes of it. The two shells are the same
-lines; what differs is the word `await`.
+that step, feeds it what came back, and hands out what it makes of it. A unary call is a flow: a
+generator that yields steps and is sent what came of them. The shells of a pair are the same lines;
+what differs is the word `await`.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Generator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from ._http._types import Request, ResponseHead, TransportFailure
 
-__all__ = ["StreamMachine", "Wait", "drive", "drive_async"]
+__all__ = ["Flow", "Reply", "StreamMachine", "Wait", "drive", "drive_async", "run", "run_async"]
 
-# Enough for any problem document, and a bound on what a broken server can make us keep.
-MAX_ERROR_BODY_BYTES = 65_536
+# Of a body that is no stream: enough for any problem document, and a bound on what a broken
+# server can make us keep.
+MAX_BODY_BYTES = 65_536
 
 Item = TypeVar("Item")
 Item_co = TypeVar("Item_co", covariant=True)
@@ -26,6 +28,18 @@ class Wait:
     """A step: wait so many seconds."""
 
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back for a request of a flow; the body up to a bound."""
+
+    head: ResponseHead
+    body: bytes
+
+
+Flow: TypeAlias = Generator[Request | Wait, Reply | TransportFailure | None, Item]
+"""A unary call: is sent a reply or a failure for a request, None for a wait; returns its value."""
 
 
 class StreamMachine(Protocol[Item_co]):
@@ -91,7 +105,7 @@ def drive(machine: StreamMachine[Item], sender: SyncOpener) -> Generator[Item]:
             response = sender.open(step)
             try:
                 if not machine.accepts(response.head):
-                    machine.refused(response.head, response.read(MAX_ERROR_BODY_BYTES))
+                    machine.refused(response.head, response.read(MAX_BODY_BYTES))
                     continue
                 for chunk in response.chunks():
                     yield from machine.receive(chunk)
@@ -115,7 +129,7 @@ async def drive_async(machine: StreamMachine[Item], sender: AsyncOpener) -> Asyn
             response = await sender.open(step)
             try:
                 if not machine.accepts(response.head):
-                    machine.refused(response.head, await response.read(MAX_ERROR_BODY_BYTES))
+                    machine.refused(response.head, await response.read(MAX_BODY_BYTES))
                     continue
                 async with aclosing(response.chunks()) as chunks:
                     async for chunk in chunks:
@@ -129,3 +143,49 @@ async def drive_async(machine: StreamMachine[Item], sender: AsyncOpener) -> Asyn
             machine.lost(failure)
         else:
             machine.lost(None)
+
+
+def run(flow: Flow[Item], sender: SyncOpener) -> Item:
+    """Run a flow to its end and return its value."""
+    result: Reply | TransportFailure | None = None
+    try:
+        while True:
+            step = flow.send(result)
+            try:
+                result = None
+                if isinstance(step, Wait):
+                    sender.sleep(step.seconds)
+                    continue
+                response = sender.open(step)
+                try:
+                    result = Reply(response.head, response.read(MAX_BODY_BYTES))
+                finally:
+                    response.close()
+            except TransportFailure as failure:
+                result = failure
+    except StopIteration as done:
+        value: Item = done.value
+        return value
+
+
+async def run_async(flow: Flow[Item], sender: AsyncOpener) -> Item:
+    """Run a flow to its end and return its value."""
+    result: Reply | TransportFailure | None = None
+    try:
+        while True:
+            step = flow.send(result)
+            try:
+                result = None
+                if isinstance(step, Wait):
+                    await sender.sleep(step.seconds)
+                    continue
+                response = await sender.open(step)
+                try:
+                    result = Reply(response.head, await response.read(MAX_BODY_BYTES))
+                finally:
+                    await response.aclose()
+            except TransportFailure as failure:
+                result = failure
+    except StopIteration as done:
+        value: Item = done.value
+        return value

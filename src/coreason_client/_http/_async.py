@@ -3,14 +3,21 @@
 import asyncio
 import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import httpx2
 
-from ._build import MAX_ERROR_BODY_SECONDS, build, head_of, is_encoded, send_options
+from ._build import (
+    MAX_ERROR_BODY_SECONDS,
+    build,
+    head_of,
+    is_encoded,
+    send_options,
+    with_authorization,
+)
 from ._failures import translated
 from ._types import FailureKind, Request, TransportFailure
 
@@ -59,10 +66,14 @@ class AsyncSender:
     """Opens responses, on whatever event loop is running.
 
     `client` is the caller's own and stays open; without it one is made for each event loop,
-    because a pooled connection belongs to the loop that opened it.
+    because a pooled connection belongs to the loop that opened it. `authorization` gives the
+    value of that header, anew for every request.
     """
 
-    def __init__(self, client: Any = None) -> None:
+    def __init__(
+        self, client: Any = None, authorization: Callable[[], Awaitable[str]] | None = None
+    ) -> None:
+        self._authorization = authorization
         self._given = client
         self._by_loop: WeakKeyDictionary[Any, httpx2.AsyncClient] = WeakKeyDictionary()
         self._closed = False
@@ -74,6 +85,8 @@ class AsyncSender:
             TransportFailure: there is no response.
         """
         client = self._client()
+        if self._authorization is not None:
+            request = with_authorization(request, await self._authorization())
         with translated():
             built = build(client, request)
             return AsyncResponse(await client.send(built, **send_options(request)))

@@ -5,8 +5,10 @@ made. That leans on two private names; where they are not as expected, nothing i
 client works as it is, only slower.
 """
 
+import socket
 import ssl
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import httpcore2
@@ -61,6 +63,12 @@ class _MergingStream(httpcore2.NetworkStream):
         self._stream.write(buffer, timeout)
 
     def close(self) -> None:
+        # Closing a descriptor does not wake a thread that is reading from it; this does. The
+        # plain socket's method, because that of a TLS socket takes the reader's object away.
+        sock = self._stream.get_extra_info("socket")
+        if isinstance(sock, socket.socket):
+            with suppress(OSError):
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
         self._stream.close()
 
     def start_tls(
@@ -108,13 +116,13 @@ class _AsyncMergingStream(httpcore2.AsyncNetworkStream):
         self._stream = stream
         self._merger = ChunkMerger()
 
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         while data := await self._stream.read(max_bytes, timeout):
             if merged := self._merger.receive(data):
                 return merged
         return data
 
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
         self._merger.sent(buffer)
         await self._stream.write(buffer, timeout)
 
@@ -125,7 +133,7 @@ class _AsyncMergingStream(httpcore2.AsyncNetworkStream):
         self,
         ssl_context: ssl.SSLContext,
         server_hostname: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109
+        timeout: float | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         stream = await self._stream.start_tls(ssl_context, server_hostname, timeout)
         return _AsyncMergingStream(stream)
@@ -142,7 +150,7 @@ class _AsyncMergingBackend(httpcore2.AsyncNetworkBackend):
         self,
         host: str,
         port: int,
-        timeout: float | None = None,  # noqa: ASYNC109
+        timeout: float | None = None,
         local_address: str | None = None,
         socket_options: Iterable[_SocketOption] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
@@ -153,7 +161,7 @@ class _AsyncMergingBackend(httpcore2.AsyncNetworkBackend):
     async def connect_unix_socket(
         self,
         path: str,
-        timeout: float | None = None,  # noqa: ASYNC109
+        timeout: float | None = None,
         socket_options: Iterable[_SocketOption] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         return _AsyncMergingStream(

@@ -1,10 +1,18 @@
 """What the sync and the async sender share: making clients' requests and reading their heads."""
 
+from dataclasses import replace
 from typing import Any
 
 from ._types import Headers, Request, ResponseHead
 
-__all__ = ["MAX_ERROR_BODY_SECONDS", "build", "head_of", "is_encoded", "send_options"]
+__all__ = [
+    "MAX_ERROR_BODY_SECONDS",
+    "build",
+    "head_of",
+    "is_encoded",
+    "send_options",
+    "with_authorization",
+]
 
 MAX_ERROR_BODY_SECONDS = 5.0
 
@@ -30,6 +38,13 @@ def build(client: Any, request: Request) -> Any:
         content=request.content,
         extensions=built.extensions,
     )
+
+
+def with_authorization(request: Request, authorization: str) -> Request:
+    """Return the request with this `Authorization`, unless it is bare or has its own."""
+    if request.bare or any(name.lower() == "authorization" for name in request.headers):
+        return request
+    return replace(request, headers={**request.headers, "Authorization": authorization})
 
 
 def send_options(request: Request) -> dict[str, Any]:

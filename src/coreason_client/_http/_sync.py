@@ -2,13 +2,20 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
 import httpx2
 
-from ._build import MAX_ERROR_BODY_SECONDS, build, head_of, is_encoded, send_options
+from ._build import (
+    MAX_ERROR_BODY_SECONDS,
+    build,
+    head_of,
+    is_encoded,
+    send_options,
+    with_authorization,
+)
 from ._failures import translated
 from ._types import FailureKind, Request, TransportFailure
 
@@ -53,9 +60,11 @@ class SyncSender:
     """Opens responses; safe to use from many threads.
 
     `client` is the caller's own and stays open; without it one is made, and closed with this.
+    `authorization` gives the value of that header, anew for every request.
     """
 
-    def __init__(self, client: Any = None) -> None:
+    def __init__(self, client: Any = None, authorization: Callable[[], str] | None = None) -> None:
+        self._authorization = authorization
         self._owned = client is None
         self._client = _new_client() if client is None else client
         self._closed = threading.Event()
@@ -67,6 +76,8 @@ class SyncSender:
             TransportFailure: there is no response.
         """
         self._check_open()
+        if self._authorization is not None:
+            request = with_authorization(request, self._authorization())
         with translated():
             built = build(self._client, request)
             return SyncResponse(self._client.send(built, **send_options(request)))

@@ -137,7 +137,7 @@ class FailureKind(StrEnum):
     CLOSED = "closed"
 
 
-class TransportFailure(Exception):  # noqa: N818 - private: users get the errors made from it
+class TransportFailure(Exception):
     """The one failure that leaves this room; `__cause__` is the library's own exception."""
 
     def __init__(self, kind: FailureKind, message: str) -> None:

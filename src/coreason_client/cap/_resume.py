@@ -20,12 +20,10 @@ It knows no socket, clock, thread or event loop. The rules, by the names of `doc
   on. What is not a packet is a protocol error, and is not retried.
 """
 
-import json
 import logging
 import random
 import time
 from collections.abc import Callable, Iterator
-from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -48,16 +46,16 @@ from .._http._types import FailureKind, Request, ResponseHead, TransportFailure
 from .._retry import Backoff, retry_after, seconds
 from ..sse import ServerSentEvent, SSEDecoder, SSEEventTooLarge
 from ..sse._decode import DEFAULT_MAX_EVENT_BYTES
+from ._words import describe
 from .errors import CAPConnectionError, CAPError, CAPProtocolError, CAPRuntimeError, CAPStreamReset
 from .position import Position
 
-__all__ = ["ResumeMachine"]
+__all__ = ["FINAL_FAILURES", "ResumeMachine"]
 
 logger = logging.getLogger("coreason_client.cap")
 
 _RETRIED_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
-_FINAL_FAILURES = frozenset({FailureKind.CERTIFICATE, FailureKind.CLOSED, FailureKind.REQUEST})
-_LONGEST_DETAIL = 500
+FINAL_FAILURES = frozenset({FailureKind.CERTIFICATE, FailureKind.CLOSED, FailureKind.REQUEST})
 _CONTENT = (DeltaPacket, EventPacket)
 
 
@@ -65,7 +63,8 @@ class ResumeMachine:
     """Reads one logical stream over as many connections as it takes.
 
     `attempt` makes the request for a connection from the cursor, None for none. `position` is
-    where to go on, when the stream was begun elsewhere. `jitter` gives numbers from 0 to 1, `now`
+    where to go on, when the stream was begun elsewhere. `redact` takes our secrets out of words
+    that the server chose. `jitter` gives numbers from 0 to 1, `now`
     the seconds since 1970; both are for tests to replace.
     """
 
@@ -78,6 +77,7 @@ class ResumeMachine:
         backoff: Backoff = Backoff(),  # noqa: B008 - immutable
         strict_sequence: bool = False,
         max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
+        redact: Callable[[str], str] = str,
         jitter: Callable[[], float] = random.random,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -86,6 +86,7 @@ class ResumeMachine:
         self._backoff = backoff
         self._strict_sequence = strict_sequence
         self._max_event_bytes = max_event_bytes
+        self._redact = redact
         self._jitter = jitter
         self._now = now
 
@@ -193,7 +194,7 @@ class ResumeMachine:
         Raises:
             CAPConnectionError: one loss too many, or one that no retry mends.
         """
-        if failure is not None and failure.kind in _FINAL_FAILURES:
+        if failure is not None and failure.kind in FINAL_FAILURES:
             cause = failure.__cause__ or failure
             raise self._error(CAPConnectionError, f"no connection: {failure}") from cause
         if not self._settled:
@@ -305,7 +306,7 @@ class ResumeMachine:
         return True
 
     def _take_error(self, error: StreamError) -> None:
-        words = f"{error.code}: {self._redacted(error.message)}"
+        words = f"{error.code}: {self._redact(error.message)}"
         wish = seconds((error.details or {}).get("retry_after"))
         match error.severity:
             case ErrorSeverity.FATAL:
@@ -413,37 +414,4 @@ class ResumeMachine:
 
     def _describe(self, head: ResponseHead, body: bytes) -> str:
         assert self._request is not None  # noqa: S101 - a response follows a request
-        method, url = self._request.method, _shown(self._request.url)
-        what = f"HTTP {head.status}"
-        if head.status == 200:
-            what = f"a response of type {head.content_type or 'unknown'}, not text/event-stream"
-        detail = _problem_detail(body)
-        return f"{method} {url} was answered with {what}" + (
-            f": {self._redacted(detail)}" if detail else ""
-        )
-
-    def _redacted(self, text: str) -> str:
-        """Take our own credentials out of words that the server chose."""
-        request = self._request
-        authorization = "" if request is None else request.headers.get("Authorization", "")
-        for secret in filter(None, (authorization, authorization.rpartition(" ")[2])):
-            text = text.replace(secret, "***")
-        return text
-
-
-def _shown(url: str) -> str:
-    """Return a URL without what may be secret in it: user, password, query and fragment."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
-def _problem_detail(body: bytes) -> str:
-    """Return what a problem document says, "" when the body is none."""
-    try:
-        problem = json.loads(body)
-    except ValueError:
-        return ""
-    if not isinstance(problem, dict):
-        return ""
-    words = next((problem[key] for key in ("detail", "message", "title") if key in problem), "")
-    return words[:_LONGEST_DETAIL] if isinstance(words, str) else ""
+        return self._redact(describe(self._request, head, body))

@@ -72,7 +72,7 @@ class CAPProtocolError(CAPError):
     """The server sent what the wire protocol does not allow."""
 
 
-class CAPStreamReset(CAPProtocolError):  # noqa: N818 - a public name
+class CAPStreamReset(CAPProtocolError):
     """After a reconnect the server answered with another stream: two generations, no splice.
 
     Attributes:

@@ -1,0 +1,281 @@
+"""What a CAP client sends and how it reads answers, without I/O: the rules of both clients."""
+
+import inspect
+import random
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import quote, urlsplit
+from uuid import UUID
+
+from pydantic import ValidationError
+
+from coreason_manifest.definitions._base import explain
+from coreason_manifest.definitions.message import ChatMessage
+from coreason_manifest.definitions.request import AgentRequest
+from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
+from coreason_manifest.definitions.session import SessionContext
+
+from .._drive import Flow, Reply, Wait
+from .._http._redirect import FOLLOWED, MOST_REDIRECTS, redirected
+from .._http._types import Request, TimeoutArgument, Timeouts, TransportFailure, timeouts_from
+from .._retry import Backoff, retry_after
+from .._version import __version__
+from ._resume import FINAL_FAILURES, ResumeMachine
+from ._words import describe
+from .errors import CAPConnectionError, CAPProtocolError, CAPRuntimeError
+from .position import Position
+
+__all__ = ["ApiKey", "Credential", "Endpoint", "chat_request"]
+
+ApiKey = str | Callable[[], str] | Callable[[], Awaitable[str]]
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+_VISIBLE = re.compile(r"[!-~]+", re.ASCII)
+
+
+class Credential:
+    """The API key, or where to get it; remembers what must never be shown."""
+
+    def __init__(self, api_key: ApiKey) -> None:
+        if isinstance(api_key, str):
+            _check_key(api_key)
+        elif not callable(api_key):
+            raise TypeError("api_key must be a string, or a callable that returns one")
+        self._api_key = api_key
+        self._last = api_key if isinstance(api_key, str) else ""
+
+    def authorization(self) -> str:
+        """Return the header's value for a sync client."""
+        key = self._api_key if isinstance(self._api_key, str) else self._api_key()
+        if not isinstance(key, str):
+            if inspect.iscoroutine(key):
+                key.close()
+            raise TypeError("api_key is async: that needs an AsyncCAPClient")
+        return self._bearer(key)
+
+    async def authorization_async(self) -> str:
+        """Return the header's value for an async client, whose callable may be async too."""
+        key = self._api_key if isinstance(self._api_key, str) else self._api_key()
+        return self._bearer(key if isinstance(key, str) else await key)
+
+    def redact(self, text: str) -> str:
+        """Take the key out of words that somebody else chose."""
+        return text.replace(self._last, "***") if self._last else text
+
+    def _bearer(self, key: str) -> str:
+        _check_key(key)
+        self._last = key
+        return f"Bearer {key}"
+
+
+def _check_key(key: str) -> None:
+    # The value itself is never part of the message.
+    if not key:
+        raise ValueError("api_key is empty: give the key of the agent service")
+    if not _VISIBLE.fullmatch(key):
+        raise ValueError("api_key must be visible ASCII characters without blanks or line ends")
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An agent service and how to talk to it; checked when it is made.
+
+    Raises:
+        ValueError: an argument that cannot work, with what to do about it.
+    """
+
+    base_url: str
+    credential: Credential = field(repr=False)
+    timeouts: Timeouts
+    max_retries: int
+    max_retry_delay: float
+    user_id: str
+    headers: Mapping[str, str] = field(repr=False)
+    strict_sequence: bool
+    max_event_bytes: int
+
+    def __post_init__(self) -> None:
+        _check_base_url(self.base_url)
+        if isinstance(self.max_retries, bool) or not isinstance(self.max_retries, int):
+            raise TypeError(f"max_retries must be a whole number, not {self.max_retries!r}")
+        if self.max_retries < 0:
+            raise ValueError(f"max_retries must be 0 or more, not {self.max_retries}")
+        if not self.max_retry_delay >= 0:
+            raise ValueError(f"max_retry_delay must be 0 or more, not {self.max_retry_delay}")
+        if self.max_event_bytes < 1:
+            raise ValueError(f"max_event_bytes must be at least 1, not {self.max_event_bytes}")
+        if not self.user_id:
+            raise ValueError("user_id is empty: leave it out, or name the user")
+        _check_headers(self.headers)
+
+    # Streams
+
+    def assist(
+        self,
+        request: ServiceRequest,
+        position: Position | None,
+        headers: Mapping[str, str] | None,
+        timeout: TimeoutArgument,
+    ) -> ResumeMachine:
+        """Return the machine that reads the answer to a request."""
+        if not isinstance(request, ServiceRequest):
+            raise TypeError(f"a ServiceRequest is needed, not {type(request).__name__}")
+        own = {
+            "Accept": "text/event-stream",
+            "Cache-Control": "no-cache",
+            "Content-Type": "application/json",
+            "X-Request-ID": str(request.request_id),
+        }
+        fixed = self._headers(own, headers)
+        url = f"{self.base_url}/assist"
+        content = request.to_json().encode()  # once: every attempt sends the same bytes
+        timeouts = self._timeouts(timeout)
+
+        def attempt(cursor: str | None) -> Request:
+            sent = fixed if cursor is None else {**fixed, "Last-Event-ID": cursor}
+            return Request("POST", url, sent, content, timeouts)
+
+        return ResumeMachine(
+            attempt,
+            position=position,
+            max_retries=self.max_retries,
+            backoff=self._backoff,
+            strict_sequence=self.strict_sequence,
+            max_event_bytes=self.max_event_bytes,
+            redact=self.credential.redact,
+        )
+
+    # Unary calls
+
+    def health(
+        self, headers: Mapping[str, str] | None, timeout: TimeoutArgument
+    ) -> Flow[HealthCheckResponse]:
+        """Ask once how the agent is; one that is not well may say so with any status."""
+        request = self._unary("GET", "/health", headers, timeout)
+        reply = yield from self._exchange(request, attempts=1)
+        try:
+            return HealthCheckResponse.model_validate_json(reply.body)
+        except ValidationError as error:
+            if reply.head.status == 200:
+                words = f"the answer to GET /health is no health report: {explain(error)}"
+                raise CAPProtocolError(words, status_code=200, body=reply.body) from error
+        raise self._refusal(request, reply)
+
+    def cancel(
+        self, stream_id: UUID | str, headers: Mapping[str, str] | None, timeout: TimeoutArgument
+    ) -> Flow[None]:
+        """Tell the agent to stop; said again when the answer was lost, since it does no harm."""
+        path = f"/streams/{quote(str(stream_id), safe='')}"
+        request = self._unary("DELETE", path, headers, timeout)
+        reply = yield from self._exchange(request, attempts=self.max_retries + 1)
+        if not 200 <= reply.head.status < 300:
+            raise self._refusal(request, reply)
+
+    def _exchange(self, request: Request, attempts: int) -> Flow[Reply]:
+        """Send until there is an answer, with the common back-off between attempts."""
+        failures = 0
+        while True:
+            result = yield from _follow(request)
+            if isinstance(result, Reply):
+                return result
+            failures += 1
+            if failures >= attempts or result.kind in FINAL_FAILURES:
+                words = f"no answer to {request.method} {request.url}: {result}"
+                cause = result.__cause__ or result
+                raise CAPConnectionError(words, attempts=failures) from cause
+            yield Wait(self._backoff.delay(failures, None, random.random) or 0.0)
+
+    def _refusal(self, request: Request, reply: Reply) -> CAPRuntimeError:
+        return CAPRuntimeError(
+            self.credential.redact(describe(request, reply.head, reply.body)),
+            status_code=reply.head.status,
+            headers=reply.head.headers,
+            body=reply.body,
+            retry_after=retry_after(reply.head.headers, time.time),
+        )
+
+    def _unary(
+        self, method: str, path: str, headers: Mapping[str, str] | None, timeout: TimeoutArgument
+    ) -> Request:
+        sent = self._headers({"Accept": "application/json"}, headers)
+        return Request(method, self.base_url + path, sent, b"", self._timeouts(timeout))
+
+    # What a call may add
+
+    @property
+    def _backoff(self) -> Backoff:
+        return Backoff(longest_wish=self.max_retry_delay)
+
+    def _timeouts(self, timeout: TimeoutArgument) -> Timeouts:
+        return self.timeouts if timeout is None else timeouts_from(timeout)
+
+    def _headers(
+        self, own: Mapping[str, str], extra: Mapping[str, str] | None
+    ) -> Mapping[str, str]:
+        """Return all headers; those of the protocol are not the caller's to change."""
+        extra = extra or {}
+        _check_headers(extra)
+        merged = {"user-agent": ("User-Agent", f"coreason-client/{__version__}")}
+        for headers in (self.headers, extra, own):
+            merged |= {name.lower(): (name, value) for name, value in headers.items()}
+        return dict(merged.values())
+
+
+def chat_request(message: str, conversation_id: str, user_id: str) -> ServiceRequest:
+    """Wrap a user's message in an envelope.
+
+    Raises:
+        TypeError: the message is not a string.
+        ValueError: the conversation_id is empty.
+    """
+    if not isinstance(message, str):
+        raise TypeError(f"a message is a string, not {type(message).__name__}")
+    if not conversation_id:
+        raise ValueError("conversation_id is empty: leave it out to begin a conversation")
+    return ServiceRequest(
+        context=SessionContext(session_id=conversation_id, user_id=user_id),
+        payload=AgentRequest(messages=[ChatMessage.user(message)], session_id=conversation_id),
+    )
+
+
+def _follow(request: Request, redirects: int = 0) -> Flow[Reply | TransportFailure]:
+    """Send a request, and follow where it is sent on to."""
+    result = yield request
+    assert result is not None  # noqa: S101 - a request, not a wait, was yielded
+    if (
+        isinstance(result, TransportFailure)
+        or result.head.status not in FOLLOWED
+        or redirects == MOST_REDIRECTS
+    ):
+        return result
+    try:
+        request = redirected(request, result.head.headers.get("location", ""))
+    except ValueError:
+        return result
+    return (yield from _follow(request, redirects + 1))
+
+
+def _check_base_url(base_url: str) -> None:
+    if not _VISIBLE.fullmatch(base_url):
+        raise ValueError(f"base_url must be an address without blanks, not {base_url!r}")
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"base_url must start with http:// or https://, as {base_url!r} does not")
+    if "@" in parts.netloc:
+        raise ValueError("base_url must not hold a user or password: the key goes into api_key")
+    if parts.query or parts.fragment:
+        raise ValueError(f"base_url must not have a query or a fragment, as {base_url!r} has")
+    _ = parts.port  # a port that is no number is a ValueError of its own
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    for name, value in headers.items():
+        if not _TOKEN.fullmatch(name):
+            raise ValueError(f"{name!r} is not a header name")
+        # The value may be a secret, so it is not repeated.
+        if any(c in value for c in "\r\n\0") or value != value.strip():
+            raise ValueError(
+                f"the value of header {name} must be text in one line, without blanks around it"
+            )

@@ -1,0 +1,34 @@
+"""What a chat has shown so far. Pure; both chat streams keep one."""
+
+from coreason_manifest.definitions.presentation import (
+    DeltaPacket,
+    EventPacket,
+    Packet,
+    PresentationEvent,
+)
+
+__all__ = ["ChatRecord"]
+
+
+class ChatRecord:
+    """Gathers the text and the events of a stream."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self.events: list[PresentationEvent | dict[str, object]] = []
+
+    @property
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+    def add_text(self, text: str) -> str:
+        self._pieces.append(text)
+        return text
+
+    def text_of(self, packet: Packet) -> str | None:
+        """Keep an event; return the text of a piece of text, None for anything else."""
+        if isinstance(packet, DeltaPacket):
+            return packet.p
+        if isinstance(packet, EventPacket):
+            self.events.append(packet.p)
+        return None

@@ -1,0 +1,37 @@
+"""How a response that is not what was asked for is put into words, without secrets."""
+
+import json
+from urllib.parse import urlsplit, urlunsplit
+
+from .._http._types import Request, ResponseHead
+
+__all__ = ["describe", "shown"]
+
+_LONGEST_DETAIL = 500
+
+
+def describe(request: Request, head: ResponseHead, body: bytes) -> str:
+    """Say what was asked and what came back, with the words of a problem document."""
+    what = f"HTTP {head.status}"
+    if head.status == 200:
+        what = f"a response of type {head.content_type or 'unknown'}, not text/event-stream"
+    words = f"{request.method} {shown(request.url)} was answered with {what}"
+    detail = _problem_detail(body)
+    return f"{words}: {detail}" if detail else words
+
+
+def shown(url: str) -> str:
+    """Return a URL without what may be secret in it: user, password, query and fragment."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def _problem_detail(body: bytes) -> str:
+    try:
+        problem = json.loads(body)
+    except ValueError:
+        return ""
+    if not isinstance(problem, dict):
+        return ""
+    words = next((problem[key] for key in ("detail", "message", "title") if key in problem), "")
+    return words[:_LONGEST_DETAIL] if isinstance(words, str) else ""

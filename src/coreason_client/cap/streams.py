@@ -1,0 +1,280 @@
+"""The streams that the clients hand out: packets and text, sync and async."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
+from types import TracebackType
+from typing import Self
+from uuid import UUID
+
+from coreason_manifest.definitions.presentation import Packet, PresentationEvent
+from coreason_manifest.definitions.service import ServiceRequest
+
+from .._drive import AsyncOpener, SyncOpener, drive, drive_async
+from ._record import ChatRecord
+from ._resume import ResumeMachine
+from .position import Position
+
+__all__ = ["AsyncChatStream", "AsyncPacketStream", "ChatStream", "PacketStream"]
+
+
+class _Progress:
+    """How far a stream has come, and over how many connections."""
+
+    def __init__(self, machine: ResumeMachine, request: ServiceRequest) -> None:
+        self._machine = machine
+        self._request = request
+
+    @property
+    def request(self) -> ServiceRequest:
+        """The request that this stream answers."""
+        return self._request
+
+    @property
+    def position(self) -> Position | None:
+        """How far the stream was handed out, for `resume`; None before the first packet."""
+        return self._machine.position
+
+    @property
+    def stream_id(self) -> UUID | None:
+        """The server's name for the stream; None before the first packet."""
+        position = self._machine.position
+        return None if position is None else position.stream_id
+
+    @property
+    def reconnects(self) -> int:
+        """How many connections there were after the first."""
+        return self._machine.reconnects
+
+    @property
+    def response_headers(self) -> Mapping[str, str]:
+        """The headers of the last response; empty before there was one."""
+        head = self._machine.response_head
+        return {} if head is None else head.headers
+
+
+class PacketStream(_Progress):
+    """An iterator of packets that heals itself; CLOSE comes last.
+
+    Iterating raises `CAPConnectionError`, `CAPProtocolError` or `CAPRuntimeError`.
+    """
+
+    def __init__(self, machine: ResumeMachine, request: ServiceRequest, sender: SyncOpener) -> None:
+        super().__init__(machine, request)
+        self._packets = drive(machine, sender)
+
+    def __iter__(self) -> Iterator[Packet]:
+        return self
+
+    def __next__(self) -> Packet:
+        return next(self._packets)
+
+    def close(self) -> None:
+        """Stop reading and let the connection go; may be called twice."""
+        self._packets.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class AsyncPacketStream(_Progress):
+    """An async iterator of packets that heals itself; CLOSE comes last.
+
+    Iterating raises `CAPConnectionError`, `CAPProtocolError` or `CAPRuntimeError`.
+    """
+
+    def __init__(
+        self, machine: ResumeMachine, request: ServiceRequest, sender: AsyncOpener
+    ) -> None:
+        super().__init__(machine, request)
+        self._packets = drive_async(machine, sender)
+
+    def __aiter__(self) -> AsyncIterator[Packet]:
+        return self
+
+    async def __anext__(self) -> Packet:
+        return await anext(self._packets)
+
+    async def aclose(self) -> None:
+        """Stop reading and let the connection go; may be called twice."""
+        await self._packets.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+class _Chat:
+    """What both chat streams show beside the text."""
+
+    _packets: _Progress | None
+    _record: ChatRecord
+    conversation_id: str
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return self._record.text
+
+    @property
+    def events(self) -> list[PresentationEvent | dict[str, object]]:
+        """The events so far: citations, progress, media and the like."""
+        return list(self._record.events)
+
+    @property
+    def request(self) -> ServiceRequest | None:
+        """The request that this stream answers, for `resume`."""
+        return None if self._packets is None else self._packets.request
+
+    @property
+    def position(self) -> Position | None:
+        """How far the stream was handed out, for `resume`; None before the first packet."""
+        return None if self._packets is None else self._packets.position
+
+    @property
+    def stream_id(self) -> UUID | None:
+        """The server's name for the stream, for `cancel`; None before the first packet."""
+        return None if self._packets is None else self._packets.stream_id
+
+    @property
+    def reconnects(self) -> int:
+        """How many connections there were after the first."""
+        return 0 if self._packets is None else self._packets.reconnects
+
+    @property
+    def response_headers(self) -> Mapping[str, str]:
+        """The headers of the last response; empty before there was one."""
+        return {} if self._packets is None else self._packets.response_headers
+
+
+class ChatStream(_Chat):
+    """Iterate for the pieces of the answer's text.
+
+    Iterating raises `CAPConnectionError`, `CAPProtocolError` or `CAPRuntimeError`.
+    """
+
+    def __init__(
+        self,
+        generator: Iterator[str],
+        conversation_id: str,
+        *,
+        packets: PacketStream | None = None,
+        record: ChatRecord | None = None,
+    ) -> None:
+        self._generator = generator
+        self.conversation_id = conversation_id
+        self._packets = packets
+        self._record = record or ChatRecord()
+
+    @classmethod
+    def of(cls, packets: PacketStream, conversation_id: str) -> "ChatStream":
+        """Make a chat of a stream of packets."""
+        record = ChatRecord()
+        return cls(_texts(packets, record), conversation_id, packets=packets, record=record)
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        return self._record.add_text(next(self._generator))
+
+    def close(self) -> None:
+        """Stop reading and let the connection go; may be called twice."""
+        if isinstance(self._generator, Generator):
+            self._generator.close()
+        if isinstance(self._packets, PacketStream):
+            self._packets.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class AsyncChatStream(_Chat):
+    """Iterate with `async for` for the pieces of the answer's text.
+
+    It can also be awaited, which gives the stream itself: `await client.chat(...)` and
+    `async for text in client.chat(...)` both work. Iterating raises `CAPConnectionError`,
+    `CAPProtocolError` or `CAPRuntimeError`.
+    """
+
+    def __init__(
+        self,
+        generator: AsyncIterator[str],
+        conversation_id: str,
+        *,
+        packets: AsyncPacketStream | None = None,
+        record: ChatRecord | None = None,
+    ) -> None:
+        self._generator = generator
+        self.conversation_id = conversation_id
+        self._packets = packets
+        self._record = record or ChatRecord()
+
+    @classmethod
+    def of(cls, packets: AsyncPacketStream, conversation_id: str) -> "AsyncChatStream":
+        """Make a chat of a stream of packets."""
+        record = ChatRecord()
+        return cls(_texts_async(packets, record), conversation_id, packets=packets, record=record)
+
+    def __aiter__(self) -> AsyncIterator[str]:
+        return self
+
+    async def __anext__(self) -> str:
+        return self._record.add_text(await anext(self._generator))
+
+    def __await__(self) -> Generator[None, None, "AsyncChatStream"]:
+        return self
+        yield  # makes this a generator, which is what `await` asks for
+
+    async def aclose(self) -> None:
+        """Stop reading and let the connection go; may be called twice."""
+        if isinstance(self._generator, AsyncGenerator):
+            await self._generator.aclose()
+        if isinstance(self._packets, AsyncPacketStream):
+            await self._packets.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+def _texts(packets: PacketStream, record: ChatRecord) -> Generator[str]:
+    for packet in packets:
+        text = record.text_of(packet)
+        if text is not None:
+            yield text
+
+
+async def _texts_async(packets: AsyncPacketStream, record: ChatRecord) -> AsyncGenerator[str]:
+    async for packet in packets:
+        text = record.text_of(packet)
+        if text is not None:
+            yield text

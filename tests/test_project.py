@@ -1,0 +1,107 @@
+"""What the distribution promises: its dependencies, its two packages, its documents."""
+
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+DOCUMENTS = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "SECURITY.md",
+    "LICENSE",
+    "docs/decisions.md",
+    "docs/sse_wire_protocol.md",
+    "docs/interface_contracts.md",
+]
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {requirement.split(">")[0].split("[")[0] for requirement in requirements}
+
+
+@pytest.mark.proves("R19a", "A2A-own-parser")
+def test_the_dependencies_are_the_chosen_ones() -> None:
+    project = PYPROJECT["project"]
+    assert names(project["dependencies"]) == {"pydantic", "httpx2"}
+    assert {extra: names(found) for extra, found in project["optional-dependencies"].items()} == {
+        "llm": {"aiohttp", "genai-prices", "pydantic-settings"},
+        "server": {"starlette", "uvicorn"},
+        "cli": {"typer", "rich"},
+        "valkey": {"redis"},
+        "metrics": {"prometheus-client"},
+        "otel": {"opentelemetry-api"},
+        "all": {"coreason-client"},
+    }
+    extras = set(project["optional-dependencies"]) - {"all"}
+    [everything] = project["optional-dependencies"]["all"]
+    assert set(everything.partition("[")[2].rstrip("]").split(",")) == extras
+
+
+@pytest.mark.parametrize("path", DOCUMENTS)
+def test_a_document_is_there_and_says_something(path: str) -> None:
+    assert len((ROOT / path).read_text().split()) > 50
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+@pytest.mark.proves("R19b")
+def test_the_other_package_has_no_init_of_its_own() -> None:
+    assert not (ROOT / "src" / "coreason_manifest" / "__init__.py").exists()
+    assert (ROOT / "src" / "coreason_manifest" / "definitions" / "py.typed").exists()
+    assert (ROOT / "src" / "coreason_client" / "py.typed").exists()
+
+
+@pytest.mark.proves("R19c")
+def test_both_packages_of_that_name_can_live_in_one_environment(tmp_path: Path) -> None:
+    """As pip would lay them out: another distribution's files and ours in one directory."""
+    package = tmp_path / "coreason_manifest"
+    package.mkdir()
+    (package / "__init__.py").write_text("THEIRS = True\n")
+    (package / "other.py").write_text("ALSO_THEIRS = True\n")
+    ours = tmp_path / "ours.zip"
+    with zipfile.ZipFile(ours, "w") as archive:
+        for path in (ROOT / "src" / "coreason_manifest").rglob("*.py"):
+            archive.write(path, path.relative_to(ROOT / "src"))
+    with zipfile.ZipFile(ours) as archive:
+        archive.extractall(tmp_path)
+    code = (
+        "import coreason_manifest, coreason_manifest.other, sys\n"
+        "from coreason_manifest.definitions.presentation import StreamPacket\n"
+        "print(coreason_manifest.THEIRS, StreamPacket.__module__, coreason_manifest.__path__[0])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert done.stdout.split() == [
+        "True",
+        "coreason_manifest.definitions.presentation",
+        str(package),
+    ]
+
+
+def test_no_word_of_a_workplace_is_in_the_files() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False
+    )
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    words = [f"/{'work'}/", f"{'sub'}agent"]
+    for name in listed.stdout.split():
+        path = ROOT / name
+        if path.suffix in {".py", ".md", ".toml"} and path.exists():
+            text = path.read_text()
+            assert not [word for word in words if word in text], name

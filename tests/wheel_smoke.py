@@ -1,0 +1,32 @@
+"""Install the built wheel into an empty environment and import what it promises."""
+
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+CODE = """
+from coreason_client import AsyncCAPClient, CAPClient, ServiceRequest, __version__
+from coreason_client.sse import SSEDecoder, encode_event
+from coreason_manifest.definitions.presentation import StreamPacket
+
+assert [event.data for event in SSEDecoder().feed(encode_event("hello"))] == ["hello"]
+client = CAPClient("http://127.0.0.1:1", "key")
+client.close()
+print("coreason-client", __version__, "imports from its wheel")
+"""
+
+
+def main(dist: Path) -> None:
+    [wheel] = dist.glob("*.whl")
+    with tempfile.TemporaryDirectory() as empty:
+        venv.create(empty, with_pip=True)
+        python = str(Path(empty) / "bin" / "python")
+        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*install, str(wheel)], check=True)
+        subprocess.run([python, "-c", CODE], check=True, cwd=empty)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
