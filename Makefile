@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test bench build clean
+.PHONY: help install chat check test bench build clean
 
 help: ## show the verbs
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 16
@@ -17,6 +17,9 @@ $(INSTALLED): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --editable '.[all]' --group dev
 	@touch $@
+
+chat: $(INSTALLED) ## talk to the built-in agent; MESSAGE="..." asks once
+	@$(BIN)/coreason chat $(if $(MESSAGE),"$(MESSAGE)")
 
 check: $(INSTALLED) ## ruff, mypy --strict, and who may import whom
 	$(BIN)/ruff check .

@@ -63,7 +63,7 @@ def test_twins_have_the_same_methods_and_parameters(sync: type, async_: type) ->
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
-        coreason_client.no_such_name  # type: ignore[attr-defined]  # noqa: B018
+        coreason_client.no_such_name  # noqa: B018
     assert dir(coreason_client) == coreason_client.__all__
 
 

@@ -190,6 +190,7 @@ def machine_for(
         strict_sequence=strict_sequence,
         max_event_bytes=max_event_bytes,
         backoff=backoff or Backoff(),
+        redact=lambda text: text.replace(KEY, "***"),
         jitter=lambda: jitter,
         now=lambda: now,
     )

@@ -14,7 +14,7 @@ from ._build import (
     MAX_ERROR_BODY_SECONDS,
     build,
     head_of,
-    is_encoded,
+    is_raw,
     send_options,
     with_authorization,
 )
@@ -38,7 +38,8 @@ class AsyncResponse:
             TransportFailure: the connection broke; what had arrived was handed out before.
         """
         response = self._response
-        pieces = response.aiter_bytes() if is_encoded(self.head) else response.aiter_raw()
+        raw = is_raw(response, self.head)
+        pieces = response.aiter_raw() if raw else response.aiter_bytes()
         with translated():
             async with aclosing(pieces):
                 async for chunk in pieces:

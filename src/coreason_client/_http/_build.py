@@ -9,7 +9,7 @@ __all__ = [
     "MAX_ERROR_BODY_SECONDS",
     "build",
     "head_of",
-    "is_encoded",
+    "is_raw",
     "send_options",
     "with_authorization",
 ]
@@ -59,5 +59,7 @@ def head_of(response: Any) -> ResponseHead:
     return ResponseHead(response.status_code, Headers(response.headers.multi_items()))
 
 
-def is_encoded(head: ResponseHead) -> bool:
-    return head.headers.get("content-encoding", "identity").strip().lower() != "identity"
+def is_raw(response: Any, head: ResponseHead) -> bool:
+    """Say whether the raw body is the body: not encoded, and not read already by a mock."""
+    encoding = head.headers.get("content-encoding", "identity").strip().lower()
+    return encoding == "identity" and not response.is_stream_consumed

@@ -12,7 +12,7 @@ from ._build import (
     MAX_ERROR_BODY_SECONDS,
     build,
     head_of,
-    is_encoded,
+    is_raw,
     send_options,
     with_authorization,
 )
@@ -37,7 +37,7 @@ class SyncResponse:
         """
         response = self._response
         with translated():
-            yield from response.iter_bytes() if is_encoded(self.head) else response.iter_raw()
+            yield from response.iter_raw() if is_raw(response, self.head) else response.iter_bytes()
 
     def read(self, limit: int) -> bytes:
         """Read the body up to a limit; what arrived before a failure is the body."""

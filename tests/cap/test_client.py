@@ -1,0 +1,787 @@
+"""The two CAP clients as their users meet them, over real sockets."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+from uuid import UUID, uuid4
+
+import httpx
+import httpx2
+import pytest
+
+from coreason_client import (
+    AsyncCAPClient,
+    AsyncChatStream,
+    CAPClient,
+    CAPConnectionError,
+    CAPError,
+    CAPProtocolError,
+    CAPRuntimeError,
+    ChatStream,
+    Position,
+    ServiceRequest,
+)
+from coreason_client._retry import Backoff
+from coreason_client.cap import _protocol
+from coreason_manifest.definitions.message import ChatMessage
+from coreason_manifest.definitions.presentation import ClosePacket, ErrorPacket, StreamOpCode
+from coreason_manifest.definitions.request import AgentRequest
+from coreason_manifest.definitions.session import SessionContext
+from tests.faults import FaultServer, Run
+from tests.faults.wire import number, sse
+
+T = TypeVar("T")
+KEY = "sk_top_secret"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[FaultServer]:
+    with FaultServer() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_protocol, "Backoff", lambda **wish: Backoff(0.01, 0.02, **wish))
+
+
+def make_request(session: str = "sess_abc") -> ServiceRequest:
+    return ServiceRequest(
+        context=SessionContext(user_id="user_123", session_id=session),
+        payload=AgentRequest(messages=[ChatMessage.user("Count.")]),
+    )
+
+
+def with_async(url: str, use: Callable[[AsyncCAPClient], Awaitable[T]], **options: Any) -> T:
+    """Run a piece of async code with a client, with every warning of the event loop an error."""
+
+    async def main() -> T:
+        async with AsyncCAPClient(url, KEY, **options) as client:
+            return await use(client)
+
+    return asyncio.run(main(), debug=True)
+
+
+# What is sent
+
+
+@pytest.mark.proves(
+    "R01",
+    "R02a",
+    "R02b",
+    "R02c",
+    "R02d",
+    "R02e",
+    "R02f",
+    "RFC002-3-connection",
+    "RFC004-2.1-post",
+    "RFC004-3.1-bearer",
+    "RFC004-3.2-same-request-id",
+    "RFC004-3.2-same-body",
+)
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_every_attempt_sends_the_same_request(server: FaultServer, kind: str) -> None:
+    run = server.run("rst_mid_event")
+    request = make_request()
+    if kind == "sync":
+        with CAPClient(run.base_url, KEY) as client:
+            list(client.assist(request))
+    else:
+
+        async def use(client: AsyncCAPClient) -> None:
+            async for _ in client.assist(request):
+                pass
+
+        with_async(run.base_url, use)
+    assert len(run.requests) == 2
+    for sent in run.requests:
+        assert (sent.method, sent.path) == ("POST", "/assist")
+        assert sent.headers["authorization"] == f"Bearer {KEY}"
+        assert sent.headers["accept"] == "text/event-stream"
+        assert sent.headers["cache-control"] == "no-cache"
+        assert sent.headers["content-type"] == "application/json"
+        assert sent.headers["x-request-id"] == str(request.request_id)
+        assert sent.body == request.to_json().encode()
+    assert run.last_event_ids == [None, f"{run.stream_id}:8"]
+
+
+@pytest.mark.proves("RFC004-2.1-no-inventions")
+def test_the_body_is_an_envelope_and_nothing_more(server: FaultServer) -> None:
+    run = server.run("correct")
+    with CAPClient(run.base_url, KEY) as client:
+        list(client.chat("Hello"))
+    [sent] = run.requests
+    assert set(sent.headers) <= {
+        "host",
+        "accept",
+        "accept-encoding",
+        "authorization",
+        "cache-control",
+        "connection",
+        "content-length",
+        "content-type",
+        "user-agent",
+        "x-request-id",
+    }
+    assert ServiceRequest.model_validate_json(sent.body).to_json().encode() == sent.body
+
+
+@pytest.mark.proves("R16h", "R16i", "RFC004-3.1-chat", "RFC004-3.1-chat-new-id")
+@pytest.mark.parametrize("user", [None, "ada"])
+def test_chat_builds_the_envelope(server: FaultServer, user: str | None) -> None:
+    run = server.run("correct")
+    options: dict[str, Any] = {} if user is None else {"user_id": user}
+    with CAPClient(run.base_url, KEY, **options) as client:
+        stream = client.chat("Hello, agent")
+        list(stream)
+        list(client.chat("More", "my-conversation"))
+    first, second = (ServiceRequest.model_validate_json(sent.body) for sent in run.requests)
+    assert str(UUID(stream.conversation_id)) == stream.conversation_id
+    assert first.context.session_id == stream.conversation_id
+    assert second.context.session_id == "my-conversation"
+    assert first.context.user_id == (user or "anonymous")
+    assert first.payload.messages == [ChatMessage.user("Hello, agent")]
+    assert first.request_id != second.request_id
+
+
+def test_headers_of_the_client_and_of_a_call_are_sent(server: FaultServer) -> None:
+    run = server.run("correct")
+    headers = {"X-Team": "blue", "X-Env": "test", "accept": "text/plain"}
+    with CAPClient(run.base_url, KEY, headers=headers) as client:
+        list(client.chat("Hello", headers={"x-team": "red", "User-Agent": "mine/1"}))
+    sent = run.requests[0].headers
+    assert (sent["x-team"], sent["x-env"], sent["user-agent"]) == ("red", "test", "mine/1")
+    assert sent["accept"] == "text/event-stream"  # not the caller's to change
+
+
+def test_a_callable_key_is_asked_before_every_request(server: FaultServer) -> None:
+    run = server.run("rst_mid_event")
+    keys = iter(["one", "two"])
+    with CAPClient(run.base_url, lambda: next(keys)) as client:
+        list(client.chat("Hello"))
+    assert [sent.headers["authorization"] for sent in run.requests] == ["Bearer one", "Bearer two"]
+
+
+def test_a_callable_key_may_be_async_on_the_async_client(server: FaultServer) -> None:
+    run = server.run("correct")
+
+    async def key() -> str:
+        await asyncio.sleep(0)
+        return "fresh"
+
+    async def main() -> None:
+        async with AsyncCAPClient(run.base_url, key) as client:
+            async for _ in client.chat("Hello"):
+                pass
+
+    asyncio.run(main())
+    assert run.requests[0].headers["authorization"] == "Bearer fresh"
+    with CAPClient(run.base_url, key) as client, pytest.raises(TypeError, match="AsyncCAPClient"):  # type: ignore[arg-type]
+        list(client.chat("Hello"))
+
+
+@pytest.mark.parametrize("bad", ["", "two\r\nlines", "with blank", "ключ"])
+def test_a_callable_key_that_gives_nonsense_is_refused(server: FaultServer, bad: str) -> None:
+    run = server.run("correct")
+    with CAPClient(run.base_url, lambda: bad) as client, pytest.raises(ValueError, match="api_key"):
+        list(client.chat("Hello"))
+    assert run.requests == []
+
+
+# What comes back
+
+
+@pytest.mark.proves(
+    "RFC004-2.2-abstraction",
+    "RFC004-3.1-chat-delta",
+    "RFC004-3.1-chat-ignores",
+    "RFC004-3.1-chat-stream",
+    "R22b",
+)
+def test_chat_gives_text(server: FaultServer) -> None:
+    run = server.run("rst_mid_event")
+    with CAPClient(run.base_url, KEY) as client:
+        stream = client.chat("Count")
+        assert isinstance(stream, ChatStream)
+        assert (stream.position, stream.stream_id, stream.reconnects) == (None, None, 0)
+        assert (stream.text, stream.events, dict(stream.response_headers)) == ("", [], {})
+        conversation = stream.conversation_id
+        texts = []
+        for text in stream:
+            texts.append(text)
+            assert stream.text == "".join(texts)
+            assert stream.conversation_id == conversation
+        assert "".join(texts) == run.text
+        assert all(type(text) is str for text in texts)
+        assert stream.conversation_id == conversation
+        assert stream.stream_id == UUID(run.stream_id)
+        assert stream.reconnects == 1
+        assert stream.response_headers["Content-Type"] == "text/event-stream"
+        assert stream.position == Position(
+            stream_id=UUID(run.stream_id), seq=21, cursor=f"{run.stream_id}:21"
+        )
+        assert list(stream) == []
+
+
+@pytest.mark.proves(
+    "R18b",
+    "R18c",
+    "RFC004-3.3-async-chat-stream",
+    "RFC004-3.3-async-client",
+    "RFC004-3.3-async-http",
+)
+def test_async_chat_can_be_awaited_or_iterated(server: FaultServer) -> None:
+    run = server.run("fin_mid_event_chunked")
+
+    async def use(client: AsyncCAPClient) -> None:
+        stream = await client.chat("Count")
+        assert isinstance(stream, AsyncChatStream)
+        assert "".join([text async for text in stream]) == run.text == stream.text
+        assert stream.conversation_id
+        again = [text async for text in client.chat("Again", stream.conversation_id)]
+        assert "".join(again) == run.text
+
+    with_async(run.base_url, use)
+
+
+@pytest.mark.proves("RFC004-3.1-assist", "R18a")
+def test_assist_yields_packets_and_close_last(server: FaultServer) -> None:
+    run = server.run("correct")
+    request = make_request()
+    with CAPClient(run.base_url, KEY) as client, client.assist(request) as stream:
+        packets = list(stream)
+        assert stream.request is request
+    assert isinstance(packets[-1], ClosePacket)
+
+    async def use(client: AsyncCAPClient) -> list[Any]:
+        return [packet async for packet in client.assist(request)]
+
+    assert with_async(run.base_url, use) == packets
+
+
+def test_chat_keeps_events() -> None:
+    event = {"type": "CUSTOM", "n": 1}
+    body = [*number(str(uuid4()), [("DELTA", "a"), ("EVENT", event), ("CLOSE", {})])]
+    with fixed(b"".join(sse(packet) for packet in body)) as (client, _):
+        stream = client.chat("x")
+        assert list(stream) == ["a"]
+        assert stream.events == [event]
+
+
+@pytest.mark.proves("R14g", "R14h", "RFC005-1-warning-log", "RFC004-3.1-chat-error")
+def test_a_warning_is_logged_and_the_text_goes_on(
+    server: FaultServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = server.run("warning_error")
+    with CAPClient(run.base_url, KEY) as client:
+        assert "".join(client.chat("x")) == run.text
+        assert "WARNING" in {record.levelname for record in caplog.records}
+        warned = [p for p in client.assist(make_request()) if isinstance(p, ErrorPacket)]
+    assert len(warned) == 1
+
+
+@pytest.mark.proves("RFC004-3.1-chat-error", "RFC004-3.1-assist-errors", "RFC004-5-all-failures")
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        ("fatal_error", CAPRuntimeError),
+        ("bad_json", CAPProtocolError),
+        ("accept_and_close", CAPConnectionError),
+    ],
+)
+def test_chat_raises_what_assist_raises(
+    server: FaultServer, fault: str, kind: type[CAPError]
+) -> None:
+    with CAPClient(server.run(fault).base_url, KEY) as client, pytest.raises(kind) as caught:
+        list(client.chat("x"))
+    with CAPClient(server.run(fault).base_url, KEY) as client, pytest.raises(kind):
+        list(client.assist(make_request()))
+    assert isinstance(caught.value, CAPError)
+
+
+def test_a_server_that_is_not_there(unused_url: str) -> None:
+    with CAPClient(unused_url, KEY, max_retries=2) as client:
+        with pytest.raises(CAPConnectionError) as caught:
+            list(client.chat("x"))
+        assert caught.value.attempts == 3
+        with pytest.raises(CAPConnectionError):
+            client.health()
+
+
+@pytest.fixture
+def unused_url() -> str:
+    with FaultServer() as gone:
+        return gone.origin
+
+
+@pytest.mark.proves("RFC004-3.2-loss-log", "R12d")
+def test_reconnects_are_one_line_each(
+    server: FaultServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = server.run("gap_always")
+    with CAPClient(run.base_url, KEY) as client:
+        list(client.chat("x"))
+    lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(lines) == 2
+    for part in ("reconnecting in 0.0", "attempt 1 of 3", "seq 8 of stream"):
+        assert part in lines[0]
+    assert "numbers with gaps" in lines[1]
+
+
+@pytest.mark.proves("RFC004-3.2-sleep")
+def test_the_async_client_waits_without_blocking_the_loop(
+    server: FaultServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_protocol, "Backoff", lambda **wish: Backoff(0.2, 0.2, **wish))
+    run = server.run("rst_mid_event")
+
+    async def use(client: AsyncCAPClient) -> int:
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0)
+                ticks += 1
+
+        ticking = asyncio.create_task(tick())
+        async for _ in client.chat("x"):
+            pass
+        ticking.cancel()
+        return ticks
+
+    assert with_async(run.base_url, use) > 100
+
+
+# Resuming and stopping
+
+
+@pytest.mark.parametrize("stop", [1, 8, 20, 21])
+def test_a_stream_goes_on_in_another_client(server: FaultServer, stop: int) -> None:
+    run = server.run("correct")
+    request = make_request()
+    first: list[int] = []
+    with CAPClient(run.base_url, KEY) as client, client.assist(request) as stream:
+        for packet in stream:
+            first.append(packet.seq)
+            if packet.seq == stop:
+                break
+        assert stream.position is not None
+        saved = stream.position.to_json()
+    with CAPClient(run.base_url, KEY) as other:
+        position = Position.model_validate_json(saved)
+        if stop < 21:
+            rest = [packet.seq for packet in other.resume(request, position)]
+            assert first + rest == list(range(1, 22))
+
+    async def use(client: AsyncCAPClient) -> list[int]:
+        return [packet.seq async for packet in client.resume(request, position)]
+
+    if stop < 21:
+        assert first + with_async(run.base_url, use) == list(range(1, 22))
+
+
+@pytest.mark.proves("RES1-stop-wire")
+@pytest.mark.parametrize("how", ["close", "break", "with"])
+def test_stopping_early_gives_the_connection_back(server: FaultServer, how: str) -> None:
+    run = server.run("stall")
+    with CAPClient(run.base_url, KEY) as client:
+        stream = client.chat("x")
+        if how == "with":
+            with stream:
+                next(stream)
+        else:
+            next(stream)
+            if how == "close":
+                stream.close()
+                stream.close()
+        del stream
+        assert run.wait_all_closed()
+
+
+@pytest.mark.proves("RES1-stop-wire")
+@pytest.mark.parametrize("how", ["aclose", "break", "with"])
+def test_stopping_early_gives_the_connection_back_async(server: FaultServer, how: str) -> None:
+    run = server.run("stall")
+
+    async def use(client: AsyncCAPClient) -> None:
+        stream = client.chat("x")
+        if how == "with":
+            async with stream:
+                await anext(stream)
+        elif how == "aclose":
+            await anext(stream)
+            await stream.aclose()
+            await stream.aclose()
+        else:
+            async for _ in stream:
+                break
+            del stream
+        assert await asyncio.to_thread(run.wait_all_closed)
+
+    with_async(run.base_url, use)
+
+
+@pytest.mark.proves("RES1-raise-wire")
+def test_a_consumer_that_raises_leaks_nothing(server: FaultServer) -> None:
+    run = server.run("stall")
+    with CAPClient(run.base_url, KEY) as client:
+
+        def consume() -> None:
+            for _ in client.chat("x"):
+                raise LookupError
+
+        with pytest.raises(LookupError):
+            consume()
+        assert run.wait_all_closed()
+
+    async def use(client: AsyncCAPClient) -> None:
+        with pytest.raises(LookupError):
+            async with client.chat("x") as stream:
+                async for _ in stream:
+                    raise LookupError
+        assert await asyncio.to_thread(run.wait_all_closed)
+
+    with_async(run.base_url, use)
+
+
+@pytest.mark.proves("RES1-cancel-wire")
+@pytest.mark.parametrize("fault", ["stall", "accept_and_close"])
+def test_a_cancelled_consumer_leaks_nothing(
+    server: FaultServer, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_protocol, "Backoff", lambda **wish: Backoff(30, 30, **wish))
+    run = server.run(fault)
+
+    async def use(client: AsyncCAPClient) -> None:
+        async def consume() -> None:
+            async for _ in client.chat("x"):
+                pass
+
+        task = asyncio.create_task(consume())
+        assert await asyncio.to_thread(run.wait_requests, 1)
+        if fault == "stall":
+            assert await asyncio.to_thread(run.wait_hanging)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await asyncio.to_thread(run.wait_all_closed)
+
+    with_async(run.base_url, use)
+
+
+@pytest.mark.parametrize("waiting", ["for bytes", "for the next attempt"])
+def test_closing_the_client_ends_a_stream_in_another_thread(
+    server: FaultServer, waiting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_protocol, "Backoff", lambda **wish: Backoff(30, 30, **wish))
+    run = server.run("stall" if waiting == "for bytes" else "accept_and_close")
+    client = CAPClient(run.base_url, KEY)
+    caught: list[CAPError] = []
+
+    def consume() -> None:
+        try:
+            list(client.chat("x"))
+        except CAPError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=consume)
+    thread.start()
+    assert run.wait_hanging() if waiting == "for bytes" else run.wait_requests(1)
+    client.close()
+    thread.join(5)
+    assert not thread.is_alive()
+    assert isinstance(caught[0], CAPConnectionError)
+    with pytest.raises(CAPConnectionError, match="closed"):
+        list(client.chat("x"))
+
+
+def test_one_client_serves_many_threads(server: FaultServer) -> None:
+    run = server.run("rst_mid_event", times=10**6, every=5)
+    texts: list[str] = []
+    with CAPClient(run.base_url, KEY, max_retries=10) as client:
+        threads = [
+            threading.Thread(target=lambda: texts.append("".join(client.chat("x"))))
+            for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+    assert texts == [run.text] * 8
+
+
+def test_an_async_client_survives_a_second_event_loop(server: FaultServer) -> None:
+    run = server.run("correct")
+    client = AsyncCAPClient(run.base_url, KEY)
+
+    async def ask() -> str:
+        return "".join([text async for text in client.chat("x")])
+
+    async def last() -> str:
+        async with client:
+            return await ask()
+
+    assert asyncio.run(ask()) == run.text
+    assert asyncio.run(last()) == run.text
+
+
+# Clients of the caller
+
+
+@contextmanager
+def fixed(body: bytes, library: Any = httpx2) -> Iterator[tuple[CAPClient, list[Any]]]:
+    """A client on a mock transport of the library that always gives this stream."""
+    seen: list[Any] = []
+
+    def answer(request: Any) -> Any:
+        seen.append(request)
+        return library.Response(200, headers={"content-type": "text/event-stream"}, content=body)
+
+    http_client = library.Client(transport=library.MockTransport(answer))
+    with CAPClient("https://agent.example/", KEY, http_client=http_client) as client:
+        yield client, seen
+    assert not http_client.is_closed
+    http_client.close()
+
+
+WHOLE = b"".join(sse(p) for p in number(str(uuid4()), [("DELTA", "hi"), ("CLOSE", {})]))
+
+
+@pytest.mark.parametrize("library", [httpx2, httpx])
+def test_a_client_of_the_caller_is_used_and_left_open(library: Any) -> None:
+    with fixed(WHOLE, library) as (client, seen):
+        assert list(client.chat("x")) == ["hi"]
+    assert str(seen[0].url) == "https://agent.example/assist"
+
+
+@pytest.mark.parametrize("library", [httpx2, httpx])
+def test_an_async_client_of_the_caller_heals_too(server: FaultServer, library: Any) -> None:
+    run = server.run("rst_mid_event")
+    hooked: list[str] = []
+
+    async def hook(request: Any) -> None:
+        hooked.append(request.method)
+
+    async def main() -> str:
+        async with library.AsyncClient(event_hooks={"request": [hook]}) as http_client:
+            client = AsyncCAPClient(run.base_url, KEY, http_client=http_client)
+            text = "".join([text async for text in client.chat("x")])
+            await client.aclose()
+            assert not http_client.is_closed
+            return text
+
+    assert asyncio.run(main()) == run.text
+    assert hooked == ["POST", "POST"]
+
+
+@pytest.mark.parametrize("library", [httpx2, httpx])
+def test_a_timeout_object_of_either_library_works(server: FaultServer, library: Any) -> None:
+    run = server.run("stall")
+    timeout = library.Timeout(5, read=0.2)
+    with CAPClient(run.base_url, KEY, timeout=timeout) as client:
+        assert "".join(client.chat("x")) == run.text
+
+
+def test_a_timeout_may_be_given_for_one_call(server: FaultServer) -> None:
+    run = server.run("stall")
+    with CAPClient(run.base_url, KEY) as client:
+        assert "".join(client.chat("x", timeout=0.2)) == run.text
+
+
+# Unary calls
+
+
+def unary(answer: Callable[[httpx2.Request], httpx2.Response], **options: Any) -> CAPClient:
+    http_client = httpx2.Client(transport=httpx2.MockTransport(answer))
+    return CAPClient("https://agent.example", KEY, http_client=http_client, **options)
+
+
+HEALTH = {"status": "degraded", "agent_id": "a", "version": "1", "uptime_seconds": 1.5}
+
+
+@pytest.mark.parametrize("code", [200, 503])
+def test_health_reports_what_the_agent_says(code: int) -> None:
+    client = unary(lambda request: httpx2.Response(code, json=HEALTH))
+    assert client.health().status == "degraded"
+
+
+def test_health_that_is_no_report() -> None:
+    with pytest.raises(CAPProtocolError, match="health"):
+        unary(lambda request: httpx2.Response(200, text="fine")).health()
+    with pytest.raises(CAPRuntimeError) as caught:
+        unary(lambda r: httpx2.Response(401, json={"detail": f"no {KEY}"})).health()
+    assert caught.value.status_code == 401
+    assert KEY not in str(caught.value)
+
+
+def test_cancel_says_which_stream() -> None:
+    seen: list[httpx2.Request] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        seen.append(request)
+        return httpx2.Response(204)
+
+    stream_id = uuid4()
+    unary(answer).cancel(stream_id)
+    unary(answer).cancel("../health")
+    assert [(r.method, r.url.raw_path.decode()) for r in seen] == [
+        ("DELETE", f"/streams/{stream_id}"),
+        ("DELETE", "/streams/..%2Fhealth"),
+    ]
+
+
+def test_cancel_is_said_again_when_the_answer_was_lost() -> None:
+    failures = iter([httpx2.ReadError("lost"), httpx2.ConnectError("gone")])
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        for failure in failures:
+            raise failure
+        return httpx2.Response(204)
+
+    unary(answer).cancel(uuid4())
+    with pytest.raises(CAPRuntimeError) as caught:
+        unary(lambda request: httpx2.Response(404)).cancel(uuid4())
+    assert caught.value.status_code == 404
+
+
+def test_unary_calls_follow_redirects_but_keep_the_key_at_home() -> None:
+    seen: list[httpx2.Request] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        seen.append(request)
+        if request.url.host == "agent.example":
+            return httpx2.Response(307, headers={"location": "https://other.example/health"})
+        return httpx2.Response(200, json=HEALTH)
+
+    assert unary(answer).health().agent_id == "a"
+    assert ["authorization" in request.headers for request in seen] == [True, False]
+    with pytest.raises(CAPRuntimeError):
+        unary(lambda request: httpx2.Response(307, headers={"location": "/x"})).health()
+
+
+def test_unary_calls_of_the_async_client() -> None:
+    async def main() -> None:
+        transport = httpx2.MockTransport(
+            lambda request: httpx2.Response(200 if request.method == "GET" else 204, json=HEALTH)
+        )
+        async with httpx2.AsyncClient(transport=transport) as http_client:
+            client = AsyncCAPClient("https://agent.example", KEY, http_client=http_client)
+            assert (await client.health()).status == "degraded"
+            await client.cancel(uuid4())
+
+    asyncio.run(main())
+
+
+# Arguments
+
+
+@pytest.mark.parametrize("face", [CAPClient, AsyncCAPClient])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"base_url": "agent.example"}, "http://"),
+        ({"base_url": ""}, "address"),
+        ({"base_url": "ftp://agent.example"}, "http://"),
+        ({"base_url": "https://"}, "http://"),
+        ({"base_url": "https://me:pw@agent.example"}, "api_key"),
+        ({"base_url": "https://agent.example?x=1"}, "query"),
+        ({"base_url": "https://agent.example/\r\nX: y"}, "blanks"),
+        ({"base_url": "https://agent.example:port"}, "[Pp]ort"),
+        ({"api_key": ""}, "empty"),
+        ({"api_key": "a\nb"}, "line ends"),
+        ({"timeout": -1}, "more than 0"),
+        ({"timeout": 0}, "more than 0"),
+        ({"timeout": float("nan")}, "more than 0"),
+        ({"max_retries": -1}, "0 or more"),
+        ({"max_retry_delay": -1}, "0 or more"),
+        ({"max_event_bytes": 0}, "at least 1"),
+        ({"user_id": ""}, "user_id"),
+        ({"headers": {"X-A": "b\r\nc"}}, "X-A"),
+        ({"headers": {"X A": "b"}}, "header name"),
+    ],
+)
+def test_bad_arguments_are_refused_with_a_sentence(
+    face: Any, arguments: dict[str, Any], words: str
+) -> None:
+    good = {"base_url": "https://agent.example", "api_key": KEY}
+    with pytest.raises(ValueError, match=words) as caught:
+        face(**good | arguments)
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"api_key": 5}, {"max_retries": "3"}, {"max_retries": True}, {"timeout": "60"}]
+)
+def test_arguments_of_the_wrong_kind_are_type_errors(arguments: dict[str, Any]) -> None:
+    good: dict[str, Any] = {"base_url": "https://agent.example", "api_key": KEY}
+    with pytest.raises(TypeError):
+        CAPClient(**good | arguments)
+
+
+def test_bad_calls_are_refused_before_anything_is_sent() -> None:
+    with fixed(WHOLE) as (client, seen):
+        with pytest.raises(TypeError, match="string"):
+            client.chat(5)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="conversation_id"):
+            client.chat("x", "")
+        with pytest.raises(TypeError, match="ServiceRequest"):
+            client.assist({"request_id": 1})  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="X-A"):
+            client.chat("x", headers={"X-A": "\n"})
+        with pytest.raises(ValueError, match="more than 0"):
+            client.chat("x", timeout=-1)
+        assert seen == []
+
+
+@pytest.mark.proves("R03a", "R03b", "RFC004-3.1-constructor", "RFC004-3.1-base-url")
+@pytest.mark.parametrize("face", [CAPClient, AsyncCAPClient])
+def test_attributes_are_readable_and_the_key_is_not_shown(face: Any) -> None:
+    client = face("https://agent.example/api//", KEY, 30.0, 5)
+    assert client.base_url == "https://agent.example/api"
+    assert (client.api_key, client.max_retries) == (KEY, 5)
+    assert KEY not in repr(client) + repr(client._endpoint) + repr(vars(client._endpoint))
+    assert repr(client) == f"{face.__name__}(base_url='https://agent.example/api')"
+
+
+@pytest.mark.proves("RFC004-4-exports", "RFC004-3.3-mirror")
+def test_names_are_exported() -> None:
+    import coreason_client
+
+    assert {"CAPClient", "AsyncCAPClient", "ServiceRequest"} <= set(coreason_client.__all__)
+
+
+@pytest.mark.proves("RFC004-3.1-chat-stream")
+def test_a_chat_stream_can_be_made_by_hand() -> None:
+    stream = ChatStream(iter(["a", "b"]), "conv")
+    assert list(stream) == ["a", "b"]
+    assert (stream.text, stream.conversation_id, stream.events) == ("ab", "conv", [])
+    assert (stream.position, stream.stream_id, stream.request, stream.reconnects) == (
+        None,
+        None,
+        None,
+        0,
+    )
+    stream.close()
+
+
+@pytest.mark.proves("RES1-arrived-first-wire")
+@pytest.mark.parametrize("fault_after", [8, 21])
+def test_what_had_arrived_is_delivered_before_the_loss(
+    server: FaultServer, fault_after: int
+) -> None:
+    run: Run = server.run("burst_then_rst", fault_after=fault_after)
+    seen: list[int] = []
+    with CAPClient(run.base_url, KEY) as client:
+        for packet in client.assist(make_request()):
+            if not seen:
+                assert run.wait_all_closed()  # the reset is there before we go on
+            seen.append(packet.seq)
+            if packet.seq == min(fault_after, 20):
+                assert len(run.requests) == 1
+            if packet.op is StreamOpCode.CLOSE:
+                break
+    assert seen == list(range(1, 22))

@@ -1,0 +1,282 @@
+"""The fault table: what each client does under every fault, against a server that has them.
+
+A logical stream of 20 numbered packets and a CLOSE; the fault strikes after packet 8. Each row
+runs through `CAPClient` and `AsyncCAPClient`; the table of what happened is printed at the end of
+the run.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from coreason_client import (
+    AsyncCAPClient,
+    CAPClient,
+    CAPConnectionError,
+    CAPError,
+    CAPProtocolError,
+    CAPRuntimeError,
+    CAPStreamReset,
+    PacketStream,
+    ServiceRequest,
+)
+from coreason_client._retry import Backoff
+from coreason_client.cap import _protocol
+from coreason_client.cap.streams import AsyncPacketStream
+from coreason_manifest.definitions.message import ChatMessage
+from coreason_manifest.definitions.presentation import Packet
+from coreason_manifest.definitions.request import AgentRequest
+from coreason_manifest.definitions.session import SessionContext
+from tests.faults import FAULTS, FaultServer, Run
+
+
+@dataclass(frozen=True)
+class Row:
+    """A fault and what has to come of it."""
+
+    fault: str
+    options: dict[str, Any] = field(default_factory=dict)
+    error: type[CAPError] | None = None  # None: exactly the whole stream
+    delivered: int | None = None  # how many packets before the error
+    reconnects: int | None = None
+
+    @property
+    def name(self) -> str:
+        options = ",".join(f"{name}={value}" for name, value in self.options.items())
+        return f"{self.fault}({options})" if options else self.fault
+
+
+def healed(fault: str, reconnects: int | None = None, **options: Any) -> Row:
+    return Row(fault, options, reconnects=reconnects)
+
+
+def fails(fault: str, error: type[CAPError], delivered: int, **options: Any) -> Row:
+    return Row(fault, options, error, delivered)
+
+
+ROWS = [
+    healed("correct", 0),
+    healed("rst_mid_event", 1),
+    healed("fin_mid_event_chunked", 1),
+    healed("fin_mid_event_close_delimited", 1),
+    healed("clean_end_without_close", 1),
+    healed("clean_end_close_delimited", 1),
+    healed("stall", 1),
+    healed("stall", 1, at="head"),
+    healed("stall", 1, at="mid_event"),
+    healed("cut_inside_utf8", 1),
+    healed("cut_between_cr_and_lf", 1),
+    healed("cut_in_chunk_header", 1),
+    healed("burst_then_rst", 1),
+    healed("refuse_first", 1),
+    *[healed("status_on_reconnect", 2, status=s) for s in (408, 425, 429, 500, 502, 503, 504)],
+    healed("html_on_reconnect", 2),
+    *[
+        fails("status_on_reconnect", CAPRuntimeError, 8, status=status)
+        for status in (204, 400, 401, 403, 404, 410, 501)
+    ],
+    *[
+        fails("status_first", CAPRuntimeError, 0, status=status)
+        for status in (400, 401, 404, 422, 429, 500, 503)
+    ],
+    fails("stalled_status_first", CAPRuntimeError, 0),
+    fails("no_content_first", CAPRuntimeError, 0),
+    fails("html_first", CAPProtocolError, 0),
+    healed("redirect", 0, status=307),
+    healed("redirect", 0, status=308),
+    healed("redirect", 0, cross_origin=True),
+    fails("redirect_loop", CAPRuntimeError, 0),
+    healed("ignores_last_event_id", 1),
+    healed("duplicates", 0),
+    healed("out_of_order", 1),
+    healed("gap_once", 1),
+    healed("gap_always", 1),
+    fails("different_stream_after_reconnect", CAPStreamReset, 8),
+    healed("garbage_lines", 0),
+    fails("truncated_utf8_in_packet", CAPProtocolError, 8),
+    fails("bad_json", CAPProtocolError, 8),
+    fails("unknown_op", CAPProtocolError, 8),
+    fails("missing_field", CAPProtocolError, 8),
+    fails("string_error", CAPProtocolError, 8),
+    fails("huge_event", CAPProtocolError, 8, size=64 * 2**20),
+    fails("huge_event", CAPProtocolError, 8, size=64 * 2**20, field=""),
+    healed("slow_drip", 0),
+    healed("slow_drip", 0, of="wire"),
+    healed("keepalive_comments", 0),
+    healed("id_only_cursor", 1),
+    healed("retry_field", 1),
+    healed("no_ids", 1),
+    healed("bom", 0),
+    healed("cr_line_ends", 0),
+    healed("crlf_line_ends", 0),
+    healed("gzip", 0),
+    healed("gzip", 1, cut=True),
+    healed("transient_error", 1),
+    fails("transient_always", CAPConnectionError, 8),
+    fails("fatal_error", CAPRuntimeError, 8),
+    healed("warning_error", 0),
+    fails("accept_and_close", CAPConnectionError, 0),
+    fails("accept_and_close", CAPConnectionError, 0, head=True),
+    healed("close_then_keeps_open", 0),
+]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[FaultServer]:
+    with FaultServer() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The waits of the real back-off are shown elsewhere; here they would only take time."""
+    monkeypatch.setattr(_protocol, "Backoff", lambda **wish: Backoff(0.01, 0.02, **wish))
+
+
+def make_request() -> ServiceRequest:
+    return ServiceRequest(
+        context=SessionContext(user_id="user_123", session_id="sess_abc"),
+        payload=AgentRequest(messages=[ChatMessage.user("Count.")]),
+    )
+
+
+@dataclass
+class Result:
+    packets: list[Packet]
+    error: CAPError | None
+    stream: PacketStream | AsyncPacketStream
+
+
+def read_sync(run: Run) -> Result:
+    packets: list[Packet] = []
+    error: CAPError | None = None
+    with CAPClient(run.base_url, "sk_secret", timeout=0.5) as client:
+        stream = client.assist(make_request())
+        try:
+            packets.extend(stream)
+        except CAPError as raised:
+            error = raised
+    return Result(packets, error, stream)
+
+
+def read_async(run: Run) -> Result:
+    async def main() -> Result:
+        packets: list[Packet] = []
+        error: CAPError | None = None
+        async with AsyncCAPClient(run.base_url, "sk_secret", timeout=0.5) as client:
+            stream = client.assist(make_request())
+            try:
+                async for packet in stream:
+                    packets.append(packet)  # noqa: PERF401 - those before an error count
+            except CAPError as raised:
+                error = raised
+        return Result(packets, error, stream)
+
+    return asyncio.run(main())
+
+
+CLIENTS: dict[str, Callable[[Run], Result]] = {"CAPClient": read_sync, "AsyncCAPClient": read_async}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_fault(
+    row: Row, client: str, server: FaultServer, record_property: Callable[[str, object], None]
+) -> None:
+    run = server.run(row.fault, **row.options)
+    result = CLIENTS[client](run)
+
+    expected = [packet.seq for packet in run.packets if not is_transient(packet)]
+    seqs = [packet.seq for packet in result.packets]
+    if row.error is None:
+        assert result.error is None, repr(result.error)
+        assert seqs == expected
+    else:
+        assert type(result.error) is row.error
+        assert seqs == expected[: row.delivered]
+        check_position(result, row)
+    if row.reconnects is not None:
+        assert result.stream.reconnects == row.reconnects
+    check_every_attempt_is_the_same_request(run)
+    assert run.wait_all_closed(), "a connection leaked"
+    record_property("table: What happens under each fault", line(row, client, result))
+
+
+def is_transient(packet: Any) -> bool:
+    return isinstance(packet.p, dict) and packet.p.get("severity") in ("TRANSIENT", "FATAL")
+
+
+def check_position(result: Result, row: Row) -> None:
+    assert result.error is not None
+    position = result.error.position
+    if not row.delivered:
+        assert position is None
+        return
+    assert position is not None
+    assert position.stream_id == result.packets[0].stream_id
+    assert position.seq >= result.packets[-1].seq
+
+
+def check_every_attempt_is_the_same_request(run: Run) -> None:
+    bodies = {request.body for request in run.requests}
+    assert len(bodies) == 1
+    [body] = bodies
+    request_id = ServiceRequest.model_validate_json(body).request_id
+    for request in run.requests:
+        assert request.method == "POST"
+        assert UUID(request.headers["x-request-id"]) == request_id
+        foreign = request.origin != run.requests[0].origin
+        assert ("authorization" in request.headers) is not foreign
+
+
+def line(row: Row, client: str, result: Result) -> str:
+    came = f"{len(result.packets)} packets, {result.stream.reconnects} reconnects"
+    end = "CLOSE" if result.error is None else type(result.error).__name__
+    return f"{row.name:<48} {client:<15} {came:<26} {end}"
+
+
+def test_every_fault_of_the_server_has_a_row() -> None:
+    assert {row.fault for row in ROWS} == set(FAULTS)
+
+
+def test_the_server_wish_is_honoured(server: FaultServer) -> None:
+    run = server.run("status_on_reconnect", status=503, retry_after="0.3")
+    result = read_sync(run)
+    assert result.error is None
+    assert run.delays[1] >= 0.3
+
+
+def test_a_reconnect_costs_what_was_missed(server: FaultServer) -> None:
+    run = server.run("rst_mid_event", packets=20, fault_after=8)
+    assert read_sync(run).error is None
+    assert run.last_event_ids == [None, f"{run.stream_id}:8"]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_close_that_arrived_before_a_reset_is_not_lost(
+    client: str, server: FaultServer
+) -> None:
+    run = server.run("burst_then_rst", packets=20, fault_after=21)
+    result = CLIENTS[client](run)
+    assert len(result.packets) == 21
+    assert len(run.requests) == 1
+
+
+def test_every_break_may_be_repeated_as_long_as_there_is_progress(server: FaultServer) -> None:
+    run = server.run("rst_mid_event", packets=40, fault_after=2, times=10**6, every=2)
+    result = read_sync(run)
+    assert result.error is None
+    assert [packet.seq for packet in result.packets] == list(range(1, 42))
+    assert result.stream.reconnects > 10
+
+
+def test_no_key_is_in_any_message(server: FaultServer, caplog: pytest.LogCaptureFixture) -> None:
+    for row in ROWS:
+        if row.error is not None and row.fault != "huge_event":
+            result = read_sync(server.run(row.fault, **row.options))
+            assert not re.search("sk_secret", f"{result.error!s}{result.error!r}{caplog.text}")

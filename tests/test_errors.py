@@ -1,0 +1,195 @@
+"""The error tree, its fields, and that they survive pickling."""
+
+import copy
+import pickle
+import pkgutil
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from uuid import UUID
+
+import pytest
+
+import coreason_client
+from coreason_client import (
+    CAPConnectionError,
+    CAPError,
+    CAPProtocolError,
+    CAPRuntimeError,
+    CAPStreamReset,
+    CoreasonError,
+    MissingExtraError,
+    Position,
+)
+from coreason_client import errors as root_errors
+from coreason_client.cap import errors as cap_errors
+from coreason_client.sse import SSEDecoder, SSEEventTooLarge
+from coreason_manifest.definitions.presentation import ErrorSeverity, StreamError
+
+ONE, TWO = UUID(int=1), UUID(int=2)
+SECRET = "sk_very_secret"
+POSITION = Position(stream_id=ONE, seq=7, cursor=SECRET)
+FIELDS = {
+    "position": POSITION,
+    "attempts": 4,
+    "status_code": 429,
+    "headers": {"set-cookie": SECRET},
+    "body": SECRET.encode(),
+    "retry_after": 1.5,
+    "stream_error": StreamError(
+        code="c", message=SECRET, severity=ErrorSeverity.FATAL, details={"key": SECRET}
+    ),
+}
+CAP_KINDS = [CAPError, CAPConnectionError, CAPProtocolError, CAPRuntimeError]
+
+
+def too_large() -> SSEEventTooLarge:
+    """The error as the decoder raises it, after an event."""
+    with pytest.raises(SSEEventTooLarge) as caught:
+        SSEDecoder(20).feed(b"data: " + SECRET.encode() + b"\n\ndata: " + b"x" * 21)
+    assert len(caught.value.events) == 1
+    return caught.value
+
+
+def examples() -> Iterator[CoreasonError]:
+    yield CoreasonError("message")
+    for kind in CAP_KINDS:
+        yield kind("message")
+        yield kind("message", **FIELDS)  # type: ignore[arg-type]
+    yield CAPStreamReset(ONE, TWO)
+    yield CAPStreamReset(ONE, TWO, position=POSITION)
+    yield MissingExtraError("coreason_client.llm", "llm")
+    yield too_large()
+
+
+every_error = pytest.mark.parametrize(
+    "error", list(examples()), ids=lambda error: type(error).__name__
+)
+
+
+# The tree
+
+
+def edges(drawing: str | None) -> Iterator[tuple[str, str]]:
+    """The (parent, child) pairs of a tree that is drawn with box characters."""
+    assert drawing is not None
+    above: list[str] = []
+    for line in drawing.splitlines():
+        match = re.match(r"    ((?:[│ ]   )*)(?:[├└]── )?([A-Za-z]+)", line)
+        if match is None:
+            continue
+        depth = len(match[1]) // 4 + ("── " in line)
+        above[depth:] = [match[2]]
+        if depth:
+            yield above[depth - 1], above[depth]
+
+
+def all_below(kind: type[CoreasonError]) -> Iterator[type[CoreasonError]]:
+    for child in kind.__subclasses__():
+        if child.__module__.startswith("coreason_client"):
+            yield child
+            yield from all_below(child)
+
+
+def real_edges(root: type[CoreasonError]) -> set[tuple[str, str]]:
+    for module in pkgutil.walk_packages(coreason_client.__path__, "coreason_client."):
+        if module.name.endswith(".errors"):
+            import_module(module.name)
+    return {(child.__bases__[0].__name__, child.__name__) for child in all_below(root)}
+
+
+@pytest.mark.proves("RFC004-5-tree")
+def test_the_three_kinds_stand_directly_below_cap_error() -> None:
+    for kind in (CAPConnectionError, CAPProtocolError, CAPRuntimeError):
+        assert kind.__bases__ == (CAPError,)
+    assert CAPError.__bases__ == (CoreasonError,)
+    assert CoreasonError.__bases__ == (Exception,)
+
+
+def test_the_tree_that_is_drawn_is_the_real_one() -> None:
+    assert set(edges(root_errors.__doc__)) == real_edges(CoreasonError)
+    assert set(edges(cap_errors.__doc__)) == real_edges(CAPError)
+
+
+@every_error
+def test_every_error_has_the_same_root(error: CoreasonError) -> None:
+    assert isinstance(error, CoreasonError)
+
+
+def test_every_kind_of_error_is_among_the_examples() -> None:
+    known = {CoreasonError, *CAP_KINDS, CAPStreamReset, MissingExtraError, SSEEventTooLarge}
+    assert {type(error) for error in examples()} == known
+    homes = (root_errors, cap_errors)
+    assert {getattr(home, name) for home in homes for name in home.__all__} <= known
+
+
+def test_the_names_are_exported_from_the_package() -> None:
+    for home in (root_errors, cap_errors):
+        for name in home.__all__:
+            assert getattr(coreason_client, name) is getattr(home, name)
+
+
+# Fields
+
+
+@pytest.mark.parametrize("kind", CAP_KINDS)
+@pytest.mark.proves("R08d")
+def test_an_error_carries_its_fields(kind: type[CAPError]) -> None:
+    error = kind("message", **FIELDS)  # type: ignore[arg-type]
+    assert {name: getattr(error, name) for name in FIELDS} == FIELDS
+    assert error.args == ("message",)
+
+
+@pytest.mark.parametrize("kind", CAP_KINDS)
+def test_a_field_that_is_not_given_is_none(kind: type[CAPError]) -> None:
+    error = kind("message")
+    assert {name: getattr(error, name) for name in FIELDS} == dict.fromkeys(FIELDS) | {
+        "attempts": 0
+    }
+
+
+@pytest.mark.proves("R11b")
+def test_a_reset_is_a_protocol_error_that_names_both_streams() -> None:
+    error = CAPStreamReset(ONE, TWO, position=POSITION)
+    assert isinstance(error, CAPProtocolError)
+    assert (error.expected, error.received, error.position) == (ONE, TWO, POSITION)
+    assert str(ONE) in str(error)
+    assert str(TWO) in str(error)
+
+
+def test_a_missing_extra_is_an_import_error_that_says_what_to_install() -> None:
+    error = MissingExtraError("coreason_client.llm", "llm")
+    assert isinstance(error, ImportError)
+    assert (error.part, error.extra) == ("coreason_client.llm", "llm")
+    assert "coreason_client.llm" in str(error)
+    assert "pip install 'coreason-client[llm]'" in str(error)
+
+
+@every_error
+def test_words_repeat_no_field(error: CoreasonError) -> None:
+    assert SECRET not in str(error)
+    assert SECRET not in repr(error)
+    assert str(error)
+
+
+# Pickling, as processes and task queues do
+
+
+@every_error
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.proves("R08d")
+def test_pickling_keeps_the_kind_the_words_and_every_field(
+    error: CoreasonError, protocol: int
+) -> None:
+    copied = pickle.loads(pickle.dumps(error, protocol))
+    assert type(copied) is type(error)
+    assert copied.args == error.args
+    assert str(copied) == str(error)
+    assert vars(copied) == vars(error)
+
+
+@every_error
+def test_copying_keeps_every_field(error: CoreasonError) -> None:
+    for copied in (copy.copy(error), copy.deepcopy(error)):
+        assert type(copied) is type(error)
+        assert vars(copied) == vars(error)
