@@ -4,11 +4,19 @@ A test hands in a line with `record_property("table: TITLE", LINE)`; properties 
 reports, so this works when the tests run in several processes too.
 """
 
+import os
 from collections import defaultdict
 
 import pytest
+from hypothesis import settings
 
 _PREFIX = "table: "
+
+# A slow machine is no failure. What decides whether a change lands looks at the same examples
+# every time; everywhere else new ones are tried.
+settings.register_profile("here", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -15,10 +15,12 @@ from ._build import (
     build,
     head_of,
     is_raw,
+    once,
     send_options,
     with_authorization,
 )
 from ._failures import translated
+from ._shards import Shards, shared_ssl_context
 from ._types import FailureKind, Request, TransportFailure
 
 __all__ = ["AsyncResponse", "AsyncSender"]
@@ -27,8 +29,9 @@ __all__ = ["AsyncResponse", "AsyncSender"]
 class AsyncResponse:
     """A response whose body is still to be read; `aclose` it in any case."""
 
-    def __init__(self, response: Any) -> None:
+    def __init__(self, response: Any, on_close: Callable[[], None]) -> None:
         self._response = response
+        self._on_close = on_close
         self.head = head_of(response)
 
     async def chunks(self) -> AsyncGenerator[bytes]:
@@ -59,8 +62,11 @@ class AsyncResponse:
 
     async def aclose(self) -> None:
         """Close the response; its connection is closed too unless the body was read to its end."""
-        with suppress(TransportFailure), translated():
-            await self._response.aclose()
+        try:
+            with suppress(TransportFailure), translated():
+                await self._response.aclose()
+        finally:
+            self._on_close()
 
 
 class AsyncSender:
@@ -75,8 +81,8 @@ class AsyncSender:
         self, client: Any = None, authorization: Callable[[], Awaitable[str]] | None = None
     ) -> None:
         self._authorization = authorization
-        self._given = client
-        self._by_loop: WeakKeyDictionary[Any, httpx2.AsyncClient] = WeakKeyDictionary()
+        self._given = None if client is None else Shards(lambda: client)
+        self._by_loop: WeakKeyDictionary[Any, Shards[httpx2.AsyncClient]] = WeakKeyDictionary()
         self._closed = False
 
     async def open(self, request: Request) -> AsyncResponse:
@@ -85,12 +91,20 @@ class AsyncSender:
         Raises:
             TransportFailure: there is no response.
         """
-        client = self._client()
+        self._check_open()
         if self._authorization is not None:
             request = with_authorization(request, await self._authorization())
-        with translated():
-            built = build(client, request)
-            return AsyncResponse(await client.send(built, **send_options(request)))
+        clients = self._clients()
+        shard = clients.acquire()
+        release = once(lambda: clients.release(shard))
+        try:
+            with translated():
+                built = build(shard.client, request)
+                response = await shard.client.send(built, **send_options(request))
+                return AsyncResponse(response, release)
+        except BaseException:
+            release()
+            raise
 
     async def sleep(self, seconds: float) -> None:
         """Wait.
@@ -106,19 +120,18 @@ class AsyncSender:
     async def aclose(self) -> None:
         """Close the HTTP client of this event loop if it is ours; may be called twice."""
         self._closed = True
-        client = self._by_loop.pop(_current_loop(), None)
-        if client is not None:
+        clients = self._by_loop.pop(_current_loop(), None)
+        for client in () if clients is None else clients.drain():
             await client.aclose()
 
-    def _client(self) -> Any:
-        self._check_open()
+    def _clients(self) -> Shards[Any]:
         if self._given is not None:
             return self._given
         loop = _current_loop()
-        client = self._by_loop.get(loop)
-        if client is None:
-            client = self._by_loop[loop] = _new_client()
-        return client
+        clients = self._by_loop.get(loop)
+        if clients is None:
+            clients = self._by_loop[loop] = Shards(_new_client)
+        return clients
 
     def _check_open(self) -> None:
         if self._closed:
@@ -137,6 +150,7 @@ def _new_client() -> httpx2.AsyncClient:
     from ._backend import merge_chunks  # httpcore2, which httpx2 imports with its first client
 
     # A stream holds its connection for as long as it lasts: a limit would be a limit on streams.
-    client = httpx2.AsyncClient(limits=httpx2.Limits(max_keepalive_connections=20))
+    limits = httpx2.Limits(max_keepalive_connections=20)
+    client = httpx2.AsyncClient(limits=limits, verify=shared_ssl_context())
     merge_chunks(client)
     return client

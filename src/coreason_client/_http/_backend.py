@@ -9,18 +9,16 @@ import socket
 import ssl
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import Any
 
 import httpcore2
 import httpx2
 
+from ._asyncio import AsyncioBackend
 from ._merge import ChunkMerger
+from ._types import SocketOption
 
 __all__ = ["merge_chunks"]
-
-_SocketOption: TypeAlias = (
-    tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
-)
 
 
 def merge_chunks(client: httpx2.Client | httpx2.AsyncClient) -> bool:
@@ -43,7 +41,7 @@ def _merging(backend: object) -> "_MergingBackend | _AsyncMergingBackend | None"
     if isinstance(backend, httpcore2.NetworkBackend):
         return _MergingBackend(backend)
     if isinstance(backend, httpcore2.AsyncNetworkBackend):
-        return _AsyncMergingBackend(backend)
+        return _AsyncMergingBackend(AsyncioBackend(backend))
     return None
 
 
@@ -93,7 +91,7 @@ class _MergingBackend(httpcore2.NetworkBackend):
         port: int,
         timeout: float | None = None,
         local_address: str | None = None,
-        socket_options: Iterable[_SocketOption] | None = None,
+        socket_options: Iterable[SocketOption] | None = None,
     ) -> httpcore2.NetworkStream:
         return _MergingStream(
             self._backend.connect_tcp(host, port, timeout, local_address, socket_options)
@@ -103,7 +101,7 @@ class _MergingBackend(httpcore2.NetworkBackend):
         self,
         path: str,
         timeout: float | None = None,
-        socket_options: Iterable[_SocketOption] | None = None,
+        socket_options: Iterable[SocketOption] | None = None,
     ) -> httpcore2.NetworkStream:
         return _MergingStream(self._backend.connect_unix_socket(path, timeout, socket_options))
 
@@ -152,7 +150,7 @@ class _AsyncMergingBackend(httpcore2.AsyncNetworkBackend):
         port: int,
         timeout: float | None = None,
         local_address: str | None = None,
-        socket_options: Iterable[_SocketOption] | None = None,
+        socket_options: Iterable[SocketOption] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         return _AsyncMergingStream(
             await self._backend.connect_tcp(host, port, timeout, local_address, socket_options)
@@ -162,7 +160,7 @@ class _AsyncMergingBackend(httpcore2.AsyncNetworkBackend):
         self,
         path: str,
         timeout: float | None = None,
-        socket_options: Iterable[_SocketOption] | None = None,
+        socket_options: Iterable[SocketOption] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         return _AsyncMergingStream(
             await self._backend.connect_unix_socket(path, timeout, socket_options)

@@ -1,5 +1,6 @@
 """What the sync and the async sender share: making clients' requests and reading their heads."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +39,17 @@ def build(client: Any, request: Request) -> Any:
         content=request.content,
         extensions=built.extensions,
     )
+
+
+def once(action: Callable[[], None]) -> Callable[[], None]:
+    """Return a callable that does something the first time and nothing afterwards."""
+    pending = [action]
+
+    def act() -> None:
+        if pending:
+            pending.pop()()
+
+    return act
 
 
 def with_authorization(request: Request, authorization: str) -> Request:

@@ -13,10 +13,12 @@ from ._build import (
     build,
     head_of,
     is_raw,
+    once,
     send_options,
     with_authorization,
 )
 from ._failures import translated
+from ._shards import Shards, shared_ssl_context
 from ._types import FailureKind, Request, TransportFailure
 
 __all__ = ["SyncResponse", "SyncSender"]
@@ -25,8 +27,9 @@ __all__ = ["SyncResponse", "SyncSender"]
 class SyncResponse:
     """A response whose body is still to be read; `close` it in any case."""
 
-    def __init__(self, response: Any) -> None:
+    def __init__(self, response: Any, on_close: Callable[[], None]) -> None:
         self._response = response
+        self._on_close = on_close
         self.head = head_of(response)
 
     def chunks(self) -> Iterator[bytes]:
@@ -52,8 +55,11 @@ class SyncResponse:
 
     def close(self) -> None:
         """Close the response; its connection is closed too unless the body was read to its end."""
-        with suppress(TransportFailure), translated():
-            self._response.close()
+        try:
+            with suppress(TransportFailure), translated():
+                self._response.close()
+        finally:
+            self._on_close()
 
 
 class SyncSender:
@@ -65,8 +71,8 @@ class SyncSender:
 
     def __init__(self, client: Any = None, authorization: Callable[[], str] | None = None) -> None:
         self._authorization = authorization
+        self._clients = Shards(_new_client if client is None else lambda: client)
         self._owned = client is None
-        self._client = _new_client() if client is None else client
         self._closed = threading.Event()
 
     def open(self, request: Request) -> SyncResponse:
@@ -78,9 +84,15 @@ class SyncSender:
         self._check_open()
         if self._authorization is not None:
             request = with_authorization(request, self._authorization())
-        with translated():
-            built = build(self._client, request)
-            return SyncResponse(self._client.send(built, **send_options(request)))
+        shard = self._clients.acquire()
+        release = once(lambda: self._clients.release(shard))
+        try:
+            with translated():
+                built = build(shard.client, request)
+                return SyncResponse(shard.client.send(built, **send_options(request)), release)
+        except BaseException:
+            release()
+            raise
 
     def sleep(self, seconds: float) -> None:
         """Wait; closing the sender ends the wait.
@@ -94,8 +106,8 @@ class SyncSender:
     def close(self) -> None:
         """Close the HTTP client if it is ours; may be called twice."""
         self._closed.set()
-        if self._owned:
-            self._client.close()
+        for client in self._clients.drain() if self._owned else ():
+            client.close()
 
     def _check_open(self) -> None:
         if self._closed.is_set():
@@ -106,6 +118,7 @@ def _new_client() -> httpx2.Client:
     from ._backend import merge_chunks  # httpcore2, which httpx2 imports with its first client
 
     # A stream holds its connection for as long as it lasts: a limit would be a limit on streams.
-    client = httpx2.Client(limits=httpx2.Limits(max_keepalive_connections=20))
+    limits = httpx2.Limits(max_keepalive_connections=20)
+    client = httpx2.Client(limits=limits, verify=shared_ssl_context())
     merge_chunks(client)
     return client

@@ -11,6 +11,7 @@ __all__ = [
     "Headers",
     "Request",
     "ResponseHead",
+    "SocketOption",
     "TimeoutArgument",
     "TimeoutLike",
     "Timeouts",
@@ -42,6 +43,9 @@ class Timeouts:
     pool: float | None
 
 
+SocketOption: TypeAlias = (
+    tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
+)
 TimeoutArgument: TypeAlias = float | TimeoutLike | None
 
 

@@ -77,7 +77,7 @@ class ServerSentEvent:
         return hash((self.event, self.data_bytes, self.id))
 
 
-class SSEEventTooLarge(CoreasonError):  # noqa: N818
+class SSEEventTooLarge(CoreasonError):
     """The data of an event, or a single line, is longer than the limit of the decoder.
 
     `limit` is that limit; `events` are the events that the same call had completed before.

@@ -1,0 +1,273 @@
+"""A network backend of httpcore2 on asyncio's own transports.
+
+httpcore2 reaches asyncio through anyio, which opens a cancel scope with a timer for every read.
+With a thousand streams open that is most of what a read costs. Here a read that finds data waits
+for nothing, and a read that waits arms no timer of its own: one timer per connection looks after
+its deadline. Under any other event loop library the backend that was there before does the work.
+"""
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+import httpcore2
+
+from ._types import SocketOption
+
+__all__ = ["AsyncioBackend"]
+
+# What a connection keeps that nobody has read yet, before it stops reading from the socket.
+_HIGH_WATER = 262_144
+_MOST_UNSENT = 65_536
+
+
+class _Buffer(asyncio.Protocol):
+    """Collects what arrives; one reader waits for it at a time."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.transport: asyncio.Transport | None = None
+        self._data = bytearray()
+        self._ended = False
+        self._lost: Exception | None = None
+        self._reader: asyncio.Future[None] | None = None
+        self._deadline: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._paused = False
+        self._writable: asyncio.Future[None] | None = None
+
+    # What the transport says
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - a stream socket's
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._data += data
+        if len(self._data) > _HIGH_WATER and not self._paused and self.transport is not None:
+            self._paused = True
+            self.transport.pause_reading()
+        self._wake()
+
+    def eof_received(self) -> bool:
+        self._ended = True
+        self._wake()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ended = True
+        self._lost = exc
+        self._wake()
+        self.resume_writing()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def pause_writing(self) -> None:
+        self._writable = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+        self._writable = None
+
+    # What a stream asks
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a read would return at once: with data, or because it is over."""
+        return bool(self._data) or self._ended
+
+    async def read(self, max_bytes: int, timeout: float | None) -> bytes:
+        """Return what has arrived, or wait for it; empty at the end."""
+        if not self._data and not self._ended:
+            await self._wait(timeout)
+        if self._data:
+            return self._take(max_bytes)
+        if self._lost is not None:
+            raise httpcore2.ReadError(str(self._lost)) from self._lost
+        return b""
+
+    async def drain(self, timeout: float | None) -> None:
+        """Wait until the transport takes more."""
+        if self._writable is not None:
+            async with asyncio.timeout(timeout):
+                await self._writable
+        if self._lost is not None:
+            raise self._lost
+
+    def _take(self, max_bytes: int) -> bytes:
+        data = bytes(self._data) if len(self._data) <= max_bytes else bytes(self._data[:max_bytes])
+        del self._data[: len(data)]
+        if self._paused and self.transport is not None and len(self._data) <= _HIGH_WATER // 2:
+            self._paused = False
+            self.transport.resume_reading()
+        return data
+
+    async def _wait(self, timeout: float | None) -> None:
+        if self._reader is not None:
+            raise RuntimeError("two tasks read from one connection")
+        self._reader = self._loop.create_future()
+        self._deadline = None if timeout is None else self._loop.time() + timeout
+        if self._deadline is not None and self._timer is None:
+            self._timer = self._loop.call_at(self._deadline, self._look_at_deadline)
+        try:
+            await self._reader
+        finally:
+            self._reader = None
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    def _look_at_deadline(self) -> None:
+        """Fail the read that has waited too long; else come back when the present one might."""
+        self._timer = None
+        if self._reader is None or self._deadline is None:
+            return
+        if self._loop.time() < self._deadline:
+            self._timer = self._loop.call_at(self._deadline, self._look_at_deadline)
+        elif not self._reader.done():
+            self._reader.set_exception(httpcore2.ReadTimeout())
+
+
+class _AsyncioStream(httpcore2.AsyncNetworkStream):
+    def __init__(self, transport: asyncio.Transport, buffer: _Buffer) -> None:
+        self._transport = transport
+        self._buffer = buffer
+        self._unsent = b""
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        if self._unsent:
+            # A server may answer, and close, before it has read the request: the answer counts.
+            with suppress(httpcore2.WriteError):
+                await self._flush(timeout)
+        return await self._buffer.read(max_bytes, timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        # The head and the body of a request come one after the other, and then the response is
+        # read: together they are one system call, one segment, one TLS record.
+        self._unsent += buffer
+        if len(self._unsent) > _MOST_UNSENT:
+            await self._flush(timeout)
+
+    async def _flush(self, timeout: float | None) -> None:
+        unsent, self._unsent = self._unsent, b""
+        try:
+            self._transport.write(unsent)
+            await self._buffer.drain(timeout)
+        except TimeoutError as error:
+            raise httpcore2.WriteTimeout from error
+        except OSError as error:
+            raise httpcore2.WriteError(str(error)) from error
+
+    async def aclose(self) -> None:
+        # Not `close`: that would first wait for what is unsent, and under TLS for the peer's word.
+        self._transport.abort()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        loop = asyncio.get_running_loop()
+        buffer = _Buffer(loop)
+        try:
+            async with asyncio.timeout(timeout):
+                transport = await loop.start_tls(
+                    self._transport, buffer, ssl_context, server_hostname=server_hostname
+                )
+        except TimeoutError as error:
+            self._transport.abort()
+            raise httpcore2.ConnectTimeout from error
+        except OSError as error:  # TLS errors are of this kind
+            self._transport.abort()
+            raise httpcore2.ConnectError(str(error)) from error
+        except BaseException:
+            self._transport.abort()
+            raise
+        if transport is None:
+            raise httpcore2.ConnectError("the connection was closed during the TLS handshake")
+        buffer.connection_made(transport)
+        return _AsyncioStream(transport, buffer)
+
+    def get_extra_info(self, info: str) -> Any:
+        names = {"client_addr": "sockname", "server_addr": "peername"}
+        if info == "is_readable":
+            return self._buffer.has_news
+        return self._transport.get_extra_info(names.get(info, info))
+
+
+class AsyncioBackend(httpcore2.AsyncNetworkBackend):
+    """Connects through asyncio where it runs, and through the other backend where it does not."""
+
+    def __init__(self, other: httpcore2.AsyncNetworkBackend) -> None:
+        self._other = other
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[SocketOption] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        loop = _running_loop()
+        if loop is None:
+            return await self._other.connect_tcp(host, port, timeout, local_address, socket_options)
+        local = None if local_address is None else (local_address, 0)
+        try:
+            async with asyncio.timeout(timeout):
+                transport, buffer = await loop.create_connection(
+                    lambda: _Buffer(loop),
+                    host,
+                    port,
+                    local_addr=local,
+                    happy_eyeballs_delay=None if _is_address(host) else 0.25,
+                )
+        except TimeoutError as error:
+            raise httpcore2.ConnectTimeout from error
+        except OSError as error:
+            raise httpcore2.ConnectError(str(error)) from error
+        _set_options(transport, socket_options)
+        return _AsyncioStream(transport, buffer)
+
+    async def connect_unix_socket(
+        self,
+        path: str,
+        timeout: float | None = None,
+        socket_options: Iterable[SocketOption] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        return await self._other.connect_unix_socket(path, timeout, socket_options)
+
+    async def sleep(self, seconds: float) -> None:
+        await self._other.sleep(seconds)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def _is_address(host: str) -> bool:
+    """Say whether there is nothing to look up, and so nothing to race."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _set_options(transport: asyncio.BaseTransport, options: Iterable[SocketOption] | None) -> None:
+    sock: socket.socket | None = transport.get_extra_info("socket")
+    for option in options or ():
+        if sock is not None:
+            with suppress(OSError):
+                sock.setsockopt(*option)
