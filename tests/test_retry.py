@@ -279,7 +279,7 @@ def test_a_date_in_the_form_of_asctime_is_in_gmt() -> None:
         ).map(" ".join),
     )
 )
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_any_headers_give_a_finite_number_from_0_on_or_nothing(headers: dict[str, Any]) -> None:
     found = retry_after(headers, lambda: NOW)
     assert found is None or 0 <= found < math.inf

@@ -7,7 +7,7 @@ what differs is the word `await`.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Generator, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 
@@ -68,7 +68,7 @@ class StreamMachine(Protocol[Item_co]):
 class _SyncResponse(Protocol):
     head: ResponseHead
 
-    def chunks(self) -> Iterator[bytes]: ...
+    def chunks(self) -> Generator[bytes]: ...
     def read(self, limit: int) -> bytes: ...
     def close(self) -> None: ...
 
@@ -107,10 +107,11 @@ def drive(machine: StreamMachine[Item], sender: SyncOpener) -> Generator[Item]:
                 if not machine.accepts(response.head):
                     machine.refused(response.head, response.read(MAX_BODY_BYTES))
                     continue
-                for chunk in response.chunks():
-                    yield from machine.receive(chunk)
-                    if not machine.reading:
-                        break
+                with closing(response.chunks()) as chunks:
+                    for chunk in chunks:
+                        yield from machine.receive(chunk)
+                        if not machine.reading:
+                            break
             finally:
                 response.close()
         except TransportFailure as failure:

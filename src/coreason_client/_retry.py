@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC
 
 __all__ = ["Backoff", "retry_after", "seconds"]
 
@@ -72,6 +73,7 @@ def _http_date(value: str) -> float | None:
 
     try:
         moment = parsedate_to_datetime(value)
-        return moment.timestamp() if moment.tzinfo else None
+        # The form of asctime names no zone; an HTTP date is in GMT whatever its form.
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None

@@ -8,6 +8,14 @@
     │   ├── CAPProtocolError      the server sent what the protocol does not allow
     │   │   └── CAPStreamReset    after a reconnect the server answered with another stream
     │   └── CAPRuntimeError       the server refused the request, or ended the stream in error
+    ├── LogError                  a server's log did not do what it was asked
+    │   ├── Fenced                another process has taken the stream over
+    │   ├── LogUnavailable        the store behind it does not answer
+    │   ├── OutOfSequence         an append is not the next in number
+    │   ├── PositionGone          what follows the position is no longer kept
+    │   ├── RequestConflict       a known request_id came with another body
+    │   └── UnknownStream         there is no such stream
+    ├── StreamEnded               an agent wrote after the end of its stream
     ├── SSEEventTooLarge          a server-sent event passed the limit
     └── MissingExtraError         a part of the package needs an extra that is not installed
 

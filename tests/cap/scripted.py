@@ -4,7 +4,7 @@ Nothing here touches a socket or a clock; the same script runs through the sync 
 shell, so that a rule is shown to hold in both.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -99,7 +99,7 @@ class _Response:
 
 
 class SyncScript(_Response):
-    def chunks(self) -> Iterator[bytes]:
+    def chunks(self) -> Generator[bytes]:
         yield from self._bytes()
 
     def read(self, limit: int) -> bytes:

@@ -6,7 +6,6 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import httpx2
 
@@ -14,6 +13,7 @@ from ._build import (
     MAX_ERROR_BODY_SECONDS,
     build,
     head_of,
+    hurry,
     is_raw,
     once,
     send_options,
@@ -51,6 +51,7 @@ class AsyncResponse:
     async def read(self, limit: int) -> bytes:
         """Read the body up to a limit; what arrived before a failure is the body."""
         body = bytearray()
+        hurry(self._response, MAX_ERROR_BODY_SECONDS)
         deadline = time.monotonic() + MAX_ERROR_BODY_SECONDS
         with suppress(TransportFailure):
             async with aclosing(self.chunks()) as chunks:
@@ -82,7 +83,7 @@ class AsyncSender:
     ) -> None:
         self._authorization = authorization
         self._given = None if client is None else Shards(lambda: client)
-        self._by_loop: WeakKeyDictionary[Any, Shards[httpx2.AsyncClient]] = WeakKeyDictionary()
+        self._by_loop: dict[object, _LoopClients] = {}
         self._closed = False
 
     async def open(self, request: Request) -> AsyncResponse:
@@ -94,7 +95,7 @@ class AsyncSender:
         self._check_open()
         if self._authorization is not None:
             request = with_authorization(request, await self._authorization())
-        clients = self._clients()
+        clients = await self._clients()
         shard = clients.acquire()
         release = once(lambda: clients.release(shard))
         try:
@@ -120,22 +121,50 @@ class AsyncSender:
     async def aclose(self) -> None:
         """Close the HTTP client of this event loop if it is ours; may be called twice."""
         self._closed = True
-        clients = self._by_loop.pop(_current_loop(), None)
-        for client in () if clients is None else clients.drain():
-            await client.aclose()
+        clients = self._by_loop.get(_current_loop())
+        if clients is not None:
+            await clients.aclose()
 
-    def _clients(self) -> Shards[Any]:
+    async def _clients(self) -> Shards[Any]:
         if self._given is not None:
             return self._given
         loop = _current_loop()
         clients = self._by_loop.get(loop)
         if clients is None:
-            clients = self._by_loop[loop] = Shards(_new_client)
-        return clients
+            clients = self._by_loop[loop] = _LoopClients(lambda: self._by_loop.pop(loop, None))
+            await clients.start()
+        return clients.shards
 
     def _check_open(self) -> None:
         if self._closed:
             raise TransportFailure(FailureKind.CLOSED, "the client was closed")
+
+
+class _LoopClients:
+    """The clients of one event loop, closed with it at the latest.
+
+    An event loop that ends closes the async generators that were begun on it. One of those waits
+    here, so the connections are closed on their own loop though nobody called `aclose`.
+    """
+
+    def __init__(self, on_close: Callable[[], object]) -> None:
+        self.shards = Shards(_new_client)
+        self._on_close = on_close
+        self._guard = self._wait_and_close()
+
+    async def start(self) -> None:
+        await anext(self._guard)
+
+    async def aclose(self) -> None:
+        await self._guard.aclose()
+
+    async def _wait_and_close(self) -> AsyncGenerator[None]:
+        try:
+            yield
+        finally:
+            self._on_close()
+            for client in self.shards.drain():
+                await client.aclose()
 
 
 def _current_loop() -> object:

@@ -113,12 +113,20 @@ class _Buffer(asyncio.Protocol):
             raise RuntimeError("two tasks read from one connection")
         self._reader = self._loop.create_future()
         self._deadline = None if timeout is None else self._loop.time() + timeout
-        if self._deadline is not None and self._timer is None:
-            self._timer = self._loop.call_at(self._deadline, self._look_at_deadline)
+        if self._deadline is not None:
+            self._look_by(self._deadline)
         try:
             await self._reader
         finally:
             self._reader = None
+
+    def _look_by(self, deadline: float) -> None:
+        """See to it that somebody looks at the deadline when it has come."""
+        if self._timer is not None:
+            if self._timer.when() <= deadline:
+                return  # it will look again
+            self._timer.cancel()
+        self._timer = self._loop.call_at(deadline, self._look_at_deadline)
 
     def _wake(self) -> None:
         if self._reader is not None and not self._reader.done():

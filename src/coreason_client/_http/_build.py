@@ -71,6 +71,14 @@ def head_of(response: Any) -> ResponseHead:
     return ResponseHead(response.status_code, Headers(response.headers.multi_items()))
 
 
+def hurry(response: Any, seconds: float) -> None:
+    """Let no read of this response's body wait longer than so many seconds."""
+    limits = response.request.extensions.get("timeout")
+    if isinstance(limits, dict):  # the transport looks it up when it begins to read the body
+        read = limits.get("read")
+        limits["read"] = seconds if read is None else min(read, seconds)
+
+
 def is_raw(response: Any, head: ResponseHead) -> bool:
     """Say whether the raw body is the body: not encoded, and not read already by a mock."""
     encoding = head.headers.get("content-encoding", "identity").strip().lower()

@@ -20,7 +20,9 @@ __all__ = ["ChunkMerger"]
 _HEAD = re.compile(rb"HTTP/1\.1 200(?: [^\r\n\0]*)?\r\n(?:[!-9;-~]+:[^\r\n\0]*\r\n)*\r\n")
 _STATUS = b"HTTP/1.1 200"
 _LONGEST_HEAD = 65_536
-_TRANSFER_ENCODING = re.compile(rb"\r\ntransfer-encoding:([^\r\n]*)", re.IGNORECASE)
+_FRAMING = re.compile(
+    rb"\r\n(transfer-encoding|content-length):[ \t]*([^\r\n]*?)[ \t]*(?=\r\n)", re.IGNORECASE
+)
 
 # A joint is what stands between the data of two chunks: the CRLF that ends one, and the header of
 # the next. The first chunk has a header only. More hex digits than this, an extension or a space
@@ -32,30 +34,50 @@ _PART_OF_JOINT = re.compile(rb"\r?|\r\n[0-9A-Fa-f]{0,15}\r?")
 
 
 class ChunkMerger:
-    """Filters what arrives on one connection: `sent` takes what goes out, `receive` what comes."""
+    """Filters what arrives on one connection: `sent` takes what goes out, `receive` what comes.
 
-    __slots__ = ("_begun", "_held", "_left", "_step")
+    A response is only looked at when the connection is clean: when it is the first one, or the
+    one before it was followed to its end and not a byte came behind that. On any other connection
+    h11 may have bytes that this object has not seen the meaning of.
+    """
+
+    __slots__ = ("_begun", "_clean", "_held", "_left", "_step")
 
     def __init__(self) -> None:
         self._step: Callable[[bytes], bytes] = _as_it_is
+        self._clean = True
         self._held = b""  # a copy of the head so far, later the part of a joint that has arrived
-        self._left = 0  # bytes of the present chunk that are still to come
+        self._left = 0  # bytes of the present chunk or body that are still to come
         self._begun = False  # h11 has read the data of a chunk, and waits for the CRLF behind it
 
     def sent(self, data: bytes) -> None:
-        """Take note of what goes out: the next thing to arrive is a response."""
-        self._held = b""
-        self._left = 0
-        self._begun = False
-        # Responses to these have no body, whatever their headers say.
-        bodiless = data.startswith((b"HEAD ", b"CONNECT "))
-        self._step = _as_it_is if bodiless else self._receive_head
+        """Take note of what goes out: the next thing to arrive may be a response."""
+        if not self._clean:
+            return
+        if data.startswith((b"HEAD ", b"CONNECT ")):
+            # Their responses have no body, whatever the headers say.
+            self._leave_alone()
+        elif data:
+            self._step = self._receive_head
 
     def receive(self, data: bytes) -> bytes:
         """Return what h11 is to read; empty while only a part of a joint has arrived."""
+        if self._clean and self._step is _as_it_is:
+            self._clean = False  # nobody asked for this
         return self._step(data)
 
+    def _leave_alone(self) -> None:
+        self._clean = False
+        self._step = _as_it_is
+
+    def _end_with(self, rest: bytes) -> None:
+        """Take note that the response is over; what stands behind it makes it unclean."""
+        self._clean = not rest
+        self._step = _as_it_is
+        self._begun = False
+
     def _receive_head(self, data: bytes) -> bytes:
+        self._clean = False
         seen = len(self._held)
         head = self._held + data
         end = head.find(b"\r\n\r\n") + 4
@@ -63,11 +85,42 @@ class ChunkMerger:
             self._held = head
             return data
         self._held = b""
-        if end < 4 or not _is_plainly_chunked(head, end):
-            self._step = _as_it_is
+        if end < 4 or not _HEAD.fullmatch(head, 0, end):
+            self._leave_alone()
             return data
-        self._step = self._receive_body
-        return head[seen:end] + self._receive_body(head[end:])
+        return head[seen:end] + self._begin_body(head, end)
+
+    def _begin_body(self, head: bytes, end: int) -> bytes:
+        """Decide by the head how the body is read; return what h11 is to read of it."""
+        framing = [(name.lower(), value) for name, value in _FRAMING.findall(head, 0, end)]
+        body = head[end:]
+        match framing:
+            case [(b"transfer-encoding", value)] if value.lower() == b"chunked":
+                self._step = self._receive_body
+            case [(b"content-length", value)] if value.isdigit() and len(value) < 16:
+                self._left = int(value)
+                self._step = self._receive_counted
+            case _:
+                self._leave_alone()
+        return self._step(body)
+
+    def _receive_counted(self, data: bytes) -> bytes:
+        """Let a body of known length through, to know where it ends."""
+        self._left -= len(data)
+        if self._left <= 0:
+            self._end_with(data[self._left :] if self._left else b"")
+            self._left = 0
+        return data
+
+    def _receive_end(self, data: bytes) -> bytes:
+        """Let the end of a chunked body through: the empty line after the last chunk."""
+        self._held += data
+        if len(self._held) >= 2:
+            self._end_with(self._held.removeprefix(b"\r\n"))
+            self._held = b""
+        elif self._held != b"\r"[: len(self._held)]:
+            self._leave_alone()
+        return data
 
     def _receive_body(self, data: bytes) -> bytes:
         data = self._held + data
@@ -105,22 +158,18 @@ class ChunkMerger:
 
     def _stop_at(self, rest: bytes, unreadable: bool) -> bytes:
         """Hold the part of a joint whose rest may still come; leave anything else to h11."""
+        if not unreadable:  # the last chunk
+            joint = (_JOINT if self._begun else _FIRST_JOINT).match(rest)
+            end = joint.end() if joint else 0
+            self._step = self._receive_end
+            return rest[:end] + self._receive_end(rest[end:])
         part = _PART_OF_JOINT if self._begun else _PART_OF_FIRST_JOINT
-        if unreadable and part.fullmatch(rest):
+        if part.fullmatch(rest):
             self._held = rest
             return b""
-        self._step = _as_it_is
+        self._leave_alone()
         return rest
 
 
 def _as_it_is(data: bytes) -> bytes:
     return data
-
-
-def _is_plainly_chunked(head: bytes, end: int) -> bool:
-    encodings = _TRANSFER_ENCODING.findall(head, 0, end)
-    return (
-        len(encodings) == 1
-        and encodings[0].strip(b" \t").lower() == b"chunked"
-        and _HEAD.fullmatch(head, 0, end) is not None
-    )

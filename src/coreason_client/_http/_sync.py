@@ -2,8 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import closing, suppress
 from typing import Any
 
 import httpx2
@@ -12,6 +12,7 @@ from ._build import (
     MAX_ERROR_BODY_SECONDS,
     build,
     head_of,
+    hurry,
     is_raw,
     once,
     send_options,
@@ -32,7 +33,7 @@ class SyncResponse:
         self._on_close = on_close
         self.head = head_of(response)
 
-    def chunks(self) -> Iterator[bytes]:
+    def chunks(self) -> Generator[bytes]:
         """Iterate over the body as it arrives.
 
         Raises:
@@ -45,9 +46,10 @@ class SyncResponse:
     def read(self, limit: int) -> bytes:
         """Read the body up to a limit; what arrived before a failure is the body."""
         body = bytearray()
+        hurry(self._response, MAX_ERROR_BODY_SECONDS)
         deadline = time.monotonic() + MAX_ERROR_BODY_SECONDS
-        with suppress(TransportFailure):
-            for chunk in self.chunks():
+        with suppress(TransportFailure), closing(self.chunks()) as chunks:
+            for chunk in chunks:
                 body += chunk
                 if len(body) >= limit or time.monotonic() > deadline:
                     break

@@ -21,6 +21,7 @@ __all__ = [
 ]
 
 _CONNECT_SECONDS = 10.0
+_ENDLESS_SECONDS = 1e8  # three years: sockets refuse much more, so it is no limit at all
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -65,10 +66,13 @@ def timeouts_from(timeout: TimeoutArgument) -> Timeouts:
             raise TypeError(
                 f"timeout must be a number of seconds or an httpx2.Timeout, not {timeout!r}"
             ) from None
-    for seconds in (limits.connect, limits.read, limits.write, limits.pool):
-        if seconds is not None and not seconds > 0:
-            raise ValueError(f"a timeout must be more than 0 seconds, not {seconds!r}")
-    return limits
+    return Timeouts(*map(_checked, (limits.connect, limits.read, limits.write, limits.pool)))
+
+
+def _checked(seconds: float | None) -> float | None:
+    if seconds is not None and not seconds > 0:  # also true for NaN
+        raise ValueError(f"a timeout must be more than 0 seconds, not {seconds!r}")
+    return None if seconds is None or seconds >= _ENDLESS_SECONDS else seconds
 
 
 class Headers(Mapping[str, str]):

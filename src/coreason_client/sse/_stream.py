@@ -1,6 +1,7 @@
 """The decoder around a plain iterable, or async iterable, of bytes."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator
+from contextlib import AsyncExitStack, aclosing
 from typing import overload
 
 from ._decode import DEFAULT_MAX_EVENT_BYTES, ServerSentEvent, SSEDecoder, SSEEventTooLarge
@@ -50,6 +51,9 @@ def _parse(chunks: Iterable[bytes], decoder: SSEDecoder) -> Iterator[ServerSentE
 async def _parse_async(
     chunks: AsyncIterable[bytes], decoder: SSEDecoder
 ) -> AsyncIterator[ServerSentEvent]:
-    async for chunk in chunks:
-        for event in events_in(decoder, chunk):
-            yield event
+    async with AsyncExitStack() as stack:
+        if isinstance(chunks, AsyncGenerator):
+            await stack.enter_async_context(aclosing(chunks))
+        async for chunk in chunks:
+            for event in events_in(decoder, chunk):
+                yield event

@@ -11,6 +11,7 @@ from pydantic import (
     Field,
     ValidationError,
 )
+from pydantic_core import ErrorDetails
 
 _SHOWN_PROBLEMS = 3
 
@@ -74,14 +75,20 @@ Timestamp = Annotated[
 
 def explain(error: ValidationError) -> str:
     """Say in one line which fields were wrong and why, without repeating their values."""
-    problems = error.errors(include_url=False, include_input=False, include_context=False)
-    shown = [
-        f"{'.'.join(map(str, problem['loc'])) or 'value'}: {problem['msg']}"
-        for problem in problems[:_SHOWN_PROBLEMS]
-    ]
+    problems = error.errors(include_url=False, include_input=False)
+    shown = [_explain_one(problem) for problem in problems[:_SHOWN_PROBLEMS]]
     if len(problems) > _SHOWN_PROBLEMS:
         shown.append(f"and {len(problems) - _SHOWN_PROBLEMS} more")
     return "; ".join(shown)
+
+
+def _explain_one(problem: ErrorDetails) -> str:
+    where = ".".join(map(str, problem["loc"])) or "value"
+    words = problem["msg"]
+    if problem["type"] == "union_tag_invalid":  # whose message repeats the tag
+        context = problem["ctx"]
+        words = f"{context['discriminator']} must be one of {context['expected_tags']}"
+    return f"{where}: {words}"
 
 
 __all__ = ["CoReasonBaseModel", "StrictModel", "Timestamp", "explain", "utc_now"]

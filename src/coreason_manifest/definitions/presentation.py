@@ -16,6 +16,7 @@ from pydantic import (
     BeforeValidator,
     Field,
     PlainValidator,
+    StrictStr,
     TypeAdapter,
     ValidationError,
     ValidationInfo,
@@ -219,7 +220,7 @@ class DeltaPacket(StreamPacket):
     """A piece of text."""
 
     op: Literal[StreamOpCode.DELTA]
-    p: str
+    p: StrictStr
 
 
 class EventPacket(StreamPacket):
