@@ -15,8 +15,9 @@ _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?", re.ASCII)
 class Backoff:
     """Delays that double from `first` to `longest` seconds, with jitter.
 
-    The jitter takes away up to half of a delay, so delays still never shrink from one failure to
-    the next. The server's own wish is a lower bound; one above `longest_wish` is not granted.
+    The jitter takes away up to half of a delay, so that none is shorter than the one before it
+    while they double. The server's own wish is a lower bound; one above `longest_wish` is not
+    granted.
     """
 
     first: float = 0.5

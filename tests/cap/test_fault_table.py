@@ -183,6 +183,22 @@ def read_async(run: Run) -> Result:
 CLIENTS: dict[str, Callable[[Run], Result]] = {"CAPClient": read_sync, "AsyncCAPClient": read_async}
 
 
+@pytest.mark.proves(
+    "RES1-accept-and-close-wire",
+    "RES1-busy-wire",
+    "RES1-clean-end-wire",
+    "RES1-drip-wire",
+    "RES1-fin-wire",
+    "RES1-final-wire",
+    "RES1-garbage-wire",
+    "RES1-keep-alive-wire",
+    "RES1-order-wire",
+    "RES1-other-stream-wire",
+    "RES1-replay-wire",
+    "RES1-rst-wire",
+    "RES1-stall-wire",
+    "RES1-too-large-wire",
+)
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_fault(
@@ -242,6 +258,13 @@ def line(row: Row, client: str, result: Result) -> str:
 
 def test_every_fault_of_the_server_has_a_row() -> None:
     assert {row.fault for row in ROWS} == set(FAULTS)
+
+
+@pytest.mark.proves("RES1-half-open-wire")
+@pytest.mark.parametrize("face", [CAPClient, AsyncCAPClient])
+def test_silence_is_noticed_after_a_minute_unless_told_otherwise(face: Any) -> None:
+    # What happens then is in the rows of `stall`; nobody wants to wait for it here.
+    assert face("http://127.0.0.1", "key")._endpoint.timeouts.read == 60.0
 
 
 def test_the_server_wish_is_honoured(server: FaultServer) -> None:

@@ -14,6 +14,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 _SHOWN_PROBLEMS = 3
+_LONGEST_WHERE = 200  # the name of an unknown field may be of any length
 
 
 class CoReasonBaseModel(BaseModel):
@@ -88,7 +89,7 @@ def _explain_one(problem: ErrorDetails) -> str:
     if problem["type"] == "union_tag_invalid":  # whose message repeats the tag
         context = problem["ctx"]
         words = f"{context['discriminator']} must be one of {context['expected_tags']}"
-    return f"{where}: {words}"
+    return f"{where[:_LONGEST_WHERE]}: {words}"
 
 
 __all__ = ["CoReasonBaseModel", "StrictModel", "Timestamp", "explain", "utc_now"]

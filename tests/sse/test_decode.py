@@ -1,0 +1,1044 @@
+"""The decoder, against the WHATWG text, against a naive one, and at its limits."""
+
+import ast
+import pickle
+import sys
+import tomllib
+import tracemalloc
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import coreason_client.sse
+from coreason_client.sse import ServerSentEvent, SSEDecoder, SSEEventTooLarge, _decode
+from coreason_client.sse._decode import DEFAULT_MAX_EVENT_BYTES
+
+BOM = b"\xef\xbb\xbf"
+KIB = 1024
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All that can be seen of a decoder: events as (type, data, id), and how it ended."""
+
+    events: list[tuple[str, str, str]]
+    last_id: str = ""
+    retry: int | None = None
+    too_large: bool = False
+
+
+def decode(chunks: Iterable[bytes], decoder: SSEDecoder | None = None) -> Outcome:
+    decoder = decoder or SSEDecoder()
+    events: list[ServerSentEvent] = []
+    too_large = False
+    try:
+        for chunk in chunks:
+            events += decoder.feed(chunk)
+    except SSEEventTooLarge as error:
+        events += error.events
+        too_large = True
+    seen = [(event.event, event.data, event.id) for event in events]
+    if too_large:  # the rest has no meaning any more
+        return Outcome(seen, too_large=True)
+    return Outcome(seen, decoder.last_event_id, decoder.retry_ms)
+
+
+def pieces(wire: bytes, size: int) -> list[bytes]:
+    return [wire[start : start + size] for start in range(0, len(wire), size)]
+
+
+def cut(wire: bytes, places: Iterable[int]) -> list[bytes]:
+    """Cut at these places; two equal places give an empty chunk, which must do no harm."""
+    edges = [0, *sorted(min(place, len(wire)) for place in places), len(wire)]
+    return [wire[start:end] for start, end in pairwise(edges)]
+
+
+# Wire tables: bytes, the events in them (data alone, or type, data and id), the last id, the
+# reconnection time. Each row is decoded whole, in small pieces and with a cut at every place.
+
+Event = str | tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Row:
+    wire: bytes
+    events: list[Event]
+    last_id: str = ""
+    retry: int | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        full = [
+            ("message", event, "") if isinstance(event, str) else event for event in self.events
+        ]
+        return Outcome(full, self.last_id, self.retry)
+
+
+param = pytest.param
+
+# The examples of the WHATWG text.
+STANDARD = [
+    param(
+        Row(b"data: YHOO\ndata: +2\ndata: 10\n\n", ["YHOO\n+2\n10"]),
+        id="three lines are one event",
+        marks=pytest.mark.proves("SSE-multi-line"),
+    ),
+    param(
+        Row(
+            b"data: This is the first message.\n\n"
+            b"data: This is the second message, it\ndata: has two lines.\n\n"
+            b"data: This is the third message.\n\n",
+            [
+                "This is the first message.",
+                "This is the second message, it\nhas two lines.",
+                "This is the third message.",
+            ],
+        ),
+        id="three messages",
+        marks=pytest.mark.proves("A2A-plan-sse-formats", "A2A-sse-blank"),
+    ),
+    param(
+        Row(
+            b"event: add\ndata: 73857293\n\nevent: remove\ndata: 2153\n\n"
+            b"event: add\ndata: 113411\n\n",
+            [("add", "73857293", ""), ("remove", "2153", ""), ("add", "113411", "")],
+        ),
+        id="named events",
+    ),
+    param(
+        Row(
+            b": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\n"
+            b"data:  third event\n\n",
+            [("message", "first event", "1"), "second event", " third event"],
+        ),
+        id="four blocks",
+        marks=pytest.mark.proves("SSE-leading-space", "A2A-sse-comment"),
+    ),
+    param(
+        Row(
+            b": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\n"
+            b"data:  third event\n",
+            [("message", "first event", "1"), "second event"],
+        ),
+        id="four blocks, the last one unfinished",
+        marks=pytest.mark.proves("SSE-unfinished"),
+    ),
+    param(
+        Row(b"data\n\ndata\ndata\n\ndata:", ["", "\n"]),
+        id="an empty line of data is data",
+    ),
+    param(
+        Row(b"data:test\n\ndata: test\n\n", ["test", "test"]),
+        id="the space after the colon is optional",
+        marks=pytest.mark.proves(
+            "A2A-sse-data-space", "A2A-sse-data-no-space", "A2A-plan-sse-data"
+        ),
+    ),
+]
+
+# The cases of the web platform tests for EventSource, under their names.
+PLATFORM = [
+    param(
+        Row(BOM + b"data:1\n\n" + BOM + b"data:2\n\ndata:3\n\n", ["1", "3"]),
+        id="format-bom",
+        marks=pytest.mark.proves("SSE-bom"),
+    ),
+    param(
+        Row(BOM + BOM + b"data:1\n\ndata:2\n\ndata:3\n\n", ["2", "3"]),
+        id="format-bom-2",
+        marks=pytest.mark.proves("SSE-bom"),
+    ),
+    param(
+        Row(
+            b"data:1\r:\0\n:\r\ndata:2\n:"
+            + b"x" * 200
+            + b"\rdata:3\n:data:fail\r:"
+            + b"x" * 200
+            # a comment of any length, and one that looks like data
+            + b"\ndata:4\n\n",
+            ["1\n2\n3\n4"],
+        ),
+        id="format-comments",
+        marks=pytest.mark.proves("A2A-sse-comment"),
+    ),
+    param(
+        Row(b"retry:1000\ndata:test1\n\nid:test\ndata:test2", ["test1"], retry=1000),
+        id="format-data-before-final-empty-line",
+        marks=pytest.mark.proves("SSE-unfinished"),
+    ),
+    param(Row(b"data:\n\ndata\ndata\n\ndata:test\n\n", ["", "\n", "test"]), id="format-field-data"),
+    param(
+        Row(b"event:test\ndata:x\n\ndata:x\n\n", [("test", "x", ""), "x"]),
+        id="format-field-event",
+    ),
+    param(Row(b"event: \ndata:data\n\n", ["data"]), id="format-field-event-empty"),
+    param(
+        Row(
+            "id: …\nretry: 200\ndata: hello\n\n".encode(),
+            [("message", "hello", "…")],
+            last_id="…",
+            retry=200,
+        ),
+        id="format-field-id",
+    ),
+    param(
+        Row(
+            "id: …\ndata: hello\n\ndata: …\n\ndata: …\n\n".encode(),
+            [("message", "hello", "…"), ("message", "…", "…"), ("message", "…", "…")],
+            last_id="…",
+        ),
+        id="format-field-id-2",
+    ),
+    param(
+        Row(
+            b"id: 1\ndata: 1\n\ndata:2\n\n",
+            [("message", "1", "1"), ("message", "2", "1")],
+            last_id="1",
+        ),
+        id="format-field-id-3 persists",
+    ),
+    param(
+        Row(
+            b"id: 1\ndata: 1\n\nid: 2\ndata:2\n\ndata:3\n\n",
+            [("message", "1", "1"), ("message", "2", "2"), ("message", "3", "2")],
+            last_id="2",
+        ),
+        id="format-field-id-3 changes and persists",
+    ),
+    param(
+        Row(
+            b"id: 1\ndata: 1\n\nid:\ndata:2\n\ndata:3\n\n",
+            [("message", "1", "1"), "2", "3"],
+        ),
+        id="format-field-id-3 resets",
+    ),
+    param(
+        Row(
+            b"id: 1\ndata: a\n\nid: \0\0\ndata: b\n\nid: 2\0\ndata: c\n\nid:\0 3\ndata: d\n\n",
+            [("message", data, "1") for data in "abcd"],
+            last_id="1",
+        ),
+        id="format-field-id-null",
+        marks=pytest.mark.proves("SSE-id-nul"),
+    ),
+    param(
+        Row(
+            b"data:\0\ndata:  2\rData:1\ndata\0:2\ndata:1\r\0data:4\nda-ta:3\rdata_5\ndata:3\r"
+            b"data:\r\n data:32\ndata:4\n\n",
+            ["\0\n 2\n1\n3\n\n4"],
+        ),
+        id="format-field-parsing",
+        marks=pytest.mark.proves("SSE-unknown-fields"),
+    ),
+    param(Row(b"retry:03000\ndata:x\n\n", ["x"], retry=3000), id="format-field-retry"),
+    param(
+        Row(b"retry:3000\nretry:1000x\ndata:x\n\n", ["x"], retry=3000),
+        id="format-field-retry-bogus",
+        marks=pytest.mark.proves("SSE-retry-digits"),
+    ),
+    param(
+        Row(b"retry\ndata:test\n\n", ["test"]),
+        id="format-field-retry-empty",
+        marks=pytest.mark.proves("SSE-retry-digits"),
+    ),
+    param(
+        Row(
+            b"data:test\n data\ndata\nfoobar:xxx\njustsometext\n:thisisacommentyay\ndata:test\n\n",
+            ["test\n\ntest"],
+        ),
+        id="format-field-unknown",
+        marks=pytest.mark.proves("SSE-unknown-fields"),
+    ),
+    param(
+        Row(b"data:\ttest\rdata: \ndata:test\n\n", ["\ttest\n\ntest"]),
+        id="format-leading-space",
+        marks=pytest.mark.proves("SSE-leading-space"),
+    ),
+    param(
+        Row(b"data:test\r\ndata\ndata:test\r\n\r", ["test\n\ntest"]),
+        id="format-newlines",
+        marks=pytest.mark.proves("SSE-line-ends", "SSE-cr-at-once"),
+    ),
+    param(Row(b"data:\0\n\n\n\n", ["\0"]), id="format-null-character"),
+    # A decoder sees no content type; what follows from format-mime-* is that it is UTF-8 always.
+    param(
+        Row("data:ok…\n\n".encode(), ["ok…"]),
+        id="format-utf-8 and format-mime",
+        marks=pytest.mark.proves("SSE-utf8"),
+    ),
+]
+
+# Further corners.
+CORNERS = [
+    param(Row(b"", []), id="nothing"),
+    param(Row(b"\n", []), id="an empty line"),
+    param(
+        Row(b"\n\n\r\r\n\n\r\n", []),
+        id="empty lines of all kinds",
+        marks=pytest.mark.proves("RES1-no-phantoms"),
+    ),
+    param(Row(BOM, []), id="a byte order mark alone", marks=pytest.mark.proves("SSE-bom")),
+    param(Row(BOM + b"\n\ndata: x\n\n", ["x"]), id="a byte order mark and empty lines"),
+    param(Row(BOM + b"\rdata: x\r\r", ["x"]), id="a byte order mark and a CR"),
+    param(Row(BOM[:2] + b"data: x\n\ndata: y\n\n", ["y"]), id="two thirds of a mark are garbage"),
+    param(Row(BOM[:1] + b"\n\ndata: y\n\n", ["y"]), id="one third of a mark is garbage"),
+    param(
+        Row(b"\n" + BOM + b"data: x\n\ndata: y\n\n", ["y"]), id="a mark after the start is garbage"
+    ),
+    param(
+        Row(b"data: 1\n\n" + BOM + b"data: 2\n\ndata: 3\n\n", ["1", "3"]),
+        id="a mark after the first event is garbage",
+        marks=pytest.mark.proves("SSE-bom"),
+    ),
+    param(
+        Row(b"data: 1\r\rdata: 2\r\rdata: 3\r\r", ["1", "2", "3"]),
+        id="CR alone",
+        marks=pytest.mark.proves("SSE-line-ends"),
+    ),
+    param(
+        Row(b"data: 1\r\n\r\ndata: 2\r\n\r\n", ["1", "2"]),
+        id="CRLF alone",
+        marks=pytest.mark.proves("SSE-line-ends", "SSE-crlf-split"),
+    ),
+    param(
+        Row(b"data: 1\n\r\ndata: 2\r\n\ndata: 3\r\r\ndata: 4\n\r", ["1", "2", "3", "4"]),
+        id="line ends mixed",
+        marks=pytest.mark.proves("SSE-line-ends"),
+    ),
+    param(
+        Row(b"data: a\r\ndata: b\rdata: c\n\r\n", ["a\nb\nc"]),
+        id="lines of one event with different ends",
+        marks=pytest.mark.proves("SSE-line-ends", "SSE-multi-line"),
+    ),
+    param(
+        Row(
+            "data: a\u2028b\u2029c\u0085d\x0be\x0cf\x1cg\x1dh\x1ei\n\n".encode(),
+            ["a\u2028b\u2029c\u0085d\x0be\x0cf\x1cg\x1dh\x1ei"],
+        ),
+        id="what only looks like a line end",
+        marks=pytest.mark.proves("SSE-not-line-ends"),
+    ),
+    param(
+        Row(b"data: \xff\xfe\n\ndata: \xe2\x80\n\n", ["\ufffd\ufffd", "\ufffd"]),
+        id="invalid UTF-8 becomes U+FFFD",
+        marks=pytest.mark.proves("SSE-utf8"),
+    ),
+    param(
+        Row(b"id: \xff\nevent: \xff\ndata: x\n\n", [("\ufffd", "x", "\ufffd")], last_id="\ufffd"),
+        id="invalid UTF-8 in id and event",
+        marks=pytest.mark.proves("SSE-utf8"),
+    ),
+    param(
+        Row(
+            b"\x00\x01\x02\xfe\n<html>\nGET / HTTP/1.1\n\ndata: x\n{}\n:::\n\n"
+            b"%PDF\r\n\r\ndata: y\n\n",
+            ["x", "y"],
+        ),
+        id="garbage between events",
+        marks=pytest.mark.proves("RES1-garbage", "SSE-unknown-fields"),
+    ),
+    param(
+        Row(b":\n\n: keep-alive\n\n:\r\r:keep\n\n", []),
+        id="keep-alive comments",
+        marks=pytest.mark.proves("RES1-no-phantoms", "A2A-plan-sse-formats", "A2A-sse-comment"),
+    ),
+    param(
+        Row(b":\ndata: x\n: y\n\n: z\n\n", ["x"]),
+        id="comments around and inside an event",
+        marks=pytest.mark.proves("A2A-sse-comment", "A2A-plan-sse-formats"),
+    ),
+    param(
+        Row(b"id: 7\n\n", [], last_id="7"),
+        id="an id without data",
+        marks=pytest.mark.proves("SSE-no-data", "RES1-no-phantoms"),
+    ),
+    param(
+        Row(b"id: 7\n\ndata: x\n\n", [("message", "x", "7")], last_id="7"),
+        id="an id without data is in force",
+        marks=pytest.mark.proves("SSE-no-data"),
+    ),
+    param(
+        Row(b"data: x\nid: 7\n\nid: 8\ndata: y\n", [("message", "x", "7")], last_id="7"),
+        id="an unfinished block takes its id with it",
+        marks=pytest.mark.proves("SSE-unfinished"),
+    ),
+    param(
+        Row(b"id: 7\ndata: x", []),
+        id="an unfinished line",
+        marks=pytest.mark.proves("SSE-unfinished"),
+    ),
+    param(
+        Row(b"id: 1\nid: 2\ndata: x\n\n", [("message", "x", "2")], last_id="2"),
+        id="the last id of a block counts",
+    ),
+    param(
+        Row(b"id: 1\nid: 2\0\ndata: x\n\n", [("message", "x", "1")], last_id="1"),
+        id="an id with NUL does not undo the one before",
+        marks=pytest.mark.proves("SSE-id-nul"),
+    ),
+    param(
+        Row(b"id:  7 \ndata: x\n\n", [("message", "x", " 7 ")], last_id=" 7 "),
+        id="only one space is dropped from an id",
+        marks=pytest.mark.proves("SSE-leading-space"),
+    ),
+    param(
+        Row(b"id: a: b\ndata: c: d\n\n", [("message", "c: d", "a: b")], last_id="a: b"),
+        id="further colons belong to the value",
+    ),
+    param(
+        Row(b"event: a\nevent: b\ndata: x\n\n", [("b", "x", "")]),
+        id="the last type of a block counts",
+    ),
+    param(Row(b"event: a\nevent\ndata: x\n\n", ["x"]), id="an empty type undoes the one before"),
+    param(
+        Row(b"event: a\n\ndata: x\n\n", ["x"]),
+        id="a type without data is forgotten",
+        marks=pytest.mark.proves("RES1-no-phantoms"),
+    ),
+    param(
+        Row(b"retry: 10\n\n", [], retry=10),
+        id="a reconnection time without data",
+        marks=pytest.mark.proves("RES1-no-phantoms"),
+    ),
+    param(Row(b"retry: 10\nretry: 20\n", [], retry=20), id="the last reconnection time counts"),
+    param(
+        Row(b"data: x\nretry: 10\n", [], retry=10),
+        id="a reconnection time counts from the end of its line",
+    ),
+    param(Row(b"data: x\nretry: 10", []), id="an unfinished reconnection time does not"),
+    param(
+        Row(
+            b"retry: 5\n\nretry: -1\nretry: +1\nretry: 1_0\nretry: 1.0\nretry:  1\nretry: 1 \n"
+            + "retry: \u0661\nretry: \u00b2\nretry: \uff11\n".encode()
+            + b"retry: 0x1\nretry: \nRetry: 7\n\n",
+            [],
+            retry=5,
+        ),
+        id="a reconnection time is ASCII digits",
+        marks=pytest.mark.proves("SSE-retry-digits"),
+    ),
+    param(
+        Row(b"retry: 5\nretry: " + b"9" * 500 + b"\n\n", [], retry=5),
+        id="a reconnection time beyond all sense",
+    ),
+    param(Row(b"retry: 0\n\n", [], retry=0), id="a reconnection time of nothing"),
+    param(
+        Row(b"DATA: a\nDatA: b\ndata : c\n data: d\ndata\t: e\n\n", []),
+        id="field names are exact",
+        marks=pytest.mark.proves("SSE-unknown-fields"),
+    ),
+    param(
+        Row(
+            b"data: a\n\ndata: b\n\ndata: \n\ndata: c\n\n\n"
+            b"data: d\n\ndata: e\ndata: f\n\ndata: g\n\n",
+            ["a", "b", "", "c", "d", "e\nf", "g"],
+        ),
+        id="a run of events, most of one line",
+    ),
+    param(
+        Row(
+            b"id: 1\ndata: a\n\nid: 2\ndata: b\n\nid: \ndata: c\n\nid: 3\ndata: \n\ndata: d\n\n",
+            [
+                ("message", "a", "1"),
+                ("message", "b", "2"),
+                "c",
+                ("message", "", "3"),
+                ("message", "d", "3"),
+            ],
+            last_id="3",
+        ),
+        id="a run of events with ids",
+    ),
+    param(
+        Row(
+            b"id: 1\ndata: a\n\nid: 2\n\nid: 3\ndata: b\ndata: c\n\nid: 4\nevent: e\ndata: d\n\n"
+            b"id: 5\0\ndata: e\n\nid: 6\ndata: f\nid: 7\n\n",
+            [
+                ("message", "a", "1"),
+                ("message", "b\nc", "3"),
+                ("e", "d", "4"),
+                ("message", "e", "4"),
+                ("message", "f", "7"),
+            ],
+            last_id="7",
+        ),
+        id="a run of events with ids, not all alike",
+    ),
+    param(Row(b"data:   x  \n\n", ["  x  "]), id="only one space is dropped from data"),
+    param(Row(b"data: x\ndata:\ndata\n\n", ["x\n\n"]), id="empty lines at the end of data"),
+    param(Row(b"data:\ndata: x\n\n", ["\nx"]), id="an empty line at the start of data"),
+]
+
+every_row = pytest.mark.parametrize("row", STANDARD + PLATFORM + CORNERS)
+
+
+@every_row
+@pytest.mark.proves("A2A-sse-feed")
+def test_a_wire_decodes_whole(row: Row) -> None:
+    assert decode([row.wire]) == row.outcome
+
+
+@every_row
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 7])
+@pytest.mark.proves("RES1-drip", "A2A-sse-feed", "A2A-sse-lines", "SSE-bom-split", "SSE-crlf-split")
+def test_a_wire_decodes_in_pieces(row: Row, size: int) -> None:
+    assert decode(pieces(row.wire, size)) == row.outcome
+
+
+@every_row
+@pytest.mark.proves("A2A-sse-lines", "SSE-bom-split", "SSE-crlf-split")
+def test_a_wire_decodes_with_a_cut_at_every_place(row: Row) -> None:
+    for place in range(len(row.wire) + 1):
+        assert decode(cut(row.wire, [place])) == row.outcome
+        assert decode(cut(row.wire, [place, place])) == row.outcome
+
+
+@every_row
+@pytest.mark.parametrize("size", [1, 5, 10_000])
+def test_a_wire_decodes_line_by_line(row: Row, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_decode, "_DIGEST_ABOVE", 3)
+    assert decode(pieces(row.wire, size)) == row.outcome
+
+
+# When events come out
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        b"data: x\n\n",
+        b"data: x\r\r",
+        b"data: x\r\n\r",
+        b"data: x\n\r",
+        b"data: x\r\n\n",
+        b"id: 1\ndata: x\n\n",
+        b"event: e\rdata: x\r\r",
+        b":\n\ndata: x\n\n",
+        BOM + b"data: x\r\r",
+    ],
+)
+@pytest.mark.proves("SSE-cr-at-once", "A2A-sse-blank")
+def test_an_event_comes_out_with_its_last_byte_and_not_before(wire: bytes) -> None:
+    decoder = SSEDecoder()
+    fed = [decoder.feed(byte) for byte in pieces(wire, 1)]
+    assert [len(events) for events in fed] == [0] * (len(wire) - 1) + [1]
+    assert fed[-1][0].data == "x"
+
+
+@pytest.mark.parametrize("size", [1, 100])
+@pytest.mark.proves("SSE-cr-at-once", "SSE-crlf-split")
+def test_an_lf_after_the_cr_that_ended_an_event_is_swallowed(size: int) -> None:
+    decoder = SSEDecoder()
+    assert [event.data for event in decoder.feed(b"data: x\r\n\r")] == ["x"]
+    assert decode(pieces(b"\ndata: y\r\n\r\n", size), decoder).events == [("message", "y", "")]
+
+
+@pytest.mark.proves("SSE-crlf-split")
+def test_an_empty_chunk_between_cr_and_lf_does_no_harm() -> None:
+    chunks = [b"data: x\r", b"", b"\n", b"data: y\r", b"", b"\n", b"\r", b"", b"\n", b""]
+    assert decode(chunks).events == [("message", "x\ny", "")]
+
+
+@pytest.mark.proves("A2A-sse-feed")
+def test_each_chunk_gives_the_events_that_it_completes() -> None:
+    decoder = SSEDecoder()
+    chunks = [b"data: 1\n\nda", b"ta: 2\n", b"\ndata: 3\n\ndata: 4\n\n", b"data: 5"]
+    assert [[event.data for event in decoder.feed(chunk)] for chunk in chunks] == [
+        ["1"],
+        [],
+        ["2", "3", "4"],
+        [],
+    ]
+
+
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\r", b"\r\n\r\n"])
+@pytest.mark.proves("A2A-sse-feed")
+def test_each_event_may_come_in_a_chunk_of_its_own(end: bytes) -> None:
+    lines = [
+        b"data: a",
+        b"id: 1\ndata: b",
+        b"data: c",
+        b"data: ",
+        b"data:d",
+        b": ping",
+        b"data: e\nid",
+    ]
+    decoder = SSEDecoder()
+    found = [[(event.data, event.id) for event in decoder.feed(line + end)] for line in lines]
+    assert found == [
+        [("a", "")],
+        [("b", "1")],
+        [("c", "1")],
+        [("", "1")],
+        [("d", "1")],
+        [],
+        [("e", "")],
+    ]
+
+
+def test_a_reconnection_time_shows_before_its_block_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    for digest_above in (3, 65_536):
+        monkeypatch.setattr(_decode, "_DIGEST_ABOVE", digest_above)
+        decoder = SSEDecoder()
+        seen = []
+        for byte in pieces(b"retry: 1\ndata: x\nretry: 22\nid: y\n\nretry: 333\n", 1):
+            decoder.feed(byte)
+            if decoder.retry_ms not in seen:
+                seen.append(decoder.retry_ms)
+        assert seen == [None, 1, 22, 333]
+
+
+# The id in force at the start
+
+
+@pytest.mark.parametrize(
+    ("wire", "events", "last_id"),
+    [
+        (b"", [], "…"),
+        (b"data: x\n\n", [("message", "x", "…")], "…"),
+        (b"event: e\ndata: x\n\n", [("e", "x", "…")], "…"),
+        (b"id: 2\ndata: x\n\n", [("message", "x", "2")], "2"),
+        (b"id\ndata: x\n\n", [("message", "x", "")], ""),
+        (b"id: 2\ndata: x\n", [], "…"),
+    ],
+)
+def test_an_id_of_the_connection_before_stays_in_force(
+    wire: bytes, events: list[tuple[str, str, str]], last_id: str
+) -> None:
+    assert decode([wire], SSEDecoder(last_event_id="…")) == Outcome(events, last_id)
+
+
+# Against a decoder that is slow and obviously right
+
+
+@dataclass
+class Naive:
+    """The WHATWG text, sentence by sentence, over all the bytes at once."""
+
+    limit: int = sys.maxsize
+
+    def decode(self, wire: bytes) -> Outcome:
+        events: list[tuple[str, str, str]] = []
+        data, event_type, id_buffer = b"", b"", b""
+        last_id, retry = b"", None
+        for line in self.finished_lines(wire):
+            if len(line) > self.limit + len(b"retry: "):
+                return Outcome(events, too_large=True)
+            name, _, value = line.partition(b":")
+            value = value.removeprefix(b" ")
+            if line == b"":
+                last_id = id_buffer
+                if data:
+                    text = data[:-1].decode("utf-8", "replace")
+                    type_ = event_type.decode("utf-8", "replace") or "message"
+                    events.append((type_, text, last_id.decode("utf-8", "replace")))
+                data, event_type = b"", b""
+            elif name == b"data":
+                data += value + b"\n"
+                if len(data) - 1 > self.limit:
+                    return Outcome(events, too_large=True)
+            elif name == b"event":
+                event_type = value
+            elif name == b"id" and b"\0" not in value:
+                id_buffer = value
+            elif name == b"retry" and value and set(value) <= set(b"0123456789"):
+                retry = int(value)
+        return Outcome(events, last_id.decode("utf-8", "replace"), retry)
+
+    @staticmethod
+    def finished_lines(wire: bytes) -> Iterator[bytes]:
+        line, after_cr = b"", False
+        for code in wire.removeprefix(BOM):
+            byte = bytes([code])
+            if byte == b"\n" and after_cr:
+                after_cr = False
+                continue
+            after_cr = byte == b"\r"
+            if byte in (b"\r", b"\n"):
+                yield line
+                line = b""
+            else:
+                line += byte
+
+
+TOKENS = [
+    *(b"\n", b"\r", b"\r\n", b"\n\n", b":", b" ", b"\0", b"x", b"yz", b"7", b"12"),
+    *(b"data", b"data:", b"data: ", b"id", b"id:", b"id: ", b"event: ", b"retry:", b"retry: "),
+    *(b"data: abc\n\n", b"id: 7\ndata: z\n\n", b"data: a\r\rdata: b\r\n\r\n", b": ping\n\n"),
+    *(BOM, BOM[:2], BOM[2:], "…".encode(), b"\xff", "\u2028\u0085".encode(), b"\x0b\x0c", b"Data:"),
+]
+wires = st.lists(st.sampled_from(TOKENS), max_size=30).map(b"".join)
+places = st.lists(st.integers(0, 120), max_size=12)
+
+
+def decoder_with(limit: int, digest_above: int) -> SSEDecoder:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_decode, "_DIGEST_ABOVE", digest_above)
+        return SSEDecoder(limit)
+
+
+@pytest.mark.parametrize("digest_above", [2, 9, 30, 65_536])
+@given(wire=wires, cuts=places)
+@example(wire=BOM + b"data: x\n\n", cuts=[1, 2])
+@settings(max_examples=200, deadline=None)
+@pytest.mark.proves("RES1-drip", "A2A-sse-feed")
+def test_any_wire_decodes_as_the_naive_decoder_says(
+    digest_above: int, wire: bytes, cuts: list[int]
+) -> None:
+    expected = Naive().decode(wire)
+    for chunks in ([wire], cut(wire, cuts), pieces(wire, 1)):
+        assert decode(chunks, decoder_with(10_000, digest_above)) == expected
+
+
+@given(wire=wires, cuts=places, limit=st.integers(2, 40), digest_above=st.integers(2, 40))
+@settings(max_examples=400, deadline=None)
+@pytest.mark.proves("RES1-too-large")
+def test_whether_an_event_is_too_large_does_not_depend_on_the_chunking(
+    wire: bytes, cuts: list[int], limit: int, digest_above: int
+) -> None:
+    wire += b"\n\n"  # every block is finished
+    expected = Naive(limit).decode(wire)
+    for chunks in ([wire], cut(wire, cuts), pieces(wire, 1)):
+        assert decode(chunks, decoder_with(limit, digest_above)) == expected
+
+
+# Limits. Data may be as long as the limit; a line, with its field's name, 7 bytes longer.
+
+LIMIT = 100
+
+
+def ways_to_arrive(wire: bytes) -> Iterator[list[bytes]]:
+    yield [wire]
+    yield [b"data: before\n\n" + wire]
+    yield [b"data: before\n\n", wire]
+    for size in (1, 2, 13, LIMIT, LIMIT + 1):
+        yield pieces(wire, size)
+    for place in range(1, len(wire)):
+        yield cut(wire, [place])
+
+
+@pytest.mark.parametrize("digest_above", [8, 65_536])
+@pytest.mark.parametrize(
+    ("fits", "passes"),
+    [
+        param(b"data: " + b"x" * 100, b"data: " + b"x" * 101, id="one line"),
+        param(b"data:" + b"x" * 100, b"data:" + b"x" * 101, id="one line without a space"),
+        param(b"data:  " + b"x" * 99, b"data:  " + b"x" * 100, id="one line with two spaces"),
+        param(
+            b"data: " + b"x" * 50 + b"\ndata: " + b"y" * 49,
+            b"data: " + b"x" * 50 + b"\ndata: " + b"y" * 50,
+            id="two lines and the LF between them",
+        ),
+        param(b"\n".join([b"data"] * 101), b"\n".join([b"data"] * 102), id="empty lines"),
+        param(
+            b"\n".join([b"data: 123456789"] * 10 + [b"data:"]),
+            b"\n".join([b"data: 123456789"] * 10 + [b"data: 1"]),
+            id="many lines",
+        ),
+        param(
+            b"id: 1\ndata: " + b"x" * 100, b"id: 1\ndata: " + b"x" * 101, id="a line after an id"
+        ),
+        param(
+            b"event: e\ndata: " + b"x" * 100 + b"\nid: 1",
+            b"event: e\ndata: " + b"x" * 101 + b"\nid: 1",
+            id="a line among others",
+        ),
+        param(b":" + b"x" * 106, b":" + b"x" * 107, id="a comment"),
+        param(b"id: " + b"x" * 103, b"id: " + b"x" * 104, id="an id"),
+        param(
+            b"id: " + b"x" * 103 + b"\ndata: x",
+            b"id: " + b"x" * 104 + b"\ndata: x",
+            id="an id before data",
+        ),
+        param(b"event: " + b"x" * 100, b"event: " + b"x" * 101, id="a type"),
+        param(b"retry: " + b"0" * 100, b"retry: " + b"0" * 101, id="a reconnection time"),
+        param(b"x" * 107, b"x" * 108, id="garbage"),
+        param(
+            b"data: x\n:" + b"x" * 106 + b"\ndata: y",
+            b"data: x\n:" + b"x" * 107 + b"\ndata: y",
+            id="a comment among data",
+        ),
+    ],
+)
+@pytest.mark.proves("RES1-too-large", "A2A-plan-sse-boundary")
+def test_exactly_the_limit_is_fine_and_one_byte_more_is_not(
+    fits: bytes, passes: bytes, digest_above: int
+) -> None:
+    for end in (b"\n\n", b"\r\r"):
+        for chunks in ways_to_arrive(fits + end):
+            assert not decode(chunks, decoder_with(LIMIT, digest_above)).too_large
+        for chunks in ways_to_arrive(passes + end):
+            assert decode(chunks, decoder_with(LIMIT, digest_above)).too_large
+
+
+@pytest.mark.parametrize("size", [1, 10, 10_000])
+def test_the_limit_counts_for_each_event_alone(size: int) -> None:
+    wire = b": ping\n\n" * 50 + (b"id: 1\ndata: " + b"x" * LIMIT + b"\n\n") * 50
+    assert len(decode(pieces(wire, size), SSEDecoder(LIMIT)).events) == 50
+
+
+@pytest.mark.parametrize("size", [1, 10, 10_000])
+def test_many_lines_without_data_are_not_too_large(size: int) -> None:
+    wire = (b": " + b"x" * 90 + b"\nid: " + b"y" * 90 + b"\n") * 50 + b"data: z\n\n"
+    outcome = decode(pieces(wire, size), SSEDecoder(LIMIT))
+    assert outcome.events == [("message", "z", "y" * 90)]
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 10_000])
+@pytest.mark.parametrize("rest", [b"\n\n", b""])
+@pytest.mark.proves("RES1-too-large")
+def test_events_before_a_too_large_one_come_with_the_error(size: int, rest: bytes) -> None:
+    wire = b"id: 1\ndata: a\n\ndata: b\r\n\r\ndata: " + b"x" * (2 * LIMIT) + rest
+    outcome = decode(pieces(wire, size), SSEDecoder(LIMIT))
+    assert outcome.too_large
+    assert outcome.events == [("message", "a", "1"), ("message", "b", "1")]
+
+
+@pytest.mark.proves("RES1-too-large")
+def test_the_error_holds_the_limit_and_the_events_of_the_same_call() -> None:
+    decoder = SSEDecoder(LIMIT)
+    assert len(decoder.feed(b"data: a\n\n")) == 1
+    with pytest.raises(SSEEventTooLarge, match="limit of 100 bytes") as caught:
+        decoder.feed(b"data: b\n\ndata: " + b"x" * 101 + b"\n\ndata: c\n\n")
+    assert caught.value.limit == LIMIT
+    assert caught.value.events == [ServerSentEvent(b"b")]
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [b"data: ", b"data:", b":", b"id: ", b"event: ", b"", b"data: x\ndata: ", b"data: x\n:"],
+)
+@pytest.mark.parametrize("size", [1, 3, 100])
+@pytest.mark.proves("RES1-too-large", "RES1-too-large-linear")
+def test_a_line_that_never_ends_is_refused_at_the_limit(wire: bytes, size: int) -> None:
+    decoder = SSEDecoder(LIMIT)
+    decoder.feed(wire)
+    fed = 0
+    with pytest.raises(SSEEventTooLarge):
+        while fed < 10 * LIMIT:
+            fed += size
+            decoder.feed(b"x" * size)
+    assert LIMIT - 2 <= fed <= LIMIT + 7 + size
+
+
+@pytest.mark.parametrize("size", [1, 7, 50, 99, 10_000])
+@pytest.mark.proves("RES1-too-large")
+def test_an_unfinished_block_beyond_the_limit_is_refused_whatever_the_chunking(size: int) -> None:
+    wire = b"data: " + b"x" * 60 + b"\ndata: " + b"y" * 60 + b"\n"
+    assert decode(pieces(wire, size), SSEDecoder(LIMIT)).too_large
+
+
+@pytest.mark.parametrize("cuts", [[], [1], [2], [2, 3], [1, 2, 12], [2, 12], list(range(20))])
+def test_a_split_byte_order_mark_does_not_make_short_lines_too_large(cuts: list[int]) -> None:
+    wire = BOM + b"a\nbcdefgh\ndata: i\n\n"  # no line is longer than 1 + 7 bytes
+    assert decode(cut(wire, cuts), SSEDecoder(1)).events == [("message", "i", "")]
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_below_one_byte_is_refused(limit: int) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        SSEDecoder(limit)
+
+
+@pytest.mark.parametrize(("extra", "too_large"), [(0, False), (1, True)])
+@pytest.mark.parametrize("size", [64 * KIB, 20_000_000])
+@pytest.mark.proves("A2A-sse-limit", "A2A-plan-sse-boundary", "R22a", "RES1-too-large")
+def test_the_limit_is_10_mb_by_default(size: int, extra: int, too_large: bool) -> None:
+    decoder = SSEDecoder()
+    assert decoder.max_event_bytes == DEFAULT_MAX_EVENT_BYTES == 10_000_000
+    wire = b"data: " + b"x" * (10_000_000 + extra) + b"\n\n"
+    events: list[ServerSentEvent] = []
+    try:
+        for chunk in pieces(wire, size):
+            events += decoder.feed(chunk)
+    except SSEEventTooLarge:
+        assert too_large
+    else:
+        assert [len(event.data_bytes) for event in events] == [10_000_000]
+        assert not too_large
+
+
+# Memory and work
+
+
+def peak_of(line: bytes, limit: int, total: int) -> int:
+    """Feed the line over and over, without an empty line, and return the most memory in use."""
+    chunk = line * max(1, 4 * KIB // len(line))
+    decoder = SSEDecoder(limit)
+    tracemalloc.start()
+    try:
+        for _ in range(total // len(chunk)):
+            decoder.feed(chunk)
+    except SSEEventTooLarge:
+        pass
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return peak
+
+
+MEMORY_LIMIT = 128 * KIB
+# A few times the limit, and what it takes to read one stretch of lines.
+MOST_MEMORY = 4 * MEMORY_LIMIT + 512 * KIB
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        param(b"x" * 4 * KIB, id="garbage without an end"),
+        param(b"data: " + b"x" * 93 + b"\n", id="lines of data"),
+        param(b": " + b"x" * 97 + b"\n", id="comments"),
+        param(b"id: " + b"x" * 95 + b"\n", id="ids"),
+        param(b"event: " + b"x" * 92 + b"\n", id="types"),
+        param(b"retry: 00000000000001000\n", id="reconnection times"),
+    ],
+)
+@pytest.mark.proves("RES1-too-large-linear")
+def test_memory_is_bounded_by_the_limit(line: bytes) -> None:
+    assert peak_of(line, MEMORY_LIMIT, 8 * MEMORY_LIMIT) < MOST_MEMORY
+
+
+@pytest.mark.parametrize("line", [b"data:xy\n", b"data:\n"])
+@pytest.mark.proves("RES1-too-large-linear")
+def test_memory_is_bounded_by_the_limit_however_short_the_lines_of_data(line: bytes) -> None:
+    assert peak_of(line, MEMORY_LIMIT, 8 * MEMORY_LIMIT) < MOST_MEMORY
+
+
+class CountingBuffer(bytearray):
+    """Counts the bytes that are copied out of it or searched."""
+
+    touched = 0
+
+    def __getitem__(self, key: Any, /) -> Any:
+        found = super().__getitem__(key)
+        self.touched += len(found) if isinstance(key, slice) else 1
+        return found
+
+    def __bytes__(self) -> bytes:
+        self.touched += len(self)
+        return b"".join([memoryview(self)])
+
+    def find(self, sub: Any, start: Any = 0, end: Any = sys.maxsize, /) -> int:
+        self.touched += len(range(len(self))[start:end])
+        return super().find(sub, start, end)
+
+    def rfind(self, sub: Any, start: Any = 0, end: Any = sys.maxsize, /) -> int:
+        self.touched += len(range(len(self))[start:end])
+        return super().rfind(sub, start, end)
+
+
+# No clock: what would make slow pieces quadratic is to go again and again over what is kept, and
+# that is counted. What is read of the chunk itself is linear by nature.
+@pytest.mark.parametrize("size", [1, 4])
+@pytest.mark.parametrize("digest_above", [64, 65_536])
+@pytest.mark.parametrize(
+    "line",
+    [
+        param(b"x", id="one endless line"),
+        param(b"data: xy\n", id="one block of many lines"),
+        param(b": xy\n", id="one block of many comments"),
+        param(b"data: xy\n\n", id="many blocks"),
+        param(b"id: 1\r\ndata: xy\r\n\r\n", id="many blocks with CRLF"),
+        param(b"data: " + b"x" * 999 + b"\n\n", id="blocks of a kilobyte"),
+    ],
+)
+@pytest.mark.proves("RES1-drip", "RES1-too-large-linear")
+def test_a_slow_drip_is_linear_work(
+    line: bytes, digest_above: int, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_decode, "_DIGEST_ABOVE", digest_above)
+    decoder = SSEDecoder()
+    buffer = decoder._pending = CountingBuffer()
+    total = 20_000
+    for chunk in pieces(line * (total // len(line)), size):
+        decoder.feed(chunk)
+    assert decoder._pending is buffer
+    assert 0 < buffer.touched < 20 * total
+
+
+def calls_for(total: int) -> int:
+    """Count the function calls that so many bytes cost, one byte at a time."""
+    count = 0
+
+    def profile(_frame: object, what: str, _arg: object) -> None:
+        nonlocal count
+        count += what in ("call", "c_call")
+
+    chunks = pieces((b"data: xy\n" * 9 + b"\n") * (total // 82 + 1), 1)[:total]
+    decoder = SSEDecoder()
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        for chunk in chunks:
+            decoder.feed(chunk)
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+@pytest.mark.proves("RES1-drip")
+def test_a_slow_drip_costs_a_steady_number_of_calls() -> None:
+    small, large = calls_for(2_000), calls_for(10_000)
+    assert 5 * small * 0.9 < large < 5 * small * 1.1
+    assert large < 30 * 10_000
+
+
+# Events as values
+
+
+def test_an_event_reads_as_text_and_as_bytes() -> None:
+    event = ServerSentEvent("ä".encode(), b"e", b"7")
+    assert (event.data, event.event, event.id) == ("ä", "e", "7")
+    assert (event.data_bytes, event.event_bytes, event.id_bytes) == ("ä".encode(), b"e", b"7")
+    assert repr(event) == "ServerSentEvent(event='e', data='ä', id='7')"
+    assert ServerSentEvent(b"x").event == "message"
+    assert ServerSentEvent(b"x").id == ""
+
+
+def test_equal_events_are_equal() -> None:
+    event = ServerSentEvent(b"x", b"e", b"7")
+    assert event == ServerSentEvent(b"x", b"e", b"7")
+    assert hash(event) == hash(ServerSentEvent(b"x", b"e", b"7"))
+    assert ServerSentEvent(b"x") == ServerSentEvent(b"x", b"message")
+    assert hash(ServerSentEvent(b"x")) == hash(ServerSentEvent(b"x", b"message"))
+    assert pickle.loads(pickle.dumps(event)) == event
+    others = [ServerSentEvent(b"y", b"e", b"7"), ServerSentEvent(b"x", b"f", b"7")]
+    for other in [*others, ServerSentEvent(b"x", b"e", b"8"), "x", None]:
+        assert event != other
+
+
+# Our own parser
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield "." * node.level + (node.module or "")
+
+
+@pytest.mark.proves("A2A-own-parser", "R22a")
+def test_the_parser_is_our_own_and_knows_no_protocol_above() -> None:
+    assert coreason_client.sse.__file__ is not None
+    sources = list(Path(coreason_client.sse.__file__).parent.glob("*.py"))
+    assert len(sources) > 1
+    found = {name for path in sources for name in imports_of(path)}
+    ours = {name for name in found if name.startswith(".")}
+    assert ours <= {"._decode", "._encode", "._stream", "..errors"}
+    assert found - ours <= sys.stdlib_module_names | {"collections.abc"}
+
+
+@pytest.mark.proves("A2A-own-parser")
+def test_no_sse_library_is_a_dependency() -> None:
+    pyproject = Path(__file__).parents[2] / "pyproject.toml"
+    project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
+    wanted = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
+    assert wanted
+    assert not [name for name in wanted if "sse" in name.lower() or "eventsource" in name.lower()]
