@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
+export MESSAGE
+
 .DEFAULT_GOAL := help
 .PHONY: help install chat check test bench build clean
 
@@ -19,7 +21,7 @@ $(INSTALLED): pyproject.toml
 	@touch $@
 
 chat: $(INSTALLED) ## talk to the built-in agent; MESSAGE="..." asks once
-	@$(BIN)/coreason chat $(if $(MESSAGE),"$(MESSAGE)")
+	@if [ -n "$$MESSAGE" ]; then $(BIN)/coreason chat "$$MESSAGE"; else $(BIN)/coreason chat; fi
 
 check: $(INSTALLED) ## ruff, mypy --strict, and who may import whom
 	$(BIN)/ruff check .

@@ -26,6 +26,16 @@ def main(dist: Path) -> None:
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*install, str(wheel)], check=True)
         subprocess.run([python, "-c", CODE], check=True, cwd=empty)
+        # The command names its extra, and with it answers from the documents in the wheel.
+        command = [str(Path(empty) / "bin" / "coreason"), "chat", "How do I resume a stream?"]
+        bare = subprocess.run(command, capture_output=True, text=True, check=False, cwd=empty)
+        if bare.returncode != 1 or "coreason-client[cli]" not in bare.stderr:
+            raise SystemExit(f"without its extra the command said: {bare.stderr}")
+        subprocess.run([*install, f"{wheel}[cli,server]"], check=True)
+        told = subprocess.run(command, capture_output=True, text=True, check=True, cwd=empty)
+        if "Last-Event-ID" not in told.stdout:
+            raise SystemExit(f"the built-in agent did not answer: {told.stdout}")
+        print("the built-in agent answers from the wheel")
 
 
 if __name__ == "__main__":

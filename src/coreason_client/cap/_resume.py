@@ -357,6 +357,8 @@ class ResumeMachine:
             return
         if delay is None:
             why = f"the server asks to wait {wish:g} s, more than {self._backoff.longest_wish:g} s"
+        elif self._failures == 1:
+            why = "the connection brought no new packet"
         else:
             why = f"{self._failures} connections in a row brought no new packet"
         raise self._error(

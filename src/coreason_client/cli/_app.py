@@ -1,0 +1,58 @@
+"""The commands put together."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from coreason_client import __version__
+
+from .chat import EPILOG as CHAT_EPILOG
+from .chat import chat
+from .exits import EXIT_CODES_HELP
+from .serve import EPILOG as SERVE_EPILOG
+from .serve import serve
+
+__all__ = ["app"]
+
+_EPILOG = f"""\
+\b
+Examples:
+  coreason chat
+  coreason chat "How do I resume a stream?"
+  coreason serve my_module:agent --log sqlite:streams.db
+
+{EXIT_CODES_HELP}
+"""
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"coreason {__version__}")
+        raise typer.Exit
+
+
+@app.callback(epilog=_EPILOG)
+def _coreason(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Talk to agents without losing a word, and serve your own."""
+    # What a locale cannot show becomes a question mark, not a traceback.
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if reconfigure := getattr(stream, "reconfigure", None):
+            reconfigure(errors="replace")
+
+
+app.command(epilog=CHAT_EPILOG)(chat)
+app.command(epilog=SERVE_EPILOG)(serve)

@@ -1,0 +1,30 @@
+"""A request that can be pasted into a shell."""
+
+import json
+import shlex
+
+__all__ = ["KEY_VARIABLE", "curl_line"]
+
+KEY_VARIABLE = "COREASON_API_KEY"
+
+# As little as a ServiceRequest may have: without a request_id, each run is a new request.
+_BODY = {
+    "context": {"session_id": "demo", "user_id": "me"},
+    "payload": {
+        "messages": [
+            {
+                "role": "user",
+                "parts": [{"type": "text", "content": "How do I resume a stream?"}],
+            }
+        ]
+    },
+}
+
+
+def curl_line(url: str, authorization: str | None = None) -> str:
+    """Return a command that asks the agent; `authorization` is a word for the shell, quoted."""
+    parts = ["curl -N", shlex.quote(f"{url}/assist"), "-H 'Content-Type: application/json'"]
+    if authorization is not None:
+        parts += ["-H", authorization]
+    parts += ["-d", shlex.quote(json.dumps(_BODY, separators=(",", ":")))]
+    return " ".join(parts)

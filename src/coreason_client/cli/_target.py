@@ -1,0 +1,125 @@
+"""Whom a chat talks to: a service at an address, or the built-in agent on a loopback port."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from coreason_client import CAPClient, CAPError
+from coreason_manifest.definitions.service import ServiceRequest
+
+from ._extras import need_server
+from .chaos import ChaosProxy
+from .exits import ExitCode, Failure
+
+__all__ = ["Target", "built_in", "connected"]
+
+# A service without keys takes any; the client insists on one.
+_NO_KEY = "anonymous"
+_OPTIONS = {"base_url": "--url", "api_key": "--api-key", "max_retries": "--max-retries"}
+_CANCEL_WITHIN = 2.0
+_READING_SPEED = 0.012  # seconds for a word
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A client to ask with, the way around the proxy, and the proxy if there is one."""
+
+    client: CAPClient
+    straight: CAPClient
+    url: str
+    proxy: ChaosProxy | None = None
+
+    def cancel(self, stream_id: UUID | str | None) -> None:
+        """Tell the agent to stop; whether it hears that changes nothing for us."""
+        if stream_id is not None:
+            with suppress(CAPError):
+                self.straight.cancel(stream_id, timeout=_CANCEL_WITHIN)
+
+    def cuts(self) -> int:
+        """How often the proxy has cut a connection."""
+        return 0 if self.proxy is None else self.proxy.cuts
+
+    def again(self, request: ServiceRequest) -> list[Any]:
+        """Read the whole answer to a request once more, past the proxy."""
+        with self.straight.assist(request) as packets:
+            return list(packets)
+
+
+@contextmanager
+def built_in(*, watched: bool) -> Iterator[tuple[str, str]]:
+    """Serve the built-in agent while the block runs; give its address and its key.
+
+    Raises:
+        MissingExtraError: the server kit is not installed.
+    """
+    need_server("the built-in agent")
+    from ..agents.guide import guide, paced
+    from ..server import AgentApp, running
+
+    _bypass_proxies("127.0.0.1")
+    key = secrets.token_urlsafe(24)  # other users of this machine can reach the port too
+    agent = paced(_READING_SPEED) if watched else guide
+    app = AgentApp(agent, api_keys=[key], agent_id="guide", drain_timeout=1, cancel_grace=1)
+    with running(app, log_config=None) as server:
+        yield server.url, key
+
+
+@contextmanager
+def connected(
+    url: str, api_key: str | None, *, seed: int | None, timeout: float, max_retries: int
+) -> Iterator[Target]:
+    """Make the clients, and the proxy between them and the service when there is a seed.
+
+    Raises:
+        Failure: the address, the key or a limit cannot work.
+    """
+    key = api_key or _NO_KEY
+    with ExitStack() as stack:
+        straight = stack.enter_context(_client(url, key, timeout, 0))
+        if seed is None:
+            client = stack.enter_context(_client(url, key, timeout, max_retries))
+            yield Target(client, straight, url)
+            return
+        proxy = stack.enter_context(_proxy(url, seed))
+        _bypass_proxies("127.0.0.1")
+        parts = urlsplit(url)
+        through = parts._replace(netloc=f"127.0.0.1:{proxy.port}").geturl()
+        client = stack.enter_context(_client(through, key, timeout, max_retries))
+        yield Target(client, straight, url, proxy)
+
+
+def _client(url: str, key: str, timeout: float, max_retries: int) -> CAPClient:
+    try:
+        return CAPClient(url, key, timeout, max_retries)
+    except ValueError as error:
+        raise Failure(_as_options(str(error)), ExitCode.USAGE) from None
+
+
+def _as_options(sentence: str) -> str:
+    """Say the same of the options that the arguments came from."""
+    for name, option in _OPTIONS.items():
+        sentence = sentence.replace(name, option)
+    return sentence
+
+
+def _proxy(url: str, seed: int) -> ChaosProxy:
+    parts = urlsplit(url)
+    if parts.scheme != "http" or not parts.hostname:
+        raise Failure(
+            "--chaos cuts plain connections, and a certificate does not name the proxy: it needs "
+            "an address that begins with http://",
+            ExitCode.USAGE,
+        )
+    return ChaosProxy(parts.hostname, parts.port or 80, seed)
+
+
+def _bypass_proxies(host: str) -> None:
+    """Keep the client from asking the proxy of the environment for a port of this machine."""
+    for name in ("NO_PROXY", "no_proxy"):
+        known = os.environ.get(name)
+        os.environ[name] = f"{known},{host}" if known else host

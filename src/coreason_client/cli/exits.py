@@ -1,0 +1,107 @@
+"""How the command ends: its exit codes, and errors as one sentence each."""
+
+import errno
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from enum import IntEnum
+
+import typer
+
+from coreason_client import (
+    CAPConnectionError,
+    CAPProtocolError,
+    CAPRuntimeError,
+    CoreasonError,
+)
+
+__all__ = ["EXIT_CODES_HELP", "ExitCode", "Failure", "ending_well", "exit_code_of", "say_error"]
+
+
+class ExitCode(IntEnum):
+    """What a script can tell from the end of the command."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    CONNECTION = 3
+    PROTOCOL = 4
+    INTERRUPTED = 130
+    CLOSED_PIPE = 141
+
+
+# The \b keeps the lines of a paragraph as they are.
+EXIT_CODES_HELP = """\
+\b
+Exit codes:
+    0  done
+    1  the agent or its service answered with an error, or the command failed
+    2  wrong usage
+    3  no connection, or none that lasted
+    4  the service broke the protocol
+  130  interrupted
+  141  the reader of the output went away
+"""
+
+
+class Failure(Exception):
+    """An end that has been put into words for the person at the terminal."""
+
+    def __init__(self, sentence: str, code: ExitCode = ExitCode.FAILED) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+_WRITE_ERRORS = {errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG}
+
+# By the exit code of each, the most special first.
+_CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
+    (CAPConnectionError, ExitCode.CONNECTION),
+    (CAPProtocolError, ExitCode.PROTOCOL),
+    (CAPRuntimeError, ExitCode.FAILED),
+    (CoreasonError, ExitCode.FAILED),
+)
+
+
+def exit_code_of(error: Exception) -> ExitCode:
+    """Return the code for an error that this package raises on purpose."""
+    if isinstance(error, Failure):
+        return error.code
+    return next(code for kind, code in _CODES if isinstance(error, kind))
+
+
+@contextmanager
+def ending_well() -> Iterator[None]:
+    """Run a command: its errors become a sentence on stderr and an exit code, never a traceback."""
+    try:
+        yield
+        sys.stdout.flush()  # a reader that is gone is noticed here, not by the interpreter's end
+    except KeyboardInterrupt:
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    except BrokenPipeError:
+        _let_go_of_stdout()
+        raise typer.Exit(ExitCode.CLOSED_PIPE) from None
+    except OSError as error:
+        if error.filename is None and error.errno in _WRITE_ERRORS:
+            _let_go_of_stdout()
+            say_error(Failure(f"the output cannot be written: {error.strerror}"))
+            raise typer.Exit(ExitCode.FAILED) from None
+        raise
+    except (Failure, CoreasonError) as error:
+        say_error(error)
+        raise typer.Exit(exit_code_of(error)) from None
+
+
+def say_error(error: Exception) -> None:
+    """Put an error on stderr, in one line."""
+    sentence = " ".join(str(error).split())
+    printable = "".join(char if char.isprintable() else "�" for char in sentence)
+    with suppress(BrokenPipeError):
+        print(f"error: {printable}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _let_go_of_stdout() -> None:
+    """Let the interpreter flush what is left into nowhere, since it would complain of the pipe."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

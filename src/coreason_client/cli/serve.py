@@ -1,0 +1,205 @@
+"""`coreason serve`: an agent behind HTTP, until a signal."""
+
+import asyncio
+import logging
+import shlex
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ._curl import KEY_VARIABLE, curl_line
+from ._extras import need_server
+from ._load import load_agent
+from ._logs import show_logs
+from ._options import Verbose
+from .exits import EXIT_CODES_HELP, ExitCode, Failure, ending_well
+
+if TYPE_CHECKING:
+    from ..server import AgentApp, StreamLog
+
+__all__ = ["serve"]
+
+EPILOG = f"""\
+\b
+Examples:
+  coreason serve
+  coreason serve my_module:agent --port 9000 --log sqlite:streams.db
+  coreason serve my_module:agent --host 0.0.0.0 --api-key "$KEY"
+
+An agent is async def agent(request, stream), or an async generator of text and events.
+
+{EXIT_CODES_HELP}
+"""
+
+
+def serve(
+    context: typer.Context,
+    agent: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MODULE:AGENT",
+            help="The agent to serve, looked for in the current directory first.",
+            show_default="the built-in one",
+        ),
+    ] = None,
+    log: Annotated[
+        str, typer.Option(metavar="memory|sqlite:PATH", help="Where streams are kept.")
+    ] = "memory",
+    api_key: Annotated[
+        list[str] | None,
+        typer.Option(
+            envvar=KEY_VARIABLE,
+            metavar="KEY",
+            help="A key that may ask; give it again for more. Without any, only this machine may.",
+            show_default=False,
+        ),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="The address to listen on.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option(
+            min=0, max=65535, metavar="PORT", help="The port to listen on; 0 takes a free one."
+        ),
+    ] = 8000,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1, metavar="N", help="Processes; more than one needs a log that they can share."
+        ),
+    ] = 1,
+    verbose: Verbose = 0,
+) -> None:
+    """Serve an agent over HTTP, yours or the built-in one.
+
+    Ctrl-C or SIGTERM stops it; streams that run then are given some seconds to end.
+    """
+    with ending_well():
+        show_logs(verbose, usual=logging.WARNING)
+        need_server("coreason serve")
+        app = _app(agent, log, api_key)
+        _check(app, host, workers)
+        port = _bindable(host, port)
+        url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        told = _told(agent, log, url, _authorization(context, api_key))
+        _serve(app, host, port, _once(told))
+
+
+def _app(agent: str | None, log: str, api_keys: list[str] | None) -> "AgentApp":
+    from ..agents.guide import guide
+    from ..server import AgentApp
+
+    found: Any = guide if agent is None else load_agent(agent)
+    if isinstance(found, AgentApp):
+        raise Failure(
+            f"{agent} is an AgentApp, which has its own log and keys: name the agent inside it, "
+            f"or serve the application with uvicorn {agent}",
+            ExitCode.USAGE,
+        )
+    try:
+        return AgentApp(found, log=_log(log), api_keys=api_keys or None)
+    except (TypeError, ValueError) as error:
+        raise Failure(str(error), ExitCode.USAGE) from None
+
+
+def _log(name: str) -> "StreamLog":
+    from ..server import MemoryStreamLog, SQLiteStreamLog
+
+    kind, _, path = name.partition(":")
+    if name == "memory":
+        return MemoryStreamLog()
+    if kind == "sqlite" and path:
+        return SQLiteStreamLog(path)
+    raise Failure(f"--log is memory or sqlite:PATH, and {name!r} is neither", ExitCode.USAGE)
+
+
+def _check(app: "AgentApp", host: str, workers: int) -> None:
+    """Refuse what the server would refuse, or fail at, once it runs."""
+    from ..server import check_host
+
+    try:
+        app.check_workers(workers)
+    except ValueError as error:
+        raise Failure(str(error), ExitCode.USAGE) from None
+    try:
+        check_host(app, host)
+    except ValueError:
+        raise Failure(
+            f"without --api-key anybody who reaches {host} could use the agent: give --api-key, "
+            "or listen on 127.0.0.1",
+            ExitCode.USAGE,
+        ) from None
+    asyncio.run(_check_log(app.log))
+
+
+async def _check_log(log: "StreamLog") -> None:
+    await log.start("check")
+    await log.stop("check")
+
+
+def _bindable(host: str, port: int) -> int:
+    """Return the port, or a free one for 0, after a try to listen there.
+
+    Raises:
+        Failure: that is not possible.
+    """
+    try:
+        [(family, kind, protocol, _, address), *_] = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        with socket.socket(family, kind, protocol) as sock:
+            # As the server will: what is only waiting for late packets does not count as taken.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(address)
+            found: int = sock.getsockname()[1]
+            return found
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise Failure(f"cannot listen on {host}, port {port}: {reason}") from None
+
+
+def _authorization(context: typer.Context, api_keys: list[str] | None) -> str | None:
+    """Return the header for the printed command, as a word for the shell."""
+    if not api_keys:
+        return None
+    if context.get_parameter_source("api_key").name == "ENVIRONMENT":  # type: ignore[union-attr]
+        # A key that was kept off the command line is kept out of the terminal and its logs too.
+        variable = KEY_VARIABLE if len(api_keys) == 1 else f"{{{KEY_VARIABLE}%% *}}"
+        return f'"Authorization: Bearer ${variable}"'
+    return shlex.quote(f"Authorization: Bearer {api_keys[0]}")
+
+
+def _told(agent: str | None, log: str, url: str, authorization: str | None) -> str:
+    name = agent or "the built-in guide"
+    kept = "in memory" if log == "memory" else f"in {log.partition(':')[2]}"
+    return (
+        f"Serving {name} at {url}, streams kept {kept}. Ctrl-C stops it. Try:\n\n"
+        f"{curl_line(url, authorization)}\n"
+    )
+
+
+def _once(told: str) -> Callable[[], Awaitable[None]]:
+    """Return what uvicorn calls when it listens, and now and then later."""
+    left = [told]
+
+    async def notify() -> None:
+        if left:
+            print(left.pop(), flush=True)  # noqa: T201
+
+    return notify
+
+
+def _serve(app: "AgentApp", host: str, port: int, announce: Callable[[], Awaitable[None]]) -> None:
+    from ..server import serve as serve_until_signal
+
+    # uvicorn drains and then raises the signal again: for us a drained server is a good end.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with suppress(KeyboardInterrupt):
+        serve_until_signal(app, host, port, log_config=None, callback_notify=announce)
+    sys.stdout.flush()

@@ -1,0 +1,1 @@
+"""The built-in agent and what it finds its answers with."""

@@ -1,0 +1,171 @@
+"""The built-in agent, asked over real HTTP."""
+
+import itertools
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coreason_client import CAPClient, ServiceRequest
+from coreason_client.agents import _pages
+from coreason_client.agents.guide import guide, paced
+from coreason_client.server import AgentApp, running
+from coreason_manifest.definitions.message import ChatMessage
+from coreason_manifest.definitions.presentation import (
+    CitationBlock,
+    ClosePacket,
+    DeltaPacket,
+    EventPacket,
+    Packet,
+    PresentationEvent,
+    PresentationEventType,
+    ProgressUpdate,
+)
+from coreason_manifest.definitions.request import AgentRequest
+from coreason_manifest.definitions.session import SessionContext
+
+ROOT = Path(__file__).parents[2]
+sessions = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[CAPClient]:
+    app = AgentApp(guide, drain_timeout=0.1)
+    with running(app) as server, CAPClient(server.url, "key") as client:
+        yield client
+
+
+def ask(client: CAPClient, *questions: str) -> list[Packet]:
+    """Ask one after the other in one conversation; return the packets of the last answer."""
+    session = f"session-{next(sessions)}"
+    packets: list[Packet] = []
+    for question in questions:
+        request = ServiceRequest(
+            context=SessionContext(session_id=session, user_id="me"),
+            payload=AgentRequest(messages=[ChatMessage.user(question)]),
+        )
+        with client.assist(request) as stream:
+            packets = list(stream)
+    return packets
+
+
+def text(packets: list[Packet]) -> str:
+    return "".join(packet.p for packet in packets if isinstance(packet, DeltaPacket))
+
+
+def events(packets: list[Packet]) -> list[PresentationEvent]:
+    return [
+        packet.p
+        for packet in packets
+        if isinstance(packet, EventPacket) and isinstance(packet.p, PresentationEvent)
+    ]
+
+
+def cited(packets: list[Packet]) -> list[str]:
+    blocks = [event.data for event in events(packets) if isinstance(event.data, CitationBlock)]
+    return [item.uri for block in blocks for item in block.citations]
+
+
+def test_every_kind_of_packet_is_seen(client: CAPClient) -> None:
+    packets = ask(client, "How do I resume a stream?")
+    assert isinstance(packets[-1], ClosePacket)
+    assert "Last-Event-ID" in text(packets)
+    assert {event.type for event in events(packets)} == set(PresentationEventType) - {
+        PresentationEventType.MEDIA_CAROUSEL
+    }
+    steps = [event.data for event in events(packets) if isinstance(event.data, ProgressUpdate)]
+    assert [(step.status, step.progress_percent) for step in steps] == [
+        ("running", 0),
+        ("running", 50),
+        ("complete", 100),
+    ]
+
+
+def test_it_writes_word_by_word_and_cites_what_it_quotes(client: CAPClient) -> None:
+    packets = ask(client, "How do I resume a stream?")
+    pieces = [packet.p for packet in packets if isinstance(packet, DeltaPacket)]
+    assert len(pieces) > 50
+    assert all(len(piece.split()) == 1 for piece in pieces)
+    assert "docs/cap.md#positions" in cited(packets)
+    for uri in cited(packets):
+        assert (ROOT / uri.partition("#")[0]).is_file()
+
+
+def test_links_lead_from_the_root_of_the_project(client: CAPClient) -> None:
+    assert "](docs/decisions.md)" in text(ask(client, "How do I resume a stream?"))
+
+
+def test_a_follow_up_means_what_it_follows(client: CAPClient) -> None:
+    alone = cited(ask(client, "and in another process?"))
+    after = cited(ask(client, "How do I resume a stream?", "and in another process?"))
+    assert after[0] == "docs/cap.md#positions"
+    assert "mind" in str(events(ask(client, "What is a position?", "and why?"))[1].data)
+    assert alone
+
+
+@pytest.mark.parametrize("question", ["", "   ", "Hello!", "What is the weather in Paris?", "🦜"])
+def test_it_always_has_something_to_say(client: CAPClient, question: str) -> None:
+    packets = ask(client, question)
+    assert "this is what I can tell about" in text(packets)
+    pages = cited(packets)
+    assert "README.md" in pages
+    assert "docs/cap.md" in pages
+    assert isinstance(packets[-1], ClosePacket)
+
+
+def test_a_request_without_messages_is_answered_too(client: CAPClient) -> None:
+    request = ServiceRequest(
+        context=SessionContext(session_id="s", user_id="me"), payload=AgentRequest(payload={})
+    )
+    with client.assist(request) as packets:
+        assert text(list(packets))
+
+
+def test_it_can_be_slowed_down() -> None:
+    with running(AgentApp(paced(0.0001))) as server, CAPClient(server.url, "key") as client:
+        assert text(ask(client, "What is a position?"))
+
+
+def test_it_works_from_an_installed_package_outside_of_a_checkout(tmp_path: Path) -> None:
+    """As the wheel lays it out, and then without any documentation at all."""
+    archive = tmp_path / "site.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        for path in (ROOT / "src").rglob("*.py"):
+            packed.write(path, path.relative_to(ROOT / "src"))
+    site = tmp_path / "site"
+    with zipfile.ZipFile(archive) as packed:
+        packed.extractall(site)
+    docs = site / "coreason_client" / "agents" / "_docs"
+    docs.mkdir()
+    (docs / "README.md").write_text("# Hello\n\nwords")
+    (docs / "cap.md").write_text("# Cap\n\nmore words")
+    assert pages_of(site) == ["README.md", "docs/cap.md"]
+    for page in docs.iterdir():
+        page.unlink()
+    docs.rmdir()
+    assert pages_of(site) == []
+
+
+def pages_of(site: Path) -> list[str]:
+    code = (
+        f"import sys; sys.path.insert(0, {str(site)!r})\n"
+        "from coreason_client.agents import _pages\n"
+        f"assert _pages.__file__.startswith({str(site)!r})\n"
+        "print(*(page.path for page in _pages.load_pages()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=site,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    return done.stdout.split()
+
+
+def test_the_pages_begin_with_the_readme() -> None:
+    assert _pages.load_pages()[0].path == "README.md"

@@ -1,0 +1,1 @@
+"""The command as people run it: in processes of its own, with pipes and terminals."""

@@ -1,0 +1,149 @@
+"""Running the real command, with every wait bounded."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+PATIENCE = 30.0
+COMMAND = [sys.executable, "-m", "coreason_client"]
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What a developer's shell would have, without anything that changes the command."""
+    changing = ("COREASON_", "NO_COLOR", "FORCE_COLOR", "TTY_", "PYTHON")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(changing)}
+    return {**kept, "TERM": "xterm-256color", "PYTHONWARNINGS": "error", **(extra or {})}
+
+
+def coreason(
+    *arguments: str,
+    stdin: str | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end, its output into pipes."""
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        input=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else None,
+        capture_output=True,
+        text=True,
+        env=environment(env),
+        cwd=cwd,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+class Process:
+    """The command while it runs; its output is read up to a text that must come."""
+
+    def __init__(
+        self,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        terminal: bool = False,
+    ) -> None:
+        self._output, theirs = pty.openpty() if terminal else os.pipe()
+        self._terminal = terminal
+        self.text = ""
+        self._process = subprocess.Popen(
+            [*COMMAND, *arguments],
+            stdin=theirs if terminal else subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=theirs if terminal else subprocess.PIPE,
+            env=environment(env),
+            cwd=cwd,
+            start_new_session=True,
+            preexec_fn=_own_terminal if terminal else _usual_signals,
+        )
+        os.close(theirs)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait(PATIENCE)
+        if self._process.stderr is not None:
+            self._process.stderr.close()
+        os.close(self._output)
+
+    def expect(self, text: str) -> str:
+        """Read until the text has come; return what came up to its end, and forget that."""
+        deadline = time.monotonic() + PATIENCE
+        while text not in self.text:
+            assert self._read(deadline), f"{text!r} did not come; there was {self.text!r}"
+        before, _, self.text = self.text.partition(text)
+        return before + text
+
+    def send(self, text: str) -> None:
+        """Type something."""
+        os.write(self._output, text.encode())
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        self._process.send_signal(number)
+
+    def hang_up(self) -> None:
+        """Stop reading the output for good."""
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, self._output)
+        os.close(null)
+
+    def end(self) -> int:
+        """Wait for the end; the rest of the output is in `text`."""
+        deadline = time.monotonic() + PATIENCE
+        while self._read(deadline):
+            pass
+        return self._process.wait(PATIENCE)
+
+    @property
+    def errors(self) -> str:
+        """What it wrote to stderr; only after the end, and not in a terminal."""
+        assert self._process.stderr is not None
+        return self._process.stderr.read().decode()
+
+    def _read(self, deadline: float) -> bool:
+        ready, _, _ = select.select([self._output], [], [], max(deadline - time.monotonic(), 0))
+        assert ready, f"no more output in time; there was {self.text!r}"
+        try:
+            data = os.read(self._output, 65536)
+        except OSError:  # how a terminal says that nobody has it open any more
+            return False
+        self.text += data.decode(errors="replace")
+        return bool(data)
+
+
+def shown(text: str) -> str:
+    """Take the control sequences out of what a terminal was sent."""
+    return CONTROL.sub("", text)
+
+
+def _usual_signals() -> None:
+    # Under a shell without job control SIGINT is ignored, and children inherit that.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _own_terminal() -> None:
+    _usual_signals()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

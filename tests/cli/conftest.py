@@ -1,0 +1,60 @@
+"""An agent of the tests' own, served by the real command."""
+
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from .command import Process
+
+AGENT = textwrap.dedent(
+    """
+    import asyncio
+    from pathlib import Path
+
+    from coreason_manifest.definitions.message import Role
+
+
+    async def agent(request, stream):
+        asked = request.payload.messages[-1].text
+        if asked == "wait":
+            await stream.write("begun ")
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                Path("cancelled").touch()
+                raise
+        if asked == "break":
+            raise RuntimeError("a secret")
+        if asked == "fail":
+            await stream.fail("model_down", "The model is down.")
+            return
+        before = [m.text for m in await stream.history() if m.role is Role.USER]
+        await stream.write(f"Before: {before}. Now: {asked}.")
+
+
+    def not_an_agent(request):
+        return request
+    """
+)
+
+
+@dataclass(frozen=True)
+class Service:
+    url: str
+    curl: str
+    folder: Path
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "mine.py").write_text(AGENT)
+    with Process("serve", "mine:agent", "--port", "0", cwd=folder) as process:
+        told = process.expect("}'\n")
+        [url] = re.findall(r"at (http://127\.0\.0\.1:\d+)", told)
+        [curl] = re.findall(r"^curl .*$", told, re.MULTILINE)
+        yield Service(url, curl, folder)

@@ -1,0 +1,83 @@
+"""The command itself: help, version, usage, and what is missing."""
+
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from coreason_client import __version__
+from coreason_client.cli._app import app
+from coreason_client.cli.exits import ExitCode
+
+from .command import coreason, environment
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["chat", "-h"], ["serve", "--help"]])
+def test_help_has_examples_and_every_exit_code(arguments: list[str]) -> None:
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0
+    assert "Examples:" in result.stdout
+    for code in ExitCode:
+        assert f"{code.value:>3}  " in result.stdout
+
+
+def test_the_version() -> None:
+    done = coreason("--version")
+    assert (done.returncode, done.stdout) == (0, f"coreason {__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["chat", "--no-such-option"], "No such option"),
+        (["chat", "--timeout", "soon", "hello"], "--timeout"),
+        (["chat", "--timeout", "-1", "--url", "http://x.example", "hello"], "timeout"),
+        (["chat", "--max-retries", "-1", "--url", "http://x.example", "hello"], "--max-retries"),
+        (["chat", "--url", "example", "hello"], "--url must start with"),
+        (["chat", "--url", "http://x.example", "--api-key", "a b", "hello"], "--api-key must be"),
+        (["chat", "--seed", "1", "hello"], "--seed says where --chaos cuts"),
+        (["chat", "--conversation", "", "hello"], "--conversation is empty"),
+        (["chat", "--chaos", "--url", "https://x.example", "hello"], "http://"),
+        (["chat"], "there is nothing to ask"),
+        (["serve", "--port", "70000"], "--port"),
+    ],
+)
+def test_wrong_usage_says_so_and_ends_with_2(arguments: list[str], says: str) -> None:
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("missing", "arguments", "says"),
+    [
+        ("typer", ["chat", "hello"], "the coreason command needs the extra 'cli'"),
+        ("rich", ["chat", "hello"], "the coreason command needs the extra 'cli'"),
+        ("starlette", ["chat", "hello"], "the built-in agent needs the extra 'server'"),
+        ("uvicorn", ["chat", "hello"], "the built-in agent needs the extra 'server'"),
+        ("uvicorn", ["serve", "--port", "0"], "needs the extra 'server'"),
+    ],
+)
+def test_a_missing_extra_is_one_sentence(missing: str, arguments: list[str], says: str) -> None:
+    hide = (
+        "import importlib.util, sys\n"
+        f"sys.modules[{missing!r}] = None\n"
+        "find = importlib.util.find_spec\n"
+        f"importlib.util.find_spec = lambda name, *a: None if name == {missing!r} else find(name)\n"
+        f"sys.argv = ['coreason', *{arguments!r}]\n"
+        "from coreason_client.__main__ import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", hide],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1

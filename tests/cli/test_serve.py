@@ -1,0 +1,125 @@
+"""`coreason serve`: what it prints works, what it refuses is one sentence, and how it stops."""
+
+import re
+import shutil
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from coreason_client.cli._app import app
+from coreason_client.cli._curl import curl_line
+
+from .command import PATIENCE, Process, coreason, environment
+from .conftest import AGENT, Service
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "served_here.py").write_text(AGENT)
+    (tmp_path / "broken_here.py").write_text("raise ValueError('bad day')")
+    (tmp_path / "needs_other.py").write_text("import no_such_library")
+    (tmp_path / "whole_app.py").write_text(
+        "from coreason_client.server import AgentApp\n"
+        "async def agent(request, stream): ...\n"
+        "app = AgentApp(agent)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", ["", *__import__("sys").path])
+    return tmp_path
+
+
+def run_curl(line: str, env: dict[str, str] | None = None) -> str:
+    if shutil.which("curl") is None:
+        pytest.skip("there is no curl here")
+    done = subprocess.run(
+        ["/bin/sh", "-c", line],
+        capture_output=True,
+        text=True,
+        env=environment(env),
+        timeout=PATIENCE,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_the_printed_curl_line_works(service: Service) -> None:
+    out = run_curl(service.curl)
+    assert "Now: How do I resume a stream?." in out
+    assert '"op":"CLOSE"' in out
+
+
+def test_keys_from_the_environment_are_not_printed_and_a_signal_ends_it_well(
+    tmp_path: Path,
+) -> None:
+    env = {"COREASON_API_KEY": "first-key second-key"}
+    arguments = ["serve", "--port", "0", "--log", "sqlite:streams.db"]
+    with Process(*arguments, env=env, cwd=tmp_path) as process:
+        told = process.expect("}'\n")
+        assert "the built-in guide" in told
+        assert "streams.db" in told
+        assert "-key" not in told.replace("api-key", "")
+        [url] = re.findall(r"at (http://\S+),", told)
+        [curl] = re.findall(r"^curl .*$", told, re.MULTILINE)
+        assert '"op":"CLOSE"' in run_curl(curl, env)
+        wrong = coreason("chat", "--url", url, "--api-key", "third-key", "hello")
+        assert (wrong.returncode, "HTTP 401" in wrong.stderr) == (1, True)
+        process.signal(signal.SIGTERM)
+        assert process.end() == 0
+        assert process.errors == ""
+
+
+def test_ctrl_c_drains_and_ends_well(tmp_path: Path) -> None:
+    with Process("serve", "--port", "0", "--api-key", "it's one", cwd=tmp_path) as process:
+        told = process.expect("}'\n")
+        [curl] = re.findall(r"^curl .*$", told, re.MULTILINE)
+        assert '"op":"CLOSE"' in run_curl(curl)
+        process.signal(signal.SIGINT)
+        assert process.end() == 0
+        assert process.errors == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["served_here"], 2, "named as module:attribute"),
+        (["no_such_module:agent"], 2, "there is no module no_such_module, neither in"),
+        (["served_here:nobody"], 2, "the module served_here has no 'nobody'"),
+        (["served_here:not_an_agent"], 2, "an agent is .* is not async"),
+        (["broken_here:agent"], 1, "cannot be imported: ValueError: bad day"),
+        (["needs_other:agent"], 1, "cannot be imported: ModuleNotFoundError: .*no_such_library"),
+        (["whole_app:app"], 2, "is an AgentApp"),
+        (["--log", "redis"], 2, "--log is memory or sqlite:PATH, and 'redis' is neither"),
+        (["--log", "sqlite:no/such/folder/x.db"], 1, "cannot be opened"),
+        (["--workers", "2"], 2, "2 workers need a log that processes share"),
+        (["--workers", "2", "--log", "sqlite:x.db"], 2, "SQLiteStreamLog serves one process"),
+        (["--host", "0.0.0.0"], 2, "without --api-key anybody who reaches 0.0.0.0"),
+        (["--host", "192.0.2.1", "--api-key", "k"], 1, "cannot listen on 192.0.2.1"),
+        (["--api-key", ""], 2, "an API key is"),
+    ],
+)
+def test_a_refusal_is_one_sentence(
+    folder: Path, arguments: list[str], code: int, says: str
+) -> None:
+    result = CliRunner().invoke(app, ["serve", "--port", "0", *arguments])
+    assert re.fullmatch(rf"error: .*{says}.*\n", result.stderr)
+    assert (result.exit_code, result.stdout) == (code, "")
+
+
+def test_a_taken_port_is_one_sentence() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        result = CliRunner().invoke(app, ["serve", "--port", port])
+    assert result.exit_code == 1
+    assert (
+        result.stderr == f"error: cannot listen on 127.0.0.1, port {port}: address already in use\n"
+    )
+
+
+def test_the_curl_line_is_quoted_for_a_shell() -> None:
+    line = curl_line("http://127.0.0.1:1", "'Authorization: Bearer k'")
+    assert line.startswith("curl -N http://127.0.0.1:1/assist -H ")
+    assert "-H 'Authorization: Bearer k' -d '{" in line
