@@ -1,0 +1,171 @@
+"""The one appender of a stream: it keeps the order, makes batches and waits for the log.
+
+Entries gather while the log is busy and go out together:
+
+* the first packet, and any packet that is not a DELTA, is on its way at once;
+* a DELTA is on its way at once if nothing was for `FLUSH_EVERY` seconds, otherwise when these
+  are over or when `FLUSH_BYTES` have gathered;
+* the writer waits for the log in all cases but a gathered DELTA. That is what slows a producer:
+  the log, and never a reader.
+
+The log is called from a task of its own, so that a cancelled agent never leaves an append behind
+of which nobody knows whether it happened.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+from uuid import UUID
+
+from .errors import StreamEnded
+from .log.base import StreamLog
+
+__all__ = ["FLUSH_BYTES", "FLUSH_EVERY", "Appender"]
+
+FLUSH_EVERY: Final = 0.025
+FLUSH_BYTES: Final = 4096
+
+
+class Appender:
+    """Takes entries in order and appends them in batches under one epoch."""
+
+    __slots__ = (
+        "_acked",
+        "_due",
+        "_epoch",
+        "_error",
+        "_goal",
+        "_in_flight",
+        "_last_seq",
+        "_log",
+        "_loop",
+        "_on_cancel",
+        "_outcome",
+        "_pending",
+        "_size",
+        "_stream_id",
+        "_task",
+        "_timer",
+    )
+
+    def __init__(
+        self, log: StreamLog, stream_id: UUID, epoch: int, on_cancel: Callable[[], None]
+    ) -> None:
+        self._log = log
+        self._loop = asyncio.get_running_loop()
+        self._stream_id = stream_id
+        self._epoch = epoch
+        self._on_cancel = on_cancel
+        self._last_seq = 0  # of what was taken
+        self._acked = 0  # of what is in the log
+        self._goal = 0  # of what somebody waits for
+        self._pending: list[bytes] = []
+        self._size = 0
+        # Sent and not acknowledged. It stays as it is until it is: should the task be cancelled
+        # meanwhile, the same batch goes out again, which a log acknowledges without a second copy.
+        self._in_flight: list[bytes] = []
+        self._due = 0.0  # the moment from which a DELTA need not wait for others
+        self._outcome: str | None = None
+        self._error: Exception | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def next_seq(self) -> int:
+        """The number of the next entry."""
+        return self._last_seq + 1
+
+    def check_open(self) -> None:
+        """Raise when nothing more can be written."""
+        if self._error is not None:
+            raise self._error
+        if self._outcome is not None:
+            raise StreamEnded(self._stream_id)
+
+    async def add_delta(self, entry: bytes) -> None:
+        """Take an entry that may wait for others."""
+        self._take(entry)
+        if self._size >= FLUSH_BYTES or self._last_seq == 1:
+            await self.flush()
+        elif self._task is None and self._timer is None:
+            self._schedule()
+
+    async def add(self, entry: bytes) -> None:
+        """Take an entry that goes out at once, with what was waiting."""
+        self._take(entry)
+        await self.flush()
+
+    async def finish(self, entry: bytes, outcome: str) -> None:
+        """Take the last entry; the stream ends with it."""
+        self._outcome = outcome
+        await self.add(entry)
+
+    async def flush(self) -> None:
+        """Return when all that was taken so far is in the log.
+
+        Raises:
+            LogError: the log did not take it.
+        """
+        goal = self._goal = self._last_seq
+        while self._acked < goal and self._error is None:
+            await asyncio.shield(self._start())
+        if self._error is not None:
+            raise self._error
+
+    def give_up(self, error: Exception) -> None:
+        """Write nothing more: the stream belongs to somebody else."""
+        self._fail(error)
+
+    def _take(self, entry: bytes) -> None:
+        self._pending.append(entry)
+        self._size += len(entry)
+        self._last_seq += 1
+
+    def _schedule(self) -> None:
+        delay = self._due - self._loop.time()
+        if delay <= 0:
+            self._start()
+        else:
+            self._timer = self._loop.call_later(delay, self._start)
+
+    def _start(self) -> asyncio.Task[None]:
+        self._stop_timer()
+        if self._task is None:
+            self._task = self._loop.create_task(self._drain())
+        return self._task
+
+    async def _drain(self) -> None:
+        try:
+            await self._append_batch()
+            while self._acked < self._goal and self._error is None:
+                await self._append_batch()
+        except Exception as error:  # noqa: BLE001 - whatever the log raises, the writer gets it
+            self._fail(error)
+        finally:
+            self._task = None
+        if self._pending and self._timer is None:
+            self._schedule()
+
+    async def _append_batch(self) -> None:
+        if not self._in_flight:
+            self._in_flight, self._pending = self._pending, []
+            self._size = 0
+        entries, first_seq = self._in_flight, self._acked + 1
+        self._due = self._loop.time() + FLUSH_EVERY
+        if self._outcome is not None and not self._pending:
+            await self._log.close(self._stream_id, self._epoch, first_seq, entries, self._outcome)
+        elif await self._log.append(self._stream_id, self._epoch, first_seq, entries):
+            self._on_cancel()
+        self._acked += len(entries)
+        self._in_flight = []
+
+    def _fail(self, error: Exception) -> None:
+        if self._error is None:
+            self._error = error
+        self._pending = []
+        self._stop_timer()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,23 @@
+"""The lifespan protocol of ASGI, with failures told in one sentence instead of a traceback."""
+
+from contextlib import AbstractAsyncContextManager
+
+from starlette.types import Receive, Send
+
+__all__ = ["serve_lifespan"]
+
+
+async def serve_lifespan(
+    context: AbstractAsyncContextManager[None], receive: Receive, send: Send
+) -> None:
+    """Enter the context when the server starts, and leave it when the server stops."""
+    await receive()  # lifespan.startup
+    try:
+        await context.__aenter__()
+    except Exception as error:  # noqa: BLE001 - the server is told, and decides
+        await send({"type": "lifespan.startup.failed", "message": str(error)})
+        return
+    await send({"type": "lifespan.startup.complete"})
+    await receive()  # lifespan.shutdown
+    await context.__aexit__(None, None, None)
+    await send({"type": "lifespan.shutdown.complete"})

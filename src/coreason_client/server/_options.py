@@ -1,0 +1,55 @@
+"""The options of an application, checked once."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Options"]
+
+_NOT_NEGATIVE = ("abandon_grace", "retention", "final_retention", "drain_timeout", "cancel_grace")
+_POSITIVE = (
+    "heartbeat",
+    "send_timeout",
+    "body_timeout",
+    "max_body_bytes",
+    "max_header_bytes",
+    "max_streams_per_key",
+    "max_readers_per_key",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What `AgentApp` was told; times are in seconds."""
+
+    agent_id: str
+    version: str
+    max_body_bytes: int
+    max_header_bytes: int
+    max_streams_per_key: int
+    max_readers_per_key: int
+    on_abandoned: Literal["continue", "cancel"]
+    abandon_grace: float
+    heartbeat: float
+    send_timeout: float
+    body_timeout: float
+    retention: float
+    final_retention: float
+    drain_timeout: float
+    cancel_grace: float
+
+    def __post_init__(self) -> None:
+        for name in _POSITIVE:
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0, and {getattr(self, name)!r} is not")
+        for name in _NOT_NEGATIVE:
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must not be negative, as {getattr(self, name)!r} is")
+        if self.on_abandoned not in ("continue", "cancel"):
+            raise ValueError(
+                f'on_abandoned is "continue" or "cancel", and {self.on_abandoned!r} is neither'
+            )
+        if self.final_retention < self.retention:
+            raise ValueError(
+                "final_retention must not be shorter than retention: the status of a stream "
+                "outlives its packets"
+            )

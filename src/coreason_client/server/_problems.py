@@ -1,0 +1,112 @@
+"""Refusals as problem documents (RFC 9457): what was wrong, where, and never what was sent."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from .errors import LogUnavailable, PositionGone, RequestConflict, UnknownStream
+
+__all__ = ["Problem", "on_http_error", "on_log_error", "on_problem", "validation_problem"]
+
+_MOST_ERRORS = 20
+_TITLES = {
+    400: "Bad request",
+    401: "Unauthorized",
+    404: "Not found",
+    405: "Method not allowed",
+    408: "Request timeout",
+    409: "Conflict",
+    410: "Gone",
+    413: "Content too large",
+    415: "Unsupported media type",
+    422: "Unprocessable content",
+    429: "Too many requests",
+    431: "Request header fields too large",
+    503: "Service unavailable",
+}
+_LOG_ERRORS: dict[type[Exception], tuple[int, str]] = {
+    UnknownStream: (404, "stream-not-found"),
+    RequestConflict: (409, "request-conflict"),
+    PositionGone: (410, "position-gone"),
+    LogUnavailable: (503, "log-unavailable"),
+}
+# pydantic repeats the value in the messages of these.
+_SAFE_MESSAGES = {
+    "union_tag_invalid": "The 'type' is not a known one",
+    "json_invalid": "The body is not valid JSON",
+}
+
+
+class Problem(Exception):
+    """A refusal on its way to the client."""
+
+    def __init__(
+        self,
+        status: int,
+        slug: str,
+        detail: str,
+        *,
+        errors: Sequence[Mapping[str, Any]] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.slug = slug
+        self.detail = detail
+        self.errors = errors
+        self.headers = headers
+
+    def response(self) -> JSONResponse:
+        """The document."""
+        document: dict[str, Any] = {
+            "type": f"urn:coreason:problem:{self.slug}",
+            "title": _TITLES.get(self.status, "Error"),
+            "status": self.status,
+            "detail": self.detail,
+        }
+        if self.errors:
+            document["errors"] = list(self.errors)
+        return JSONResponse(
+            document,
+            status_code=self.status,
+            headers=self.headers,
+            media_type="application/problem+json",
+        )
+
+
+def validation_problem(error: ValidationError) -> Problem:
+    """Say which fields of a body are wrong, without repeating what they held."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    errors = [
+        {"loc": list(item["loc"]), "msg": _SAFE_MESSAGES.get(item["type"], item["msg"])}
+        for item in found[:_MOST_ERRORS]
+    ]
+    where = ".".join(map(str, errors[0]["loc"])) or "the body"
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    return Problem(422, "invalid-request", f"{where}: {errors[0]['msg']}{more}", errors=errors)
+
+
+async def on_problem(_: Request, error: Exception) -> JSONResponse:
+    """Answer with the document."""
+    assert isinstance(error, Problem)  # noqa: S101 - the table of handlers says so
+    return error.response()
+
+
+async def on_log_error(_: Request, error: Exception) -> JSONResponse:
+    """Answer with what an error of the log means to a client."""
+    status, slug = _LOG_ERRORS.get(type(error), (503, "log-unavailable"))
+    # What a store says about itself is not for clients.
+    detail = "The log of this server is not available." if status == 503 else str(error)
+    headers = {"Retry-After": "1"} if status == 503 else None
+    return Problem(status, slug, detail, headers=headers).response()
+
+
+async def on_http_error(_: Request, error: Exception) -> JSONResponse:
+    """Answer what the router refuses (no such path, no such method) in the same form."""
+    assert isinstance(error, HTTPException)  # noqa: S101 - the table of handlers says so
+    slug = _TITLES.get(error.status_code, "error").lower().replace(" ", "-")
+    return Problem(error.status_code, slug, error.detail, headers=error.headers).response()

@@ -1,0 +1,116 @@
+"""A response that reads the log: the first one, and every one that resumes, are the same code.
+
+A reader has a position and nothing else. It takes a page from the log, sends it as one message,
+and only then moves on, so a slow connection holds back nobody and costs one page.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+
+from starlette.background import BackgroundTask
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from ..sse import encode_comment, encode_event
+from ._runtime import Runtime
+from .errors import LogError
+from .log.base import StreamMeta
+
+__all__ = ["EventStream"]
+
+logger = logging.getLogger("coreason_client.server")
+
+_PAGE = 512
+_HEARTBEAT = encode_comment()
+
+
+class EventStream(Response):
+    """The packets of a stream after a position, as server-sent events."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, runtime: Runtime, meta: StreamMeta, after_seq: int) -> None:
+        self.status_code = 200
+        self.background: BackgroundTask | None = None
+        self.body = b""
+        self.init_headers(
+            {
+                "Cache-Control": "no-cache",
+                "X-Accel-Buffering": "no",
+                "X-Request-ID": str(meta.request_id),
+                "X-Stream-ID": str(meta.stream_id),
+            }
+        )
+        del self.headers["content-length"]
+        self._runtime = runtime
+        self._meta = meta
+        self._position = after_seq
+        self._told = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send until the stream ends, the reader goes, or the server does."""
+        try:
+            await self._serve(receive, send)
+        finally:
+            self._runtime.producers.dismiss(self._meta)
+
+    async def _serve(self, receive: Receive, send: Send) -> None:
+        deliver = asyncio.ensure_future(self._deliver(send))
+        gone = asyncio.ensure_future(_disconnected(receive))
+        try:
+            await asyncio.wait({deliver, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+            deliver.cancel()
+            with suppress(asyncio.CancelledError):
+                await deliver
+
+    async def _deliver(self, send: Send) -> None:
+        try:
+            await self._send_all(send)
+        except TimeoutError:
+            logger.info(
+                "a reader of stream %s took nothing for %g s and was cut after packet %d",
+                self._meta.stream_id,
+                self._runtime.options.send_timeout,
+                self._position,
+            )
+        except LogError as error:
+            # Without an orderly end the reader knows that something is missing, and resumes.
+            logger.warning("a reader was cut: %s", error)
+
+    async def _send_all(self, send: Send) -> None:
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        await send(start)
+        runtime, stream_id = self._runtime, self._meta.stream_id
+        read, heartbeat = runtime.log.read, runtime.options.heartbeat
+        ended = False
+        while not ended:
+            page = await read(stream_id, self._position, _PAGE, heartbeat)
+            ended = page.ended
+            if page.entries:
+                await self._send(send, b"".join(page.entries))
+                self._position += len(page.entries)
+            elif not (ended or runtime.closing):
+                await self._send(send, _HEARTBEAT)
+            if runtime.closing and not ended:
+                await self._tell(send)
+                if runtime.readers_leave:
+                    break
+        await self._send(send, b"", more=False)
+
+    async def _tell(self, send: Send) -> None:
+        """Say once for how long to stay away before the next attempt."""
+        if not self._told:
+            self._told = True
+            await self._send(send, encode_event(retry_ms=self._runtime.reconnect_ms()))
+
+    async def _send(self, send: Send, body: bytes, *, more: bool = True) -> None:
+        async with asyncio.timeout(self._runtime.options.send_timeout):
+            await send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,179 @@
+"""The life of an application on one event loop: start, upkeep, drain, stop."""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+
+from coreason_manifest.definitions.presentation import StreamOpCode
+
+from ._agent import Runner
+from ._exit_watch import watch_exit
+from ._frames import Frames
+from ._options import Options
+from ._producers import CANCELLED, PRODUCER_LOST, SERVER_STOPPED, Producers
+from .errors import Fenced, LogError
+from .log.base import Claim, LeaseState, StreamLog
+
+__all__ = ["Runtime"]
+
+logger = logging.getLogger("coreason_client.server")
+
+_CLAIMS_AT_ONCE = 100
+# A lease survives two missed renewals.
+_RENEWALS_PER_LEASE = 10 / 3
+_EXPIRE_EVERY = 10.0
+_RECONNECT_AFTER_MS = (500, 2000)
+
+
+class Runtime:
+    """What runs while an application serves; one for each time that it is started."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        log: StreamLog,
+        options: Options,
+        owner: str,
+        *,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.log = log
+        self.options = options
+        self.producers = Producers(runner, log, options)
+        self.closing = False
+        self.stopped = False
+        self.owner = owner
+        self._jitter = jitter
+        self._started_at = time.monotonic()
+        self._expired_at = 0.0
+        self._starting: asyncio.Task[None] | None = None
+        self._draining: asyncio.Task[None] | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
+
+    @property
+    def uptime(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self._started_at
+
+    @property
+    def readers_leave(self) -> bool:
+        """Whether readers should go now and come back to another process.
+
+        Where no other process can serve them, they stay while the producers drain.
+        """
+        return self.closing and (self.log.shared or self.stopped)
+
+    def reconnect_ms(self) -> int:
+        """For how long a reader should stay away, spread so that not all come back at once."""
+        least, most = _RECONNECT_AFTER_MS
+        return round(least + (most - least) * self._jitter())
+
+    async def ready(self) -> None:
+        """Start, once; whoever comes meanwhile waits for the same start."""
+        if self._starting is None:
+            self._starting = self.loop.create_task(self._start())
+        await asyncio.shield(self._starting)
+
+    async def _start(self) -> None:
+        await self.log.start(self.owner)
+        await self.bury_lost()
+        self._keeper = self.loop.create_task(self._keep())
+        self._watcher = watch_exit(self.begin_shutdown)
+
+    # Upkeep.
+
+    async def _keep(self) -> None:
+        try:
+            while True:
+                await asyncio.sleep(self.log.lease / _RENEWALS_PER_LEASE)
+                try:
+                    await self.upkeep()
+                except LogError as error:
+                    logger.warning("the upkeep of the log failed and is tried again: %s", error)
+        except asyncio.CancelledError:
+            if not self.closing:
+                # The event loop is shutting down and nobody called `stop`, as in an application
+                # that mounts this one and runs no lifespan: leave the log in order all the same.
+                await self._leave_in_order()
+            raise
+
+    async def upkeep(self) -> None:
+        """Renew the leases, end the streams whose producers are gone, drop what is too old."""
+        await self._renew()
+        await self.bury_lost()
+        if self.loop.time() - self._expired_at >= _EXPIRE_EVERY:
+            self._expired_at = self.loop.time()
+            await self.log.expire(self.options.retention, self.options.final_retention)
+
+    async def _renew(self) -> None:
+        held = {producer.meta.stream_id: producer.meta.epoch for producer in self.producers}
+        if not held:
+            return
+        for stream_id, state in (await self.log.renew(held)).items():
+            producer = self.producers.get(stream_id)
+            if producer is None:  # it ended meanwhile
+                continue
+            if state is LeaseState.LOST:
+                producer.lose()
+            elif state is LeaseState.CANCEL_REQUESTED:
+                producer.stop(CANCELLED)
+
+    async def bury_lost(self) -> None:
+        """End the streams whose producers are gone with a numbered `producer_lost`."""
+        while claims := await self.log.claim_lost(self.owner, _CLAIMS_AT_ONCE):
+            for claim in claims:
+                await self._bury(claim)
+
+    async def _bury(self, claim: Claim) -> None:
+        seq = claim.last_seq + 1
+        frame, _ = Frames(claim.stream_id).packet(seq, StreamOpCode.ERROR, PRODUCER_LOST)
+        try:
+            await self.log.close(claim.stream_id, claim.epoch, seq, [frame], PRODUCER_LOST.code)
+        except Fenced:  # somebody was faster
+            return
+        logger.warning("stream %s lost its producer after packet %d", *_where(claim))
+
+    # The end.
+
+    def begin_shutdown(self) -> None:
+        """Refuse new requests, tell readers to come back later and let producers drain."""
+        if not self.closing:
+            self.closing = True
+            self._draining = self.loop.create_task(self._drain(self.options.drain_timeout))
+            self.log.nudge()
+
+    async def _drain(self, seconds: float) -> None:
+        await self.producers.wait(seconds)
+        while len(self.producers):  # one may have been let in while these were ending
+            self.producers.stop_all(SERVER_STOPPED)
+            await self.producers.wait(None)
+
+    async def stop(self) -> None:
+        """Drain, and let go of the log."""
+        self.begin_shutdown()
+        if self._draining is not None:
+            await self._draining
+        await self._drain(0)
+        await self._release()
+
+    async def _leave_in_order(self) -> None:
+        self.closing = True
+        await self._drain(0)
+        await self._release()
+
+    async def _release(self) -> None:
+        self.stopped = True
+        self.log.nudge()
+        for task in (self._keeper, self._watcher):
+            if task is not None and task is not asyncio.current_task():
+                task.cancel()
+                await asyncio.wait({task})
+        await self.log.stop(self.owner)
+
+
+def _where(claim: Claim) -> tuple[object, int]:
+    return claim.stream_id, claim.last_seq

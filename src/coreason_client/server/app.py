@@ -1,0 +1,226 @@
+"""The application: an agent, its log and its options, as ASGI."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib import metadata
+from typing import Any, Literal
+from uuid import uuid4
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ._agent import Agent, as_runner
+from ._auth import Keys
+from ._lifespan import serve_lifespan
+from ._options import Options
+from ._problems import Problem, on_http_error, on_log_error, on_problem
+from ._routes import Routes
+from ._runtime import Runtime
+from ._workers import check_workers, workers_around
+from .errors import LogError
+from .log.base import StreamLog
+from .log.memory import MemoryStreamLog
+
+__all__ = ["AgentApp"]
+
+_CORS_HEADERS = (
+    "Accept",
+    "Authorization",
+    "Cache-Control",
+    "Content-Type",
+    "Last-Event-ID",
+    "X-Request-ID",
+)
+
+
+class AgentApp:
+    """An agent as an ASGI application. Serve it, or mount it in another application.
+
+    Its state starts with the lifespan or, where there is none as in a mount, with the first
+    request; `lifespan` lets a parent application start it in time and drain it at the end.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        *,
+        log: StreamLog | None = None,
+        api_keys: Iterable[str] | Mapping[str, str] | None = None,
+        cors_origins: Iterable[str] = (),
+        agent_id: str | None = None,
+        version: str | None = None,
+        max_body_bytes: int = 4 * 1024 * 1024,
+        max_header_bytes: int = 32 * 1024,
+        max_streams_per_key: int = 1000,
+        max_readers_per_key: int = 4000,
+        on_abandoned: Literal["continue", "cancel"] = "continue",
+        abandon_grace: float = 30.0,
+        heartbeat: float = 15.0,
+        send_timeout: float = 30.0,
+        body_timeout: float = 30.0,
+        retention: float = 900.0,
+        final_retention: float = 86400.0,
+        drain_timeout: float = 10.0,
+        cancel_grace: float = 5.0,
+    ) -> None:
+        self._runner = as_runner(agent)
+        self._log = MemoryStreamLog() if log is None else log
+        self._keys = None if api_keys is None else Keys(api_keys)
+        self._options = Options(
+            agent_id=agent_id or _agent_id(agent),
+            version=version or _package_version(),
+            max_body_bytes=max_body_bytes,
+            max_header_bytes=max_header_bytes,
+            max_streams_per_key=max_streams_per_key,
+            max_readers_per_key=max_readers_per_key,
+            on_abandoned=on_abandoned,
+            abandon_grace=abandon_grace,
+            heartbeat=heartbeat,
+            send_timeout=send_timeout,
+            body_timeout=body_timeout,
+            retention=retention,
+            final_retention=final_retention,
+            drain_timeout=drain_timeout,
+            cancel_grace=cancel_grace,
+        )
+        if on_abandoned == "cancel" and self._log.shared:
+            raise ValueError(
+                'on_abandoned="cancel" counts the readers of one process, and with a shared log '
+                "readers may be anywhere: use a log of one process, or cancel explicitly"
+            )
+        # One owner for the application, not for each start: a log that is started again by the
+        # same owner stays as it is.
+        self._owner = f"{self._options.agent_id}-{uuid4()}"
+        self._runtime: Runtime | None = None
+        self._startup_error: Exception | None = None
+        routes = Routes(self._options, self._keys, self._ready)
+        self._asgi: ASGIApp = Starlette(
+            routes=routes.table(),
+            middleware=_middleware(tuple(cors_origins)),
+            exception_handlers={
+                Problem: on_problem,
+                LogError: on_log_error,
+                HTTPException: on_http_error,
+            },
+        )
+
+    def __repr__(self) -> str:
+        return f"<AgentApp {self._options.agent_id!r} on {type(self._log).__name__}>"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve as ASGI."""
+        if scope["type"] == "lifespan":
+            await serve_lifespan(self.lifespan(), receive, send)
+        else:
+            await self._asgi(scope, receive, send)
+
+    @property
+    def log(self) -> StreamLog:
+        """Where the streams are kept."""
+        return self._log
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether a key is needed to ask."""
+        return self._keys is not None
+
+    @property
+    def shutdown_timeout(self) -> float:
+        """Within how many seconds of a shutdown every stream has ended."""
+        return self._options.drain_timeout + self._options.cancel_grace
+
+    @property
+    def startup_error(self) -> Exception | None:
+        """Why the last start failed, for whoever runs the server and has to say so."""
+        return self._startup_error
+
+    def lifespan(self, app: Any = None) -> AbstractAsyncContextManager[None]:
+        """Start and stop the application; hand it to a parent that mounts this one.
+
+        ``Starlette(lifespan=agent.lifespan, routes=[Mount("/agent", agent)])``
+        """
+        return self._lifespan()
+
+    def check_workers(self, workers: int) -> None:
+        """Refuse more workers than the log can serve.
+
+        Raises:
+            ValueError: the log lives in one process.
+        """
+        check_workers(self._log, workers)
+
+    def begin_shutdown(self) -> None:
+        """Tell readers to come back later and let producers drain, before the lifespan ends.
+
+        A server waits for open responses before it ends the lifespan, and the responses here wait
+        for their producers; so whoever runs the server calls this first, on its event loop.
+        """
+        if self._runtime is not None:
+            self._runtime.begin_shutdown()
+
+    @asynccontextmanager
+    async def _lifespan(self) -> AsyncIterator[None]:
+        runtime = await self._ready()
+        try:
+            yield
+        finally:
+            await runtime.stop()
+            self._runtime = None
+
+    async def _ready(self) -> Runtime:
+        """Return what runs on this event loop, started if need be."""
+        loop = asyncio.get_running_loop()
+        runtime = self._runtime
+        if runtime is None or runtime.loop is not loop:
+            if runtime is not None and runtime.loop.is_running():
+                raise RuntimeError("this AgentApp already serves on another event loop")
+            self._check_alone()
+            runtime = self._runtime = Runtime(self._runner, self._log, self._options, self._owner)
+        return await self._started(runtime)
+
+    def _check_alone(self) -> None:
+        try:
+            self.check_workers(workers_around())
+        except ValueError as error:
+            self._startup_error = error
+            raise
+
+    async def _started(self, runtime: Runtime) -> Runtime:
+        try:
+            await runtime.ready()
+        except Exception as error:
+            self._startup_error = error
+            if self._runtime is runtime:
+                self._runtime = None  # the next request tries again
+            raise
+        return runtime
+
+
+def _package_version() -> str:
+    try:
+        return metadata.version("coreason-client")
+    except metadata.PackageNotFoundError:  # run from a copy of the source
+        return "0"
+
+
+def _agent_id(agent: object) -> str:
+    return getattr(agent, "__name__", None) or type(agent).__name__
+
+
+def _middleware(origins: tuple[str, ...]) -> list[Middleware]:
+    if not origins:
+        return []
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=("GET", "POST", "DELETE"),
+            allow_headers=_CORS_HEADERS,
+            expose_headers=("X-Request-ID", "X-Stream-ID", "Retry-After"),
+            max_age=600,
+        )
+    ]

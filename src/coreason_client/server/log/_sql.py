@@ -1,0 +1,163 @@
+"""The tables of the SQLite log and what is done with them, inside a transaction of the worker."""
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from ..errors import Fenced, OutOfSequence, PositionGone, UnknownStream
+from .base import PAGE_BYTES, LeaseState, Page, StreamMeta
+
+__all__ = [
+    "APPLICATION_ID",
+    "SCHEMA",
+    "SCHEMA_VERSION",
+    "add",
+    "by_id",
+    "by_request",
+    "page",
+    "pragma",
+    "renew",
+]
+
+APPLICATION_ID = 0x436F5265  # "CoRe"
+SCHEMA_VERSION = 1
+SCHEMA = """
+CREATE TABLE streams (
+    n INTEGER PRIMARY KEY,
+    stream_id BLOB NOT NULL UNIQUE,
+    principal TEXT NOT NULL,
+    request_id BLOB NOT NULL,
+    fingerprint TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    last_seq INTEGER NOT NULL,
+    opened_at REAL NOT NULL,
+    outcome TEXT,
+    ended_at REAL,
+    cancel_requested INTEGER NOT NULL,
+    body_gone INTEGER NOT NULL,
+    lease_until REAL NOT NULL,
+    UNIQUE (principal, request_id)
+);
+CREATE INDEX streams_running ON streams (lease_until) WHERE outcome IS NULL;
+CREATE INDEX streams_ended ON streams (ended_at) WHERE outcome IS NOT NULL;
+CREATE TABLE entries (
+    n INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    entry BLOB NOT NULL,
+    PRIMARY KEY (n, seq)
+) WITHOUT ROWID;
+CREATE TABLE turns (
+    id INTEGER PRIMARY KEY,
+    principal TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    stream_id BLOB NOT NULL,
+    turn BLOB NOT NULL,
+    added_at REAL NOT NULL,
+    UNIQUE (principal, session_id, stream_id)
+);
+CREATE INDEX turns_age ON turns (added_at);
+"""
+_META = (
+    "stream_id, principal, request_id, fingerprint, epoch, last_seq, opened_at, outcome, ended_at,"
+    " cancel_requested, body_gone"
+)
+
+
+def pragma(db: sqlite3.Connection, name: str) -> int:
+    value: int = db.execute(f"PRAGMA {name}").fetchone()[0]
+    return value
+
+
+def _meta(row: tuple[Any, ...]) -> StreamMeta:
+    return StreamMeta(
+        stream_id=UUID(bytes=row[0]),
+        principal=row[1],
+        request_id=UUID(bytes=row[2]),
+        fingerprint=row[3],
+        epoch=row[4],
+        last_seq=row[5],
+        opened_at=row[6],
+        outcome=row[7],
+        ended_at=row[8],
+        cancel_requested=bool(row[9]),
+        body_gone=bool(row[10]),
+    )
+
+
+def by_id(db: sqlite3.Connection, stream_id: UUID) -> StreamMeta:
+    row = db.execute(
+        f"SELECT {_META} FROM streams WHERE stream_id = ?",  # noqa: S608
+        (stream_id.bytes,),
+    ).fetchone()
+    if row is None:
+        raise UnknownStream(stream_id)
+    return _meta(row)
+
+
+def by_request(db: sqlite3.Connection, principal: str, request_id: UUID) -> StreamMeta | None:
+    row = db.execute(
+        f"SELECT {_META} FROM streams WHERE principal = ? AND request_id = ?",  # noqa: S608
+        (principal, request_id.bytes),
+    ).fetchone()
+    return None if row is None else _meta(row)
+
+
+def add(
+    db: sqlite3.Connection, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
+) -> tuple[bool, bool]:
+    """Append; return whether anything was added, and whether a cancel was asked for."""
+    row = db.execute(
+        "SELECT n, epoch, last_seq, outcome, cancel_requested FROM streams WHERE stream_id = ?",
+        (stream_id.bytes,),
+    ).fetchone()
+    if row is None:
+        raise UnknownStream(stream_id)
+    n, current, last_seq, outcome, cancel_requested = row
+    repeated = first_seq + len(entries) - 1 <= last_seq
+    if epoch != current or (outcome is not None and not repeated):
+        raise Fenced(stream_id, epoch)
+    if repeated:
+        return False, bool(cancel_requested)
+    if first_seq != last_seq + 1:
+        raise OutOfSequence(stream_id, first_seq, last_seq)
+    db.executemany(
+        "INSERT INTO entries (n, seq, entry) VALUES (?, ?, ?)",
+        [(n, seq, entry) for seq, entry in enumerate(entries, first_seq)],
+    )
+    db.execute("UPDATE streams SET last_seq = ? WHERE n = ?", (last_seq + len(entries), n))
+    return True, bool(cancel_requested)
+
+
+def page(db: sqlite3.Connection, stream_id: UUID, after_seq: int, limit: int) -> Page:
+    row = db.execute(
+        "SELECT n, last_seq, outcome, body_gone FROM streams WHERE stream_id = ?",
+        (stream_id.bytes,),
+    ).fetchone()
+    if row is None:
+        raise UnknownStream(stream_id)
+    n, last_seq, outcome, body_gone = row
+    if body_gone and after_seq < last_seq:
+        raise PositionGone(stream_id, after_seq)
+    entries: list[bytes] = []
+    size = 0
+    for (entry,) in db.execute(
+        "SELECT entry FROM entries WHERE n = ? AND seq > ? ORDER BY seq LIMIT ?",
+        (n, after_seq, limit),
+    ):
+        entries.append(entry)
+        size += len(entry)
+        if size > PAGE_BYTES:
+            break
+    return Page(entries, outcome is not None and after_seq + len(entries) >= last_seq)
+
+
+def renew(db: sqlite3.Connection, stream_id: UUID, epoch: int, until: float) -> LeaseState:
+    row = db.execute(
+        "UPDATE streams SET lease_until = ? WHERE stream_id = ? AND epoch = ? AND outcome IS NULL"
+        " RETURNING cancel_requested",
+        (until, stream_id.bytes, epoch),
+    ).fetchone()
+    if row is None:
+        return LeaseState.LOST
+    return LeaseState.CANCEL_REQUESTED if row[0] else LeaseState.HELD

@@ -1,0 +1,312 @@
+"""What an agent writes to."""
+
+import asyncio
+import mimetypes
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from pydantic import TypeAdapter
+
+from coreason_manifest.definitions._base import utc_now
+from coreason_manifest.definitions.message import ChatMessage, Role
+from coreason_manifest.definitions.presentation import (
+    CitationBlock,
+    CitationItem,
+    ErrorSeverity,
+    EventData,
+    MediaCarousel,
+    MediaItem,
+    PresentationEvent,
+    PresentationEventType,
+    ProgressUpdate,
+    StreamError,
+    StreamOpCode,
+)
+from coreason_manifest.definitions.service import ServiceRequest
+
+from ._appender import Appender
+from ._frames import Frames
+from .errors import StreamEnded
+from .log.base import Conversation, StreamLog, StreamMeta
+
+__all__ = ["AgentStream"]
+
+COMPLETE = "complete"
+
+_SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*", re.ASCII)
+_MESSAGES = TypeAdapter(list[ChatMessage])
+
+
+class AgentStream:
+    """One answer in the making: what is written here is numbered, logged and then delivered.
+
+    Every method that writes waits for the log alone, never for a reader. It is used from the
+    event loop that the agent runs on.
+    """
+
+    def __init__(
+        self,
+        request: ServiceRequest,
+        meta: StreamMeta,
+        log: StreamLog,
+        *,
+        now: Callable[[], datetime] = utc_now,
+        on_cancel: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._request = request
+        self._meta = meta
+        self._log = log
+        self._frames = Frames(meta.stream_id, now)
+        self._appender = Appender(log, meta.stream_id, meta.epoch, on_cancel)
+        self._text: list[str] = []
+        self._transient: StreamError | None = None
+        self._ended = False
+        self._closing: asyncio.Future[None] | None = None
+        self._cancelled = False
+
+    # What the agent may know.
+
+    @property
+    def request(self) -> ServiceRequest:
+        """The request that this stream answers."""
+        return self._request
+
+    @property
+    def stream_id(self) -> UUID:
+        """The id of this generation."""
+        return self._meta.stream_id
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the stream is being cancelled; the agent's task is told by CancelledError."""
+        return self._cancelled
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last packet has been written."""
+        return self._ended
+
+    async def history(self, limit: int = 50) -> list[ChatMessage]:
+        """Return the messages of the latest turns of this conversation, oldest first.
+
+        A turn is what a request added to the conversation and the text that answered it. Only
+        answers that came to their end count, and only those of the same key and agent.
+        """
+        turns = await self._log.turns(self._conversation, limit)
+        return [message for turn in turns for message in _MESSAGES.validate_json(turn)]
+
+    # What the agent may write.
+
+    async def write(self, text: str) -> None:
+        """Write a piece of text, as a DELTA packet of its own.
+
+        Raises:
+            TypeError: it is not text.
+            ValueError: it is not Unicode, or too long for one packet.
+            StreamEnded: the stream has ended.
+            LogError: the log did not take it.
+        """
+        self._check_open()
+        appender = self._appender
+        frame = self._frames.delta(appender.next_seq, text)
+        self._text.append(text)
+        await appender.add_delta(frame)
+
+    async def write_packet(self, op: StreamOpCode | str, p: Any) -> None:
+        """Write any packet. A FATAL error and a CLOSE end the stream.
+
+        Raises:
+            ValueError: the payload does not fit the op, or an error's code is not snake_case.
+            StreamEnded: the stream has ended.
+            LogError: the log did not take it.
+        """
+        op = StreamOpCode(op)
+        if op is StreamOpCode.DELTA:
+            await self.write(p)
+            return
+        self._check_open()
+        frame, packet = self._frames.packet(self._appender.next_seq, op, p)
+        if op is StreamOpCode.CLOSE:
+            await self._close(p)
+        elif op is StreamOpCode.ERROR:
+            await self._error(packet.p, frame)
+        else:
+            await self._appender.add(frame)
+
+    async def thought(self, text: str) -> None:
+        """Show what the agent is thinking."""
+        await self._event(PresentationEventType.THOUGHT_TRACE, {"content": text})
+
+    async def progress(
+        self,
+        label: str,
+        percent: float | None = None,
+        *,
+        status: Literal["running", "complete", "failed"] = "running",
+    ) -> None:
+        """Show how far a step of the work has come."""
+        data = ProgressUpdate(label=label, status=status, progress_percent=percent)
+        await self._event(PresentationEventType.PROGRESS_INDICATOR, data)
+
+    async def cite(
+        self,
+        *sources: str | CitationItem,
+        title: str | None = None,
+        snippet: str | None = None,
+        confidence: float = 1.0,
+    ) -> None:
+        """Name sources: addresses, described by the other arguments, or whole citations."""
+        citations = [
+            CitationItem(
+                source_id=source,
+                uri=source,
+                title=title or source,
+                snippet=snippet,
+                confidence=confidence,
+            )
+            if isinstance(source, str)
+            else source
+            for source in sources
+        ]
+        await self._event(PresentationEventType.CITATION_BLOCK, CitationBlock(citations=citations))
+
+    async def media(
+        self,
+        *items: str | MediaItem,
+        mime_type: str | None = None,
+        alt_text: str | None = None,
+    ) -> None:
+        """Show media together: addresses, described by the other arguments, or whole items."""
+        shown = [
+            MediaItem(url=item, mime_type=mime_type or _mime_type(item), alt_text=alt_text)
+            if isinstance(item, str)
+            else item
+            for item in items
+        ]
+        await self._event(PresentationEventType.MEDIA_CAROUSEL, MediaCarousel(items=shown))
+
+    async def markdown(self, text: str) -> None:
+        """Show a block of Markdown."""
+        await self._event(PresentationEventType.MARKDOWN_BLOCK, {"content": text})
+
+    async def warn(self, code: str, message: str, details: Mapping[str, Any] | None = None) -> None:
+        """Say that something minor failed; the stream goes on."""
+        await self._write_error(ErrorSeverity.WARNING, code, message, details)
+
+    async def fail(self, code: str, message: str, details: Mapping[str, Any] | None = None) -> None:
+        """End the stream in error; readers see the code, the message and the details."""
+        await self._write_error(ErrorSeverity.FATAL, code, message, details)
+
+    # What the server does with it.
+
+    def mark_cancelled(self) -> None:
+        """Let the agent see that it should stop."""
+        self._cancelled = True
+
+    def give_up(self, error: Exception) -> None:
+        """Take no more packets: the stream belongs to somebody else now."""
+        self._ended = True
+        self._appender.give_up(error)
+
+    async def complete(self) -> None:
+        """End the stream after the agent returned; without effect if it has ended."""
+        if self._ended:
+            await self._settle()
+        else:
+            await self._close({"reason": COMPLETE})
+
+    async def end_with(self, error: StreamError) -> None:
+        """End the stream in error; without effect if it has ended."""
+        if self._ended:
+            await self._settle()
+            return
+        frame, _ = self._frames.packet(self._appender.next_seq, StreamOpCode.ERROR, error)
+        self._ended = True
+        await self._appender.finish(frame, error.code)
+
+    @property
+    def _conversation(self) -> Conversation:
+        return Conversation(self._meta.principal, self._request.context.session_id)
+
+    async def _event(self, kind: PresentationEventType, data: EventData) -> None:
+        await self.write_packet(StreamOpCode.EVENT, PresentationEvent(type=kind, data=data))
+
+    async def _write_error(
+        self,
+        severity: ErrorSeverity,
+        code: str,
+        message: str,
+        details: Mapping[str, Any] | None,
+    ) -> None:
+        error = StreamError(
+            code=code,
+            message=message,
+            severity=severity,
+            details=None if details is None else dict(details),
+        )
+        await self.write_packet(StreamOpCode.ERROR, error)
+
+    async def _error(self, error: StreamError, frame: bytes) -> None:
+        if not _SNAKE_CASE.fullmatch(error.code):
+            raise ValueError(
+                f"the code of a StreamError is snake_case, like rate_limit_exceeded, "
+                f"and {error.code!r} is not"
+            )
+        if error.severity is ErrorSeverity.FATAL:
+            self._ended = True
+            await self._appender.finish(frame, error.code)
+            return
+        if error.severity is ErrorSeverity.TRANSIENT:
+            self._transient = error
+        await self._appender.add(frame)
+
+    async def _close(self, payload: object) -> None:
+        if self._transient is not None:
+            # The agent stopped at an error and did not finish its answer: a CLOSE would tell
+            # readers that half an answer is a whole one.
+            await self.end_with(
+                self._transient.model_copy(update={"severity": ErrorSeverity.FATAL})
+            )
+            return
+        self._ended = True
+        self._closing = asyncio.ensure_future(self._keep_turn_and_close(payload))
+        await asyncio.shield(self._closing)
+
+    async def _settle(self) -> None:
+        """Wait until the end that was written is in the log."""
+        if self._closing is not None:
+            await asyncio.shield(self._closing)
+        await self._appender.flush()
+
+    def _check_open(self) -> None:
+        self._appender.check_open()
+        if self._ended:
+            raise StreamEnded(self.stream_id)
+
+    async def _keep_turn_and_close(self, payload: object) -> None:
+        # The turn first: who sees the CLOSE may ask the next question at once. The two are not
+        # one step, since a conversation and a stream may live on two machines.
+        turn = _MESSAGES.dump_json(self._turn(), exclude_none=True)
+        await self._log.add_turn(self._conversation, self.stream_id, turn)
+        frame, _ = self._frames.packet(self._appender.next_seq, StreamOpCode.CLOSE, payload)
+        await self._appender.finish(frame, COMPLETE)
+
+    def _turn(self) -> list[ChatMessage]:
+        """What this request added to the conversation, and the answer.
+
+        A client may send the whole conversation with each request; what comes after the last
+        answer in it is new.
+        """
+        messages = self._request.payload.messages or []
+        start = 0
+        for index, message in enumerate(messages, 1):
+            if message.role is Role.ASSISTANT:
+                start = index
+        return [*messages[start:], ChatMessage.assistant("".join(self._text))]
+
+
+def _mime_type(url: str) -> str:
+    return mimetypes.guess_type(url)[0] or "application/octet-stream"

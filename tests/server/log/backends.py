@@ -1,0 +1,42 @@
+"""The logs that the contract is held against. A new one is one more entry in the table."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+from coreason_client.server.log import MemoryStreamLog, SQLiteStreamLog, StreamLog
+
+
+class Clock:
+    """Time that stands still until a test moves it."""
+
+    def __init__(self, now: float = 1_000_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    def forward(self, seconds: float) -> None:
+        self.now += seconds
+
+
+Factory: TypeAlias = Callable[[Clock, Path], StreamLog]
+
+
+def memory(clock: Clock, _: Path) -> StreamLog:
+    return MemoryStreamLog(clock=clock)
+
+
+def sqlite(clock: Clock, folder: Path) -> StreamLog:
+    return SQLiteStreamLog(folder / "log.db", clock=clock)
+
+
+def sqlite_without_cache(clock: Clock, folder: Path) -> StreamLog:
+    return SQLiteStreamLog(folder / "log.db", clock=clock, cache_bytes=0)
+
+
+BACKENDS: dict[str, Factory] = {
+    "memory": memory,
+    "sqlite": sqlite,
+    "sqlite-uncached": sqlite_without_cache,
+}

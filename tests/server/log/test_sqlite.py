@@ -1,0 +1,227 @@
+"""What only the SQLite log does: the file, its lock, its thread and its cache."""
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+
+from coreason_client.server.errors import Fenced, LogUnavailable
+from coreason_client.server.log import Claim, NewStream, SQLiteStreamLog
+from coreason_client.server.log._tails import Tails
+from coreason_client.server.log.base import PAGE_BYTES
+
+from ..aio import aio
+
+
+def new() -> NewStream:
+    return NewStream(uuid4(), "p", uuid4(), "f")
+
+
+async def start(path: Path) -> SQLiteStreamLog:
+    log = SQLiteStreamLog(path, lock_timeout=0.05)
+    await log.start("me")
+    return log
+
+
+@pytest.mark.proves("RES2-4d")
+@aio
+async def test_streams_outlive_the_log_and_their_leases_do_not(tmp_path: Path) -> None:
+    log = await start(tmp_path / "l.db")
+    done, lost = new(), new()
+    await log.open(done, "me")
+    await log.open(lost, "me")
+    await log.close(done.stream_id, 1, 1, [b"x"], "complete")
+    await log.append(lost.stream_id, 1, 1, [b"a", b"b"])
+    await log.stop("me")
+    log = await start(tmp_path / "l.db")
+    assert list(await log.claim_lost("me", 10)) == [Claim(lost.stream_id, 2, 2)]
+    assert list((await log.read(lost.stream_id, 0, 10, 0)).entries) == [b"a", b"b"]
+    assert (await log.read(done.stream_id, 0, 10, 0)).ended
+    await log.stop("me")
+
+
+@aio
+async def test_a_second_process_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    log = await start(tmp_path / "l.db")
+    program = f"""
+import asyncio
+from coreason_client.server import SQLiteStreamLog
+asyncio.run(SQLiteStreamLog({str(tmp_path / "l.db")!r}, lock_timeout=0.05).start("you"))
+"""
+    done = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", program], capture_output=True, check=False
+    )
+    assert b"is in use by another process: a SQLite log serves one process" in done.stderr
+    await log.stop("me")
+    again = await start(tmp_path / "l.db")
+    await again.stop("me")
+
+
+@aio
+async def test_another_database_is_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE streams (x)")
+    other.close()
+    with pytest.raises(LogUnavailable, match="not a stream log"):
+        await start(path)
+    other = sqlite3.connect(path)
+    assert other.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    other.close()
+
+
+@aio
+async def test_a_later_schema_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    await (await start(path)).stop("me")
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(LogUnavailable, match="schema version 99"):
+        await start(path)
+
+
+@pytest.mark.parametrize("kind", ["folder", "garbage", "no folder"])
+@aio
+async def test_what_cannot_be_opened_is_told(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "l.db"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "garbage":
+        path.write_bytes(b"garbage" * 1000)
+    else:
+        path = tmp_path / "nowhere" / "l.db"
+    with pytest.raises(LogUnavailable, match="cannot be opened"):
+        await start(path)
+
+
+@aio
+async def test_a_log_that_does_not_run_says_so(tmp_path: Path) -> None:
+    log = SQLiteStreamLog(tmp_path / "l.db")
+    with pytest.raises(LogUnavailable, match="has not been started"):
+        await log.meta(uuid4())
+    with pytest.raises(ValueError, match="NORMAL"):
+        SQLiteStreamLog(tmp_path / "l.db", synchronous="OFF")  # type: ignore[arg-type]
+
+
+@aio
+async def test_the_settings_of_the_file(tmp_path: Path) -> None:
+    log = await start(tmp_path / "l.db")
+
+    def pragma(name: str) -> "asyncio.Future[object]":
+        assert log._worker is not None
+        return log._worker.submit(lambda db: db.execute(f"PRAGMA {name}").fetchone()[0])
+
+    assert await pragma("journal_mode") == "wal"
+    assert await pragma("synchronous") == 1
+    assert await pragma("locking_mode") == "exclusive"
+    await log.stop("me")
+
+
+@aio
+async def test_appends_that_wait_share_a_commit_and_not_their_errors(tmp_path: Path) -> None:
+    log = await start(tmp_path / "l.db")
+    streams = [new() for _ in range(20)]
+    await asyncio.gather(*(log.open(stream, "me") for stream in streams))
+    commits: list[str] = []
+    assert log._worker is not None
+    await log._worker.submit(lambda db: db.set_trace_callback(commits.append))
+    results = await asyncio.gather(
+        *(log.append(s.stream_id, 1 + (n == 7), 1, [b"x"]) for n, s in enumerate(streams)),
+        return_exceptions=True,
+    )
+    assert [type(result) for result in results] == [
+        Fenced if number == 7 else bool for number in range(20)
+    ]
+    assert commits.count("COMMIT") < 10
+    await log.stop("me")
+
+
+@aio
+async def test_a_job_that_breaks_its_commit_does_not_take_others_with_it(tmp_path: Path) -> None:
+    log = await start(tmp_path / "l.db")
+    good, bad = new(), new()
+    await log.open(good, "me")
+    await log.open(bad, "me")
+    results = await asyncio.gather(
+        log.append(good.stream_id, 1, 1, [b"x"]),
+        log.append(bad.stream_id, 1, 1, [object()]),  # type: ignore[list-item]
+        log.append(good.stream_id, 1, 2, [b"y"]),
+        return_exceptions=True,
+    )
+    assert results[0] is False
+    assert isinstance(results[1], LogUnavailable)
+    assert results[2] is False
+    assert list((await log.read(good.stream_id, 0, 10, 0)).entries) == [b"x", b"y"]
+    assert (await log.meta(bad.stream_id)).last_seq == 0
+    await log.stop("me")
+
+
+@aio
+async def test_an_append_whose_caller_is_gone_still_reaches_the_readers(tmp_path: Path) -> None:
+    log = await start(tmp_path / "l.db")
+    stream = new()
+    await log.open(stream, "me")
+    reading = asyncio.ensure_future(log.read(stream.stream_id, 0, 10, 60.0))
+    appending = asyncio.ensure_future(log.append(stream.stream_id, 1, 1, [b"x"]))
+    await asyncio.sleep(0)
+    appending.cancel()
+    assert list((await reading).entries) == [b"x"]
+    await log.stop("me")
+
+
+# The cache.
+
+ID = UUID(int=1)
+
+
+def test_a_tail_knows_what_it_does_not_hold() -> None:
+    tails = Tails(10_000)
+    assert tails.page(ID, 0, 10) is None
+    tails.add(ID, 5, [b"5", b"6"], ended=False)
+    assert tails.page(ID, 3, 10) is None
+    page = tails.page(ID, 4, 10)
+    assert page is not None
+    assert (list(page.entries), page.ended) == ([b"5", b"6"], False)
+    tails.add(ID, 7, [b"7"], ended=True)
+    page = tails.page(ID, 5, 1)
+    assert page is not None
+    assert (list(page.entries), page.ended) == ([b"6"], False)
+    page = tails.page(ID, 5, 10)
+    assert page is not None
+    assert (list(page.entries), page.ended) == ([b"6", b"7"], True)
+    page = tails.page(ID, 7, 10)
+    assert page is not None
+    assert (list(page.entries), page.ended) == ([], True)
+
+
+def test_a_gap_starts_a_new_tail() -> None:
+    tails = Tails(10_000)
+    tails.add(ID, 1, [b"1"], ended=False)
+    tails.add(ID, 9, [b"9"], ended=False)
+    assert tails.page(ID, 1, 10) is None
+    page = tails.page(ID, 8, 10)
+    assert page is not None
+    assert list(page.entries) == [b"9"]
+
+
+def test_tails_stay_within_their_bounds() -> None:
+    tails = Tails(4 * PAGE_BYTES)
+    entry = b"x" * (PAGE_BYTES // 8)
+    for seq in range(1, 200):
+        tails.add(ID, seq, [entry], ended=False)
+        page = tails.page(ID, seq - 1, 10)
+        assert page is not None
+        assert list(page.entries) == [entry]
+        assert tails._size <= 2 * PAGE_BYTES
+    for number in range(2, 50):
+        tails.add(UUID(int=number), 1, [entry] * 8, ended=True)
+        assert tails._size <= 4 * PAGE_BYTES
+    assert tails.page(ID, 198, 10) is None
+    for number in range(1, 50):
+        tails.drop(UUID(int=number))
+    assert tails._size == 0

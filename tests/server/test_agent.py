@@ -1,0 +1,113 @@
+"""What counts as an agent is decided when the application is made."""
+
+import functools
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from coreason_client.server import AgentApp, MemoryStreamLog
+
+from .conftest import Serve
+
+
+async def function(request: Any, stream: Any) -> None:
+    await stream.write("f")
+
+
+async def generator(request: Any) -> AsyncIterator[str]:
+    yield "g"
+
+
+class Instance:
+    async def __call__(self, request: Any, stream: Any) -> None:
+        await stream.write("i")
+
+
+class Generating:
+    async def __call__(self, request: Any) -> AsyncIterator[str]:
+        yield "y"
+
+
+class WithMethod:
+    async def assist(self, request: Any, stream: Any) -> None:
+        await stream.write("m")
+
+
+async def with_more(request: Any, stream: Any, word: str) -> None:
+    await stream.write(word)
+
+
+@pytest.mark.parametrize(
+    ("agent", "text"),
+    [
+        (function, "f"),
+        (generator, "g"),
+        (Instance(), "i"),
+        (Generating(), "y"),
+        (WithMethod().assist, "m"),
+        (functools.partial(with_more, word="p"), "p"),
+    ],
+    ids=["function", "generator", "instance", "generating", "method", "partial"],
+)
+def test_agents(serve: Serve, agent: Any, text: str) -> None:
+    assert serve(agent).ask().text == text
+
+
+def plain(request: Any, stream: Any) -> None: ...
+async def one_argument(request: Any) -> None: ...
+async def three_arguments(request: Any, stream: Any, more: Any) -> None: ...
+
+
+async def no_arguments() -> AsyncIterator[str]:
+    yield ""
+
+
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [
+        (plain, "plain is not async"),
+        (one_argument, "one_argument does not take"),
+        (three_arguments, "three_arguments does not take"),
+        (no_arguments, "no_arguments does not take"),
+        (WithMethod, "WithMethod is a class"),
+        (WithMethod(), "WithMethod cannot be called"),
+        ("agent", "str cannot be called"),
+        (None, "NoneType cannot be called"),
+    ],
+)
+def test_what_is_no_agent_is_refused_with_a_sentence(agent: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=words) as caught:
+        AgentApp(agent)
+    assert str(caught.value).startswith("an agent is `async def assist(request, stream)`")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"heartbeat": 0}, "heartbeat must be above 0"),
+        ({"send_timeout": -1}, "send_timeout must be above 0"),
+        ({"max_body_bytes": 0}, "max_body_bytes must be above 0"),
+        ({"retention": -1}, "retention must not be negative"),
+        ({"retention": 100, "final_retention": 10}, "outlives its packets"),
+        ({"on_abandoned": "explode"}, "neither"),
+        ({"heartbeat": float("nan")}, "heartbeat must be above 0"),
+    ],
+)
+def test_options_that_cannot_work_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        AgentApp(function, **options)
+
+
+def test_abandonment_cannot_be_known_with_a_shared_log() -> None:
+    class Shared(MemoryStreamLog):
+        shared = True
+
+    with pytest.raises(ValueError, match="readers of one process"):
+        AgentApp(function, log=Shared(), on_abandoned="cancel")
+
+
+def test_a_repr_shows_no_key() -> None:
+    app = AgentApp(function, api_keys=["hunter2"])
+    assert repr(app) == "<AgentApp 'function' on MemoryStreamLog>"
+    assert "hunter2" not in repr(vars(app))

@@ -1,0 +1,239 @@
+"""Batches: what goes out at once, what waits, and that nothing is lost on the way."""
+
+import asyncio
+from collections.abc import Sequence
+from uuid import UUID, uuid4
+
+import pytest
+
+from coreason_client.server._appender import FLUSH_BYTES, FLUSH_EVERY, Appender
+from coreason_client.server.errors import Fenced, LogUnavailable, StreamEnded
+from coreason_client.server.log import MemoryStreamLog, NewStream
+
+from .aio import aio, turns
+
+
+class Recorder(MemoryStreamLog):
+    """A memory log that notes the batches and can be told to take its time or to fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[list[bytes]] = []
+        self.busy: asyncio.Event | None = None
+        self.failure: Exception | None = None
+
+    async def append(
+        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
+    ) -> bool:
+        self.batches.append(list(entries))
+        if self.failure is not None:
+            raise self.failure
+        answer = await super().append(stream_id, epoch, first_seq, entries)
+        if self.busy is not None:
+            await self.busy.wait()
+        return answer
+
+    async def close(
+        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes], outcome: str
+    ) -> None:
+        self.batches.append([*entries, b"END"])
+        await super().close(stream_id, epoch, first_seq, entries, outcome)
+
+
+async def begin() -> tuple[Recorder, Appender, UUID]:
+    log = Recorder()
+    meta = (await log.open(NewStream(uuid4(), "p", uuid4(), "f"), "me")).meta
+    return log, Appender(log, meta.stream_id, meta.epoch, lambda: None), meta.stream_id
+
+
+async def stored(log: Recorder, stream_id: UUID) -> list[bytes]:
+    return list((await log.read(stream_id, 0, 1000, 0)).entries)
+
+
+@pytest.mark.proves("RES2-6c")
+@aio
+async def test_the_first_entry_is_in_the_log_when_add_returns() -> None:
+    log, appender, _ = await begin()
+    await appender.add_delta(b"1")
+    assert log.batches == [[b"1"]]
+
+
+@pytest.mark.proves("RES2-6a")
+@aio
+async def test_deltas_gather_until_the_time_is_over() -> None:
+    log, appender, id_ = await begin()
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    await appender.add_delta(b"1")
+    assert begun + FLUSH_EVERY <= appender._due <= loop.time() + FLUSH_EVERY
+    appender._due = loop.time() + 1000  # as if the time stood still
+    for entry in (b"2", b"3", b"4"):
+        await appender.add_delta(entry)
+        await turns()
+    assert log.batches == [[b"1"]]
+    assert appender._timer is not None
+    assert appender._timer.when() == pytest.approx(appender._due, abs=0.01)
+    appender._start()  # what the timer calls
+    await turns()
+    assert log.batches == [[b"1"], [b"2", b"3", b"4"]]
+    assert await stored(log, id_) == [b"1", b"2", b"3", b"4"]
+    assert 0.02 <= FLUSH_EVERY <= 0.05
+
+
+@pytest.mark.proves("RES2-6a")
+@aio
+async def test_the_time_passes_by_itself() -> None:
+    log, appender, id_ = await begin()
+    await appender.add_delta(b"1")
+    await appender.add_delta(b"2")
+    page = await log.read(id_, 1, 10, 60.0)
+    assert list(page.entries) == [b"2"]
+
+
+@aio
+async def test_a_delta_after_a_pause_does_not_wait() -> None:
+    log, appender, _ = await begin()
+    await appender.add_delta(b"1")
+    appender._due = 0.0  # as if the pause had passed
+    await appender.add_delta(b"2")
+    await turns()
+    assert log.batches == [[b"1"], [b"2"]]
+
+
+@pytest.mark.proves("RES2-6a")
+@aio
+async def test_deltas_go_out_when_enough_have_gathered() -> None:
+    log, appender, _ = await begin()
+    await appender.add_delta(b"1")
+    entry = b"x" * (FLUSH_BYTES // 4)
+    for _ in range(3):
+        await appender.add_delta(entry)
+    assert log.batches == [[b"1"]]
+    await appender.add_delta(entry)
+    assert log.batches == [[b"1"], [entry] * 4]
+
+
+@pytest.mark.proves("RES2-6b")
+@aio
+async def test_anything_but_a_delta_goes_out_at_once_with_what_waits() -> None:
+    log, appender, _ = await begin()
+    await appender.add_delta(b"1")
+    await appender.add_delta(b"2")
+    await appender.add(b"event")
+    assert log.batches == [[b"1"], [b"2", b"event"]]
+    await appender.add(b"event")
+    assert log.batches[2:] == [[b"event"]]
+
+
+@aio
+async def test_the_end_goes_out_with_what_waits() -> None:
+    log, appender, id_ = await begin()
+    await appender.add_delta(b"1")
+    await appender.add_delta(b"2")
+    await appender.finish(b"3", "complete")
+    assert log.batches == [[b"1"], [b"2", b"3", b"END"]]
+    with pytest.raises(StreamEnded):
+        appender.check_open()
+    assert (await log.meta(id_)).outcome == "complete"
+
+
+@pytest.mark.proves("RES2-8a")
+@aio
+async def test_a_busy_log_holds_the_writer_back() -> None:
+    log, appender, id_ = await begin()
+    await appender.add_delta(b"1")
+    log.busy = asyncio.Event()
+    writer = asyncio.ensure_future(appender.add(b"2"))
+    await turns()
+    assert not writer.done()
+    for entry in (b"3", b"4"):  # those who need not wait gather behind it
+        await appender.add_delta(entry)
+    await turns()
+    assert len(log.batches) == 2
+    log.busy.set()
+    await writer
+    await appender.flush()
+    assert await stored(log, id_) == [b"1", b"2", b"3", b"4"]
+
+
+@aio
+async def test_a_cancelled_writer_leaves_the_order_intact() -> None:
+    log, appender, id_ = await begin()
+    log.busy = asyncio.Event()
+    writer = asyncio.ensure_future(appender.add(b"1"))
+    await turns()
+    writer.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writer
+    log.busy.set()
+    await appender.finish(b"2", "cancelled")
+    assert await stored(log, id_) == [b"1", b"2"]
+
+
+@aio
+async def test_a_cancelled_append_is_sent_again_as_it_was() -> None:
+    log, appender, id_ = await begin()
+    log.busy = asyncio.Event()
+    writer = asyncio.ensure_future(appender.add(b"1"))
+    await turns()
+    assert appender._task is not None
+    appender._task.cancel()  # as at the end of asyncio.run; the entry is in the log already
+    await turns()
+    log.busy.set()
+    with pytest.raises(asyncio.CancelledError):
+        await writer
+    await appender.finish(b"2", "server_stopped")
+    assert await stored(log, id_) == [b"1", b"2"]
+
+
+@aio
+async def test_a_failing_log_fails_the_writer_and_all_later_ones() -> None:
+    log, appender, _ = await begin()
+    await appender.add_delta(b"1")
+    log.failure = LogUnavailable("no room")
+    with pytest.raises(LogUnavailable):
+        await appender.add(b"2")
+    with pytest.raises(LogUnavailable):
+        appender.check_open()
+    log.failure = None
+    with pytest.raises(LogUnavailable):
+        await appender.finish(b"3", "complete")
+    assert len(log.batches) == 2
+
+
+@aio
+async def test_a_failure_behind_the_back_of_the_writer_is_told_next_time() -> None:
+    log, appender, _ = await begin()
+    await appender.add_delta(b"1")
+    log.failure = LogUnavailable("no room")
+    appender._due = 0.0
+    await appender.add_delta(b"2")
+    await turns()
+    with pytest.raises(LogUnavailable):
+        appender.check_open()
+
+
+@aio
+async def test_a_stream_that_was_taken_away_takes_nothing() -> None:
+    log, appender, id_ = await begin()
+    await appender.add_delta(b"1")
+    await appender.add_delta(b"2")
+    appender.give_up(Fenced(id_, 1))
+    with pytest.raises(Fenced):
+        await appender.flush()
+    assert log.batches == [[b"1"]]
+
+
+@aio
+async def test_many_writers_at_once_keep_the_numbers() -> None:
+    log, appender, id_ = await begin()
+
+    async def write(name: int) -> None:
+        for _ in range(50):
+            await appender.add_delta(b"%d " % appender.next_seq)
+            if name % 2:
+                await asyncio.sleep(0)
+
+    await asyncio.gather(*(write(name) for name in range(4)))
+    await appender.flush()
+    assert b"".join(await stored(log, id_)).split() == [b"%d" % n for n in range(1, 201)]

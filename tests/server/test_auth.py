@@ -1,0 +1,65 @@
+"""Keys: who they belong to, how they are compared, and that they are never shown."""
+
+import hmac
+
+import pytest
+
+from coreason_client.server import _auth
+from coreason_client.server._auth import Keys
+from coreason_client.server._problems import Problem
+
+
+def test_a_key_belongs_to_its_principal() -> None:
+    keys = Keys({"k1": "ann", "k2": "ann", "k3": "bob"})
+    assert [keys.principal(f"Bearer {key}") for key in ("k1", "k2", "k3")] == ["ann", "ann", "bob"]
+    assert keys.principal("bearer k1") == "ann"
+
+
+def test_a_key_without_a_name_is_a_principal_that_does_not_give_it_away() -> None:
+    keys = Keys(["first-key", "second-key"])
+    principals = {keys.principal("Bearer first-key"), keys.principal("Bearer second-key")}
+    assert len(principals) == 2
+    assert not any("first" in name or "second" in name for name in principals)
+    assert Keys(["first-key"]).principal("Bearer first-key") in principals
+    assert "first" not in repr(keys)
+
+
+@pytest.mark.proves("RES2-12b")
+@pytest.mark.parametrize("given", ["a", "b", "c", "wrong", ""])
+def test_every_key_is_compared_in_constant_time(
+    monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    compared: list[tuple[bytes, bytes]] = []
+
+    def compare(a: bytes, b: bytes) -> bool:
+        compared.append((a, b))
+        return hmac.compare_digest(a, b)
+
+    monkeypatch.setattr(_auth, "hmac", type("", (), {"compare_digest": staticmethod(compare)}))
+    keys = Keys(["a", "b", "c"])
+    if given in {"a", "b", "c"}:
+        keys.principal(f"Bearer {given}")
+    else:
+        with pytest.raises(Problem):
+            keys.principal(f"Bearer {given}")
+    assert len(compared) == 3  # all of them, found or not
+    assert {len(value) for pair in compared for value in pair} == {32}  # digests, of one length
+
+
+@pytest.mark.parametrize(
+    ("keys", "error"),
+    [([], ValueError), ([""], ValueError), ([" k"], ValueError), (["k\n"], ValueError)],
+)
+def test_keys_that_cannot_work_are_refused(keys: list[str], error: type[Exception]) -> None:
+    with pytest.raises(error, match="key"):
+        Keys(keys)
+
+
+def test_one_string_is_not_a_list_of_keys() -> None:
+    with pytest.raises(TypeError, match="list of keys"):
+        Keys("secret")
+
+
+def test_a_token_that_is_not_text_is_only_wrong() -> None:
+    with pytest.raises(Problem):
+        Keys(["k"]).principal("Bearer \udcff\xe9")

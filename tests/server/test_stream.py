@@ -1,0 +1,214 @@
+"""What an agent can write, what is refused, and how a stream ends."""
+
+import json
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from coreason_client.server import AgentStream, MemoryStreamLog, StreamEnded
+from coreason_client.server.log import NewStream
+from coreason_client.sse import SSEDecoder
+from coreason_manifest.definitions.message import ChatMessage
+from coreason_manifest.definitions.presentation import (
+    CitationBlock,
+    CitationItem,
+    ErrorSeverity,
+    MediaCarousel,
+    MediaItem,
+    ProgressUpdate,
+    StreamError,
+    StreamOpCode,
+    StreamPacket,
+    parse_packet,
+)
+from coreason_manifest.definitions.service import ServiceRequest
+
+from .aio import aio
+from .peer import envelope
+
+
+async def begin(
+    log: MemoryStreamLog | None = None, body: dict[str, Any] | None = None, principal: str = "p"
+) -> tuple[MemoryStreamLog, AgentStream]:
+    log = log or MemoryStreamLog()
+    request = ServiceRequest.model_validate(body or envelope())
+    new = NewStream(uuid4(), principal, request.request_id, "f")
+    return log, AgentStream(request, (await log.open(new, "me")).meta, log)
+
+
+async def packets(log: MemoryStreamLog, stream_id: UUID) -> list[StreamPacket]:
+    page = await log.read(stream_id, 0, 1000, 0)
+    return [parse_packet(e.data_bytes) for e in SSEDecoder().feed(b"".join(page.entries))]
+
+
+@pytest.mark.proves("RFC002-1-packet", "RFC002-1-seq-increasing", "R12e", "RES2-1b", "RES2-1c")
+@aio
+async def test_writes_every_kind_of_packet_numbered_without_gaps() -> None:
+    log, stream = await begin()
+    await stream.write("a")
+    await stream.write("")
+    await stream.thought("hm")
+    await stream.progress("reading", 40)
+    await stream.progress("reading", status="complete")
+    await stream.cite("https://a", title="A")
+    await stream.cite(CitationItem(source_id="1", uri="u", title="T", confidence=0.5), "https://b")
+    await stream.media("https://a/cat.png", alt_text="a cat")
+    await stream.media(MediaItem(url="u", mime_type="audio/ogg"), "https://a/x")
+    await stream.markdown("# Hi")
+    await stream.warn("slow_source", "One source was slow.", {"seconds": 3})
+    await stream.write_packet(op=StreamOpCode.EVENT, p={"anything": [1, None]})
+    await stream.write_packet("DELTA", "b")
+    await stream.complete()
+    got = await packets(log, stream.stream_id)
+    assert [packet.seq for packet in got] == list(range(1, 15))
+    assert {packet.stream_id for packet in got} == {stream.stream_id}
+    assert [packet.op.value for packet in got] == [
+        *["DELTA"] * 2,
+        *["EVENT"] * 8,
+        "ERROR",
+        "EVENT",
+        "DELTA",
+        "CLOSE",
+    ]
+    shown = [packet.p for packet in got]
+    assert shown[2].data == {"content": "hm"}
+    assert shown[3].data == ProgressUpdate(label="reading", status="running", progress_percent=40)
+    assert shown[4].data == ProgressUpdate(label="reading", status="complete")
+    assert isinstance(shown[5].data, CitationBlock)
+    assert shown[5].data.citations[0].uri == "https://a"
+    assert [c.title for c in shown[6].data.citations] == ["T", "https://b"]
+    assert isinstance(shown[7].data, MediaCarousel)
+    assert shown[7].data.items[0].mime_type == "image/png"
+    assert [i.mime_type for i in shown[8].data.items] == ["audio/ogg", "application/octet-stream"]
+    assert shown[9].data == {"content": "# Hi"}
+    assert shown[10].severity is ErrorSeverity.WARNING
+    assert shown[10].details == {"seconds": 3}
+    assert shown[11] == {"anything": [1, None]}
+    assert shown[13] == {"reason": "complete"}
+
+
+@pytest.mark.proves("RFC005-agent-no-strings")
+@aio
+async def test_a_string_is_not_an_error() -> None:
+    _, stream = await begin()
+    with pytest.raises(ValueError, match="not a string"):
+        await stream.write_packet(op=StreamOpCode.ERROR, p="Something went wrong")
+    assert not hasattr(stream, "write_error")
+
+
+@pytest.mark.proves("R17f")
+@pytest.mark.parametrize(
+    "code", ["", "Rate_limit", "rate-limit", "rate limit", "_x", "x_", "a__b", "1a", "é", "a\n"]
+)
+@aio
+async def test_a_code_that_is_not_snake_case_is_refused(code: str) -> None:
+    log, stream = await begin()
+    error = StreamError(code=code, message="m", severity=ErrorSeverity.FATAL)
+    with pytest.raises(ValueError, match="snake_case"):
+        await stream.write_packet(op=StreamOpCode.ERROR, p=error)
+    with pytest.raises(ValueError, match="snake_case"):
+        await stream.warn(code, "m")
+    await stream.warn("http_503_again", "fine")
+    assert [packet.seq for packet in await packets(log, stream.stream_id)] == [1]
+
+
+@aio
+async def test_what_is_refused_takes_no_number() -> None:
+    log, stream = await begin()
+    with pytest.raises(TypeError):
+        await stream.write(None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="not a valid StreamOpCode"):
+        await stream.write_packet("NOPE", "x")
+    with pytest.raises(ValueError, match="EVENT packet carries"):
+        await stream.write_packet(StreamOpCode.EVENT, 7)
+    await stream.write("a")
+    assert [packet.seq for packet in await packets(log, stream.stream_id)] == [1]
+
+
+@pytest.mark.parametrize("end", ["fail", "close", "complete"])
+@aio
+async def test_nothing_is_written_after_the_end(end: str) -> None:
+    log, stream = await begin()
+    if end == "fail":
+        await stream.fail("no_data", "There is no data.")
+    elif end == "close":
+        await stream.write_packet(op=StreamOpCode.CLOSE, p={"reason": "enough"})
+    else:
+        await stream.complete()
+    assert stream.ended
+    with pytest.raises(StreamEnded):
+        await stream.write("more")
+    with pytest.raises(StreamEnded):
+        await stream.thought("more")
+    await stream.complete()
+    await stream.end_with(StreamError(code="x", message="m", severity=ErrorSeverity.FATAL))
+    assert len(await packets(log, stream.stream_id)) == 1
+
+
+@pytest.mark.proves("R14j")
+@pytest.mark.parametrize("closes_itself", [False, True])
+@aio
+async def test_a_stream_with_a_transient_error_never_closes(closes_itself: bool) -> None:
+    log, stream = await begin()
+    await stream.write("half")
+    error = StreamError(
+        code="internal_error",
+        message="Database connection failed",
+        severity=ErrorSeverity.TRANSIENT,
+        details={"retry_after": 1},
+    )
+    await stream.write_packet(op=StreamOpCode.ERROR, p=error)
+    if closes_itself:
+        await stream.write_packet(op=StreamOpCode.CLOSE, p="done")
+    await stream.complete()
+    got = await packets(log, stream.stream_id)
+    assert [packet.op.value for packet in got] == ["DELTA", "ERROR", "ERROR"]
+    assert got[1].p == error
+    assert got[2].p == error.model_copy(update={"severity": ErrorSeverity.FATAL})
+    assert (await log.meta(stream.stream_id)).outcome == "internal_error"
+
+
+@aio
+async def test_history_is_what_the_same_conversation_said_before() -> None:
+    log = MemoryStreamLog()
+    for question, answer in (("one?", "1"), ("two?", "2")):
+        _, stream = await begin(log, envelope(question))
+        await stream.write(answer)
+        await stream.complete()
+    _, failed = await begin(log, envelope("three?"))
+    await failed.write("never mind")
+    await failed.fail("no_data", "There is no data.")
+    _, stream = await begin(log, envelope("four?"))
+    assert [(m.role.value, m.text) for m in await stream.history()] == [
+        ("user", "one?"),
+        ("assistant", "1"),
+        ("user", "two?"),
+        ("assistant", "2"),
+    ]
+    assert [m.text for m in await stream.history(limit=1)] == ["two?", "2"]
+    _, other_session = await begin(log, envelope(session="t"))
+    assert await other_session.history() == []
+    _, other_principal = await begin(log, principal="q")
+    assert await other_principal.history() == []
+
+
+@aio
+async def test_a_client_that_sends_the_whole_conversation_does_not_double_it() -> None:
+    log = MemoryStreamLog()
+    said = [ChatMessage.user("one?"), ChatMessage.assistant("1"), ChatMessage.user("two?")]
+    body = envelope()
+    body["payload"] = {"messages": [json.loads(message.to_json()) for message in said]}
+    _, stream = await begin(log, body)
+    await stream.write("2")
+    await stream.complete()
+    assert [m.text for m in await stream.history()] == ["two?", "2"]
+
+
+@aio
+async def test_a_request_without_messages_leaves_its_answer() -> None:
+    log = MemoryStreamLog()
+    _, stream = await begin(log, envelope() | {"payload": {"payload": {"do": "it"}}})
+    await stream.write("done")
+    await stream.complete()
+    assert [m.text for m in await stream.history()] == ["done"]
