@@ -110,12 +110,26 @@ class Process:
         os.dup2(null, self._output)
         os.close(null)
 
-    def end(self) -> int:
-        """Wait for the end; the rest of the output is in `text`."""
+    def end(self, press: str = "") -> int:
+        """Wait for the end, pressing a key until it comes; the rest of the output is in `text`.
+
+        More than once, as a person would: a signal that comes in the instant between printing the
+        prompt and waiting for a key is seen by Python's readline only with the next key.
+        """
         deadline = time.monotonic() + PATIENCE
+        while press and not self._ends_within(2.0):
+            assert time.monotonic() < deadline, f"it did not end; there was {self.text!r}"
+            self.send(press)
         while self._read(deadline):
             pass
         return self._process.wait(PATIENCE)
+
+    def _ends_within(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while select.select([self._output], [], [], max(deadline - time.monotonic(), 0))[0]:
+            if not self._read(deadline):
+                return True
+        return False
 
     @property
     def errors(self) -> str:

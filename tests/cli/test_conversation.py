@@ -44,7 +44,7 @@ def test_ctrl_c_stops_an_answer_and_then_leaves(talk: Process, service: Service)
         talk.expect("Now: still there?.")
         talk.expect("> ")
         talk.send("\x03")
-        assert talk.end() == 130
+        assert talk.end(press="\x03") == 130
         assert "Traceback" not in talk.text
 
 
