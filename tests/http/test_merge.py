@@ -366,6 +366,17 @@ def test_equals_direct_h11_on_a_long_head(padding: int) -> None:
     compare([Exchange([wire[at : at + 9_000] for at in range(0, len(wire), 9_000)])])
 
 
+LENGTHS = ["3", "003", "0" * 16 + "3", "9" * 15, "9" * 20, "9" * 30, "-1", "+3", "1_0", "٣", "3, 3"]
+
+
+@pytest.mark.proves("R04c")
+@pytest.mark.parametrize("length", [*LENGTHS, "3,3", "", " 3\t", "3\r\nContent-Length: 3", "0x3"])
+def test_equals_direct_h11_on_odd_lengths(length: str) -> None:
+    wire = f"HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\nabc".encode()
+    for read in ([wire], bytewise(wire)):
+        compare([Exchange(read), Exchange([PLAIN_HEAD + CHUNKS + b"0\r\n\r\n"])])
+
+
 # The joints, byte for byte: what was read, and what h11 is given of it.
 
 JOINTS: dict[str, tuple[list[bytes], list[bytes]]] = {

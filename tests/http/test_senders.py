@@ -453,6 +453,37 @@ def test_pieces_before_an_error_of_a_callers_transport(way: str, library: Module
     assert isinstance(outcome.cause, library.ReadError)
 
 
+@each_way
+def test_a_body_that_nobody_reads_waits_in_the_server(server: FaultServer, way: str) -> None:
+    size = 32 * 1024 * 1024
+    run = server.run("huge_event", size=size)
+    more_than_the_system_buffers = 24 * 1024 * 1024
+    if way == "sync":
+        sender = SyncSender()
+        response = sender.open(post(run.url))
+        assert not run.wait_bytes_sent(more_than_the_system_buffers, SILENCE)
+        received = sum(len(piece) for piece in response.chunks())
+        response.close()
+        sender.close()
+    else:
+
+        async def main() -> int:
+            sender = AsyncSender()
+            response = await sender.open(post(run.url))
+            assert not await anyio.to_thread.run_sync(
+                run.wait_bytes_sent, more_than_the_system_buffers, SILENCE
+            )
+            received = 0
+            async for piece in response.chunks():
+                received += len(piece)
+            await response.aclose()
+            await sender.aclose()
+            return received
+
+        received = run_async(way, main())
+    assert received > size
+
+
 # Bounded bodies.
 
 

@@ -38,6 +38,12 @@ def test_none_is_no_read_timeout() -> None:
     assert timeouts_from(None) == Timeouts(connect=10.0, read=None, write=None, pool=10.0)
 
 
+@pytest.mark.parametrize("seconds", [math.inf, 1e12])
+def test_more_than_a_socket_can_wait_is_no_limit(seconds: float) -> None:
+    assert timeouts_from(seconds).read is None
+    assert timeouts_from(httpx2.Timeout(seconds)) == Timeouts(None, None, None, None)
+
+
 @pytest.mark.proves("RFC004-3.1-timeout-object", "R03g")
 @pytest.mark.parametrize("library", [httpx2, httpx], ids=lambda library: library.__name__)
 def test_a_timeout_object_is_used_as_it_is(library: Any) -> None:
