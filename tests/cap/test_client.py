@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -529,6 +530,55 @@ def test_an_async_client_survives_a_second_event_loop(server: FaultServer) -> No
     assert asyncio.run(last()) == run.text
 
 
+@contextmanager
+def one_segment(answers: int) -> Iterator[tuple[str, list[int]]]:
+    """A server that sends each response in one piece, on as few connections as it is given."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    requests: list[int] = []  # how many came on each connection
+    body = b"".join(b"%x\r\n%b\r\n" % (len(event), event) for event in WHOLE_EVENTS)
+    head = (
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+
+    def serve() -> None:
+        while sum(requests) < answers:
+            connection, _ = listener.accept()
+            requests.append(0)
+            with connection, connection.makefile("rb") as reader:
+                while sum(requests) < answers and (line := reader.readline()):
+                    length = 0
+                    while line.strip():
+                        name, _, value = line.partition(b":")
+                        length = int(value) if name.lower() == b"content-length" else length
+                        line = reader.readline()
+                    reader.read(length)
+                    requests[-1] += 1
+                    connection.sendall(head + body + b"0\r\n\r\n")
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", requests
+    finally:
+        thread.join(10)
+        listener.close()
+
+
+def test_a_connection_whose_response_is_over_is_used_again() -> None:
+    with one_segment(3) as (url, requests), CAPClient(url, KEY) as client:
+        assert ["".join(client.chat("x")) for _ in range(3)] == ["hi"] * 3
+    assert requests == [3]
+
+
+def test_a_connection_whose_response_is_over_is_used_again_async() -> None:
+    async def use(client: AsyncCAPClient) -> list[str]:
+        return ["".join([text async for text in client.chat("x")]) for _ in range(3)]
+
+    with one_segment(3) as (url, requests):
+        assert with_async(url, use) == ["hi"] * 3
+    assert requests == [3]
+
+
 # Clients of the caller
 
 
@@ -548,7 +598,8 @@ def fixed(body: bytes, library: Any = httpx2) -> Iterator[tuple[CAPClient, list[
     http_client.close()
 
 
-WHOLE = b"".join(sse(p) for p in number(str(uuid4()), [("DELTA", "hi"), ("CLOSE", {})]))
+WHOLE_EVENTS = [sse(p) for p in number(str(uuid4()), [("DELTA", "hi"), ("CLOSE", {})])]
+WHOLE = b"".join(WHOLE_EVENTS)
 
 
 @pytest.mark.parametrize("library", [httpx2, httpx])

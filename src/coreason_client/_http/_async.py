@@ -14,6 +14,7 @@ from ._build import (
     build,
     head_of,
     hurry,
+    is_over,
     is_raw,
     once,
     send_options,
@@ -45,8 +46,14 @@ class AsyncResponse:
         pieces = response.aiter_raw() if raw else response.aiter_bytes()
         with translated():
             async with aclosing(pieces):
-                async for chunk in pieces:
-                    yield chunk
+                try:
+                    async for chunk in pieces:
+                        yield chunk
+                except GeneratorExit:
+                    if is_over(response):  # then the connection can be used again
+                        async for _ in pieces:
+                            pass
+                    raise
 
     async def read(self, limit: int) -> bytes:
         """Read the body up to a limit; what arrived before a failure is the body."""

@@ -50,6 +50,10 @@ class _MergingStream(httpcore2.NetworkStream):
         self._stream = stream
         self._merger = ChunkMerger()
 
+    @property
+    def response_is_over(self) -> bool:
+        return self._merger.is_over
+
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         while data := self._stream.read(max_bytes, timeout):
             if merged := self._merger.receive(data):
@@ -113,6 +117,10 @@ class _AsyncMergingStream(httpcore2.AsyncNetworkStream):
     def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
         self._stream = stream
         self._merger = ChunkMerger()
+
+    @property
+    def response_is_over(self) -> bool:
+        return self._merger.is_over
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         while data := await self._stream.read(max_bytes, timeout):

@@ -79,6 +79,15 @@ def hurry(response: Any, seconds: float) -> None:
         limits["read"] = seconds if read is None else min(read, seconds)
 
 
+def is_over(response: Any) -> bool:
+    """Say whether all of the body has arrived, so that reading it to its end waits for nothing.
+
+    Only our own network backend knows; of a caller's client it is never sure.
+    """
+    stream = response.extensions.get("network_stream")
+    return getattr(stream, "response_is_over", False) is True
+
+
 def is_raw(response: Any, head: ResponseHead) -> bool:
     """Say whether the raw body is the body: not encoded, and not read already by a mock."""
     encoding = head.headers.get("content-encoding", "identity").strip().lower()

@@ -60,6 +60,11 @@ class ChunkMerger:
         elif data:
             self._step = self._receive_head
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the last response was followed to its end, and nothing came behind it."""
+        return self._clean and self._step is _as_it_is
+
     def receive(self, data: bytes) -> bytes:
         """Return what h11 is to read; empty while only a part of a joint has arrived."""
         if self._clean and self._step is _as_it_is:

@@ -13,6 +13,7 @@ from ._build import (
     build,
     head_of,
     hurry,
+    is_over,
     is_raw,
     once,
     send_options,
@@ -34,14 +35,22 @@ class SyncResponse:
         self.head = head_of(response)
 
     def chunks(self) -> Generator[bytes]:
-        """Iterate over the body as it arrives.
+        """Iterate over the body as it arrives; close the iterator when stopping early.
 
         Raises:
             TransportFailure: the connection broke; what had arrived was handed out before.
         """
         response = self._response
-        with translated():
-            yield from response.iter_raw() if is_raw(response, self.head) else response.iter_bytes()
+        pieces = response.iter_raw() if is_raw(response, self.head) else response.iter_bytes()
+        with translated(), closing(pieces):
+            try:
+                for chunk in pieces:  # noqa: UP028 - that would close it before we can
+                    yield chunk
+            except GeneratorExit:
+                if is_over(response):  # then the connection can be used again
+                    for _ in pieces:
+                        pass
+                raise
 
     def read(self, limit: int) -> bytes:
         """Read the body up to a limit; what arrived before a failure is the body."""

@@ -90,8 +90,12 @@ class EventStream(Response):
             page = await read(stream_id, self._position, _PAGE, heartbeat)
             ended = page.ended
             if page.entries:
-                await self._send(send, b"".join(page.entries))
+                # The last page and the end of the body as one message: whoever has read the last
+                # packet then has the end too, and can use the connection again.
+                await self._send(send, b"".join(page.entries), more=not ended)
                 self._position += len(page.entries)
+                if ended:
+                    return
             elif not (ended or runtime.closing):
                 await self._send(send, _HEARTBEAT)
             if runtime.closing and not ended:
