@@ -28,6 +28,19 @@ _MOST_UNSENT = 65_536
 class _Buffer(asyncio.Protocol):
     """Collects what arrives; one reader waits for it at a time."""
 
+    __slots__ = (
+        "_data",
+        "_deadline",
+        "_ended",
+        "_loop",
+        "_lost",
+        "_paused",
+        "_reader",
+        "_timer",
+        "_writable",
+        "transport",
+    )
+
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self.transport: asyncio.Transport | None = None

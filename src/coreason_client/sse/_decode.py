@@ -153,6 +153,19 @@ class SSEDecoder:
     in force at the start: that of the connection before, when there was one.
     """
 
+    __slots__ = (
+        "_after_cr",
+        "_at_start",
+        "_block",
+        "_digest_above",
+        "_look_above",
+        "_pending",
+        "_retry_ms",
+        "_searched",
+        "last_event_id_bytes",
+        "max_event_bytes",
+    )
+
     def __init__(
         self, max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES, *, last_event_id: str = ""
     ) -> None:

@@ -1,0 +1,1 @@
+"""Ratios against peers; `bench/run` runs them, `bench/README.md` says what they mean."""

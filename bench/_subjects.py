@@ -1,0 +1,21 @@
+"""The subjects, each measured in a process of its own."""
+
+from importlib import import_module
+
+from ._measure import Effort, Table
+from ._process import in_new_process
+
+__all__ = ["SUBJECTS", "run"]
+
+# Each is a module here with a function `table`; the order is that of the output.
+SUBJECTS = ("decode", "packets", "large", "imports", "client", "fanout", "resume", "server")
+
+
+def run(subject: str, effort: Effort) -> Table:
+    """Measure in a new process, so that no subject depends on what ran before it."""
+    return in_new_process(_table)(subject, effort)
+
+
+def _table(subject: str, effort: Effort) -> Table:
+    table: Table = import_module(f".{subject}", __package__).table(effort)
+    return table

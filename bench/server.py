@@ -1,0 +1,170 @@
+"""Serving many streams: our agent side on its logs, and sse-starlette that only echoes."""
+
+import selectors
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median, quantiles
+
+from coreason_client.cap._protocol import chat_request
+
+from ._agents import KINDS, PACKETS
+from ._child import Child, child
+from ._measure import Effort, Row, Table, amount, at_most, compare, seconds
+from ._process import in_new_process
+from ._wire import PACKET_BYTES
+
+__all__ = ["table"]
+
+_STREAMS = 200
+_WARM_STREAMS = 4
+_LONGEST_RUN = 120.0
+_EVENT = b"\ndata: "
+_MEMORY, _SQLITE, _ECHO = KINDS
+_GOAL = at_most(2.0)
+
+
+class _Reader:
+    """One response, of which events are counted and nothing else is done."""
+
+    def __init__(self, port: int, number: int) -> None:
+        body = chat_request("How are you?", f"conversation {number}", "user").to_json().encode()
+        self._request = (
+            b"POST /assist HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+        )
+        self.socket = socket.create_connection(("127.0.0.1", port), _LONGEST_RUN)
+        self._tail = b""
+        self._sent_at = 0.0
+        self.count = 0
+        self.first_after = 0.0
+
+    def ask(self) -> None:
+        self._sent_at = time.monotonic()
+        self.socket.sendall(self._request)
+        self.socket.setblocking(False)
+
+    def read(self) -> bool:
+        """Take what is there; say whether there may be more."""
+        data = self.socket.recv(262_144)
+        if not data:
+            return False
+        data = self._tail + data
+        found = data.count(_EVENT)
+        if found and not self.count:
+            self.first_after = time.monotonic() - self._sent_at
+        self.count += found
+        self._tail = data[1 - len(_EVENT) :]
+        return True
+
+
+def _read_all(port: int, streams: int) -> list[_Reader]:
+    """Ask on so many connections at once and read all answers to their ends."""
+    readers = [_Reader(port, number) for number in range(streams)]
+    with selectors.DefaultSelector() as selector:
+        for reader in readers:
+            reader.ask()
+            selector.register(reader.socket, selectors.EVENT_READ, reader)
+        deadline = time.monotonic() + _LONGEST_RUN
+        while selector.get_map():
+            if time.monotonic() > deadline:
+                raise AssertionError("the streams did not end")
+            for key, _ in selector.select(1.0):
+                if not key.data.read():
+                    selector.unregister(key.fileobj)
+                    key.data.socket.close()
+    counts = {reader.count for reader in readers}
+    if counts != {PACKETS}:
+        raise AssertionError(f"streams of {sorted(counts)} packets, not of {PACKETS}")
+    return readers
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What the streams took; the CPU time is that of a packet, in the server."""
+
+    packets_per_second: float
+    server_cpu: float
+    first_median: float
+    first_p99: float
+    grown_bytes: float
+
+
+def _load(server: Child) -> _Run:
+    _read_all(server.port, _WARM_STREAMS)
+    before = server.usage()
+    start = time.monotonic()
+    readers = _read_all(server.port, _STREAMS)
+    elapsed = time.monotonic() - start
+    after = server.usage()
+    firsts = [reader.first_after for reader in readers]
+    return _Run(
+        packets_per_second=_STREAMS * PACKETS / elapsed,
+        server_cpu=(after.cpu_seconds - before.cpu_seconds) / _STREAMS / PACKETS,
+        first_median=median(firsts),
+        first_p99=quantiles(firsts, n=100)[-1],
+        grown_bytes=after.resident_bytes - before.resident_bytes,
+    )
+
+
+def _run(kind: str, how: str) -> _Run:
+    with child("_agents", kind, how) as server:
+        return _load(server)
+
+
+def _measured(how: str, effort: Effort) -> dict[str, list[_Run]]:
+    """Run each kind in turns, with a new server every time."""
+    runs: dict[str, list[_Run]] = {kind: [] for kind in KINDS}
+    for _ in range(effort.rounds):
+        for kind, done in runs.items():
+            done.append(in_new_process(_run)(kind, how))
+    return runs
+
+
+def _whole(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _megabytes(value: float) -> str:
+    return f"{value / 1e6:.3g} MB"
+
+
+def _ratios(runs: dict[str, list[_Run]], where: str) -> list[Row]:
+    cpu = {kind: [run.server_cpu for run in done] for kind, done in runs.items()}
+    rates = {kind: [run.packets_per_second for run in done] for kind, done in runs.items()}
+    return [
+        compare(cpu, _MEMORY, _ECHO, _GOAL, where=f"{where}, CPU per packet: "),
+        compare(cpu, _SQLITE, _ECHO, where=f"{where}, CPU per packet: "),
+        compare(rates, _MEMORY, _ECHO, where=f"{where}, packets per second: ", shown=_whole),
+        compare(rates, _SQLITE, _ECHO, where=f"{where}, packets per second: ", shown=_whole),
+    ]
+
+
+def _amounts(runs: dict[str, list[_Run]], where: str) -> list[Row]:
+    picks: list[tuple[str, Callable[[_Run], float], Callable[[float], str]]] = [
+        ("first packet after, median", lambda run: run.first_median, seconds),
+        ("first packet after, 99 of 100", lambda run: run.first_p99, seconds),
+        ("memory that stays", lambda run: run.grown_bytes, _megabytes),
+    ]
+    return [
+        amount(f"{where}, {what}: {kind}", [pick(run) for run in done], shown)
+        for what, pick, shown in picks
+        for kind, done in runs.items()
+    ]
+
+
+def table(effort: Effort) -> Table:
+    """Compare agents that write in one go, and agents that pause after every packet."""
+    rounds = effort.fewer(5)
+    at_once, pausing = _measured("at once", rounds), _measured("pausing", rounds)
+    return Table(
+        f"{_STREAMS} streams of {PACKETS} packets of {PACKET_BYTES} bytes",
+        None,
+        [
+            *_ratios(at_once, "in one go"),
+            *_ratios(pausing, "pausing"),
+            *_amounts(at_once, "in one go"),
+            *_amounts(pausing, "pausing"),
+        ],
+    )
