@@ -438,6 +438,7 @@ def test_a_consumer_that_raises_leaks_nothing(server: FaultServer) -> None:
         with pytest.raises(LookupError):
             consume()
         assert run.wait_all_closed()
+    run = server.run("stall")  # a second attempt on the first one would be answered in full
 
     async def use(client: AsyncCAPClient) -> None:
         with pytest.raises(LookupError):

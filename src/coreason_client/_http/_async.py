@@ -11,6 +11,7 @@ import httpx2
 
 from ._build import (
     MAX_ERROR_BODY_SECONDS,
+    body_reader,
     build,
     head_of,
     hurry,
@@ -44,11 +45,14 @@ class AsyncResponse:
         response = self._response
         raw = is_raw(response, self.head)
         pieces = response.aiter_raw() if raw else response.aiter_bytes()
+        read_body, timeout = body_reader(response) if raw else (None, None)
         with translated():
             async with aclosing(pieces):
                 try:
                     async for chunk in pieces:
                         yield chunk
+                        while read_body is not None and (more := await read_body(timeout)):
+                            yield more
                 except GeneratorExit:
                     if is_over(response):  # then the connection can be used again
                         async for _ in pieces:

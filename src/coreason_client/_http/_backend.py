@@ -20,6 +20,8 @@ from ._types import SocketOption
 
 __all__ = ["merge_chunks"]
 
+_READ_BYTES = 65_536
+
 
 def merge_chunks(client: httpx2.Client | httpx2.AsyncClient) -> bool:
     """Put the merging backend under every pool of the client; False when it had to step aside."""
@@ -49,12 +51,37 @@ class _MergingStream(httpcore2.NetworkStream):
     def __init__(self, stream: httpcore2.NetworkStream) -> None:
         self._stream = stream
         self._merger = ChunkMerger()
+        self._unread = b""  # of a body, for h11
+        self._failure: Exception | None = None
+        self._ended = False
 
     @property
     def response_is_over(self) -> bool:
-        return self._merger.is_over
+        return self._merger.is_over  # what is unread then waits for nothing
+
+    def read_body(self, timeout: float | None) -> bytes:
+        """Return more of the body without its framing; empty when h11 has to read on."""
+        try:
+            while self._merger.in_body and not self._ended:
+                data = self._stream.read(_READ_BYTES, timeout)
+                self._ended = not data  # not every kind of stream can be asked again
+                body, rest = self._merger.unframe(data)
+                self._unread += rest
+                if body:
+                    return body
+        except Exception as error:  # noqa: BLE001 - raised by the next read, through all of httpx2
+            self._failure = error
+        return b""
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        if self._unread:
+            unread, self._unread = self._unread, b""
+            return unread
+        if self._ended:
+            return b""
         while data := self._stream.read(max_bytes, timeout):
             if merged := self._merger.receive(data):
                 return merged
@@ -117,12 +144,37 @@ class _AsyncMergingStream(httpcore2.AsyncNetworkStream):
     def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
         self._stream = stream
         self._merger = ChunkMerger()
+        self._unread = b""  # of a body, for h11
+        self._failure: Exception | None = None
+        self._ended = False
 
     @property
     def response_is_over(self) -> bool:
-        return self._merger.is_over
+        return self._merger.is_over  # what is unread then waits for nothing
+
+    async def read_body(self, timeout: float | None) -> bytes:
+        """Return more of the body without its framing; empty when h11 has to read on."""
+        try:
+            while self._merger.in_body and not self._ended:
+                data = await self._stream.read(_READ_BYTES, timeout)
+                self._ended = not data  # not every kind of stream can be asked again
+                body, rest = self._merger.unframe(data)
+                self._unread += rest
+                if body:
+                    return body
+        except Exception as error:  # noqa: BLE001 - raised by the next read, through all of httpx2
+            self._failure = error
+        return b""
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        if self._unread:
+            unread, self._unread = self._unread, b""
+            return unread
+        if self._ended:
+            return b""
         while data := await self._stream.read(max_bytes, timeout):
             if merged := self._merger.receive(data):
                 return merged

@@ -8,9 +8,13 @@ from ._types import Headers, Request, ResponseHead
 
 __all__ = [
     "MAX_ERROR_BODY_SECONDS",
+    "body_reader",
     "build",
     "head_of",
+    "hurry",
+    "is_over",
     "is_raw",
+    "once",
     "send_options",
     "with_authorization",
 ]
@@ -86,6 +90,17 @@ def is_over(response: Any) -> bool:
     """
     stream = response.extensions.get("network_stream")
     return getattr(stream, "response_is_over", False) is True
+
+
+def body_reader(response: Any) -> tuple[Any, float | None]:
+    """Return what reads a body past h11, and with which timeout; None on a caller's client.
+
+    For each piece of a body h11 and the generators of httpx2 cost more than all the rest.
+    """
+    stream = response.extensions.get("network_stream")
+    limits = response.request.extensions.get("timeout")
+    read = limits.get("read") if isinstance(limits, dict) else None
+    return getattr(stream, "read_body", None), read
 
 
 def is_raw(response: Any, head: ResponseHead) -> bool:

@@ -20,6 +20,8 @@ _KINDS = {
     "ConnectError": FailureKind.CONNECT,
     "ProxyError": FailureKind.PROXY,
     "TransportError": FailureKind.BROKEN,
+    "NetworkError": FailureKind.BROKEN,
+    "ProtocolError": FailureKind.BROKEN,
     "DecodingError": FailureKind.BROKEN,
     "StreamError": FailureKind.BROKEN,
     "InvalidURL": FailureKind.REQUEST,

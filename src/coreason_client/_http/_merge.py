@@ -4,6 +4,7 @@ A streaming server flushes every packet as an HTTP chunk of its own, and httpx2 
 generators for each of them: that is most of what a packet costs. This filter stands between the
 socket and h11. Of a chunked body it writes the chunks that one read brought as one chunk, so that
 they are paid once. Everything else goes through untouched.
+Once h11 has seen that a body has begun, it can be left out of the middle of it altogether.
 
 It must never change the outcome: the body, its end, or how it fails. So it only takes over where
 nothing is in doubt (a plain HTTP/1.1 200 head that says `Transfer-Encoding: chunked` and no more)
@@ -70,6 +71,23 @@ class ChunkMerger:
         if self._clean and self._step is _as_it_is:
             self._clean = False  # nobody asked for this
         return self._step(data)
+
+    @property
+    def in_body(self) -> bool:
+        """Whether h11 has read some of a chunked body, and the rest may pass it by."""
+        return self._begun and self._step == self._receive_body
+
+    def unframe(self, data: bytes) -> tuple[bytes, bytes]:
+        """Return the chunks' data in these bytes of the body, and what h11 has to read itself.
+
+        h11 may be left out for as long as `in_body` holds: it waits for the CRLF behind a chunk,
+        and what it has to read begins with one.
+        """
+        data = self._held + data
+        self._held = b""
+        pieces: list[bytes] = []
+        rest = self._take_chunks(data, pieces)
+        return b"".join(pieces), rest
 
     def _leave_alone(self) -> None:
         self._clean = False

@@ -10,6 +10,7 @@ import httpx2
 
 from ._build import (
     MAX_ERROR_BODY_SECONDS,
+    body_reader,
     build,
     head_of,
     hurry,
@@ -41,11 +42,15 @@ class SyncResponse:
             TransportFailure: the connection broke; what had arrived was handed out before.
         """
         response = self._response
-        pieces = response.iter_raw() if is_raw(response, self.head) else response.iter_bytes()
+        raw = is_raw(response, self.head)
+        pieces = response.iter_raw() if raw else response.iter_bytes()
+        read_body, timeout = body_reader(response) if raw else (None, None)
         with translated(), closing(pieces):
             try:
-                for chunk in pieces:  # noqa: UP028 - that would close it before we can
+                for chunk in pieces:
                     yield chunk
+                    while read_body is not None and (more := read_body(timeout)):
+                        yield more
             except GeneratorExit:
                 if is_over(response):  # then the connection can be used again
                     for _ in pieces:
