@@ -18,6 +18,7 @@ _COMPARED = (
     "starlette",
     "uvicorn",
     "sse-starlette",
+    "a2a-sdk",
 )
 _README = Path(__file__).with_name("README.md")
 

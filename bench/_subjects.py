@@ -8,7 +8,7 @@ from ._process import in_new_process
 __all__ = ["SUBJECTS", "run"]
 
 # Each is a module here with a function `table`; the order is that of the output.
-SUBJECTS = ("decode", "packets", "large", "imports", "client", "fanout", "resume", "server")
+SUBJECTS = ("decode", "packets", "large", "imports", "client", "fanout", "resume", "server", "a2a")
 
 
 def run(subject: str, effort: Effort) -> Table:

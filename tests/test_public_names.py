@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 import coreason_client
-from coreason_client import AsyncCAPClient, CAPClient
+from coreason_client import A2AClient, AsyncA2AClient, AsyncCAPClient, CAPClient
 
-FACES = ["coreason_client", "coreason_client.sse"]
+FACES = ["coreason_client", "coreason_client.a2a", "coreason_client.sse"]
 DEFINITIONS = [
     f"coreason_manifest.definitions.{name}"
     for name in ("message", "presentation", "request", "service", "session")
 ]
-TWINS = [(CAPClient, AsyncCAPClient)]
+TWINS = [(CAPClient, AsyncCAPClient), (A2AClient, AsyncA2AClient)]
 RENAMED = {
     "close": "aclose",
     "__enter__": "__aenter__",
@@ -67,7 +67,14 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
     assert dir(coreason_client) == coreason_client.__all__
 
 
-@pytest.mark.parametrize("name", ["CAPClient", "AsyncCAPClient", "ServiceRequest", "CAPError"])
+@pytest.mark.proves("A2A-public")
+def test_the_names_of_the_a2a_document_are_exported() -> None:
+    document = {"A2AClient", "AgentCardResolver", "ClientError", "EventStream", "JsonRpcTransport"}
+    assert document | {"Transport"} <= set(coreason_client.__all__)
+    assert coreason_client.ClientError is coreason_client.A2AError
+
+
+@pytest.mark.parametrize("name", ["CAPClient", "A2AClient", "ServiceRequest", "CAPError"])
 def test_naming_one_client_loads_nothing_of_the_others(name: str) -> None:
     heavy = ["aiohttp", "starlette", "uvicorn", "typer", "rich", "genai_prices", "redis"]
     code = (

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.a2a.loopback import serve as serve_a2a
 from tests.faults import FaultServer
 
 ROOT = Path(__file__).parent.parent
@@ -14,9 +15,13 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
-def agent() -> Iterator[str]:
-    with FaultServer() as server:
-        yield server.run("fin_mid_event_chunked").base_url
+def addresses() -> Iterator[dict[str, str]]:
+    """What stands for the addresses in the examples: agents on this machine."""
+    with FaultServer() as server, serve_a2a() as a2a:
+        yield {
+            "https://agent.example": server.run("fin_mid_event_chunked").base_url,
+            "https://a2a.example": a2a.url,
+        }
 
 
 def test_there_are_examples() -> None:
@@ -24,7 +29,16 @@ def test_there_are_examples() -> None:
 
 
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
-def test_an_example_runs(number: int, agent: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = BLOCKS[number].replace("https://agent.example", agent)
+def test_an_example_runs(
+    number: int, addresses: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = BLOCKS[number]
+    for printed, real in addresses.items():
+        code = code.replace(printed, real)
     exec(compile(code, f"README.md, example {number + 1}", "exec"), {"__name__": "__main__"})
     assert capsys.readouterr().out
+
+
+def test_the_shortest_a2a_program_has_four_lines() -> None:
+    [program] = [block for block in BLOCKS if "A2AClient" in block]
+    assert len([line for line in program.splitlines() if line.strip()]) == 4

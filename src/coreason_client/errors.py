@@ -3,6 +3,14 @@
 ::
 
     CoreasonError
+    ├── A2AError                  anything that an A2A client raises; also ClientError
+    │   ├── A2AHTTPError          the HTTP exchange failed; kinds: connection, timeout, too large
+    │   ├── A2AJSONError          a body that is not the JSON that was expected
+    │   ├── A2AJSONRPCError       the agent answered with an error; a kind for each known code
+    │   ├── A2AEmptyResultError   an answer without the value that is required
+    │   ├── A2ANoSupportedInterfaceError  the card offers nothing that we speak
+    │   ├── A2ASSEParseError      an event of a stream that cannot be read
+    │   └── A2AStreamClosedError  a stream ended before its task did
     ├── CAPError                  anything that a CAP client raises
     │   ├── CAPConnectionError    no connection, or none that lasted, within the retry budget
     │   ├── CAPProtocolError      the server sent what the protocol does not allow

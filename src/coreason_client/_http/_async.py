@@ -1,6 +1,5 @@
 """Sends requests with an `httpx2.AsyncClient`, or with a client of the caller's."""
 
-import asyncio
 import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -179,6 +178,8 @@ class _LoopClients:
 
 
 def _current_loop() -> object:
+    import asyncio  # slow to import, and there already when this is called
+
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

@@ -16,7 +16,17 @@ FOLLOWED = frozenset({307, 308})
 MOST_REDIRECTS = 5
 
 _HARMLESS_HEADERS = frozenset(
-    {"accept", "cache-control", "content-type", "last-event-id", "user-agent", "x-request-id"}
+    {
+        "a2a-extensions",
+        "a2a-version",
+        "accept",
+        "cache-control",
+        "content-type",
+        "last-event-id",
+        "user-agent",
+        "x-a2a-extensions",
+        "x-request-id",
+    }
 )
 
 

@@ -7,6 +7,7 @@ import typer
 
 from coreason_client import __version__
 
+from .a2a import app as a2a
 from .chat import EPILOG as CHAT_EPILOG
 from .chat import chat
 from .exits import EXIT_CODES_HELP
@@ -21,6 +22,7 @@ Examples:
   coreason chat
   coreason chat "How do I resume a stream?"
   coreason serve my_module:agent --log sqlite:streams.db
+  coreason a2a stream https://agent.example "Hello"
 
 {EXIT_CODES_HELP}
 """
@@ -56,3 +58,4 @@ def _coreason(
 
 app.command(epilog=CHAT_EPILOG)(chat)
 app.command(epilog=SERVE_EPILOG)(serve)
+app.add_typer(a2a, name="a2a")

@@ -26,15 +26,13 @@ from coreason_manifest.definitions.presentation import (
 )
 
 from ._blocks import Blocks
-from ._contents import Sources, text_of
+from ._contents import Sources, clean, text_of
 
 __all__ = ["LiveRenderer"]
 
 _REDRAWS_PER_SECOND = 12
 _BAR_WIDTH = 24
 _MARKS = {"running": " ", "complete": "✓", "failed": "✗"}
-# An agent's words must not steer the terminal: no control characters but these.
-_ALLOWED = "\n\t"
 
 
 class LiveRenderer:
@@ -78,14 +76,31 @@ class LiveRenderer:
     def show(self, packet: Packet) -> None:
         """Show a packet."""
         if isinstance(packet, DeltaPacket):
-            for block in self._blocks.feed(_clean(packet.p)):
-                self._paragraph(block)
-            self._silent = self._silent and not self._blocks.rest
+            self.write(packet.p)
         elif isinstance(packet, EventPacket):
             self._event(packet.p)
         elif isinstance(packet, ErrorPacket):
             words = f"warning: {packet.p.code}: {packet.p.message}"
-            self._print(Text(_clean(words), style="yellow"))
+            self._print(Text(clean(words), style="yellow"))
+
+    def write(self, text: str) -> None:
+        """Go on with the text."""
+        for block in self._blocks.feed(clean(text)):
+            self._paragraph(block)
+        self._silent = self._silent and not self._blocks.rest
+
+    def end_text(self) -> None:
+        """Let what follows begin anew."""
+        self._flush()
+
+    def line(self, text: str) -> None:
+        """Show something that is no Markdown."""
+        self._flush()
+        self._print(Text(clean(text)))
+
+    def aside(self, text: str) -> None:
+        """Show something that is no part of the answer."""
+        self._print(Text(clean(text), style="dim"))
 
     def report(self, sentence: str) -> None:
         """Say something about the answer, after it."""
@@ -121,12 +136,12 @@ class LiveRenderer:
             case MediaCarousel():
                 for item in data.items:
                     words = f"{item.alt_text or item.mime_type}: {item.url}"
-                    self._print(Text(_clean(words)))
+                    self._print(Text(clean(words)))
             case _ if event.type is PresentationEventType.MARKDOWN_BLOCK:
                 self._flush()
-                self._paragraph(_clean(text_of(data)))
+                self._paragraph(clean(text_of(data)))
             case _ if event.type is PresentationEventType.THOUGHT_TRACE:
-                self._print(Text(_clean(text_of(data)), style="dim italic"))
+                self._print(Text(clean(text_of(data)), style="dim italic"))
             case _:
                 self._print(_one_line(text_of(data)))
 
@@ -142,7 +157,7 @@ class LiveRenderer:
             return
         table = Table.grid(padding=(0, 1))
         for number, item in sources:
-            line = Text.assemble(_clean(item.title), "  ", (_clean(item.uri), "dim"))
+            line = Text.assemble(clean(item.title), "  ", (clean(item.uri), "dim"))
             table.add_row(Text(f"[{number}]", style="cyan"), line)
         self._print(Text())
         self._print(Text("Sources", style="bold"))
@@ -204,15 +219,9 @@ def _bar(update: ProgressUpdate) -> RenderableType:
     table = Table.grid(padding=(0, 1))
     told = "" if percent is None else f"{percent:3.0f} %"
     mark = _MARKS[update.status]
-    table.add_row(Text(_clean(update.label), style=style), bar, Text(f"{told} {mark}", style=style))
+    table.add_row(Text(clean(update.label), style=style), bar, Text(f"{told} {mark}", style=style))
     return table
 
 
 def _one_line(text: str) -> Text:
-    return Text(_clean(text).replace("\n", " "), style="dim", overflow="ellipsis", no_wrap=True)
-
-
-def _clean(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(char for char in text if char.isprintable() or char in _ALLOWED)
+    return Text(clean(text).replace("\n", " "), style="dim", overflow="ellipsis", no_wrap=True)

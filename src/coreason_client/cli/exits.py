@@ -60,7 +60,6 @@ _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (CAPConnectionError, ExitCode.CONNECTION),
     (CAPProtocolError, ExitCode.PROTOCOL),
     (CAPRuntimeError, ExitCode.FAILED),
-    (CoreasonError, ExitCode.FAILED),
 )
 
 
@@ -68,7 +67,27 @@ def exit_code_of(error: Exception) -> ExitCode:
     """Return the code for an error that this package raises on purpose."""
     if isinstance(error, Failure):
         return error.code
-    return next(code for kind, code in _CODES if isinstance(error, kind))
+    codes = (code for kind, code in _CODES if isinstance(error, kind))
+    return next(codes, None) or _a2a_code_of(error)
+
+
+def _a2a_code_of(error: Exception) -> ExitCode:
+    # Not at the head of the file: the other commands need nothing of this.
+    from coreason_client import a2a
+
+    if isinstance(error, a2a.A2AConnectionError | a2a.A2AStreamClosedError):
+        return ExitCode.CONNECTION
+    broken = (
+        a2a.A2AEmptyResultError,
+        a2a.A2AJSONError,
+        a2a.A2AResponseTooLargeError,
+        a2a.A2ASSEParseError,
+    )
+    if isinstance(error, broken):
+        return ExitCode.PROTOCOL
+    if isinstance(error, a2a.A2AHTTPError) and (error.status or 0) < 400:
+        return ExitCode.PROTOCOL  # it called that a success
+    return ExitCode.FAILED
 
 
 @contextmanager
@@ -82,15 +101,15 @@ def ending_well() -> Iterator[None]:
     except BrokenPipeError:
         _let_go_of_stdout()
         raise typer.Exit(ExitCode.CLOSED_PIPE) from None
+    except (Failure, CoreasonError) as error:  # some of them are an OSError too
+        say_error(error)
+        raise typer.Exit(exit_code_of(error)) from None
     except OSError as error:
         if error.filename is None and error.errno in _WRITE_ERRORS:
             _let_go_of_stdout()
             say_error(Failure(f"the output cannot be written: {error.strerror}"))
             raise typer.Exit(ExitCode.FAILED) from None
         raise
-    except (Failure, CoreasonError) as error:
-        say_error(error)
-        raise typer.Exit(exit_code_of(error)) from None
 
 
 def say_error(error: Exception) -> None:

@@ -1,0 +1,275 @@
+"""What the bindings share: settings, the shape of a call, and how refusals become errors. Pure."""
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from urllib.parse import urlsplit, urlunsplit
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from coreason_manifest.definitions._base import explain
+
+from .._http._types import (
+    FailureKind,
+    Request,
+    ResponseHead,
+    Timeouts,
+    TransportFailure,
+    timeouts_from,
+)
+from .._retry import Backoff, retry_after
+from .._version import __version__
+from ..sse._decode import DEFAULT_MAX_EVENT_BYTES
+from ._dialects import ERRORS_BY_CODE, ERRORS_BY_REASON, ERRORS_BY_STATUS, Dialect, Operation
+from .errors import (
+    A2AConnectionError,
+    A2AError,
+    A2AHTTPError,
+    A2AJSONError,
+    A2AJSONRPCError,
+    A2ATimeoutError,
+    reason_of,
+)
+from .types import Event
+
+__all__ = [
+    "FINAL_FAILURES",
+    "RETRIED_STATUSES",
+    "BodyTooLarge",
+    "Call",
+    "Channel",
+    "Settings",
+    "check_headers",
+    "check_url",
+    "connection_error",
+    "http_error",
+    "json_error",
+    "json_rpc_error",
+    "shown",
+    "status_error",
+    "unreached",
+]
+
+RETRIED_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+FINAL_FAILURES = frozenset({FailureKind.CERTIFICATE, FailureKind.CLOSED, FailureKind.REQUEST})
+_LONGEST_BODY_KEPT = 65_536
+_LONGEST_WORDS = 500
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+_VISIBLE = re.compile(r"[!-~]+", re.ASCII)
+
+
+class BodyTooLarge(TransportFailure):
+    """A body passed the limit; nothing that another attempt would mend."""
+
+    def __init__(self, head: ResponseHead, limit: int) -> None:
+        super().__init__(FailureKind.REQUEST, f"the body is larger than {limit} bytes")
+        self.head = head
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to talk to an agent, whatever the interface; checked when it is made.
+
+    Raises:
+        ValueError: a setting that cannot work.
+    """
+
+    unary: Timeouts = field(default_factory=lambda: timeouts_from(180.0))
+    stream: Timeouts = field(default_factory=lambda: timeouts_from(60.0))
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    extensions: tuple[str, ...] = ()
+    max_retries: int = 3
+    backoff: Backoff = field(default_factory=Backoff)
+    max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES
+    max_body_bytes: int = 10_000_000
+
+    def __post_init__(self) -> None:
+        if isinstance(self.max_retries, bool) or not isinstance(self.max_retries, int):
+            raise TypeError(f"max_retries must be a whole number, not {self.max_retries!r}")
+        if self.max_retries < 0:
+            raise ValueError(f"max_retries must be 0 or more, not {self.max_retries}")
+        for name in ("max_event_bytes", "max_body_bytes"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        check_headers(self.headers)
+
+    def sent_headers(
+        self, dialect: Dialect, operation: Operation, params: Mapping[str, Any]
+    ) -> dict[str, str]:
+        """Return the headers of a call; those of the protocol are not the caller's to change."""
+        own = {
+            "Accept": "text/event-stream, application/json"
+            if operation.streams
+            else "application/json",
+            "A2A-Version": dialect.version,
+        }
+        uris = [*self.extensions, *_message_extensions(params)]
+        if uris:
+            own |= dict.fromkeys(dialect.extension_headers, ",".join(dict.fromkeys(uris)))
+        merged = {"user-agent": ("User-Agent", f"coreason-client/{__version__}")}
+        for headers in (self.headers, own):
+            merged |= {name.lower(): (name, value) for name, value in headers.items()}
+        return dict(merged.values())
+
+
+def _message_extensions(params: Mapping[str, Any]) -> list[str]:
+    message = params.get("message")
+    return (message.get("extensions") or []) if isinstance(message, dict) else []
+
+
+class Call(Protocol):
+    """One request to an agent, and how what comes back is read."""
+
+    @property
+    def request(self) -> Request: ...
+    @property
+    def operation(self) -> Operation: ...
+    @property
+    def channel(self) -> "Channel": ...
+
+    def answer(self, body: bytes) -> Any:
+        """Read a complete body; raises what it says."""
+
+    def event(self, data: bytes) -> Event:
+        """Read the data of one event of a stream; raises what it says."""
+
+    def refusal(self, head: ResponseHead, body: bytes) -> A2AError:
+        """Return the error for a status that is no success."""
+
+    def asks_otherwise(self, head: ResponseHead, error: A2AError) -> bool:
+        """Say whether the agent should be asked again in another manner, and remember it."""
+
+
+class Channel(Protocol):
+    """One interface of an agent in one dialect."""
+
+    @property
+    def dialect(self) -> Dialect: ...
+
+    def call(
+        self, operation: Operation, params: dict[str, Any], last_event_id: str | None = None
+    ) -> Call:
+        """Make a call; `params` have the shape of 1.0."""
+
+
+# Errors
+
+
+def json_error(what: str, body: bytes, error: Exception) -> A2AJSONError:
+    """Return the error for a body that is not what was expected."""
+    words = explain(error) if isinstance(error, ValidationError) else str(error)
+    return A2AJSONError(f"{what} is not valid: {words}", body=body[:_LONGEST_BODY_KEPT])
+
+
+def json_rpc_error(error: object, **fields: Any) -> A2AJSONRPCError | None:
+    """Return the exception for a JSON-RPC error object, None where it is no such object."""
+    if not isinstance(error, dict):
+        return None
+    code = error.get("code")
+    if not isinstance(code, int) or isinstance(code, bool):
+        return None
+    kind = ERRORS_BY_CODE.get(code, A2AJSONRPCError)
+    return kind(str(error.get("message", "")), code=code, data=error.get("data"), **fields)
+
+
+def status_error(error: object, **fields: Any) -> A2AJSONRPCError | None:
+    """Return the exception for a `google.rpc.Status` that the protocol has a name for."""
+    if not isinstance(error, dict):
+        return None
+    details = error.get("details")
+    kind = ERRORS_BY_REASON.get(reason_of(details) or "")
+    if kind is None and isinstance(word := error.get("status"), str):
+        kind = ERRORS_BY_STATUS.get(word)
+    return None if kind is None else kind(str(error.get("message", "")), data=details, **fields)
+
+
+def http_error(request: Request, head: ResponseHead, body: bytes, typed: Any) -> A2AError:
+    """Return the error for a refusal; `typed` makes the protocol's own of an error object."""
+    fields: dict[str, Any] = {
+        "status": head.status,
+        "headers": head.headers,
+        "body": body[:_LONGEST_BODY_KEPT],
+        "retry_after": retry_after(head.headers, time.time),
+    }
+    try:
+        problem = from_json(body)
+    except ValueError:
+        problem = None
+    problem = problem if isinstance(problem, dict) else {}
+    own: A2AError | None = typed(problem.get("error"), **fields)
+    if own is not None:
+        return own
+    words = f"{request.method} {shown(request.url)} was answered with HTTP {head.status}"
+    detail = _detail(problem)
+    return A2AHTTPError(f"{words}: {detail}" if detail else words, **fields)
+
+
+def _detail(problem: Mapping[str, Any]) -> str:
+    inner = problem.get("error")
+    for place in (inner if isinstance(inner, dict) else {}, problem):
+        for key in ("message", "detail", "title"):
+            if isinstance(place.get(key), str):
+                return str(place[key])[:_LONGEST_WORDS]
+    return ""
+
+
+def connection_error(
+    request: Request, failure: TransportFailure, attempts: int
+) -> A2AConnectionError:
+    """Return the error for an exchange without an answer."""
+    kind = A2ATimeoutError if failure.kind is FailureKind.TIMEOUT else A2AConnectionError
+    error = kind(f"no answer to {request.method} {shown(request.url)}: {failure}")
+    error.attempts = attempts
+    error.__cause__ = failure.__cause__ or failure
+    return error
+
+
+def unreached(failure: TransportFailure) -> bool:
+    """Say whether the request never left: then another interface may be asked instead."""
+    return (
+        failure.kind is FailureKind.CONNECT or type(failure.__cause__).__name__ == "ConnectTimeout"
+    )
+
+
+# Addresses
+
+
+def shown(url: str) -> str:
+    """Return a URL without what may be secret in it: user, password, query and fragment."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def check_url(url: str) -> str:
+    """Return the address if it can be called.
+
+    Raises:
+        ValueError: it cannot, with the reason.
+    """
+    if not _VISIBLE.fullmatch(url):
+        raise ValueError(f"an address without blanks is needed, not {url!r}")
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"an address starts with http:// or https://, as {url!r} does not")
+    if "@" in parts.netloc:
+        raise ValueError("an address must not hold a user or password: that goes into auth")
+    _ = parts.port  # a port that is no number is a ValueError of its own
+    return url
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """Refuse headers that cannot be sent; values may be secrets, so they are not repeated.
+
+    Raises:
+        ValueError: a name or a value is not valid.
+    """
+    for name, value in headers.items():
+        if not _TOKEN.fullmatch(name):
+            raise ValueError(f"{name!r} is not a header name")
+        if any(c in value for c in "\r\n\0") or value != value.strip():
+            raise ValueError(
+                f"the value of header {name} must be text in one line, without blanks around it"
+            )

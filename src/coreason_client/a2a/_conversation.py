@@ -1,0 +1,87 @@
+"""What is sent when a user says something: messages from text, and ids that belong together. Pure.
+
+A follow-up carries `contextId` and `taskId` together: a server that gets a task without its context
+may make up another one. A task that is over cannot be continued, so a reply to it goes to its
+context alone.
+"""
+
+from collections import OrderedDict
+from typing import Any, TypeAlias
+
+from .streams import AsyncEventStream, EventStream
+from .types import (
+    Event,
+    Message,
+    Role,
+    SendMessageConfiguration,
+    SendMessageRequest,
+    Task,
+    TaskStatusUpdateEvent,
+)
+
+__all__ = ["Conversations", "ReplyTo"]
+
+ReplyTo: TypeAlias = Event | EventStream | AsyncEventStream
+_MOST_REMEMBERED = 1000
+
+
+class Conversations:
+    """Remembers to which context a task belongs, for the last thousand tasks."""
+
+    def __init__(self) -> None:
+        self._contexts: OrderedDict[str, str] = OrderedDict()
+
+    def note(self, task_id: str | None, context_id: str | None) -> None:
+        """Remember a task."""
+        if task_id and context_id:
+            self._contexts[task_id] = context_id
+            while len(self._contexts) > _MOST_REMEMBERED:
+                self._contexts.popitem(last=False)
+
+    def heard(self, event: Event) -> Event:
+        """Remember what an event tells, and return it."""
+        if isinstance(event, Task):
+            self.note(event.id, event.context_id)
+        else:
+            self.note(getattr(event, "task_id", None), getattr(event, "context_id", None))
+        return event
+
+    def request(
+        self,
+        message: str | Message,
+        config: SendMessageConfiguration | None,
+        reply_to: ReplyTo | None,
+    ) -> SendMessageRequest:
+        """Return what is sent for a message.
+
+        Raises:
+            TypeError: it is neither a string nor a message.
+        """
+        if isinstance(message, str):
+            message = Message.user(message)
+        elif not isinstance(message, Message):
+            raise TypeError(f"a message is a string or a Message, not {type(message).__name__}")
+        changes: dict[str, Any] = {}
+        if message.role == Role.UNSPECIFIED:
+            changes["role"] = Role.USER
+        if reply_to is not None:
+            task_id, context_id = _ids(reply_to)
+            changes["task_id"] = message.task_id or task_id
+            changes["context_id"] = message.context_id or context_id
+        task_id = changes.get("task_id") or message.task_id
+        if task_id and not (changes.get("context_id") or message.context_id):
+            changes["context_id"] = self._contexts.get(task_id)
+        if changes:
+            message = message.model_copy(update=changes)
+        return SendMessageRequest(message=message, configuration=config)
+
+
+def _ids(reply_to: ReplyTo) -> tuple[str | None, str | None]:
+    if isinstance(reply_to, EventStream | AsyncEventStream):
+        task = reply_to.task
+        if task is None:
+            return reply_to.task_id, reply_to.context_id
+        reply_to = task
+    over = isinstance(reply_to, Task | TaskStatusUpdateEvent) and reply_to.status.is_terminal
+    task_id = reply_to.id if isinstance(reply_to, Task) else getattr(reply_to, "task_id", None)
+    return None if over else task_id, getattr(reply_to, "context_id", None)

@@ -1,0 +1,155 @@
+"""The JSON-RPC binding, in either dialect: requests out, answers and events in. Pure.
+
+* A request is `{"jsonrpc": "2.0", "method", "params", "id"}`; ids count up and never repeat.
+* An answer carries the id of its request. An error may carry null instead, when the agent could
+  not read the request; anything else is not an answer to it.
+* `error` wins over `result`. Without a result there is no value, which only delete may say.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import to_json
+
+from .._http._types import Request, ResponseHead
+from ._call import Settings, http_error, json_error, json_rpc_error
+from ._dialects import Dialect, Operation
+from ._wire import ENVELOPES, FROM_PYTHON, event_of, parse_json
+from .errors import (
+    A2AEmptyResultError,
+    A2AError,
+    A2AJSONError,
+    A2ASSEParseError,
+    UnsupportedOperationError,
+)
+from .types import Event
+
+__all__ = ["JsonRpcCall", "JsonRpcChannel"]
+
+
+class JsonRpcChannel:
+    """An interface that speaks JSON-RPC, in one dialect."""
+
+    def __init__(
+        self,
+        url: str,
+        dialect: Dialect,
+        settings: Settings,
+        ids: Iterator[int],
+        tenant: str | None = None,
+    ) -> None:
+        self.url = url
+        self.dialect = dialect
+        self._settings = settings
+        self._ids = ids
+        self._tenant = tenant
+
+    def call(
+        self, operation: Operation, params: dict[str, Any], last_event_id: str | None = None
+    ) -> "JsonRpcCall":
+        """Make a call.
+
+        Raises:
+            UnsupportedOperationError: this dialect has no such method.
+        """
+        method = self.dialect.methods.get(operation.name)
+        if method is None:
+            words = f"version {self.dialect.version} of the protocol has no {operation.name}"
+            raise UnsupportedOperationError(words)
+        if self._tenant and self.dialect.has_tenants:
+            params = {"tenant": self._tenant, **params}
+        headers = self._settings.sent_headers(self.dialect, operation, params)
+        headers["Content-Type"] = "application/json"
+        if last_event_id is not None:
+            headers["Last-Event-ID"] = last_event_id
+        encode = self.dialect.encode.get(operation.name)
+        number = next(self._ids)
+        body = {"jsonrpc": "2.0", "id": number, "method": method}
+        body["params"] = params if encode is None else encode(params)
+        timeouts = self._settings.stream if operation.streams else self._settings.unary
+        request = Request("POST", self.url, headers, to_json(body), timeouts)
+        return JsonRpcCall(self, request, operation, number)
+
+
+class JsonRpcCall:
+    """One request, and how its answer is read."""
+
+    def __init__(
+        self, channel: JsonRpcChannel, request: Request, operation: Operation, number: int
+    ) -> None:
+        self.channel = channel
+        self.request = request
+        self.operation = operation
+        self._number = number
+        kind = operation.result
+        converts = kind in channel.dialect.decode
+        self._read = self._read_converted if converts else ENVELOPES[kind]
+
+    def answer(self, body: bytes) -> Any:
+        """Return the value in a complete body.
+
+        Raises:
+            A2AJSONRPCError: the agent's error.
+            A2AEmptyResultError: there is no value where one is needed.
+            A2AJSONError: it is no answer to this request.
+        """
+        what = f"the answer to {self.operation.name}"
+        try:
+            value = self._value(self._read(body))
+        except (ValidationError, ValueError) as error:
+            raise json_error(what, body, error) from error
+        return value
+
+    def event(self, data: bytes) -> Event:
+        """Return the event in the data of a streamed response.
+
+        Raises:
+            A2AJSONRPCError: the agent's error.
+            A2ASSEParseError: it is no response to this request.
+        """
+        try:
+            envelope = self._read(data)
+            # The common case first: an event of ours.
+            result = envelope.get("result")
+            if result and envelope.get("id") == self._number and envelope.get("error") is None:
+                return event_of(result)
+            event: Event = self._value(envelope)
+        except (ValidationError, ValueError, A2AJSONError) as error:
+            words = str(json_error("an event of the stream", data, error))
+            raise A2ASSEParseError(words, data) from error
+        return event
+
+    def refusal(self, head: ResponseHead, body: bytes) -> A2AError:
+        """Return the error for a status that is no success."""
+        return http_error(self.request, head, body, json_rpc_error)
+
+    def asks_otherwise(self, head: ResponseHead, error: A2AError) -> bool:
+        """Say whether the agent should be asked again in another manner: there is none."""
+        return False
+
+    def _value(self, envelope: dict[str, Any]) -> Any:
+        number, error = envelope.get("id"), envelope.get("error")
+        ours = type(number) is int and number == self._number
+        if not ours and not (number is None and error is not None):
+            raise ValueError(f"its id is {number!r:.50}, and not {self._number}")
+        if error is not None:
+            raise json_rpc_error(error) or ValueError("its error is not an error object")
+        result = envelope.get("result")
+        kind = self.operation.result
+        if kind == "nothing":  # null, {} and, where nulls are left out, no result at all
+            return None
+        if result is None or (kind == "event" and not result):
+            raise A2AEmptyResultError(f"the answer to {self.operation.name} holds no result")
+        return event_of(result) if kind == "event" else result
+
+    def _read_converted(self, data: bytes) -> dict[str, Any]:
+        """Read an envelope whose result is in the shape of another dialect."""
+        envelope = parse_json(data)
+        if not isinstance(envelope, dict):
+            raise ValueError("it is not a JSON object")
+        if envelope.get("result") is not None:
+            kind = self.operation.result
+            value = self.channel.dialect.decoded(kind, envelope["result"])
+            envelope["result"] = FROM_PYTHON[kind](value)
+        return envelope

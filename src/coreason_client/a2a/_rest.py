@@ -1,0 +1,138 @@
+"""The HTTP+JSON binding of 1.0: requests out, answers and events in. Pure.
+
+* Members of the request that the path names go there, the tenant in front of all; the others go
+  into the query of a GET or DELETE and into the body of a POST.
+* An answer is the result itself. An error is a status with a `google.rpc.Status`; its reason
+  names the error, so the same classes are raised as over JSON-RPC.
+* Subscribing: the text of the specification says POST, its proto says GET, and servers have taken
+  one or the other. POST first; GET when it is refused with 404 or 405 for no reason of the
+  protocol's; what worked is remembered.
+"""
+
+import re
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from pydantic import ValidationError
+from pydantic_core import to_json
+
+from .._http._types import Request, ResponseHead
+from ._call import Settings, http_error, json_error, json_rpc_error, status_error
+from ._dialects import V10, Dialect, Operation
+from ._wire import BARE, FROM_PYTHON, event_of, parse_json
+from .errors import A2AEmptyResultError, A2AError, A2AJSONRPCError, A2ASSEParseError
+from .types import Event
+
+__all__ = ["RestCall", "RestChannel"]
+
+_PLACE = re.compile(r"\{(\w+)\}")
+
+
+class RestChannel:
+    """An interface that speaks HTTP+JSON."""
+
+    dialect: Dialect = V10
+
+    def __init__(self, url: str, settings: Settings, tenant: str | None = None) -> None:
+        self.url = url.rstrip("/")
+        self._settings = settings
+        self._tenant = tenant
+        self.subscribes_with = "POST"
+
+    def call(
+        self, operation: Operation, params: dict[str, Any], last_event_id: str | None = None
+    ) -> "RestCall":
+        """Make a call."""
+        verb, path = self.dialect.paths[operation.name]
+        if operation.name == "resubscribe":
+            verb = self.subscribes_with
+        rest = dict(params)
+        tenant = rest.pop("tenant", None) or self._tenant
+        path = _PLACE.sub(lambda place: quote(str(rest.pop(place[1], "")), safe=""), path)
+        url = self.url + (f"/{quote(tenant, safe='')}" if tenant else "") + path
+        headers = self._settings.sent_headers(self.dialect, operation, params)
+        if not operation.streams:
+            headers["Accept"] = "application/a2a+json, application/json"
+        if last_event_id is not None:
+            headers["Last-Event-ID"] = last_event_id
+        body = b""
+        if verb == "POST":
+            headers["Content-Type"] = "application/a2a+json"
+            body = to_json(rest)
+        elif rest:
+            url = f"{url}?{urlencode({name: _plain(value) for name, value in rest.items()})}"
+        timeouts = self._settings.stream if operation.streams else self._settings.unary
+        return RestCall(self, Request(verb, url, headers, body, timeouts), operation)
+
+
+def _plain(value: Any) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+class RestCall:
+    """One request, and how its answer is read."""
+
+    def __init__(self, channel: RestChannel, request: Request, operation: Operation) -> None:
+        self.channel = channel
+        self.request = request
+        self.operation = operation
+        self._read = BARE[operation.result]
+
+    def answer(self, body: bytes) -> Any:
+        """Return the value in a complete body.
+
+        Raises:
+            A2AJSONRPCError: the agent's error.
+            A2AEmptyResultError: there is no value where one is needed.
+            A2AJSONError: the body is not what was asked for.
+        """
+        kind = self.operation.result
+        if kind == "nothing":
+            return None
+        if body.strip() in (b"", b"null", b"{}"):
+            if kind in ("tasks", "pushes"):  # ProtoJSON leaves out what is empty
+                return self._read(b"{}")
+            raise A2AEmptyResultError(f"the answer to {self.operation.name} holds no result")
+        try:
+            return self._value(body)
+        except (ValidationError, ValueError) as error:
+            raise json_error(f"the answer to {self.operation.name}", body, error) from error
+
+    def event(self, data: bytes) -> Event:
+        """Return the event in the data of a streamed response.
+
+        Raises:
+            A2AJSONRPCError: the agent's error.
+            A2ASSEParseError: it is no event.
+        """
+        try:
+            event: Event = self._value(data)
+        except (ValidationError, ValueError) as error:
+            words = str(json_error("an event of the stream", data, error))
+            raise A2ASSEParseError(words, data) from error
+        return event
+
+    def refusal(self, head: ResponseHead, body: bytes) -> A2AError:
+        """Return the error for a status that is no success."""
+        return http_error(self.request, head, body, status_error)
+
+    def asks_otherwise(self, head: ResponseHead, error: A2AError) -> bool:
+        """Say whether the agent should be asked again with the other verb, and remember it."""
+        refused = head.status in (404, 405) and self.operation.name == "resubscribe"
+        if not refused or isinstance(error, A2AJSONRPCError) or self.request.method == "GET":
+            return False
+        self.channel.subscribes_with = "GET"
+        return True
+
+    def _value(self, data: bytes) -> Any:
+        kind = self.operation.result
+        dialect = self.channel.dialect
+        if kind in dialect.decode:
+            return FROM_PYTHON[kind](dialect.decoded(kind, parse_json(data)))
+        value = self._read(data)
+        if kind != "event":
+            return value
+        if set(value) == {"error"}:  # in the middle of a stream there is no status any more
+            error = value["error"]
+            raise status_error(error) or json_rpc_error(error) or ValueError("an unknown error")
+        return event_of(value)

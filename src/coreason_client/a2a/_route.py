@@ -1,0 +1,192 @@
+"""Which interface is asked, in which dialect, and how often: every rule of a unary call. Pure.
+
+* Interfaces are asked in the card's order; the next one when one cannot be reached, that is when
+  nothing was sent. The one that was reached is remembered.
+* Where no version is known, 1.0 is tried. On -32601 or -32009, before which nothing was executed,
+  0.3 is tried once; the first answer that says neither settles the dialect for good.
+* A call whose answer was lost is sent again within the budget if that does no harm; a message
+  never is. Some statuses count as a lost answer, and the server's wish for a delay is honoured.
+* 307 and 308 are followed; credentials stay at their origin.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .._drive import Flow, Reply, Wait
+from .._http._redirect import FOLLOWED, MOST_REDIRECTS, redirected
+from .._http._types import Request, ResponseHead, TransportFailure
+from ._call import (
+    FINAL_FAILURES,
+    RETRIED_STATUSES,
+    BodyTooLarge,
+    Call,
+    Channel,
+    Settings,
+    connection_error,
+    shown,
+    unreached,
+)
+from ._dialects import OPERATIONS
+from .errors import (
+    A2AError,
+    A2AHTTPError,
+    A2AJSONRPCError,
+    A2AResponseTooLargeError,
+    MethodNotFoundError,
+    VersionNotSupportedError,
+)
+
+__all__ = ["Place", "Route", "follow", "is_redirect"]
+
+_SPEAKS_OTHERWISE = (MethodNotFoundError, VersionNotSupportedError)
+
+
+class Place:
+    """One interface: a channel, or two when its dialect is not known."""
+
+    def __init__(self, *channels: Channel) -> None:
+        self.channels = channels
+        self.at = 0
+        self.settled = len(channels) == 1
+
+    @property
+    def channel(self) -> Channel:
+        """The channel to use now."""
+        return self.channels[self.at]
+
+
+class Route:
+    """The way to an agent; shared by all calls, and remembers what it learns."""
+
+    def __init__(self, places: Sequence[Place], settings: Settings) -> None:
+        self.places = places
+        self.settings = settings
+        self._at = 0
+
+    @property
+    def channel(self) -> Channel:
+        """The channel that the next call goes through."""
+        return self.places[self._at].channel
+
+    def call(self, name: str, params: dict[str, Any], last_event_id: str | None = None) -> Call:
+        """Make a call on the channel of the moment."""
+        return self.channel.call(OPERATIONS[name], params, last_event_id)
+
+    def skip(self, call: Call, skipped: int) -> bool:
+        """Turn to the next interface, this call's being out of reach; False when all are."""
+        index = self._index(call)
+        if self._at == index:
+            self._at = (index + 1) % len(self.places)
+        return skipped < len(self.places) - 1
+
+    def answered(self, call: Call, error: A2AError | None = None) -> bool:
+        """Take note of an answer; True when the call should be made again in another dialect."""
+        place = self.places[self._index(call)]
+        tried = place.channels.index(call.channel)
+        if isinstance(error, _SPEAKS_OTHERWISE):
+            return self._speaks_otherwise(place, tried, call)
+        conclusive = error is None or isinstance(error, A2AJSONRPCError)
+        if conclusive and not place.settled:
+            place.at, place.settled = tried, True
+        return False
+
+    def _speaks_otherwise(self, place: Place, tried: int, call: Call) -> bool:
+        if tried > 0:
+            if not place.settled:
+                place.at = 0  # neither dialect knows it: that settles nothing
+            return False
+        known = place.channels[-1].dialect.methods
+        if (place.settled and place.at == 0) or call.operation.name not in known:
+            return False
+        place.at = len(place.channels) - 1
+        return place.at > 0
+
+    def _index(self, call: Call) -> int:
+        return next(i for i, place in enumerate(self.places) if call.channel in place.channels)
+
+    # Unary calls
+
+    def ask(
+        self,
+        name: str,
+        params: dict[str, Any],
+        *,
+        jitter: Callable[[], float] = random.random,
+    ) -> Flow[Any]:
+        """Make a call and return its value; raises what `Call.answer` and `Call.refusal` say."""
+        failures = skipped = 0
+        while True:
+            call = self.call(name, params)
+            result = yield from follow(call.request)
+            if isinstance(result, TransportFailure):
+                if unreached(result) and self.skip(call, skipped):
+                    skipped += 1
+                    continue
+                error: A2AError = _no_answer(call, result, failures + 1)
+            else:
+                try:
+                    return self._value(call, result)
+                except A2AError as raised:
+                    if self.answered(call, raised):
+                        continue
+                    error = raised
+            failures += 1
+            delay = self._delay(call, result, error, failures, jitter)
+            if delay is None:
+                raise error
+            yield Wait(delay)
+
+    def _value(self, call: Call, reply: Reply) -> Any:
+        if not 200 <= reply.head.status < 300:
+            raise call.refusal(reply.head, reply.body)
+        value = call.answer(reply.body)
+        self.answered(call)
+        return value
+
+    def _delay(
+        self,
+        call: Call,
+        result: Reply | TransportFailure,
+        error: A2AError,
+        failures: int,
+        jitter: Callable[[], float],
+    ) -> float | None:
+        """Return the seconds before the call is made again, None when it is not."""
+        if not call.operation.again or failures > self.settings.max_retries:
+            return None
+        if isinstance(result, TransportFailure):
+            if result.kind in FINAL_FAILURES:
+                return None
+        elif type(error) is not A2AHTTPError or error.status not in RETRIED_STATUSES:
+            return None
+        return self.settings.backoff.delay(failures, error.retry_after, jitter)
+
+
+def follow(request: Request, redirects: int = 0) -> Flow[Reply | TransportFailure]:
+    """Send a request, and follow where it is sent on to."""
+    result = yield request
+    assert result is not None  # noqa: S101 - a request, not a wait, was yielded
+    if isinstance(result, TransportFailure) or not is_redirect(result.head):
+        return result
+    try:
+        if redirects == MOST_REDIRECTS:
+            return result
+        request = redirected(request, result.head.headers["location"])
+    except ValueError:
+        return result
+    return (yield from follow(request, redirects + 1))
+
+
+def is_redirect(head: ResponseHead) -> bool:
+    """Say whether a response sends us on."""
+    return head.status in FOLLOWED and "location" in head.headers
+
+
+def _no_answer(call: Call, failure: TransportFailure, attempts: int) -> A2AError:
+    if isinstance(failure, BodyTooLarge):
+        words = f"{call.request.method} {shown(call.request.url)}: {failure}"
+        return A2AResponseTooLargeError(
+            words, status=failure.head.status, headers=failure.head.headers
+        )
+    return connection_error(call.request, failure, attempts)

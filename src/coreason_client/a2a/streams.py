@@ -1,0 +1,187 @@
+"""The streams that the clients hand out, sync and async."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from .._drive import AsyncOpener, SyncOpener, drive, drive_async
+from ._assemble import Assembly
+from ._heal import HealMachine
+from .types import Event, Message, Task
+
+__all__ = ["AsyncEventStream", "EventStream"]
+
+
+class _Progress:
+    """What a stream has told so far."""
+
+    _assembly: Assembly
+    _machine: HealMachine | None
+
+    @property
+    def task(self) -> Task | None:
+        """The task assembled so far; None when the agent has told of none."""
+        return self._assembly.task
+
+    @property
+    def message(self) -> Message | None:
+        """The last message that came as an event of its own."""
+        return self._assembly.message
+
+    @property
+    def text(self) -> str:
+        """The text so far: of the task's artifacts, or of the message."""
+        return self._assembly.text
+
+    @property
+    def task_id(self) -> str | None:
+        """The task that the stream is about, None before it is known."""
+        return self._assembly.task_id
+
+    @property
+    def context_id(self) -> str | None:
+        """The conversation that the stream belongs to, None before it is known."""
+        return self._assembly.context_id
+
+    @property
+    def complete_artifacts(self) -> frozenset[str]:
+        """The ids of the artifacts whose last chunk has come."""
+        return frozenset(self._assembly.complete)
+
+    def on_task(self, note: Callable[[str, str | None], None]) -> None:
+        """Have a callable told the ids of the task and its context as soon as they are known."""
+        self._assembly.on_task = note
+
+    def _left(self) -> list[Event]:
+        """Return the news that came with the very end."""
+        return [] if self._machine is None else self._machine.left
+
+    @property
+    def reconnects(self) -> int:
+        """How many connections there were after the first."""
+        return 0 if self._machine is None else self._machine.reconnects
+
+    @property
+    def response_headers(self) -> Mapping[str, str]:
+        """The headers of the last response; empty before there was one."""
+        head = None if self._machine is None else self._machine.response_head
+        return {} if head is None else head.headers
+
+
+class EventStream(_Progress):
+    """An iterator of events that heals itself; iterating raises `A2AError`."""
+
+    def __init__(
+        self, events: Iterator[Event], assembly: Assembly, machine: HealMachine | None = None
+    ) -> None:
+        self._events = events
+        self._assembly = assembly
+        self._machine = machine
+
+    @classmethod
+    def driven(cls, machine: HealMachine, sender: SyncOpener) -> "EventStream":
+        """Make the stream that a machine and a sender give."""
+        return cls(drive(machine, sender), machine.assembly, machine)
+
+    @classmethod
+    def of(cls, events: Any) -> "EventStream":
+        """Make a stream of what a transport of the caller's own gives; it does not heal."""
+        if isinstance(events, EventStream):
+            return events
+        assembly = Assembly()
+        return cls(_assembled(events, assembly), assembly)
+
+    def __iter__(self) -> Iterator[Event]:
+        return self
+
+    def __next__(self) -> Event:
+        for event in self._events:
+            return event
+        if left := self._left():
+            return left.pop(0)
+        raise StopIteration
+
+    def close(self) -> None:
+        """Stop reading and let the connection go; may be called twice."""
+        if isinstance(self._events, Generator):
+            self._events.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class AsyncEventStream(_Progress):
+    """An async iterator of events that heals itself; iterating raises `A2AError`."""
+
+    def __init__(
+        self, events: AsyncIterator[Event], assembly: Assembly, machine: HealMachine | None = None
+    ) -> None:
+        self._events = events
+        self._assembly = assembly
+        self._machine = machine
+
+    @classmethod
+    def driven(cls, machine: HealMachine, sender: AsyncOpener) -> "AsyncEventStream":
+        """Make the stream that a machine and a sender give."""
+        return cls(drive_async(machine, sender), machine.assembly, machine)
+
+    @classmethod
+    def of(cls, events: Any) -> "AsyncEventStream":
+        """Make a stream of what a transport of the caller's own gives; it does not heal."""
+        if isinstance(events, AsyncEventStream):
+            return events
+        assembly = Assembly()
+        return cls(_assembled_async(events, assembly), assembly)
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self
+
+    async def __anext__(self) -> Event:
+        async for event in self._events:
+            return event
+        if left := self._left():
+            return left.pop(0)
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Stop reading and let the connection go; may be called twice."""
+        if isinstance(self._events, AsyncGenerator):
+            await self._events.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+def _assembled(events: Any, assembly: Assembly) -> Generator[Event]:
+    try:
+        for event in events:
+            yield from assembly.take(event)
+    finally:
+        if hasattr(events, "close"):
+            events.close()
+
+
+async def _assembled_async(events: Any, assembly: Assembly) -> AsyncGenerator[Event]:
+    try:
+        async for event in events:
+            for new in assembly.take(event):
+                yield new
+    finally:
+        if hasattr(events, "aclose"):
+            await events.aclose()

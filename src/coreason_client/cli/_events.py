@@ -1,0 +1,336 @@
+"""How the events and the card of an A2A agent become output: JSON, or text for people."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any, Protocol, Self, TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from coreason_client.a2a import (
+    AgentCard,
+    Artifact,
+    Event,
+    Message,
+    Part,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskState,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+)
+
+from ._contents import clean
+
+__all__ = ["EventLines", "EventView", "PlainOutput", "TextView", "show_card", "view"]
+
+_FAILED = (TaskState.FAILED, TaskState.REJECTED, TaskState.CANCELED)
+_DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
+
+
+class Output(Protocol):
+    """Where text goes: a context manager around one answer."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+    def write(self, text: str) -> None:
+        """Go on with the text."""
+
+    def end_text(self) -> None:
+        """Let what follows begin anew."""
+
+    def line(self, text: str) -> None:
+        """Show something that is no text of the agent's."""
+
+    def aside(self, text: str) -> None:
+        """Show something that is no part of the answer."""
+
+
+class PlainOutput:
+    """The text as it comes, without control characters; asides go to stderr."""
+
+    def __init__(self, out: TextIO, err: TextIO) -> None:
+        self._out = out
+        self._err = err
+        self._open = False  # whether the last line of the output has not ended
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if exc_type is not BrokenPipeError:
+            self.end_text()
+
+    def write(self, text: str) -> None:
+        """Write the text at once."""
+        if text := clean(text):
+            self._out.write(text)
+            self._out.flush()
+            self._open = not text.endswith("\n")
+
+    def end_text(self) -> None:
+        """End the line."""
+        if self._open:
+            self.write("\n")
+
+    def line(self, text: str) -> None:
+        """Write a line of its own."""
+        self.end_text()
+        self.write(text + "\n")
+
+    def aside(self, text: str) -> None:
+        """Write a line to stderr, dimmed where that can be seen."""
+        if self._out.isatty():
+            self.end_text()  # both are likely to be on the same screen
+        words = clean(text)
+        colours = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        if self._err.isatty() and colours:
+            words = f"{_DIM}{words}{_PLAIN}"
+        self._err.write(words + "\n")
+        self._err.flush()
+
+
+class EventView:
+    """Shows the events of one answer, and remembers how its task stands."""
+
+    def __init__(self) -> None:
+        self.task_id: str | None = None
+        self.status: TaskStatus | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        pass
+
+    def show(self, event: Event) -> None:
+        """Show an event."""
+        if isinstance(event, Task):
+            self.task_id, self.status = event.id, event.status
+        elif isinstance(event, TaskStatusUpdateEvent):
+            self.task_id, self.status = event.task_id or self.task_id, event.status
+        elif isinstance(event, TaskArtifactUpdateEvent):
+            self.task_id = event.task_id or self.task_id
+
+
+class EventLines(EventView):
+    """One event per line, as the JSON of protocol 1.0.
+
+    `wrapped` puts it under its kind (`task`, `message`, `statusUpdate`, `artifactUpdate`), as the
+    protocol does wherever there is more than one.
+    """
+
+    def __init__(self, out: TextIO, *, wrapped: bool) -> None:
+        super().__init__()
+        self._out = out
+        self._wrapped = wrapped
+
+    def show(self, event: Event) -> None:
+        """Write the event."""
+        super().show(event)
+        words = event.to_json()
+        kind = _kind_of(event) if self._wrapped else ""
+        self._out.write(f'{{"{kind}":{words}}}\n' if kind else f"{words}\n")
+        self._out.flush()
+
+
+def _kind_of(event: Event) -> str:
+    match event:
+        case Task():
+            return "task"
+        case Message():
+            return "message"
+        case TaskStatusUpdateEvent():
+            return "statusUpdate"
+        case TaskArtifactUpdateEvent():
+            return "artifactUpdate"
+    return ""  # it was kept with whatever is around it
+
+
+class TextView(EventView):
+    """The text of messages and artifacts; what else happens to the task beside it."""
+
+    def __init__(self, output: Output, *, follows: bool) -> None:
+        super().__init__()
+        self._output = output
+        self._follows = follows  # then an end that is a failure becomes the command's own
+        self._artifact: str | None = None  # the one that is being written
+        self._silent = True
+        self._named = False
+        self._last_aside = ""
+
+    def __enter__(self) -> Self:
+        self._output.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._output.__exit__(exc_type, exc, traceback)
+
+    def show(self, event: Event) -> None:
+        """Show the event."""
+        super().show(event)
+        match event:
+            case Task():
+                for artifact in event.artifacts:
+                    self._show_artifact(artifact, append=False)
+                self._show_status(event.status)
+            case Message():
+                self._begin(None)
+                self._show_parts(event.parts)
+            case TaskStatusUpdateEvent():
+                self._show_status(event.status)
+            case TaskArtifactUpdateEvent():
+                self._show_artifact(event.artifact, append=event.append)
+            case _:
+                self._output.aside(f"an event of an unknown kind: {_compact(event.payload)}")
+
+    def _show_artifact(self, artifact: Artifact, *, append: bool) -> None:
+        if not append or artifact.artifact_id != self._artifact:
+            self._begin(artifact.artifact_id)
+        self._show_parts(artifact.parts)
+
+    def _begin(self, artifact: str | None) -> None:
+        self._output.end_text()
+        self._artifact = artifact
+
+    def _show_parts(self, parts: Sequence[Part]) -> None:
+        for part in parts:
+            if part.text is not None:
+                self._output.write(part.text)
+            else:
+                self._output.line(_told(part))
+            self._silent = self._silent and not part.text
+
+    def _show_status(self, status: TaskStatus) -> None:
+        words = _state(status)
+        if status.is_terminal or status.is_interrupted:
+            self._begin(None)
+        if status.text and self._is_answer(status):
+            self._output.write(status.text)
+            self._output.end_text()
+            self._silent = False
+        elif status.text and not (self._follows and status.state in _FAILED):
+            words = f"{words}: {status.text}"
+        if not self._named and self.task_id:
+            self._named = True
+            words = f"task {self.task_id}: {words}"
+        if words != self._last_aside:
+            self._output.aside(words)
+        self._last_aside = words
+
+    def _is_answer(self, status: TaskStatus) -> bool:
+        """Say whether a status tells what was asked for, and not only how the work goes."""
+        if status.is_interrupted:
+            return True
+        return self._silent and status.is_terminal and status.state not in _FAILED
+
+
+def _told(part: Part) -> str:
+    """Return a line for a part that is not text."""
+    if part.raw is None and part.url is None:
+        return _compact(part.data)
+    name = part.filename or "a file"
+    kind = f" ({part.media_type})" if part.media_type else ""
+    if part.url is not None:
+        return f"{name}{kind}: {part.url}"
+    size = len((part.raw or "").rstrip("=")) * 3 // 4  # of what is written in base64
+    return f"{name}{kind}: {size} bytes, see --json"
+
+
+def _state(status: TaskStatus) -> str:
+    return str(status.state).removeprefix("TASK_STATE_").lower().replace("_", "-")
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def view(*, as_json: bool, follows: bool) -> EventView:
+    """Return what suits the output: JSON when asked for, drawing only where it can be seen.
+
+    `follows`: the events tell what becomes of a task, and are not the task that was asked for.
+    """
+    if as_json:
+        return EventLines(sys.stdout, wrapped=follows)
+    console = Console(highlight=False, emoji=False)
+    if sys.stdout.isatty() and not console.is_dumb_terminal:
+        from ._live import LiveRenderer
+
+        return TextView(LiveRenderer(console), follows=follows)
+    return TextView(PlainOutput(sys.stdout, sys.stderr), follows=follows)
+
+
+# The card
+
+
+def show_card(card: AgentCard, *, as_json: bool) -> None:
+    """Show what an agent says about itself."""
+    if as_json:
+        sys.stdout.write(card.to_json() + "\n")
+        return
+    title = clean(f"{card.name} {card.version}").strip()
+    about = clean(card.description).strip()
+    rows = [(label, clean(value)) for label, value in _rows(card)]
+    if not sys.stdout.isatty():
+        # Not by way of rich, which would wrap the lines.
+        lines = [title, *([about] if about else []), *(f"{name:<13}{text}" for name, text in rows)]
+        sys.stdout.write("\n".join(lines) + "\n")
+        return
+    console = Console(highlight=False, emoji=False)
+    console.print(Text(title, style="bold"))
+    if about:
+        console.print(Text(about))
+    table = Table.grid(padding=(0, 2))
+    for name, text in rows:
+        table.add_row(Text(name, style="dim"), Text(text, overflow="fold"))
+    console.print(table)
+
+
+def _rows(card: AgentCard) -> Iterator[tuple[str, str]]:
+    if card.provider is not None:
+        yield "provider", f"{card.provider.organization} {card.provider.url}".strip()
+    if card.documentation_url:
+        yield "more", card.documentation_url
+    for interface in card.supported_interfaces:
+        tenant = f", tenant {interface.tenant}" if interface.tenant else ""
+        speaks = f"{interface.protocol_binding} {interface.protocol_version}".strip()
+        yield "interface", f"{interface.url} ({speaks}{tenant})"
+    able = card.capabilities
+    abilities = {
+        "streaming": able.streaming,
+        "push notifications": able.push_notifications,
+        "extended card": able.extended_agent_card,
+    }
+    if has := [name for name, there in abilities.items() if there]:
+        yield "capabilities", ", ".join(has)
+    for extension in able.extensions:
+        yield "extension", extension.uri + (" (required)" if extension.required else "")
+    for requirement in card.security_requirements:
+        yield "needs", " and ".join(requirement.schemes) or "nothing"
+    for skill in card.skills:
+        about = " ".join(skill.description.split())
+        yield "skill", f"{skill.name or skill.id}: {about}" if about else skill.name or skill.id

@@ -1,0 +1,294 @@
+"""`coreason a2a`: the card, the answers and the tasks of an agent that speaks A2A."""
+
+import logging
+import shlex
+import sys
+from collections.abc import Callable, Generator
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+from urllib.parse import urlsplit
+
+import typer
+
+from ._logs import show_logs
+from ._options import Verbose
+from .exits import EXIT_CODES_HELP, ExitCode, Failure, ending_well
+
+# What speaks the protocol is loaded by the commands of this file only, when they run.
+if TYPE_CHECKING:
+    from coreason_client.a2a import A2AClient, AgentCard, Event, Options
+
+    from ._events import EventView
+
+    Job: TypeAlias = Callable[[A2AClient], Generator[Event]]
+
+__all__ = ["app"]
+
+_EPILOG = f"""\
+\b
+Examples:
+  coreason a2a card https://agent.example
+  coreason a2a stream https://agent.example "What is the weather in Rome?"
+  coreason a2a stream https://agent.example --json "Hello" | jq -c .artifactUpdate
+  coreason a2a task watch https://agent.example 6f1d
+
+{EXIT_CODES_HELP}
+"""
+_CARD_TIMEOUT = 30.0
+
+Url = Annotated[
+    str, typer.Argument(metavar="URL", help="The agent's base address, or that of its card.")
+]
+Words = Annotated[str, typer.Argument(metavar="TEXT", help="What to say to the agent.")]
+TaskId = Annotated[str, typer.Argument(metavar="ID", help="The task.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print the protocol's JSON, one object per line.")
+]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        envvar="COREASON_A2A_TOKEN",
+        metavar="TOKEN",
+        help="A bearer token, or whatever credential the card asks for.",
+        show_default=False,
+    ),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="The limit of a call, and of the silence in a stream.",
+        show_default="180 and 60",
+    ),
+]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    epilog=_EPILOG,
+    help="Talk to agents that speak A2A, in either version of the protocol.",
+)
+task = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    epilog=_EPILOG,
+    help="See, cancel or watch a task of an agent.",
+)
+app.add_typer(task, name="task")
+
+
+@app.command(epilog=_EPILOG)
+def card(
+    url: Url,
+    as_json: AsJson = False,
+    token: Token = None,
+    timeout: Timeout = None,
+    verbose: Verbose = 0,
+) -> None:
+    """Show what an agent says about itself."""
+    with ending_well():
+        show_logs(verbose, usual=logging.CRITICAL)
+        _check(token, timeout)
+        from ._events import show_card
+
+        show_card(_card(url, token, timeout), as_json=as_json)
+
+
+@app.command(epilog=_EPILOG)
+def send(
+    url: Url,
+    text: Words,
+    as_json: AsJson = False,
+    token: Token = None,
+    timeout: Timeout = None,
+    verbose: Verbose = 0,
+) -> None:
+    """Send a message and show the answer when it is complete."""
+
+    def job(client: "A2AClient") -> "Generator[Event]":
+        yield client.send_message(_sendable(text))
+
+    _run(job, url, token, timeout, verbose, as_json=as_json)
+
+
+@app.command(epilog=_EPILOG)
+def stream(
+    url: Url,
+    text: Words,
+    as_json: AsJson = False,
+    token: Token = None,
+    timeout: Timeout = None,
+    verbose: Verbose = 0,
+) -> None:
+    """Send a message and show the answer as it comes; lost connections are made again."""
+
+    def job(client: "A2AClient") -> "Generator[Event]":
+        with client.send_message_stream(_sendable(text)) as events:
+            yield from events
+
+    _run(job, url, token, timeout, verbose, as_json=as_json)
+
+
+@task.command(epilog=_EPILOG)
+def get(
+    url: Url,
+    task_id: TaskId,
+    as_json: AsJson = False,
+    token: Token = None,
+    timeout: Timeout = None,
+    verbose: Verbose = 0,
+) -> None:
+    """Show how a task stands; however that is, the exit code is 0."""
+
+    def job(client: "A2AClient") -> "Generator[Event]":
+        yield client.get_task(_sendable(task_id))
+
+    _run(job, url, token, timeout, verbose, as_json=as_json, follows=False)
+
+
+@task.command(epilog=_EPILOG)
+def cancel(
+    url: Url,
+    task_id: TaskId,
+    as_json: AsJson = False,
+    token: Token = None,
+    timeout: Timeout = None,
+    verbose: Verbose = 0,
+) -> None:
+    """Cancel a task, and show how it stands then."""
+
+    def job(client: "A2AClient") -> "Generator[Event]":
+        yield client.cancel_task(_sendable(task_id))
+
+    _run(job, url, token, timeout, verbose, as_json=as_json, follows=False)
+
+
+@task.command(epilog=_EPILOG)
+def watch(
+    url: Url,
+    task_id: TaskId,
+    as_json: AsJson = False,
+    token: Token = None,
+    timeout: Timeout = None,
+    verbose: Verbose = 0,
+) -> None:
+    """Show a task so far, and what it does until it is over or needs an answer."""
+
+    def job(client: "A2AClient") -> "Generator[Event]":
+        with client.resubscribe(_sendable(task_id)) as events:
+            yield from events
+
+    _run(job, url, token, timeout, verbose, as_json=as_json)
+
+
+def _run(
+    job: "Job",
+    url: str,
+    token: str | None,
+    timeout: float | None,
+    verbose: int,
+    *,
+    as_json: bool,
+    follows: bool = True,
+) -> None:
+    """Do a job and show its events; `follows`: the end of the task is the end of the command."""
+    with ending_well():
+        # An answer is not to be mixed with logs, unless somebody asks for them.
+        show_logs(verbose, usual=logging.CRITICAL)
+        _check(token, timeout)
+        from ._events import view
+
+        with _connected(url, token, timeout) as client:
+            shown = view(as_json=as_json, follows=follows)
+            try:
+                _show(job(client), shown)
+            except KeyboardInterrupt:
+                _tell_that_it_goes_on(url, shown)
+                raise
+        if follows:
+            _judge(shown)
+            _tell_that_it_goes_on(url, shown)
+
+
+def _show(events: "Generator[Event]", shown: "EventView") -> None:
+    from coreason_client.a2a import A2AJSONRPCError
+
+    try:
+        with closing(events), shown:
+            for event in events:
+                shown.show(event)
+    except A2AJSONRPCError as error:
+        words = error.message.strip() or "an error without words"
+        raise Failure(f"the agent answered: {words} ({error.code})") from None
+
+
+def _connected(url: str, token: str | None, timeout: float | None) -> "A2AClient":
+    """Make a client from the card, as `A2AClient.connect` does, within the limit for it too."""
+    from coreason_client.a2a import A2AClient
+
+    found = _card(url, token, timeout)
+    options: Options = {"auth": token}
+    if timeout is not None:
+        options |= {"timeout": timeout, "stream_timeout": timeout}
+    try:
+        for interface in found.supported_interfaces:
+            urlsplit(interface.url)
+        return A2AClient.from_agent_card(found, **options)
+    except ValueError as error:
+        sentence = f"the card of {found.name!r} cannot be used: {error}"
+        raise Failure(sentence, ExitCode.PROTOCOL) from None
+
+
+def _card(url: str, token: str | None, timeout: float | None) -> "AgentCard":
+    from coreason_client.a2a import AgentCardResolver
+
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    with AgentCardResolver(headers=headers, timeout=timeout or _CARD_TIMEOUT) as resolver:
+        try:
+            return resolver.resolve(url)
+        except ValueError as error:
+            raise Failure(str(error), ExitCode.USAGE) from None
+
+
+def _check(token: str | None, timeout: float | None) -> None:
+    """Refuse what cannot work before anybody is asked anything."""
+    if token is not None and (
+        not token.isascii() or not token.isprintable() or token != token.strip() or not token
+    ):
+        raise Failure("--token must be printable ASCII without blanks around it", ExitCode.USAGE)
+    if timeout is not None and not timeout > 0:
+        raise Failure(f"--timeout must be more than 0 seconds, not {timeout:g}", ExitCode.USAGE)
+
+
+def _sendable(text: str) -> str:
+    """Return an argument as it can go into JSON, also where its bytes were no UTF-8."""
+    if not text:
+        raise Failure("TEXT and ID must not be empty", ExitCode.USAGE)
+    return text.encode("utf-8", "replace").decode()
+
+
+def _judge(shown: "EventView") -> None:
+    """Raise what the last state of a task means for the command."""
+    from coreason_client.a2a import TaskState
+
+    bad = {
+        TaskState.FAILED: "the task failed",
+        TaskState.REJECTED: "the agent rejected the task",
+        TaskState.CANCELED: "the task was canceled",
+    }
+    status = shown.status
+    if status is not None and isinstance(status.state, TaskState) and status.state in bad:
+        words = bad[status.state]
+        raise Failure(f"{words}: {status.text}" if status.text else words)
+
+
+def _tell_that_it_goes_on(url: str, shown: "EventView") -> None:
+    status = shown.status
+    over = status is not None and (status.is_terminal or status.is_interrupted)
+    if shown.task_id is None or over:
+        return
+    command = shlex.join(["coreason", "a2a", "task", "watch", url, shown.task_id])
+    printable = "".join(char for char in command if char.isprintable())
+    with suppress(OSError):
+        sys.stderr.write(f"the task goes on: {printable}\n")
+        sys.stderr.flush()

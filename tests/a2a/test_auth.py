@@ -1,0 +1,94 @@
+"""Where credentials go."""
+
+from base64 import b64encode
+from typing import Any
+
+import pytest
+
+from coreason_client._http._types import Request
+from coreason_client.a2a import AgentCard
+from coreason_client.a2a._auth import credentials
+from coreason_client.a2a._card import read_card
+
+REQUEST = Request("POST", "https://a.example/x?v=1", {"Cookie": "a=b", "X-Old": "1"})
+BASIC = b64encode(b"me:pass").decode()
+
+
+def card(schemes: dict[str, Any], *needed: dict[str, list[str]]) -> AgentCard:
+    return read_card({"name": "x", "securitySchemes": schemes, "security": list(needed)})
+
+
+def key(location: str, name: str = "k") -> dict[str, str]:
+    return {"type": "apiKey", "in": location, "name": name}
+
+
+BEARER = {"type": "http", "scheme": "Bearer"}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "value", "headers", "url"),
+    [
+        (BEARER, "t", {"Authorization": "Bearer t"}, None),
+        ({"type": "http", "scheme": "basic"}, "me:pass", {"Authorization": f"Basic {BASIC}"}, None),
+        ({"type": "http", "scheme": "DPoP"}, "t", {"Authorization": "DPoP t"}, None),
+        ({"type": "oauth2", "flows": {}}, "t", {"Authorization": "Bearer t"}, None),
+        ({"type": "openIdConnect"}, "t", {"Authorization": "Bearer t"}, None),
+        (key("header", "x-old"), "t", {"x-old": "t"}, None),
+        (key("cookie"), "t", {"Cookie": "a=b; k=t"}, None),
+        (key("query"), "t&u", {}, "https://a.example/x?v=1&k=t%26u"),
+    ],
+)
+@pytest.mark.parametrize("required", [True, False])
+def test_a_credential_goes_where_the_card_says(
+    scheme: dict[str, str], value: str, headers: dict[str, str], url: str | None, required: bool
+) -> None:
+    needed = [{"s": list[str]()}] if required else []
+    sent = credentials(value, card({"s": scheme}, *needed)).apply(REQUEST)
+    for name, expected in headers.items():
+        assert sent.headers[name] == expected
+    assert sent.url == (url or REQUEST.url)
+    assert len({name.lower() for name in sent.headers}) == len(sent.headers)
+
+
+def test_without_a_card_it_is_a_bearer_token() -> None:
+    assert credentials("t").apply(REQUEST).headers["Authorization"] == "Bearer t"
+    assert credentials(None).apply(REQUEST) is REQUEST
+    both = card({"a": BEARER, "b": key("header")})
+    assert credentials("t", both).apply(REQUEST).headers["Authorization"] == "Bearer t"
+
+
+def test_the_first_requirement_that_can_be_met() -> None:
+    schemes = {"cert": {"type": "mutualTLS"}, "a": BEARER, "b": key("header")}
+    found = card(schemes, {"cert": []}, {"a": [], "b": []}, {"b": []})
+    assert credentials("t", found).apply(REQUEST).headers["k"] == "t"
+    named = credentials({"a": "1", "b": "2"}, found).apply(REQUEST)
+    assert (named.headers["Authorization"], named.headers["k"]) == ("Bearer 1", "2")
+    assert credentials({"b": "2"}, found).apply(REQUEST).headers["k"] == "2"
+    with pytest.raises(ValueError, match=r"\['c'\]; the card asks for \['cert', 'a and b', 'b'\]"):
+        credentials({"c": "3"}, found)
+
+
+def test_nothing_leaves_its_origin() -> None:
+    away = Request("POST", "https://b.example", {}, bare=True)
+    assert credentials("t").apply(away) is away
+
+
+def test_a_callable_is_asked_once_and_again_on_refresh() -> None:
+    values = iter(["one", "two"])
+    given = credentials(lambda: next(values))
+    assert given.refreshes
+    for expected, refresh in (("one", False), ("one", False), ("two", True)):
+        sent = given.apply(REQUEST, refresh=refresh)
+        assert sent.headers["Authorization"] == f"Bearer {expected}"
+    assert not credentials("t").refreshes
+    assert "one" not in repr(given)
+
+
+@pytest.mark.parametrize("odd", ["", "a\nb", "a\0"])
+def test_what_cannot_be_sent_is_refused_without_being_shown(odd: str) -> None:
+    for make in (lambda: credentials(odd), lambda: credentials(lambda: odd).apply(REQUEST)):
+        with pytest.raises(ValueError, match="must be text in one line") as caught:
+            make()
+        assert odd == "" or odd not in str(caught.value)
+    with pytest.raises(TypeError):
+        credentials(7)  # type: ignore[arg-type]

@@ -1,0 +1,69 @@
+"""Whatever the cuts, snapshots and replays: the text is the task's, nothing twice, nothing lost."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.a2a.paper import SHELLS, Leg, Outcome, PaperAgent, machine_for, route_to, story
+from tests.cap.scripted import Network
+
+# A letter alone, so that a chunk told twice or in the wrong place cannot look right by chance
+# less often than it would in real text; doubled letters, U+2028 and empty chunks on purpose.
+texts = st.lists(st.sampled_from(["a", "b", "aa", "ab", " ", "\u2028", "é\n", ""]), max_size=8)
+legs = st.lists(
+    st.builds(
+        Leg,
+        told=st.integers(0, 6),
+        missed=st.integers(0, 4),
+        inside=st.integers(0, 60),
+        breaks=st.booleans(),
+        manner=st.sampled_from(["snapshot", "joined", "replay", "bare"]),
+    ),
+    max_size=6,
+)
+
+
+def run(shell: str, version: str, agent: PaperAgent) -> Outcome:
+    machine = machine_for(route_to(version)[0])
+    return SHELLS[shell](machine, Network(agent))
+
+
+def assert_exact(outcome: Outcome, text: str) -> None:
+    assert outcome.error is None
+    assert outcome.text == text
+    assert outcome.machine.assembly.text == text
+    assert outcome.states[-1] == "COMPLETED"
+    assert outcome.states.count("COMPLETED") == 1
+    assert outcome.machine.assembly.task is not None
+    assert outcome.machine.assembly.task.text == text
+
+
+@pytest.mark.parametrize("version", ["1.0", "0.3"])
+@settings(max_examples=60)
+@given(texts=texts, first=st.integers(1, 8), legs=legs, shell=st.sampled_from(sorted(SHELLS)))
+def test_the_printed_text_is_the_text_of_the_task(
+    version: str, texts: list[str], first: int, legs: list[Leg], shell: str
+) -> None:
+    agent = PaperAgent(story(texts), [Leg(told=first), *legs], version)
+    assert_exact(run(shell, version, agent), "".join(texts))
+
+
+@pytest.mark.parametrize("manner", ["snapshot", "joined", "replay", "bare"])
+def test_a_cut_after_every_event_of_a_long_stream(manner: str) -> None:
+    texts = [f"{i % 7}{'x' * (i % 3)}" for i in range(50)]
+    events = story(texts)
+    for position in range(1, len(events)):
+        for missed, shell in ((0, "sync"), (1 + position % 3, "async"), (len(events), "sync")):
+            legs = [Leg(told=position), Leg(told=99, missed=missed, manner=manner)]
+            outcome = run(shell, "1.0", PaperAgent(list(events), legs))
+            assert_exact(outcome, "".join(texts))
+            assert len(outcome.network.requests) >= 2
+
+
+def test_cuts_after_every_single_event_of_one_stream() -> None:
+    texts = [f"{i}," for i in range(20)]
+    events = story(texts)
+    legs = [Leg(told=1) for _ in events]
+    outcome = run("sync", "1.0", PaperAgent(events, legs))
+    assert_exact(outcome, "".join(texts))
+    assert outcome.machine.reconnects == len(events) - 1
