@@ -344,6 +344,8 @@ def _push_from_v03(config: JSON) -> JSON:
     if not isinstance(authentication, dict):
         return config
     schemes = authentication.get("schemes") or [""]
+    if isinstance(schemes, str):  # not a list, though it should be one
+        schemes = [schemes]
     plain = {**_without(authentication, "schemes"), "scheme": schemes[0]}
     return {**config, "authentication": plain}
 

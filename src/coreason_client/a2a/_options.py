@@ -96,6 +96,14 @@ def rest_route(url: str, tenant: str | None, options: Options) -> Route:
     return Route([Place(RestChannel(check_url(url), settings, tenant))], settings)
 
 
+def _can_be_called(url: str) -> bool:
+    try:
+        check_url(url)
+    except ValueError:
+        return False
+    return True
+
+
 def card_route(card: AgentCard, options: Options) -> Route:
     """Return the route through the interfaces of a card, in its order.
 
@@ -108,7 +116,7 @@ def card_route(card: AgentCard, options: Options) -> Route:
         version, tenant = interface.protocol_version, interface.tenant
         dialect = dialect_of(version) if version else V10
         binding = interface.protocol_binding.upper()
-        if dialect is None or not interface.url.lower().startswith(("http://", "https://")):
+        if dialect is None or not _can_be_called(interface.url):
             continue
         if binding == "JSONRPC":
             places.append(_jsonrpc_place(interface.url, version, settings, tenant))

@@ -103,8 +103,11 @@ class RestCall:
 
         Raises:
             A2AJSONRPCError: the agent's error.
+            A2AEmptyResultError: it is empty.
             A2ASSEParseError: it is no event.
         """
+        if data.strip() in (b"null", b"{}"):
+            raise A2AEmptyResultError("an event of the stream is empty")
         try:
             event: Event = self._value(data)
         except (ValidationError, ValueError) as error:
