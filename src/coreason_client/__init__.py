@@ -4,9 +4,9 @@ The names below are loaded when they are first used (PEP 562), so that importing
 not import what only another needs.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ._lazy import lazy
 from ._version import __version__
 
 if TYPE_CHECKING:
@@ -184,15 +184,4 @@ __all__ = [
     "__version__",
 ]
 
-
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(home, __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy(__name__, _HOMES, __all__)

@@ -6,14 +6,25 @@ generator that yields steps and is sent what came of them. The shells of a pair 
 what differs is the word `await`.
 """
 
+import time
 from collections.abc import AsyncGenerator, Awaitable, Generator, Iterator
 from contextlib import aclosing, closing
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 
-from ._http._types import Request, ResponseHead, TransportFailure
+from ._http._types import FailureKind, Request, ResponseHead, TransportFailure
 
-__all__ = ["Flow", "Reply", "StreamMachine", "Wait", "drive", "drive_async", "run", "run_async"]
+__all__ = [
+    "BodyTooLarge",
+    "Flow",
+    "Reply",
+    "StreamMachine",
+    "Wait",
+    "drive",
+    "drive_async",
+    "run",
+    "run_async",
+]
 
 # Of a body that is no stream: enough for any problem document, and a bound on what a broken
 # server can make us keep.
@@ -32,7 +43,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back for a request of a flow; the body up to a bound."""
+    """What came back for a request of a flow: all of it, or of a refusal what fits a bound."""
 
     head: ResponseHead
     body: bytes
@@ -146,8 +157,42 @@ async def drive_async(machine: StreamMachine[Item], sender: AsyncOpener) -> Asyn
             machine.lost(None)
 
 
-def run(flow: Flow[Item], sender: SyncOpener) -> Item:
-    """Run a flow to its end and return its value."""
+class BodyTooLarge(TransportFailure):
+    """The body of an answer passed the limit: nothing that another attempt would mend."""
+
+    def __init__(self, head: ResponseHead, limit: int) -> None:
+        super().__init__(FailureKind.REQUEST, f"the body is larger than {limit} bytes")
+        self.head = head
+
+
+class _Body:
+    """Gathers the body of an answer, which counts only when it is complete."""
+
+    def __init__(self, request: Request, head: ResponseHead, limit: int, start: float) -> None:
+        self._head = head
+        self._limit = limit
+        read = None if request.timeouts is None else request.timeouts.read
+        self._deadline = None if read is None else start + read
+        self._pieces = bytearray()
+
+    def add(self, chunk: bytes) -> None:
+        """Add bytes.
+
+        Raises:
+            TransportFailure: the bound in size or in time is passed.
+        """
+        self._pieces += chunk
+        if len(self._pieces) > self._limit:
+            raise BodyTooLarge(self._head, self._limit)
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            raise TransportFailure(FailureKind.TIMEOUT, "the answer was not complete in time")
+
+    def reply(self) -> Reply:
+        return Reply(self._head, bytes(self._pieces))
+
+
+def run(flow: Flow[Item], sender: SyncOpener, limit: int = MAX_BODY_BYTES) -> Item:
+    """Run a flow to its end and return its value; answers may have bodies up to the limit."""
     result: Reply | TransportFailure | None = None
     try:
         while True:
@@ -157,9 +202,17 @@ def run(flow: Flow[Item], sender: SyncOpener) -> Item:
                 if isinstance(step, Wait):
                     sender.sleep(step.seconds)
                     continue
+                start = time.monotonic()
                 response = sender.open(step)
                 try:
-                    result = Reply(response.head, response.read(MAX_BODY_BYTES))
+                    if response.head.status >= 300:  # of which the beginning is enough
+                        result = Reply(response.head, response.read(MAX_BODY_BYTES))
+                        continue
+                    body = _Body(step, response.head, limit, start)
+                    with closing(response.chunks()) as chunks:
+                        for chunk in chunks:
+                            body.add(chunk)
+                    result = body.reply()
                 finally:
                     response.close()
             except TransportFailure as failure:
@@ -169,8 +222,8 @@ def run(flow: Flow[Item], sender: SyncOpener) -> Item:
         return value
 
 
-async def run_async(flow: Flow[Item], sender: AsyncOpener) -> Item:
-    """Run a flow to its end and return its value."""
+async def run_async(flow: Flow[Item], sender: AsyncOpener, limit: int = MAX_BODY_BYTES) -> Item:
+    """Run a flow to its end and return its value; answers may have bodies up to the limit."""
     result: Reply | TransportFailure | None = None
     try:
         while True:
@@ -180,9 +233,17 @@ async def run_async(flow: Flow[Item], sender: AsyncOpener) -> Item:
                 if isinstance(step, Wait):
                     await sender.sleep(step.seconds)
                     continue
+                start = time.monotonic()
                 response = await sender.open(step)
                 try:
-                    result = Reply(response.head, await response.read(MAX_BODY_BYTES))
+                    if response.head.status >= 300:  # of which the beginning is enough
+                        result = Reply(response.head, await response.read(MAX_BODY_BYTES))
+                        continue
+                    body = _Body(step, response.head, limit, start)
+                    async with aclosing(response.chunks()) as chunks:
+                        async for chunk in chunks:
+                            body.add(chunk)
+                    result = body.reply()
                 finally:
                     await response.aclose()
             except TransportFailure as failure:

@@ -38,7 +38,6 @@ from .types import Event
 __all__ = [
     "FINAL_FAILURES",
     "RETRIED_STATUSES",
-    "BodyTooLarge",
     "Call",
     "Channel",
     "Settings",
@@ -59,14 +58,6 @@ _LONGEST_BODY_KEPT = 65_536
 _LONGEST_WORDS = 500
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _VISIBLE = re.compile(r"[!-~]+", re.ASCII)
-
-
-class BodyTooLarge(TransportFailure):
-    """A body passed the limit; nothing that another attempt would mend."""
-
-    def __init__(self, head: ResponseHead, limit: int) -> None:
-        super().__init__(FailureKind.REQUEST, f"the body is larger than {limit} bytes")
-        self.head = head
 
 
 @dataclass(frozen=True)

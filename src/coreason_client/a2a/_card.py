@@ -17,12 +17,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from .._drive import Flow, Reply
+from .._drive import BodyTooLarge, Flow, Reply
 from .._http._redirect import MOST_REDIRECTS, redirected
 from .._http._types import Request, Timeouts, TransportFailure, timeouts_from
 from .._version import __version__
 from ._call import (
-    BodyTooLarge,
     check_headers,
     check_url,
     connection_error,

@@ -13,13 +13,12 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._drive import Flow, Reply, Wait
+from .._drive import BodyTooLarge, Flow, Reply, Wait
 from .._http._redirect import FOLLOWED, MOST_REDIRECTS, redirected
 from .._http._types import Request, ResponseHead, TransportFailure
 from ._call import (
     FINAL_FAILURES,
     RETRIED_STATUSES,
-    BodyTooLarge,
     Call,
     Channel,
     Settings,

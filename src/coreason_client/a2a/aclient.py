@@ -6,11 +6,11 @@ from typing import Any, Self
 
 from typing_extensions import Unpack
 
+from .._drive import run_async
 from .._http._async import AsyncSender
 from .._http._types import TimeoutLike, timeouts_from
 from ._card import CardRules, read_card
 from ._conversation import Conversations, ReplyTo
-from ._exchange import exchange_async
 from ._options import Options
 from ._waiting import can_subscribe, is_over, polls
 from .errors import MethodNotFoundError, UnsupportedOperationError
@@ -68,7 +68,7 @@ class AsyncAgentCardResolver:
             ValueError: it is no address.
         """
         flow = self._rules.resolve(base_url)
-        return await exchange_async(flow, self._sender, self._rules.max_card_bytes)
+        return await run_async(flow, self._sender, self._rules.max_card_bytes)
 
     async def aclose(self) -> None:
         """Close the connections; may be called twice."""

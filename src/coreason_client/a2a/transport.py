@@ -9,10 +9,10 @@ from typing import Any, Protocol, runtime_checkable
 from pydantic import BaseModel
 from typing_extensions import Unpack
 
+from .._drive import run, run_async
 from .._http._async import AsyncSender
 from .._http._sync import SyncSender
 from ._auth import AsyncAuthSender, SyncAuthSender, credentials
-from ._exchange import exchange, exchange_async
 from ._heal import HealMachine
 from ._options import Options, card_route, jsonrpc_route, rest_route
 from ._route import Route
@@ -177,7 +177,7 @@ class _HttpTransport(_Base):
 
     def _ask(self, name: str, request: BaseModel) -> Any:
         limit = self._route.settings.max_body_bytes
-        return exchange(self._route.ask(name, _params(request)), self._opener, limit)
+        return run(self._route.ask(name, _params(request)), self._opener, limit)
 
     def send_message(self, request: SendMessageRequest) -> Event:
         """Send a message and return the answer; raises `A2AError`."""
@@ -253,7 +253,7 @@ class _AsyncHttpTransport(_Base):
 
     async def _ask(self, name: str, request: BaseModel) -> Any:
         limit = self._route.settings.max_body_bytes
-        return await exchange_async(self._route.ask(name, _params(request)), self._opener, limit)
+        return await run_async(self._route.ask(name, _params(request)), self._opener, limit)
 
     async def send_message(self, request: SendMessageRequest) -> Event:
         """Send a message and return the answer; raises `A2AError`."""
