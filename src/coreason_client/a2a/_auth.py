@@ -17,6 +17,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from .._drive import AsyncOpener, SyncOpener
 from .._http._types import Request
+from .errors import A2AError
 from .types import AgentCard, SecurityScheme
 
 __all__ = ["AsyncAuthSender", "Auth", "Credential", "Credentials", "SyncAuthSender", "credentials"]
@@ -107,6 +108,11 @@ class _Source:
     def refreshes(self) -> bool:
         return not isinstance(self._credential, str)
 
+    @property
+    def last(self) -> str | None:
+        """The value that was used last."""
+        return self._value
+
     def get(self, *, refresh: bool) -> str:
         """Return the value.
 
@@ -154,6 +160,14 @@ class Credentials:
     def refreshes(self) -> bool:
         """Whether asking again may give something else."""
         return any(source.refreshes for source, _ in self.sources)
+
+    def hide(self, error: A2AError) -> None:
+        """Take what we know to be secret out of an error's words: an agent may repeat it."""
+        for secret in filter(None, (source.last for source, _ in self.sources)):
+            error.args = tuple(
+                part.replace(secret, "***") if isinstance(part, str) else part
+                for part in error.args
+            )
 
     def apply(self, request: Request, *, refresh: bool = False) -> Request:
         """Return the request with the credentials, unless it left its origin."""
@@ -218,6 +232,7 @@ class SyncAuthSender:
         self._sender = sender
         self._given = given
         self.sleep = sender.sleep
+        self.hide = given.hide
 
     def open(self, request: Request) -> Any:
         """Send the request, and once more with new credentials on a 401."""
@@ -235,6 +250,7 @@ class AsyncAuthSender:
         self._sender = sender
         self._given = given
         self.sleep = sender.sleep
+        self.hide = given.hide
 
     async def open(self, request: Request) -> Any:
         """Send the request, and once more with new credentials on a 401."""

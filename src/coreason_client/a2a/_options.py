@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import count
-from typing import Any
-
-from typing_extensions import TypedDict
+from typing import Any, TypedDict
 
 from .._http._types import TimeoutLike, timeouts_from
 from .._retry import Backoff

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import ConfigDict, TypeAdapter, with_config
 from pydantic_core import from_json
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict  # which pydantic brings, and asks for before Python 3.12
 
 from .types import (
     AgentCard,

@@ -2,9 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
-from typing import Any, Self
-
-from typing_extensions import Unpack
+from typing import Any, Self, Unpack
 
 from .._drive import run_async
 from .._http._async import AsyncSender

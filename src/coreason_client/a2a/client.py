@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self
-
-from typing_extensions import Unpack
+from typing import Any, Self, Unpack
 
 from .._drive import run
 from .._http._sync import SyncSender

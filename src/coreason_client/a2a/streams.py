@@ -2,14 +2,22 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from .._drive import AsyncOpener, SyncOpener, drive, drive_async
 from ._assemble import Assembly
 from ._heal import HealMachine
+from .errors import A2AError
 from .types import Event, Message, Task
 
 __all__ = ["AsyncEventStream", "EventStream"]
+
+
+Hide: TypeAlias = Callable[[A2AError], None]
+
+
+def _show_all(error: A2AError) -> None:
+    pass
 
 
 class _Progress:
@@ -17,6 +25,7 @@ class _Progress:
 
     _assembly: Assembly
     _machine: HealMachine | None
+    _hide: Hide = staticmethod(_show_all)
 
     @property
     def task(self) -> Task | None:
@@ -79,9 +88,13 @@ class EventStream(_Progress):
         self._machine = machine
 
     @classmethod
-    def driven(cls, machine: HealMachine, sender: SyncOpener) -> "EventStream":
-        """Make the stream that a machine and a sender give."""
-        return cls(drive(machine, sender), machine.assembly, machine)
+    def driven(
+        cls, machine: HealMachine, sender: SyncOpener, hide: Hide = _show_all
+    ) -> "EventStream":
+        """Make the stream that a machine and a sender give; `hide` takes secrets out of errors."""
+        stream = cls(drive(machine, sender), machine.assembly, machine)
+        stream._hide = hide
+        return stream
 
     @classmethod
     def of(cls, events: Any) -> "EventStream":
@@ -95,8 +108,12 @@ class EventStream(_Progress):
         return self
 
     def __next__(self) -> Event:
-        for event in self._events:
-            return event
+        try:
+            for event in self._events:
+                return event
+        except A2AError as error:
+            self._hide(error)
+            raise
         if left := self._left():
             return left.pop(0)
         raise StopIteration
@@ -129,9 +146,13 @@ class AsyncEventStream(_Progress):
         self._machine = machine
 
     @classmethod
-    def driven(cls, machine: HealMachine, sender: AsyncOpener) -> "AsyncEventStream":
-        """Make the stream that a machine and a sender give."""
-        return cls(drive_async(machine, sender), machine.assembly, machine)
+    def driven(
+        cls, machine: HealMachine, sender: AsyncOpener, hide: Hide = _show_all
+    ) -> "AsyncEventStream":
+        """Make the stream that a machine and a sender give; `hide` takes secrets out of errors."""
+        stream = cls(drive_async(machine, sender), machine.assembly, machine)
+        stream._hide = hide
+        return stream
 
     @classmethod
     def of(cls, events: Any) -> "AsyncEventStream":
@@ -145,8 +166,12 @@ class AsyncEventStream(_Progress):
         return self
 
     async def __anext__(self) -> Event:
-        async for event in self._events:
-            return event
+        try:
+            async for event in self._events:
+                return event
+        except A2AError as error:
+            self._hide(error)
+            raise
         if left := self._left():
             return left.pop(0)
         raise StopAsyncIteration

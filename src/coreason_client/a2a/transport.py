@@ -4,10 +4,9 @@ Each class of ours is one generic call over a table of methods (`_dialects`); th
 `_route` and `_heal`. A client takes any object that fits `Transport` or `AsyncTransport`.
 """
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Unpack, runtime_checkable
 
 from pydantic import BaseModel
-from typing_extensions import Unpack
 
 from .._drive import run, run_async
 from .._http._async import AsyncSender
@@ -16,6 +15,7 @@ from ._auth import AsyncAuthSender, SyncAuthSender, credentials
 from ._heal import HealMachine
 from ._options import Options, card_route, jsonrpc_route, rest_route
 from ._route import Route
+from .errors import A2AError
 from .streams import AsyncEventStream, EventStream
 from .types import (
     AgentCard,
@@ -177,7 +177,11 @@ class _HttpTransport(_Base):
 
     def _ask(self, name: str, request: BaseModel) -> Any:
         limit = self._route.settings.max_body_bytes
-        return run(self._route.ask(name, _params(request)), self._opener, limit)
+        try:
+            return run(self._route.ask(name, _params(request)), self._opener, limit)
+        except A2AError as error:
+            self._opener.hide(error)
+            raise
 
     def send_message(self, request: SendMessageRequest) -> Event:
         """Send a message and return the answer; raises `A2AError`."""
@@ -189,7 +193,7 @@ class _HttpTransport(_Base):
     ) -> EventStream:
         """Send a message and return the stream of the answer; iterating raises `A2AError`."""
         machine = self._machine("send_message_stream", request, resume)
-        return EventStream.driven(machine, self._opener)
+        return EventStream.driven(machine, self._opener, self._opener.hide)
 
     def get_task(self, request: GetTaskRequest) -> Task:
         """Return a task; raises `A2AError`."""
@@ -208,7 +212,9 @@ class _HttpTransport(_Base):
 
     def resubscribe(self, request: SubscribeToTaskRequest, *, resume: bool = True) -> EventStream:
         """Return the stream of a task that is under way; iterating raises `A2AError`."""
-        return EventStream.driven(self._machine("resubscribe", request, resume), self._opener)
+        return EventStream.driven(
+            self._machine("resubscribe", request, resume), self._opener, self._opener.hide
+        )
 
     def create_push_config(self, request: TaskPushNotificationConfig) -> TaskPushNotificationConfig:
         """Ask for push notifications and return how they were configured; raises `A2AError`."""
@@ -253,7 +259,11 @@ class _AsyncHttpTransport(_Base):
 
     async def _ask(self, name: str, request: BaseModel) -> Any:
         limit = self._route.settings.max_body_bytes
-        return await run_async(self._route.ask(name, _params(request)), self._opener, limit)
+        try:
+            return await run_async(self._route.ask(name, _params(request)), self._opener, limit)
+        except A2AError as error:
+            self._opener.hide(error)
+            raise
 
     async def send_message(self, request: SendMessageRequest) -> Event:
         """Send a message and return the answer; raises `A2AError`."""
@@ -265,7 +275,7 @@ class _AsyncHttpTransport(_Base):
     ) -> AsyncEventStream:
         """Send a message and return the stream of the answer; iterating raises `A2AError`."""
         machine = self._machine("send_message_stream", request, resume)
-        return AsyncEventStream.driven(machine, self._opener)
+        return AsyncEventStream.driven(machine, self._opener, self._opener.hide)
 
     async def get_task(self, request: GetTaskRequest) -> Task:
         """Return a task; raises `A2AError`."""
@@ -286,7 +296,9 @@ class _AsyncHttpTransport(_Base):
         self, request: SubscribeToTaskRequest, *, resume: bool = True
     ) -> AsyncEventStream:
         """Return the stream of a task that is under way; iterating raises `A2AError`."""
-        return AsyncEventStream.driven(self._machine("resubscribe", request, resume), self._opener)
+        return AsyncEventStream.driven(
+            self._machine("resubscribe", request, resume), self._opener, self._opener.hide
+        )
 
     async def create_push_config(
         self, request: TaskPushNotificationConfig
