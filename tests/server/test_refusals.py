@@ -387,3 +387,21 @@ def test_no_body_and_no_position_breaks_the_server() -> None:
                 assert answer.json()["status"] == answer.status_code
 
         ask()
+
+
+@pytest.mark.parametrize(("key", "status"), [("wrong", 401), ("a", 413)])
+def test_a_refusal_is_not_overtaken_by_a_reset(serve: Serve, key: str, status: int) -> None:
+    """The head comes first, the body when the server has long made up its mind."""
+    peer = serve(hello, key="a", api_keys=["a"], max_body_bytes=100)
+    address = peer.http.base_url
+    with socket.create_connection((address.host, address.port or 80), timeout=10) as sock:
+        head = (
+            "POST /assist HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            f"Authorization: Bearer {key}\r\nContent-Length: 200000\r\n\r\n"
+        )
+        sock.sendall(head.encode())
+        for _ in range(200):
+            sock.sendall(b"x" * 1000)
+        with sock.makefile("rb") as reader:
+            answer = reader.readline()
+    assert answer.split()[1] == str(status).encode()

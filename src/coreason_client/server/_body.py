@@ -13,7 +13,10 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from ._problems import Problem, validation_problem
 
-__all__ = ["fingerprint", "parse_body", "read_body"]
+__all__ = ["fingerprint", "let_go", "parse_body", "read_body"]
+
+_MOST_UNWANTED_BYTES = 1024 * 1024
+_MOST_UNWANTED_SECONDS = 1.0
 
 
 async def read_body(request: Request, most_bytes: int, seconds: float) -> bytes:
@@ -40,6 +43,21 @@ async def read_body(request: Request, most_bytes: int, seconds: float) -> bytes:
         ) from None
     except ClientDisconnect:
         raise Problem(400, "incomplete-body", "The body was cut off.") from None
+
+
+async def let_go(request: Request) -> None:
+    """Read what is left of a body that nobody wants, within bounds.
+
+    A connection that is closed on bytes that still arrive is reset, and the reset may overtake the
+    refusal: the client would learn that the connection broke, and not why.
+    """
+    left = _MOST_UNWANTED_BYTES
+    with suppress(TimeoutError, ClientDisconnect, RuntimeError):  # the last: it is read already
+        async with asyncio.timeout(_MOST_UNWANTED_SECONDS):
+            async for chunk in request.stream():
+                left -= len(chunk)
+                if left < 0:
+                    return
 
 
 async def _read(request: Request, most_bytes: int) -> bytes:

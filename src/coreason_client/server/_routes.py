@@ -10,7 +10,7 @@ from starlette.routing import Route
 from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
 
 from ._auth import ANYBODY, Keys
-from ._body import fingerprint, parse_body, read_body
+from ._body import fingerprint, let_go, parse_body, read_body
 from ._cursor import Cursor, parse_cursor
 from ._openapi import openapi
 from ._options import Options
@@ -46,10 +46,15 @@ class Routes:
 
     async def assist(self, request: Request) -> Response:
         """Start a stream, or join the one that this request has started before."""
-        principal = self._principal(request)
-        cursor = _cursor(request)
         options = self._options
-        body = await read_body(request, options.max_body_bytes, options.body_timeout)
+        try:
+            principal = self._principal(request)
+            cursor = _cursor(request)
+            body = await read_body(request, options.max_body_bytes, options.body_timeout)
+        except Problem as problem:
+            if problem.status != 408:  # there the body is what did not come
+                await let_go(request)
+            raise
         asked = parse_body(body, request.headers.get("x-request-id"))
         runtime = await self._serving()
         if cursor is None:
