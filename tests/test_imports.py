@@ -13,6 +13,7 @@ SRC = Path(__file__).parent.parent / "src"
 ROOMS: dict[str, set[str]] = {
     "coreason_manifest.definitions": set(),
     "coreason_client": {"public"},
+    "coreason_client._closing": set(),
     "coreason_client._lazy": set(),
     "coreason_client._version": set(),
     "coreason_client.errors": set(),
@@ -62,6 +63,7 @@ GROUPS: dict[str, set[str]] = {
         "coreason_client.errors",
         "coreason_client.sse",
         "coreason_client._retry",
+        "coreason_client._closing",
         "coreason_client._drive",
         "coreason_client._lazy",
         "coreason_client._http._types",

@@ -1,9 +1,9 @@
 """The async A2A client: signatures and docstrings; the rules are in the modules without I/O."""
 
 from collections.abc import AsyncIterator, Mapping
-from types import TracebackType
 from typing import Any, Self, Unpack
 
+from .._closing import AsyncClosing
 from .._drive import run_async
 from .._http._async import AsyncSender
 from .._http._types import TimeoutLike, timeouts_from
@@ -36,7 +36,7 @@ from .types import (
 __all__ = ["AsyncA2AClient", "AsyncAgentCardResolver", "default_async_resolver"]
 
 
-class AsyncAgentCardResolver:
+class AsyncAgentCardResolver(AsyncClosing):
     """Finds the cards of agents, and keeps them as long as their servers say.
 
     Args:
@@ -72,23 +72,12 @@ class AsyncAgentCardResolver:
         """Close the connections; may be called twice."""
         await self._sender.aclose()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
 
 default_async_resolver = AsyncAgentCardResolver()
 """A resolver for all who need no other; its connections are made when it is first used."""
 
 
-class AsyncA2AClient:
+class AsyncA2AClient(AsyncClosing):
     """Talks to one agent, in whichever version of the protocol and binding it speaks.
 
     Made from an address alone it speaks JSON-RPC: 1.0, and 0.3 with an agent that does not know
@@ -337,14 +326,3 @@ class AsyncA2AClient:
         close = getattr(self.transport, "aclose", None)
         if close is not None:
             await close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()

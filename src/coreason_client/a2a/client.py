@@ -1,9 +1,9 @@
 """The sync A2A client: signatures and docstrings; the rules are in the modules without I/O."""
 
 from collections.abc import Iterator, Mapping
-from types import TracebackType
 from typing import Any, Self, Unpack
 
+from .._closing import Closing
 from .._drive import run
 from .._http._sync import SyncSender
 from .._http._types import TimeoutLike, timeouts_from
@@ -36,7 +36,7 @@ from .types import (
 __all__ = ["A2AClient", "AgentCardResolver", "default_resolver"]
 
 
-class AgentCardResolver:
+class AgentCardResolver(Closing):
     """Finds the cards of agents, and keeps them as long as their servers say.
 
     Args:
@@ -72,23 +72,12 @@ class AgentCardResolver:
         """Close the connections; may be called twice."""
         self._sender.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
 
 default_resolver = AgentCardResolver()
 """A resolver for all who need no other; its connections are made when it is first used."""
 
 
-class A2AClient:
+class A2AClient(Closing):
     """Talks to one agent, in whichever version of the protocol and binding it speaks.
 
     Made from an address alone it speaks JSON-RPC: 1.0, and 0.3 with an agent that does not know
@@ -336,14 +325,3 @@ class A2AClient:
         close = getattr(self.transport, "close", None)
         if close is not None:
             close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -1,9 +1,9 @@
 """The streams that the clients hand out, sync and async."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
-from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
+from .._closing import AsyncClosing, Closing
 from .._drive import AsyncOpener, SyncOpener, drive, drive_async
 from ._assemble import Assembly
 from ._heal import HealMachine
@@ -77,7 +77,7 @@ class _Progress:
         return {} if head is None else head.headers
 
 
-class EventStream(_Progress):
+class EventStream(_Progress, Closing):
     """An iterator of events that heals itself; iterating raises `A2AError`."""
 
     def __init__(
@@ -123,19 +123,8 @@ class EventStream(_Progress):
         if isinstance(self._events, Generator):
             self._events.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class AsyncEventStream(_Progress):
+class AsyncEventStream(_Progress, AsyncClosing):
     """An async iterator of events that heals itself; iterating raises `A2AError`."""
 
     def __init__(
@@ -180,17 +169,6 @@ class AsyncEventStream(_Progress):
         """Stop reading and let the connection go; may be called twice."""
         if isinstance(self._events, AsyncGenerator):
             await self._events.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
 
 def _assembled(events: Any, assembly: Assembly) -> Generator[Event]:

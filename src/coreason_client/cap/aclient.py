@@ -1,12 +1,12 @@
 """The async CAP client: signatures and docstrings; the rules are in `_protocol` and `_resume`."""
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from uuid import UUID, uuid4
 
 from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
 
+from .._closing import AsyncClosing
 from .._drive import run_async
 from .._http._async import AsyncSender
 from .._http._types import TimeoutLike, timeouts_from
@@ -17,7 +17,7 @@ from .streams import AsyncChatStream, AsyncPacketStream
 __all__ = ["AsyncCAPClient"]
 
 
-class AsyncCAPClient:
+class AsyncCAPClient(AsyncClosing):
     """Talks to one agent service, on asyncio or trio; the twin of `CAPClient`.
 
     Args:
@@ -148,14 +148,3 @@ class AsyncCAPClient:
     async def aclose(self) -> None:
         """Close the connections; streams that are being read end with `CAPConnectionError`."""
         await self._sender.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()

@@ -1,12 +1,12 @@
 """The sync CAP client: signatures and docstrings; the rules are in `_protocol` and `_resume`."""
 
 from collections.abc import Callable, Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from uuid import UUID, uuid4
 
 from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
 
+from .._closing import Closing
 from .._drive import run
 from .._http._sync import SyncSender
 from .._http._types import TimeoutLike, timeouts_from
@@ -17,7 +17,7 @@ from .streams import ChatStream, PacketStream
 __all__ = ["CAPClient"]
 
 
-class CAPClient:
+class CAPClient(Closing):
     """Talks to one agent service; safe to use from many threads.
 
     Args:
@@ -147,14 +147,3 @@ class CAPClient:
     def close(self) -> None:
         """Close the connections; streams that are being read end with `CAPConnectionError`."""
         self._sender.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -1,13 +1,12 @@
 """The streams that the clients hand out: packets and text, sync and async."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
-from types import TracebackType
-from typing import Self
 from uuid import UUID
 
 from coreason_manifest.definitions.presentation import Packet, PresentationEvent
 from coreason_manifest.definitions.service import ServiceRequest
 
+from .._closing import AsyncClosing, Closing
 from .._drive import AsyncOpener, SyncOpener, drive, drive_async
 from ._record import ChatRecord
 from ._resume import ResumeMachine
@@ -51,7 +50,7 @@ class _Progress:
         return {} if head is None else head.headers
 
 
-class PacketStream(_Progress):
+class PacketStream(_Progress, Closing):
     """An iterator of packets that heals itself; CLOSE comes last.
 
     Iterating raises `CAPConnectionError`, `CAPProtocolError` or `CAPRuntimeError`.
@@ -71,19 +70,8 @@ class PacketStream(_Progress):
         """Stop reading and let the connection go; may be called twice."""
         self._packets.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class AsyncPacketStream(_Progress):
+class AsyncPacketStream(_Progress, AsyncClosing):
     """An async iterator of packets that heals itself; CLOSE comes last.
 
     Iterating raises `CAPConnectionError`, `CAPProtocolError` or `CAPRuntimeError`.
@@ -104,17 +92,6 @@ class AsyncPacketStream(_Progress):
     async def aclose(self) -> None:
         """Stop reading and let the connection go; may be called twice."""
         await self._packets.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
 
 class _Chat:
@@ -160,7 +137,7 @@ class _Chat:
         return {} if self._packets is None else self._packets.response_headers
 
 
-class ChatStream(_Chat):
+class ChatStream(_Chat, Closing):
     """Iterate for the pieces of the answer's text.
 
     Iterating raises `CAPConnectionError`, `CAPProtocolError` or `CAPRuntimeError`.
@@ -198,19 +175,8 @@ class ChatStream(_Chat):
         if isinstance(self._packets, PacketStream):
             self._packets.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class AsyncChatStream(_Chat):
+class AsyncChatStream(_Chat, AsyncClosing):
     """Iterate with `async for` for the pieces of the answer's text.
 
     It can also be awaited, which gives the stream itself: `await client.chat(...)` and
@@ -253,17 +219,6 @@ class AsyncChatStream(_Chat):
             await self._generator.aclose()
         if isinstance(self._packets, AsyncPacketStream):
             await self._packets.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
 
 def _texts(packets: PacketStream, record: ChatRecord) -> Generator[str]:
