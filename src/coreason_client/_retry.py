@@ -5,7 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC
 
-__all__ = ["Backoff", "retry_after", "seconds"]
+__all__ = ["RETRIED_STATUSES", "Backoff", "retry_after", "seconds"]
+
+RETRIED_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""What a server may answer in passing: the same request may do better a moment later."""
 
 # ASCII on purpose: `float` also takes 1_000, +7, nan, inf and Arabic digits.
 _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?", re.ASCII)

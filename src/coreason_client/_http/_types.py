@@ -7,6 +7,7 @@ from typing import Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 __all__ = [
+    "FINAL_FAILURES",
     "FailureKind",
     "Headers",
     "Request",
@@ -143,6 +144,10 @@ class FailureKind(StrEnum):
     PROXY = "proxy"
     REQUEST = "request"
     CLOSED = "closed"
+
+
+FINAL_FAILURES = frozenset({FailureKind.CERTIFICATE, FailureKind.CLOSED, FailureKind.REQUEST})
+"""What no further attempt mends."""
 
 
 class TransportFailure(Exception):

@@ -1,17 +1,17 @@
 """What the bindings share: settings, the shape of a call, and how refusals become errors. Pure."""
 
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 from pydantic_core import from_json
 
 from coreason_manifest.definitions._base import explain
 
+from .._http._checks import VISIBLE, check_headers, shown
 from .._http._types import (
     FailureKind,
     Request,
@@ -36,28 +36,20 @@ from .errors import (
 from .types import Event
 
 __all__ = [
-    "FINAL_FAILURES",
-    "RETRIED_STATUSES",
     "Call",
     "Channel",
     "Settings",
-    "check_headers",
     "check_url",
     "connection_error",
     "http_error",
     "json_error",
     "json_rpc_error",
-    "shown",
     "status_error",
     "unreached",
 ]
 
-RETRIED_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
-FINAL_FAILURES = frozenset({FailureKind.CERTIFICATE, FailureKind.CLOSED, FailureKind.REQUEST})
 _LONGEST_BODY_KEPT = 65_536
 _LONGEST_WORDS = 500
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
-_VISIBLE = re.compile(r"[!-~]+", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -225,22 +217,13 @@ def unreached(failure: TransportFailure) -> bool:
     )
 
 
-# Addresses
-
-
-def shown(url: str) -> str:
-    """Return a URL without what may be secret in it: user, password, query and fragment."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
 def check_url(url: str) -> str:
     """Return the address if it can be called.
 
     Raises:
         ValueError: it cannot, with the reason.
     """
-    if not _VISIBLE.fullmatch(url):
+    if not VISIBLE.fullmatch(url):
         raise ValueError(f"an address without blanks is needed, not {url!r}")
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -249,18 +232,3 @@ def check_url(url: str) -> str:
         raise ValueError("an address must not hold a user or password: that goes into auth")
     _ = parts.port  # a port that is no number is a ValueError of its own
     return url
-
-
-def check_headers(headers: Mapping[str, str]) -> None:
-    """Refuse headers that cannot be sent; values may be secrets, so they are not repeated.
-
-    Raises:
-        ValueError: a name or a value is not valid.
-    """
-    for name, value in headers.items():
-        if not _TOKEN.fullmatch(name):
-            raise ValueError(f"{name!r} is not a header name")
-        if any(c in value for c in "\r\n\0") or value != value.strip():
-            raise ValueError(
-                f"the value of header {name} must be text in one line, without blanks around it"
-            )

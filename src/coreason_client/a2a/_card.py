@@ -18,16 +18,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from .._drive import BodyTooLarge, Flow, Reply
+from .._http._checks import check_headers, shown
 from .._http._redirect import MOST_REDIRECTS, redirected
 from .._http._types import Request, Timeouts, TransportFailure, timeouts_from
 from .._version import __version__
 from ._call import (
-    check_headers,
     check_url,
     connection_error,
     http_error,
     json_error,
-    shown,
 )
 from ._dialects import V10, card_from_v03, shaped
 from ._wire import FROM_PYTHON, parse_json

@@ -28,17 +28,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .._drive import Wait
+from .._http._checks import shown
 from .._http._redirect import MOST_REDIRECTS, redirected
-from .._http._types import Request, ResponseHead, TransportFailure
-from .._retry import retry_after
+from .._http._types import FINAL_FAILURES, Request, ResponseHead, TransportFailure
+from .._retry import RETRIED_STATUSES, retry_after
 from ..sse import ServerSentEvent, SSEDecoder, SSEEventTooLarge
 from ._assemble import Assembly, Gap
 from ._call import (
-    FINAL_FAILURES,
-    RETRIED_STATUSES,
     Call,
     connection_error,
-    shown,
     unreached,
 )
 from ._route import Route, is_redirect

@@ -14,16 +14,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._drive import BodyTooLarge, Flow, Reply, Wait
+from .._http._checks import shown
 from .._http._redirect import FOLLOWED, MOST_REDIRECTS, redirected
-from .._http._types import Request, ResponseHead, TransportFailure
+from .._http._types import FINAL_FAILURES, Request, ResponseHead, TransportFailure
+from .._retry import RETRIED_STATUSES
 from ._call import (
-    FINAL_FAILURES,
-    RETRIED_STATUSES,
     Call,
     Channel,
     Settings,
     connection_error,
-    shown,
     unreached,
 )
 from ._dialects import OPERATIONS

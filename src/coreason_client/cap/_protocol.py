@@ -2,7 +2,6 @@
 
 import inspect
 import random
-import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,11 +17,19 @@ from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRe
 from coreason_manifest.definitions.session import SessionContext
 
 from .._drive import Flow, Reply, Wait
+from .._http._checks import VISIBLE, check_headers
 from .._http._redirect import FOLLOWED, MOST_REDIRECTS, redirected
-from .._http._types import Request, TimeoutArgument, Timeouts, TransportFailure, timeouts_from
+from .._http._types import (
+    FINAL_FAILURES,
+    Request,
+    TimeoutArgument,
+    Timeouts,
+    TransportFailure,
+    timeouts_from,
+)
 from .._retry import Backoff, retry_after
 from .._version import __version__
-from ._resume import FINAL_FAILURES, ResumeMachine
+from ._resume import ResumeMachine
 from ._words import describe
 from .errors import CAPConnectionError, CAPProtocolError, CAPRuntimeError
 from .position import Position
@@ -30,9 +37,6 @@ from .position import Position
 __all__ = ["ApiKey", "Credential", "Endpoint", "chat_request"]
 
 ApiKey = str | Callable[[], str] | Callable[[], Awaitable[str]]
-
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
-_VISIBLE = re.compile(r"[!-~]+", re.ASCII)
 
 
 class Credential:
@@ -74,7 +78,7 @@ def _check_key(key: str) -> None:
     # The value itself is never part of the message.
     if not key:
         raise ValueError("api_key is empty: give the key of the agent service")
-    if not _VISIBLE.fullmatch(key):
+    if not VISIBLE.fullmatch(key):
         raise ValueError("api_key must be visible ASCII characters without blanks or line ends")
 
 
@@ -108,7 +112,7 @@ class Endpoint:
             raise ValueError(f"max_event_bytes must be at least 1, not {self.max_event_bytes}")
         if not self.user_id:
             raise ValueError("user_id is empty: leave it out, or name the user")
-        _check_headers(self.headers)
+        check_headers(self.headers)
 
     # Streams
 
@@ -216,7 +220,7 @@ class Endpoint:
     ) -> Mapping[str, str]:
         """Return all headers; those of the protocol are not the caller's to change."""
         extra = extra or {}
-        _check_headers(extra)
+        check_headers(extra)
         merged = {"user-agent": ("User-Agent", f"coreason-client/{__version__}")}
         for headers in (self.headers, extra, own):
             merged |= {name.lower(): (name, value) for name, value in headers.items()}
@@ -258,7 +262,7 @@ def _follow(request: Request, redirects: int = 0) -> Flow[Reply | TransportFailu
 
 
 def _check_base_url(base_url: str) -> None:
-    if not _VISIBLE.fullmatch(base_url):
+    if not VISIBLE.fullmatch(base_url):
         raise ValueError(f"base_url must be an address without blanks, not {base_url!r}")
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -268,14 +272,3 @@ def _check_base_url(base_url: str) -> None:
     if parts.query or parts.fragment:
         raise ValueError(f"base_url must not have a query or a fragment, as {base_url!r} has")
     _ = parts.port  # a port that is no number is a ValueError of its own
-
-
-def _check_headers(headers: Mapping[str, str]) -> None:
-    for name, value in headers.items():
-        if not _TOKEN.fullmatch(name):
-            raise ValueError(f"{name!r} is not a header name")
-        # The value may be a secret, so it is not repeated.
-        if any(c in value for c in "\r\n\0") or value != value.strip():
-            raise ValueError(
-                f"the value of header {name} must be text in one line, without blanks around it"
-            )

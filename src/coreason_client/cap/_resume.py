@@ -42,20 +42,18 @@ from coreason_manifest.definitions.presentation import (
 
 from .._drive import Wait
 from .._http._redirect import FOLLOWED, MOST_REDIRECTS, redirected
-from .._http._types import FailureKind, Request, ResponseHead, TransportFailure
-from .._retry import Backoff, retry_after, seconds
+from .._http._types import FINAL_FAILURES, Request, ResponseHead, TransportFailure
+from .._retry import RETRIED_STATUSES, Backoff, retry_after, seconds
 from ..sse import ServerSentEvent, SSEDecoder, SSEEventTooLarge
 from ..sse._decode import DEFAULT_MAX_EVENT_BYTES
 from ._words import describe
 from .errors import CAPConnectionError, CAPError, CAPProtocolError, CAPRuntimeError, CAPStreamReset
 from .position import Position
 
-__all__ = ["FINAL_FAILURES", "ResumeMachine"]
+__all__ = ["ResumeMachine"]
 
 logger = logging.getLogger("coreason_client.cap")
 
-_RETRIED_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
-FINAL_FAILURES = frozenset({FailureKind.CERTIFICATE, FailureKind.CLOSED, FailureKind.REQUEST})
 _CONTENT = (DeltaPacket, EventPacket)
 
 
@@ -182,7 +180,7 @@ class ResumeMachine:
             self._redirect(head, body)
             return
         wish = retry_after(head.headers, self._now)
-        if self._attempts > 1 and (head.status == 200 or head.status in _RETRIED_STATUSES):
+        if self._attempts > 1 and (head.status == 200 or head.status in RETRIED_STATUSES):
             self._lose(self._describe(head, body), wish=wish, head=head, body=body)
             return
         kind = CAPProtocolError if head.status == 200 else CAPRuntimeError

@@ -1,11 +1,11 @@
 """How a response that is not what was asked for is put into words, without secrets."""
 
 import json
-from urllib.parse import urlsplit, urlunsplit
 
+from .._http._checks import shown
 from .._http._types import Request, ResponseHead
 
-__all__ = ["describe", "shown"]
+__all__ = ["describe"]
 
 _LONGEST_DETAIL = 500
 
@@ -18,12 +18,6 @@ def describe(request: Request, head: ResponseHead, body: bytes) -> str:
     words = f"{request.method} {shown(request.url)} was answered with {what}"
     detail = _problem_detail(body)
     return f"{words}: {detail}" if detail else words
-
-
-def shown(url: str) -> str:
-    """Return a URL without what may be secret in it: user, password, query and fragment."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _problem_detail(body: bytes) -> str:
