@@ -7,7 +7,7 @@ what differs is the word `await`.
 """
 
 import time
-from collections.abc import AsyncGenerator, Awaitable, Generator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Generator, Iterable, Iterator
 from contextlib import aclosing, closing
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
@@ -72,8 +72,11 @@ class StreamMachine(Protocol[Item_co]):
     def reading(self) -> bool:
         """Whether more bytes of this response are wanted."""
 
-    def lost(self, failure: TransportFailure | None) -> None:
-        """Take note that the connection is gone: with a failure, or with a clean end."""
+    def lost(self, failure: TransportFailure | None) -> Iterable[Item_co]:
+        """Take note that the connection is gone, with a failure or with a clean end.
+
+        Hands out what only the end completes.
+        """
 
 
 class _SyncResponse(Protocol):
@@ -126,9 +129,10 @@ def drive(machine: StreamMachine[Item], sender: SyncOpener) -> Generator[Item]:
             finally:
                 response.close()
         except TransportFailure as failure:
-            machine.lost(failure)
+            rest = machine.lost(failure)
         else:
-            machine.lost(None)
+            rest = machine.lost(None)
+        yield from rest
 
 
 async def drive_async(machine: StreamMachine[Item], sender: AsyncOpener) -> AsyncGenerator[Item]:
@@ -152,9 +156,11 @@ async def drive_async(machine: StreamMachine[Item], sender: AsyncOpener) -> Asyn
             finally:
                 await response.aclose()
         except TransportFailure as failure:
-            machine.lost(failure)
+            rest = machine.lost(failure)
         else:
-            machine.lost(None)
+            rest = machine.lost(None)
+        for item in rest:
+            yield item
 
 
 class BodyTooLarge(TransportFailure):

@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coreason_client._retry import Backoff
+from coreason_client.a2a._call import Settings
 from tests.a2a.paper import SHELLS, Leg, Outcome, PaperAgent, machine_for, route_to, story
 from tests.cap.scripted import Network
 
@@ -24,7 +26,9 @@ legs = st.lists(
 
 
 def run(shell: str, version: str, agent: PaperAgent) -> Outcome:
-    machine = machine_for(route_to(version)[0])
+    # Enough for legs that bring nothing, one after the other: the budget is not the matter here.
+    settings = Settings(max_retries=10, backoff=Backoff())
+    machine = machine_for(route_to(version, settings=settings)[0])
     return SHELLS[shell](machine, Network(agent))
 
 

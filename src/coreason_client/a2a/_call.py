@@ -21,6 +21,7 @@ from .._http._types import (
     timeouts_from,
 )
 from .._retry import Backoff, retry_after
+from .._trace import trace_headers
 from .._version import __version__
 from ..sse._decode import DEFAULT_MAX_EVENT_BYTES
 from ._dialects import ERRORS_BY_CODE, ERRORS_BY_REASON, ERRORS_BY_STATUS, Dialect, Operation
@@ -93,7 +94,7 @@ class Settings:
         if uris:
             own |= dict.fromkeys(dialect.extension_headers, ",".join(dict.fromkeys(uris)))
         merged = {"user-agent": ("User-Agent", f"coreason-client/{__version__}")}
-        for headers in (self.headers, own):
+        for headers in (trace_headers(self.headers), self.headers, own):
             merged |= {name.lower(): (name, value) for name, value in headers.items()}
         return dict(merged.values())
 

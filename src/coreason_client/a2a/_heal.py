@@ -100,7 +100,6 @@ class HealMachine:
         self._decoder = SSEDecoder(self._settings.max_event_bytes)
         self._body: bytearray | None = None  # of an answer that is no stream
         self._body_size: int | None = None
-        self.left: list[Event] = []  # news that came with an end, after the last chunk
         self._settled = True
         self._finished = False
         self._reading = False
@@ -187,8 +186,8 @@ class HealMachine:
         else:
             raise self._marked(error)
 
-    def lost(self, failure: TransportFailure | None) -> None:
-        """Take note that the connection is gone, with a failure or with a clean end.
+    def lost(self, failure: TransportFailure | None) -> Iterator[Event]:
+        """Take note that the connection is gone; hand out the news that a clean end completes.
 
         Raises:
             A2AError: the stream cannot go on.
@@ -203,7 +202,7 @@ class HealMachine:
             self._settled = True
             return
         if failure is None and self._body is not None:
-            self.left.extend(self._read_body())
+            yield from self._read_body()
             if self._settled:
                 return
         if failure is not None and unreached(failure) and not self._begun and not self._subscribes:
@@ -219,8 +218,6 @@ class HealMachine:
         Raises:
             A2AError: the agent's error, or what cannot be read.
         """
-        while self.left:
-            yield self.left.pop(0)
         if self._body is not None:
             yield from self._receive_body(chunk)
             return

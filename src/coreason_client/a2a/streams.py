@@ -61,10 +61,6 @@ class _Progress:
         """Have a callable told the ids of the task and its context as soon as they are known."""
         self._assembly.on_task = note
 
-    def _left(self) -> list[Event]:
-        """Return the news that came with the very end."""
-        return [] if self._machine is None else self._machine.left
-
     @property
     def reconnects(self) -> int:
         """How many connections there were after the first."""
@@ -114,8 +110,6 @@ class EventStream(_Progress, Closing):
         except A2AError as error:
             self._hide(error)
             raise
-        if left := self._left():
-            return left.pop(0)
         raise StopIteration
 
     def close(self) -> None:
@@ -161,8 +155,6 @@ class AsyncEventStream(_Progress, AsyncClosing):
         except A2AError as error:
             self._hide(error)
             raise
-        if left := self._left():
-            return left.pop(0)
         raise StopAsyncIteration
 
     async def aclose(self) -> None:

@@ -186,7 +186,7 @@ class ResumeMachine:
         kind = CAPProtocolError if head.status == 200 else CAPRuntimeError
         raise self._error(kind, self._describe(head, body), wish=wish, head=head, body=body)
 
-    def lost(self, failure: TransportFailure | None) -> None:
+    def lost(self, failure: TransportFailure | None) -> tuple[()]:
         """Take note that the connection is gone, with a failure or with a clean end.
 
         Raises:
@@ -200,6 +200,7 @@ class ResumeMachine:
                 "the response ended before a CLOSE packet" if failure is None else str(failure),
                 failure=failure,
             )
+        return ()
 
     # Packets
 
