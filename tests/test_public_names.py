@@ -11,7 +11,7 @@ import pytest
 import coreason_client
 from coreason_client import A2AClient, AsyncA2AClient, AsyncCAPClient, CAPClient
 
-FACES = ["coreason_client", "coreason_client.a2a", "coreason_client.sse"]
+FACES = ["coreason_client", "coreason_client.a2a", "coreason_client.llm", "coreason_client.sse"]
 DEFINITIONS = [
     f"coreason_manifest.definitions.{name}"
     for name in ("message", "presentation", "request", "service", "session")

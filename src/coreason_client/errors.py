@@ -16,6 +16,20 @@
     │   ├── CAPProtocolError      the server sent what the protocol does not allow
     │   │   └── CAPStreamReset    after a reconnect the server answered with another stream
     │   └── CAPRuntimeError       the server refused the request, or ended the stream in error
+    ├── LLMError                  anything that the AI client raises
+    │   ├── LLMAuthenticationError    no key, or one that the provider does not know
+    │   ├── LLMPermissionError    the key may not do this
+    │   ├── LLMRequestError       the request is wrong
+    │   │   └── LLMContextLengthError  it is longer than the model can read
+    │   ├── LLMNotFoundError      there is no such model, or no such address
+    │   ├── LLMRateLimitError     too many requests or tokens for now
+    │   ├── LLMQuotaError         the money or the quota is used up
+    │   ├── LLMTimeoutError       no answer in time; also a TimeoutError
+    │   ├── LLMConnectionError    no connection, or one that broke; also a ConnectionError
+    │   ├── LLMServerError        the provider failed
+    │   │   └── LLMOverloadedError    it has too much to do
+    │   ├── LLMFilteredError      the answer was withheld
+    │   └── LLMResponseError      what came back is not what the protocol says
     ├── LogError                  a server's log did not do what it was asked
     │   ├── Fenced                another process has taken the stream over
     │   ├── LogUnavailable        the store behind it does not answer

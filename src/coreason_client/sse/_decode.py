@@ -105,10 +105,11 @@ class SSEEventTooLarge(CoreasonError):
 class _Block:
     """The fields of one block, gathered line by line."""
 
-    __slots__ = ("data", "event", "last_event_id", "limit", "retry_ms")
+    __slots__ = ("data", "event", "event_fields", "last_event_id", "limit", "retry_ms")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, event_fields: tuple[bytes, ...] = ()) -> None:
         self.limit = limit
+        self.event_fields = event_fields
         self.data = bytearray()  # its lines, each with its LF: a list would cost more than they do
         self.event = b""
         self.last_event_id: bytes | None = None
@@ -132,6 +133,10 @@ class _Block:
             self.event = value
         elif name == b"retry" and value.isdigit() and len(value) <= _MOST_RETRY_DIGITS:
             self.retry_ms = int(value)
+        elif name in self.event_fields:
+            self.event = name
+            self.data += value
+            self.data += b"\n"
         self._check(len(self.data) - 1, len(line))
 
     def check_unfinished(self, line: bytes | bytearray) -> None:
@@ -150,7 +155,9 @@ class SSEDecoder:
     """Decodes one event stream; every connection needs a new one.
 
     `max_event_bytes` bounds the data of an event, and any single line. `last_event_id` is the id
-    in force at the start: that of the connection before, when there was one.
+    in force at the start: that of the connection before, when there was one. `event_fields` are
+    fields beyond the standard that some servers send: each stands for an event of its name, with
+    its value as the data.
     """
 
     __slots__ = (
@@ -158,6 +165,7 @@ class SSEDecoder:
         "_at_start",
         "_block",
         "_digest_above",
+        "_event_fields",
         "_look_above",
         "_pending",
         "_retry_ms",
@@ -167,11 +175,16 @@ class SSEDecoder:
     )
 
     def __init__(
-        self, max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES, *, last_event_id: str = ""
+        self,
+        max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
+        *,
+        last_event_id: str = "",
+        event_fields: tuple[bytes, ...] = (),
     ) -> None:
         if max_event_bytes < 1:
             raise ValueError(f"max_event_bytes must be at least 1, not {max_event_bytes}")
         self.max_event_bytes = max_event_bytes
+        self._event_fields = event_fields
         self._pending = bytearray()  # text that no block end has followed yet
         self._searched = 0  # up to here there is no LF in `_pending`
         self._block: _Block | None = None  # lines of the unfinished block that left `_pending`
@@ -284,7 +297,7 @@ class SSEDecoder:
         last_event_id = self.last_event_id_bytes
         for event_id, data, other in _BLOCKS.findall(text, 0, end):
             if other:
-                block = _Block(limit)
+                block = _Block(limit, self._event_fields)
                 block.add(other[:-1])
                 self._dispatch(block, events)
                 last_event_id = self.last_event_id_bytes
@@ -366,7 +379,7 @@ class SSEDecoder:
         last = pending.rfind(b"\n", self._searched)
         if last >= 0:
             if self._block is None:
-                self._block = _Block(self.max_event_bytes)
+                self._block = _Block(self.max_event_bytes, self._event_fields)
             self._block.add(bytes(pending[:last]))
             del pending[: last + 1]
         self._searched = len(pending)

@@ -1,0 +1,198 @@
+"""From a provider's answer to the response object: the same shape, whoever answered.
+
+The rules: arguments are an object; a call without an id gets one; tool calls make the end
+`tool_calls` whatever the provider says; a filtered answer with content is marked and one without
+is an error; what the provider did not count is estimated and marked.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
+
+from ._terms import Answer, Call, RawCall, Tokens, new_call_id
+from .errors import LLMFilteredError, LLMResponseError
+from .types import FinishReason, Response, ResponseData, ToolCall, Usage
+
+__all__ = ["assemble", "estimate", "finish_reason", "partial", "usage_of"]
+
+Price = Callable[[Tokens], float | None]
+
+_BYTES_PER_TOKEN = 4  # English prose; within a third of the truth for most of what is written
+_TOKENS_PER_MESSAGE = 4
+_LONGEST_SHOWN = 200
+
+
+def assemble(answer: Answer, call: Call, price: Price, parse_as: Any = None) -> Response:
+    """Return the response object for an answer; `parse_as` is the caller's `response_format`.
+
+    Raises:
+        LLMFilteredError: the answer was withheld.
+        LLMResponseError: arguments, or JSON that was asked for, cannot be read.
+    """
+    calls = [_tool_call(raw) for raw in answer.calls]
+    if answer.end == "filtered" and not calls and not answer.content:
+        raise LLMFilteredError(
+            "the provider withheld the answer: its filter stopped the prompt or what came of it"
+        )
+    response = _response(answer, calls, usage_of(answer, call, price))
+    if call.schema is not None and answer.content is not None:
+        response["data"]["parsed"] = _parsed(answer.content, parse_as)
+    return response
+
+
+def partial(answer: Answer, call: Call, price: Price) -> Response:
+    """Return a response object for what came of a broken answer; broken arguments are left out."""
+    calls = []
+    for raw in answer.calls:
+        try:
+            calls.append(_tool_call(raw))
+        except LLMResponseError:
+            continue
+    return _response(answer, calls, usage_of(answer, call, price))
+
+
+def _response(answer: Answer, calls: list[ToolCall], usage: Usage) -> Response:
+    data: ResponseData = {
+        "content": answer.content or (None if calls else ""),
+        "tool_calls": calls,
+        "finish_reason": finish_reason(answer),
+    }
+    if answer.reasoning:
+        data["reasoning"] = answer.reasoning
+    if answer.end == "filtered":
+        data["filtered"] = True
+    return {"status": "success", "data": data, "usage": usage}
+
+
+def finish_reason(answer: Answer) -> FinishReason:
+    """Return how an answer ended, whatever the provider says of one with tool calls."""
+    if answer.calls:
+        return "tool_calls"
+    return "length" if answer.end == "length" else "stop"
+
+
+def _tool_call(raw: RawCall) -> ToolCall:
+    call: ToolCall = {
+        "id": raw.id or new_call_id(),
+        "name": raw.name,
+        "arguments": _arguments(raw),
+    }
+    if raw.signature is not None:
+        call["signature"] = raw.signature
+    return call
+
+
+def _arguments(raw: RawCall) -> dict[str, Any]:
+    given = raw.arguments
+    if isinstance(given, dict):
+        return given
+    if not given or not given.strip():
+        return {}
+    try:
+        arguments = from_json(given)
+    except ValueError:
+        arguments = _tolerant(given)
+    if arguments is None:
+        return {}
+    if not isinstance(arguments, dict):
+        raise LLMResponseError(
+            f"the arguments of the call of {raw.name!r} are not a JSON object: {_short(given)}",
+            body=given,
+        )
+    return arguments
+
+
+def _tolerant(given: str) -> Any:
+    """Read JSON in which control characters stand inside strings; False for what is none."""
+    try:
+        return json.loads(given, strict=False)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _parsed(content: str, parse_as: Any) -> Any:
+    try:
+        if isinstance(parse_as, type) and issubclass(parse_as, BaseModel):
+            return parse_as.model_validate_json(content)
+        return from_json(content)
+    except ValidationError as error:
+        reason = f"does not fit {parse_as.__name__}: {_first(error)}"
+    except ValueError as error:
+        reason = f"is not JSON: {error}"
+    raise LLMResponseError(f"the answer {reason}; `body` holds it", body=content)
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(map(str, first["loc"]))
+    return f"{where}: {first['msg']}" if where else first["msg"]
+
+
+# Usage.
+
+
+def usage_of(answer: Answer, call: Call, price: Price) -> Usage:
+    """Return what was used, with an estimate where the provider counted nothing."""
+    tokens = answer.tokens or Tokens()
+    estimated = tokens.prompt is None or tokens.completion is None
+    if estimated:
+        tokens = Tokens(
+            prompt=estimate(_asked(call)) if tokens.prompt is None else tokens.prompt,
+            completion=_answered(answer) if tokens.completion is None else tokens.completion,
+            cached=tokens.cached,
+            cache_write=tokens.cache_write,
+            cache_write_1h=tokens.cache_write_1h,
+            reasoning=tokens.reasoning,
+        )
+    prompt, completion = tokens.prompt or 0, tokens.completion or 0
+    usage: Usage = {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "cost_estimate": price(tokens),
+    }
+    if tokens.cached:
+        usage["cached_tokens"] = tokens.cached
+    if tokens.cache_write:
+        usage["cache_write_tokens"] = tokens.cache_write
+    if tokens.reasoning:
+        usage["reasoning_tokens"] = tokens.reasoning
+    if estimated:
+        usage["estimated"] = True
+    return usage
+
+
+def estimate(texts: Iterable[str]) -> int:
+    """Estimate the number of tokens in texts, each a message of its own."""
+    lengths = [len(text.encode("utf-8", "replace")) for text in texts]
+    return -(-sum(lengths) // _BYTES_PER_TOKEN) + _TOKENS_PER_MESSAGE * len(lengths)
+
+
+def _asked(call: Call) -> list[str]:
+    return ["".join(_texts(message)) for message in call.messages]
+
+
+def _texts(message: Mapping[str, Any]) -> Iterable[str]:
+    content = message.get("content")
+    if isinstance(content, str):
+        yield content
+    elif content:
+        yield from (part.get("text", "") for part in content)
+    for call in message.get("tool_calls", ()):
+        yield call["function"]["name"] + call["function"]["arguments"]
+
+
+def _answered(answer: Answer) -> int:
+    texts: Sequence[str] = (
+        answer.content or "",
+        answer.reasoning,
+        *(f"{call.name}{call.arguments or ''}" for call in answer.calls),
+    )
+    return -(-len("".join(texts).encode("utf-8", "replace")) // _BYTES_PER_TOKEN)
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…")

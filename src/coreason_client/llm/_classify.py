@@ -1,0 +1,235 @@
+"""Which error it is, and whether another attempt may do better. Pure.
+
+An error is known by the codes that the provider gave, else by the HTTP status. Words are never
+read: they change, and they are translated.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from .._http._types import FINAL_FAILURES, FailureKind, ResponseHead, TransportFailure
+from .._retry import RETRIED_STATUSES, retry_after, seconds
+from ._route import Route
+from ._terms import Fault, Malformed
+from .errors import (
+    LLMAuthenticationError,
+    LLMConnectionError,
+    LLMContextLengthError,
+    LLMError,
+    LLMFilteredError,
+    LLMNotFoundError,
+    LLMOverloadedError,
+    LLMPermissionError,
+    LLMQuotaError,
+    LLMRateLimitError,
+    LLMRequestError,
+    LLMResponseError,
+    LLMServerError,
+    LLMTimeoutError,
+)
+
+__all__ = ["Failure", "malformed", "refused", "unreached", "withheld"]
+
+_BY_CODE: Mapping[str, type[LLMError]] = {
+    # OpenAI and what is compatible with it
+    "invalid_api_key": LLMAuthenticationError,
+    "invalid_authentication_error": LLMAuthenticationError,
+    "authentication_error": LLMAuthenticationError,  # Anthropic's too
+    "unauthenticated:bad-credentials": LLMAuthenticationError,  # xAI
+    "401": LLMAuthenticationError,  # Azure
+    "insufficient_quota": LLMQuotaError,
+    "billing_not_active": LLMQuotaError,
+    "billing_hard_limit_reached": LLMQuotaError,
+    "context_length_exceeded": LLMContextLengthError,
+    "string_above_max_length": LLMContextLengthError,
+    "exceed_context_size_error": LLMContextLengthError,  # llama.cpp
+    "rate_limit_exceeded": LLMRateLimitError,
+    "RateLimitReached": LLMRateLimitError,
+    "model_not_found": LLMNotFoundError,
+    "DeploymentNotFound": LLMNotFoundError,
+    "content_filter": LLMFilteredError,
+    "content_policy_violation": LLMFilteredError,
+    "permission_denied": LLMPermissionError,
+    # Anthropic
+    "invalid_request_error": LLMRequestError,
+    "billing_error": LLMQuotaError,
+    "enforced_spend_limit_reached": LLMQuotaError,
+    "permission_error": LLMPermissionError,
+    "not_found_error": LLMNotFoundError,
+    "request_too_large": LLMRequestError,
+    "rate_limit_error": LLMRateLimitError,
+    "overloaded_error": LLMOverloadedError,
+    "api_error": LLMServerError,
+    "timeout_error": LLMServerError,
+    # Gemini
+    "API_KEY_INVALID": LLMAuthenticationError,
+    "UNAUTHENTICATED": LLMAuthenticationError,
+    "PERMISSION_DENIED": LLMPermissionError,
+    "NOT_FOUND": LLMNotFoundError,
+    "RESOURCE_EXHAUSTED": LLMRateLimitError,
+    "UNAVAILABLE": LLMOverloadedError,
+    "INTERNAL": LLMServerError,
+    "DEADLINE_EXCEEDED": LLMServerError,
+    "INVALID_ARGUMENT": LLMRequestError,
+}
+# So general that the status says more, where there is one.
+_GENERAL = frozenset({"invalid_request_error", "INVALID_ARGUMENT"})
+_BY_STATUS: Mapping[int, type[LLMError]] = {
+    400: LLMRequestError,
+    401: LLMAuthenticationError,
+    402: LLMQuotaError,
+    403: LLMPermissionError,
+    404: LLMNotFoundError,
+    408: LLMServerError,  # these three are worth another attempt
+    409: LLMServerError,
+    425: LLMServerError,
+    413: LLMRequestError,
+    422: LLMRequestError,
+    429: LLMRateLimitError,
+    529: LLMOverloadedError,
+}
+_NEVER_AGAIN = (
+    LLMAuthenticationError,
+    LLMFilteredError,
+    LLMNotFoundError,
+    LLMPermissionError,
+    LLMQuotaError,
+    LLMRequestError,
+)
+_REQUEST_IDS = ("x-request-id", "request-id", "apim-request-id", "x-amzn-requestid")
+_UNSUPPORTED = frozenset({"unsupported_parameter", "unsupported_value"})
+_LONGEST_WORDS = 500
+_LONGEST_BODY = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An attempt that failed.
+
+    `again` says whether another one may do better, `unsupported` names a parameter without which
+    it would.
+    """
+
+    error: LLMError
+    again: bool
+    unsupported: str | None = None
+
+
+def refused(
+    route: Route,
+    head: ResponseHead,
+    fault: Fault | None,
+    body: bytes,
+    now: Callable[[], float] = time.time,
+) -> Failure:
+    """Make of a refusal, or of an error inside a success, what it is."""
+    fault = fault or Fault("")
+    status = fault.status or head.status
+    kind = _kind(fault.codes, status)
+    words = _hidden(fault.message, route.key)[:_LONGEST_WORDS]
+    code = fault.codes[0] if fault.codes else None
+    known = any(code in _BY_CODE for code in fault.codes)
+    error = kind(
+        _sentence(route, status, head.status, words, code),
+        provider=route.profile.name,
+        model=route.model,
+        status=head.status,
+        code=code,
+        request_id=_request_id(head) or fault.request_id,
+        retry_after=_wish(head, fault, now),
+        body=_text(body, route.key),
+    )
+    unsupported = fault.param if _UNSUPPORTED & set(fault.codes) else None
+    return Failure(error, _may_try_again(head, kind, status, known=known), unsupported)
+
+
+def unreached(route: Route, failure: TransportFailure, partway: bool = False) -> Failure:
+    """Make of a connection that failed what it is."""
+    kind = LLMTimeoutError if failure.kind is FailureKind.TIMEOUT else LLMConnectionError
+    what = "the connection broke in the middle of the answer" if partway else "no answer"
+    error = kind(
+        f"{what} from {route.profile.name} for model {route.model}: {failure}",
+        provider=route.profile.name,
+        model=route.model,
+    )
+    error.__cause__ = failure.__cause__
+    return Failure(error, failure.kind not in FINAL_FAILURES)
+
+
+def malformed(
+    route: Route, head: ResponseHead, why: Malformed | str, body: bytes, *, again: bool = False
+) -> Failure:
+    """Make of an answer that is none what it is."""
+    error = LLMResponseError(
+        f"{route.profile.name} sent what is no answer of model {route.model}: {why}",
+        provider=route.profile.name,
+        model=route.model,
+        status=head.status,
+        code=why.code if isinstance(why, Malformed) else None,
+        request_id=_request_id(head),
+        body=_text(body, route.key),
+    )
+    return Failure(error, again)
+
+
+def withheld(route: Route, head: ResponseHead, error: LLMError) -> Failure:
+    """Fill in what only the exchange knows of an error that was found in an answer."""
+    error.provider, error.model, error.status = route.profile.name, route.model, head.status
+    error.request_id = _request_id(head)
+    return Failure(error, again=False)
+
+
+def _kind(codes: tuple[str, ...], status: int) -> type[LLMError]:
+    by_status = _BY_STATUS.get(status) or (LLMServerError if status >= 500 else None)
+    for code in codes:
+        kind = _BY_CODE.get(code)
+        if kind is not None and not (code in _GENERAL and by_status):
+            return kind
+    if by_status is not None:
+        return by_status
+    # An error of its own, inside a success and without a code that says more.
+    return LLMRequestError if 400 <= status < 500 else LLMServerError
+
+
+def _may_try_again(head: ResponseHead, kind: type[LLMError], status: int, *, known: bool) -> bool:
+    if issubclass(kind, _NEVER_AGAIN):
+        return False
+    told = head.headers.get("x-should-retry", "").lower()
+    if told in ("true", "false"):
+        return told == "true"
+    passing = known and issubclass(kind, LLMRateLimitError | LLMServerError)
+    return passing or status in RETRIED_STATUSES or status >= 500 or status == 409
+
+
+def _wish(head: ResponseHead, fault: Fault, now: Callable[[], float]) -> float | None:
+    """Return for how long the provider asks to wait; a wish of nothing at all is none."""
+    if head.status < 400 and fault.status is None:
+        return fault.retry_after  # Anthropic sends the header with successes too
+    milliseconds = seconds(head.headers.get("retry-after-ms"))
+    if milliseconds:
+        return milliseconds / 1000
+    header = {name: head.headers[name] for name in ("retry-after", "date") if name in head.headers}
+    return retry_after(header, now) or fault.retry_after
+
+
+def _sentence(route: Route, status: int, shown: int, words: str, code: str | None) -> str:
+    told = f"{words} " if words else ""
+    named = f"({code})" if code else ""
+    reason = f": {told}{named}".rstrip() if told or named else ""
+    inside = f" inside a {shown}" if status != shown else ""
+    return f"{route.profile.name} answered {status}{inside} for model {route.model}{reason}"
+
+
+def _request_id(head: ResponseHead) -> str | None:
+    return next((head.headers[name] for name in _REQUEST_IDS if name in head.headers), None)
+
+
+def _text(body: bytes, key: str | None) -> str:
+    # Hidden before it is cut, so that no half of a key is left at the end.
+    beginning = body[: _LONGEST_BODY + len(key or "")].decode("utf-8", "replace")
+    return _hidden(beginning, key)[:_LONGEST_BODY]
+
+
+def _hidden(words: str, key: str | None) -> str:
+    return words.replace(key, "[key]") if key else words

@@ -1,0 +1,460 @@
+"""One call, from its first request to its answer: every rule of trying again is here. No I/O.
+
+* Attempts (27). `max_retries` retries make one attempt more, for each model. Retry n waits 2^n
+  seconds with jitter, or what the provider asks for when that is longer; a wish beyond the cap is
+  not granted, and the error says for how long it was.
+* What is tried again: 429, 5xx, broken and timed out connections, a success whose body is empty or
+  a web page. Not a bad key, a wrong request or a used up quota (29).
+* Deadline. One for the whole call, all attempts, waits and models included. Of a stream it covers
+  the time up to the first piece; from then on only silence ends it.
+* Unsupported parameters. When a provider names one, it is dropped or renamed and the request goes
+  out again, once, without a wait.
+* Fallbacks. When a model is given up, the next one is asked.
+* Nothing is tried again once a piece of an answer was handed out.
+"""
+
+import logging
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_core import PydanticSerializationError, from_json, to_json
+
+from .._drive import Flow, Reply, Wait
+from .._http._types import FailureKind, Headers, Request, ResponseHead, Timeouts, TransportFailure
+from .._retry import Backoff
+from ..sse import SSEDecoder, SSEEventTooLarge
+from ._assemble import assemble, partial
+from ._classify import Failure, malformed, refused, unreached, withheld
+from ._cost import cost
+from ._limits import Limits
+from ._lines import LineDecoder, LineTooLong
+from ._reader import Reader
+from ._route import Route
+from ._terms import Answer, Call, Faulted, Malformed, Tokens
+from .errors import (
+    LLMAuthenticationError,
+    LLMError,
+    LLMPermissionError,
+    LLMRequestError,
+    LLMTimeoutError,
+)
+from .types import Delta, Finish, Response, UsageDelta
+
+__all__ = ["BACKOFF", "AnswerMachine", "Plan", "Policy", "Trying", "generate_flow"]
+
+logger = logging.getLogger("coreason_client.llm")
+
+_CONNECT_SECONDS = 10.0
+_MAX_EVENT_BYTES = 10_000_000
+# A parameter that one generation of models refuses and the next one demands.
+_RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+_NEEDED = frozenset({"model", "messages", "contents", "stream"})
+_NO_STREAM = frozenset({"text/html", "application/json"})
+_KEY_ERRORS = (LLMAuthenticationError, LLMPermissionError)
+_NO_HEAD = ResponseHead(0, Headers())
+_EVENT_FIELDS = (b"error",)  # how llama.cpp's server tells of an error in mid-stream
+
+
+BACKOFF = Backoff(first=1.0, longest=60.0, longest_wish=120.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How long and how often a client tries; `clock` and `now` are for tests to replace."""
+
+    timeout: float = 60.0
+    max_retries: int = 3
+    deadline: float = 300.0
+    backoff: Backoff = BACKOFF
+    limits: Limits | None = None
+    jitter: Callable[[], float] = random.random
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
+
+
+@dataclass(slots=True)
+class Plan:
+    """One model to ask: the call, the way, and the body that is sent."""
+
+    call: Call
+    route: Route
+    body: dict[str, Any] = field(init=False)
+    content: bytes = field(init=False)
+    url: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        adapter = self.route.adapter
+        self.body = adapter.body(self.call, self.route.profile)
+        url = adapter.url(self.route.base, self.call)
+        query = self.route.query
+        self.url = f"{url}{'&' if '?' in url else '?'}{query}" if query else url
+        self.encode()
+
+    def encode(self) -> None:
+        """Write the body as JSON.
+
+        Raises:
+            LLMRequestError: something in it cannot be written.
+        """
+        try:
+            self.content = to_json(self.body)
+        except (PydanticSerializationError, ValueError) as error:
+            raise LLMRequestError(
+                f"the request cannot be written as JSON: {error}", model=self.call.model
+            ) from None
+
+    def without(self, parameter: str) -> bool:
+        """Drop a parameter that the provider does not take; say whether that can be done."""
+        name = parameter.partition(".")[0].partition("[")[0]
+        if name not in self.body or name in _NEEDED:
+            return False
+        value = self.body.pop(name)
+        renamed = _RENAMED.get(name)
+        if renamed is not None and renamed not in self.body:
+            self.body[renamed] = value
+        self.encode()
+        return True
+
+    def price(self, tokens: Tokens) -> float | None:
+        """Return what tokens cost."""
+        return cost(self.route.profile.prices, self.route.model, tokens)
+
+
+class Trying:
+    """Which request goes out next, and when to give up."""
+
+    def __init__(self, plans: Sequence[Plan], policy: Policy) -> None:
+        self.plan = plans[0]
+        self.fell_back = False
+        self._plans = list(plans[1:])
+        self._policy = policy
+        self._end = policy.clock() + policy.deadline
+        self._attempts = 0
+        self._failures = 0  # of this plan
+        self._mended = False
+        self._wait: Wait | None = None
+        self._reserved = False
+        self._earlier: list[LLMError] = []
+
+    def next_step(self) -> Request | Wait:
+        """Return the next request, or the wait before it.
+
+        Raises:
+            LLMTimeoutError: the deadline has passed.
+        """
+        wait, self._wait = self._wait or self._own_limit(), None
+        if wait is not None:
+            return wait
+        left = self.left()
+        if left <= 0:
+            raise self.out_of_time()
+        self._attempts += 1
+        self._reserved = False
+        timeout = min(self._policy.timeout, left)
+        limits = Timeouts(min(_CONNECT_SECONDS, timeout), timeout, timeout, timeout)
+        plan = self.plan
+        return Request("POST", plan.url, plan.route.headers, plan.content, limits)
+
+    def failed(self, failure: Failure) -> None:
+        """Take note of an attempt that failed.
+
+        Raises:
+            LLMError: it was the last one.
+        """
+        error = failure.error
+        error.attempts = self._attempts
+        if self._policy.limits is not None:
+            self._policy.limits.used(self._estimate(), 0)
+        if failure.unsupported is not None and not self._mended:
+            self._mended = True
+            if self.plan.without(failure.unsupported):
+                logger.warning(
+                    "%s does not take %s for model %s; it is sent again without it",
+                    *(error.provider, failure.unsupported, error.model),
+                )
+                return
+        self._failures += 1
+        delay = self._delay(failure)
+        if delay is None:
+            self._give_up(error)
+        else:
+            logger.info("attempt %d failed (%s); again in %.1f s", self._attempts, error, delay)
+            self._wait = Wait(delay)
+
+    def succeeded(self, response: Response) -> Response:
+        """Take note of an answer."""
+        if self._policy.limits is not None:
+            self._policy.limits.used(self._estimate(), response["usage"]["total_tokens"])
+        if self.fell_back:
+            response["model"] = self.plan.call.model
+        return response
+
+    def stop(self, error: LLMError) -> LLMError:
+        """Return an error that ends the call, with what the whole call knows of it."""
+        error.attempts = self._attempts
+        if isinstance(error, _KEY_ERRORS):
+            logger.error("%s", error)
+        for earlier in self._earlier:
+            error.add_note(f"before it, model {earlier.model} failed: {earlier}")
+        return error
+
+    def _delay(self, failure: Failure) -> float | None:
+        """Return the seconds before the next attempt, None when there is none."""
+        policy = self._policy
+        if not failure.again or self._failures > policy.max_retries:
+            return None
+        delay = policy.backoff.delay(self._failures, failure.error.retry_after, policy.jitter)
+        return None if delay is None or delay >= self.left() else delay
+
+    def _give_up(self, error: LLMError) -> None:
+        if not self._plans or self.left() <= 0:
+            raise self.stop(error)
+        level = logging.ERROR if isinstance(error, _KEY_ERRORS) else logging.WARNING
+        logger.log(level, "model %s is given up for the next one: %s", error.model, error)
+        self._earlier.append(error)
+        self.plan = self._plans.pop(0)
+        self.fell_back = True
+        self._failures = 0
+        self._mended = False
+
+    def _own_limit(self) -> Wait | None:
+        """Return the wait that the client's own limits ask for before a request."""
+        limits = self._policy.limits
+        if limits is None or self._reserved:
+            return None
+        seconds = limits.reserve(self._estimate(), self._policy.clock())
+        if seconds <= 0:
+            return None
+        self._reserved = True
+        if seconds >= self.left():
+            limits.give_back(self._estimate())
+            raise self.out_of_time()
+        return Wait(seconds)
+
+    def _estimate(self) -> int:
+        call = self.plan.call
+        return len(self.plan.content) // 4 + call.max_tokens
+
+    def left(self) -> float:
+        """Return the seconds up to the deadline."""
+        return self._end - self._policy.clock()
+
+    def out_of_time(self) -> LLMError:
+        """Return the error for a deadline that passed."""
+        route = self.plan.route
+        error = LLMTimeoutError(
+            f"no answer from {route.profile.name} for model {route.model} within the deadline of "
+            f"{self._policy.deadline:g} s",
+            provider=route.profile.name,
+            model=route.model,
+        )
+        return self.stop(error)
+
+
+def generate_flow(trying: Trying, parse_as: Any = None) -> Flow[Response]:
+    """Ask until there is an answer, and return the response object.
+
+    Raises:
+        LLMError: there is none.
+    """
+    while True:
+        step = trying.next_step()
+        result = yield step
+        if isinstance(step, Wait):
+            continue
+        outcome = _outcome(trying.plan, result, parse_as)
+        if not isinstance(outcome, Failure):
+            return trying.succeeded(outcome)
+        trying.failed(outcome)
+
+
+def _outcome(
+    plan: Plan, result: Reply | TransportFailure | None, parse_as: Any
+) -> Response | Failure:
+    if not isinstance(result, Reply):
+        return unreached(plan.route, result or TransportFailure(FailureKind.BROKEN, "nothing came"))
+    route, head, body = plan.route, result.head, result.body
+    reply = _json(body)
+    fault = route.adapter.fault(reply)
+    if head.status != 200 or fault is not None:
+        return refused(route, head, fault, body)
+    if not isinstance(reply, dict):
+        return malformed(route, head, _what_it_is(head, body), body, again=True)
+    try:
+        answer = route.adapter.answer(reply)
+    except Malformed as error:
+        return malformed(route, head, error, body)
+    return _assembled(plan, head, answer, parse_as)
+
+
+def _assembled(plan: Plan, head: ResponseHead, answer: Answer, parse_as: Any) -> Response | Failure:
+    try:
+        return assemble(answer, plan.call, plan.price, parse_as)
+    except LLMError as error:
+        return withheld(plan.route, head, error)
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return from_json(body)
+    except ValueError:
+        return None
+
+
+def _what_it_is(head: ResponseHead, body: bytes) -> str:
+    if not body.strip():
+        return "the body is empty"
+    if head.content_type == "text/html" or body.lstrip()[:1] == b"<":
+        return "the body is a web page; is base_url right?"
+    return "the body is not a JSON object"
+
+
+class AnswerMachine:
+    """Reads one streamed answer: a machine for the shells.
+
+    Attributes:
+        response: the response object, once the answer is complete.
+    """
+
+    def __init__(self, trying: Trying, parse_as: Any = None) -> None:
+        self.response: Response | None = None
+        self._trying = trying
+        self._parse_as = parse_as
+        self._head = _NO_HEAD
+        self._settled = False  # this attempt has been accounted for
+        self._done = False
+        self._begin()
+
+    def _begin(self) -> None:
+        adapter = self._trying.plan.route.adapter
+        self._reader: Reader = adapter.reader()
+        self._lines = LineDecoder(_MAX_EVENT_BYTES) if adapter.framing == "ndjson" else None
+        self._decoder = SSEDecoder(_MAX_EVENT_BYTES, event_fields=_EVENT_FIELDS)
+        self._settled = False
+
+    def next_step(self) -> Request | Wait | None:
+        """Say what to do next.
+
+        Raises:
+            LLMTimeoutError: the deadline has passed.
+        """
+        if self._done:
+            return None
+        step = self._trying.next_step()
+        if isinstance(step, Request):
+            self._begin()
+        return step
+
+    def accepts(self, head: ResponseHead) -> bool:
+        """Say whether this is the response that carries the stream."""
+        self._head = head
+        refused_types = {"text/html"} if self._lines is not None else _NO_STREAM
+        return head.status == 200 and head.content_type not in refused_types
+
+    def refused(self, head: ResponseHead, body: bytes) -> None:
+        """Take note of a response that does not carry the stream.
+
+        Raises:
+            LLMError: there will be no other attempt.
+        """
+        route = self._trying.plan.route
+        self._settled = True
+        fault = route.adapter.fault(_json(body))
+        if head.status != 200 or fault is not None:
+            self._trying.failed(refused(route, head, fault, body))
+        else:
+            again = not isinstance(_json(body), dict)
+            why = _what_it_is(head, body) if again else "the answer is not a stream"
+            self._trying.failed(malformed(route, head, why, body, again=again))
+
+    def receive(self, chunk: bytes) -> Iterator[Delta]:
+        """Take bytes and hand out the deltas in them.
+
+        Raises:
+            LLMError: the stream brought an error, or what is no stream.
+        """
+        reader = self._reader
+        try:
+            if self._lines is None:
+                for event in self._decoder.feed(chunk):
+                    yield from reader.read(event.data_bytes, event.event_bytes)
+            else:
+                for line in self._lines.feed(chunk):
+                    yield from reader.read(line, b"")
+        except (Faulted, Malformed, SSEEventTooLarge, LineTooLong) as error:
+            self._broken(error)
+            return
+        if reader.over:
+            yield from self._finish()
+        elif not reader.started and self._trying.left() <= 0:  # kept alive, and no answer
+            raise self._trying.out_of_time()
+
+    @property
+    def reading(self) -> bool:
+        """Whether more bytes of this response are wanted."""
+        return not self._settled
+
+    def lost(self, failure: TransportFailure | None) -> Iterator[Delta]:
+        """Take note that the connection is gone; a clean end may complete the answer.
+
+        Raises:
+            LLMError: the answer is incomplete, and there will be no other attempt.
+        """
+        if self._settled:
+            return
+        if failure is None and self._lines is not None:
+            yield from self._last_line(self._lines)
+            if self._settled:
+                return
+        if self._reader.end is not None and failure is None:
+            yield from self._finish()
+            return
+        ended = TransportFailure(FailureKind.BROKEN, "the stream ended before the answer did")
+        self._fail(unreached(self._trying.plan.route, failure or ended, self._reader.started))
+
+    def _last_line(self, lines: LineDecoder) -> Iterator[Delta]:
+        """Read a last line that has no end; half a line is none."""
+        try:
+            for line in lines.flush():
+                yield from self._reader.read(line, b"")
+        except Malformed:
+            return
+        except Faulted as error:
+            self._broken(error)
+        if self._reader.over:
+            yield from self._finish()
+
+    def _finish(self) -> Iterator[Delta]:
+        self._settled = True
+        plan, answer = self._trying.plan, self._reader.answer()
+        outcome = _assembled(plan, self._head, answer, self._parse_as)
+        if isinstance(outcome, Failure):
+            self._fail(outcome)
+            return
+        self._done = True
+        self.response = self._trying.succeeded(outcome)
+        yield UsageDelta(outcome["usage"])
+        yield Finish(outcome["data"]["finish_reason"])
+
+    def _broken(self, error: Exception) -> None:
+        plan = self._trying.plan
+        if isinstance(error, Faulted):
+            self._fail(refused(plan.route, self._head, error.fault, b""))
+        elif isinstance(error, Malformed):
+            self._fail(malformed(plan.route, self._head, error, b""))
+        else:
+            why = f"an event is larger than {_MAX_EVENT_BYTES} bytes"
+            self._fail(malformed(plan.route, self._head, why, b""))
+
+    def _fail(self, failure: Failure) -> None:
+        """End this attempt: with another one, or with an error that carries what had come."""
+        self._settled = True
+        reader, plan = self._reader, self._trying.plan
+        if not reader.started:
+            self._trying.failed(failure)
+            return
+        failure.error.partial = partial(reader.answer(), plan.call, plan.price)
+        raise self._trying.stop(failure.error)

@@ -1,0 +1,30 @@
+"""Reading values out of JSON from outside, where anything may stand anywhere."""
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["count", "items", "mapping", "text"]
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return an object, an empty one for anything else."""
+    return value if isinstance(value, dict) else _NOTHING
+
+
+def items(value: Any) -> list[Any]:
+    """Return a list, an empty one for anything else."""
+    return value if isinstance(value, list) else []
+
+
+def text(value: Any) -> str:
+    """Return a text, an empty one for anything else."""
+    return value if isinstance(value, str) else ""
+
+
+def count(value: Any) -> int | None:
+    """Return a number of things, None for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if 0 <= value < 2**53 else None

@@ -1,0 +1,57 @@
+"""How many requests and tokens a client allows itself a minute. Pure: time is handed in."""
+
+__all__ = ["Limits"]
+
+_MINUTE = 60.0
+
+
+class _Bucket:
+    """So much may be taken a minute, evenly; what is taken too early is owed, and waited for."""
+
+    __slots__ = ("_at", "_level", "_per_minute")
+
+    def __init__(self, per_minute: float) -> None:
+        self._per_minute = per_minute
+        self._level = float(per_minute)
+        self._at: float | None = None
+
+    def take(self, amount: float, now: float) -> float:
+        """Take an amount; return the seconds to wait before it may be used."""
+        if self._at is not None:
+            grown = self._level + max(0.0, now - self._at) * self._per_minute / _MINUTE
+            self._level = min(grown, self._per_minute)
+        self._at = now
+        self._level -= amount
+        return max(0.0, -self._level) * _MINUTE / self._per_minute
+
+    def give_back(self, amount: float) -> None:
+        """Give back what was taken and not used; negative for what was used beyond it."""
+        self._level = min(self._level + amount, self._per_minute)
+
+
+class Limits:
+    """Requests and tokens a minute; None for as many as one likes."""
+
+    def __init__(self, requests: float | None, tokens: float | None) -> None:
+        self._requests = None if requests is None else _Bucket(requests)
+        self._tokens = None if tokens is None else _Bucket(tokens)
+
+    def reserve(self, tokens: int, now: float) -> float:
+        """Take one request and so many tokens; return the seconds to wait before it is sent."""
+        waits = [0.0]
+        if self._requests is not None:
+            waits.append(self._requests.take(1, now))
+        if self._tokens is not None:
+            waits.append(self._tokens.take(tokens, now))
+        return max(waits)
+
+    def give_back(self, tokens: int) -> None:
+        """Give back a reservation whose request is not sent at all."""
+        if self._requests is not None:
+            self._requests.give_back(1)
+        self.used(tokens, 0)
+
+    def used(self, reserved: int, tokens: int) -> None:
+        """Correct a reservation by what was really used."""
+        if self._tokens is not None:
+            self._tokens.give_back(reserved - tokens)

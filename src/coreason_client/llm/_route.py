@@ -1,0 +1,214 @@
+"""Which provider answers for a model, at which address, and with which key. Pure.
+
+The rules:
+
+* A base URL whose host is known decides, and model names pass it as they are, but for its own
+  prefix. At another host the prefix of `provider/model` decides, else it is OpenAI-compatible.
+* Without a base URL the prefix decides, and it is OpenAI without one.
+* The key belongs to the base URL, or to OpenAI without one, and is never sent anywhere else. A
+  model of another provider needs that provider's own key, and goes to its own address.
+* A base URL without a path gets the provider's.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from .._http._checks import VISIBLE, shown
+from .._version import __version__
+from ._terms import Profile
+from ._wire import Adapter
+from .errors import LLMAuthenticationError, LLMRequestError
+from .providers import ADAPTERS
+from .providers.profiles import COMPATIBLE, PROFILES
+
+__all__ = ["Route", "Target", "check_base_url", "check_key", "check_provider"]
+
+_BY_NAME: Mapping[str, Profile] = {profile.name: profile for profile in (*PROFILES, COMPATIBLE)}
+_DEFAULT = _BY_NAME["openai"]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a model's requests go, and what goes with them."""
+
+    profile: Profile
+    adapter: Adapter
+    base: str
+    query: str
+    model: str
+    key: str | None = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the caller configured; `provider` names a profile that counts whatever the host."""
+
+    base_url: str | None
+    api_key: str | None = field(repr=False)
+    keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    provider: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def route(self, model: str) -> Route:
+        """Return the way of a model.
+
+        Raises:
+            LLMAuthenticationError: there is no key for it.
+        """
+        profile, own = self._profile(model)
+        base, query = self._base(profile, own=own)
+        name = _name(model, profile)
+        if not name:
+            raise LLMRequestError(f"model is {model!r}, which names a provider and no model")
+        key = self.api_key if own else self.keys.get(profile.name)
+        if key is None and profile.needs_key:
+            raise self._no_key(profile, model, base, own=own)
+        adapter = ADAPTERS[profile.wire]
+        headers = _headers(adapter, profile, key, self.headers if own else {})
+        return Route(profile, adapter, base, query, name, key, headers)
+
+    def _profile(self, model: str) -> tuple[Profile, bool]:
+        """Return the profile, and whether it is the one that the base URL and the key are for."""
+        named = _BY_NAME.get(model.partition("/")[0]) if "/" in model else None
+        home = self._home()
+        if home is None:  # somewhere that only the model's name can tell
+            return named or COMPATIBLE, True
+        if named is None or named.name == _prefix(home) or home.vendor_names:
+            return home, True
+        if named.name in self.keys or self.base_url is None:
+            return named, False
+        return home, True
+
+    def _home(self) -> Profile | None:
+        """Return the profile of the base URL, None when its host is not known."""
+        if self.provider is not None:
+            return _BY_NAME[self.provider]
+        return _DEFAULT if self.base_url is None else _at(self.base_url)
+
+    def _base(self, profile: Profile, *, own: bool) -> tuple[str, str]:
+        given = self.base_url if own else None
+        if given is None:
+            if not profile.base_url:
+                raise LLMRequestError(
+                    f"{profile.name} has no address that is the same for everybody: give base_url, "
+                    "or set LLM_API_BASE_URL"
+                )
+            return profile.base_url, ""
+        parts = urlsplit(given)
+        path = parts.path.rstrip("/") or profile.path
+        return f"{parts.scheme}://{parts.netloc}{path}", parts.query
+
+    def _no_key(
+        self, profile: Profile, model: str, base: str, *, own: bool
+    ) -> LLMAuthenticationError:
+        if own or self.api_key is None:
+            words = f"there is no key for {shown(base)}: set LLM_API_KEY, or give api_key"
+        else:
+            words = (
+                f"model {model!r} is one of {profile.name}, and the key is for "
+                f"{shown(self.base_url or _DEFAULT.base_url)}: set LLM_API_BASE_URL to "
+                f"{profile.base_url} beside its key"
+            )
+        if not own:
+            words += f", or set {profile.key_variable}"
+        return LLMAuthenticationError(words, provider=profile.name, model=model)
+
+
+def check_base_url(base_url: str) -> str:
+    """Return a base URL without the slash at its end.
+
+    Raises:
+        ValueError: it cannot be one.
+    """
+    parts = _parts(base_url)
+    if parts is None:
+        raise ValueError(
+            "base_url must be an address such as https://api.openai.com/v1, and "
+            f"{base_url!r} is not"
+        )
+    if "@" in parts.netloc:
+        raise ValueError("base_url must not have a user or a password: give the key as api_key")
+    if parts.fragment:
+        raise ValueError(f"base_url must not have a fragment, as #{parts.fragment} is")
+    return base_url.rstrip("/")
+
+
+def _parts(url: Any) -> SplitResult | None:
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        return parts if valid and VISIBLE.fullmatch(url) else None
+    except (ValueError, TypeError, AttributeError):
+        return None
+
+
+def check_key(key: Any, name: str = "api_key") -> str:
+    """Return a key that can be sent in a header.
+
+    Raises:
+        ValueError: it cannot; the key is not repeated.
+    """
+    if not isinstance(key, str) or not VISIBLE.fullmatch(key):
+        raise ValueError(f"{name} must be visible ASCII characters, without blanks or line ends")
+    return str(key)
+
+
+def check_provider(name: str) -> str:
+    """Return the name of a profile.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if name not in _BY_NAME:
+        raise ValueError(f"provider is one of {', '.join(_BY_NAME)}, and {name!r} is not")
+    return name
+
+
+def _at(url: str) -> Profile | None:
+    parts = urlsplit(url)
+    host, port, path = parts.hostname or "", parts.port, f"{parts.path.rstrip('/')}/"
+    best: tuple[int, Profile] | None = None
+    for profile in PROFILES:
+        for known in profile.hosts:
+            place, _, below = known.partition("/")
+            if _is_at(place, host, port) and (not below or path.startswith(f"/{below}/")):
+                rank = len(below)
+                if best is None or rank > best[0]:
+                    best = rank, profile
+    return None if best is None else best[1]
+
+
+def _is_at(place: str, host: str, port: int | None) -> bool:
+    if place.startswith(":"):
+        return place == f":{port}"
+    return host.endswith(place) if place.startswith(".") else host == place
+
+
+def _name(model: str, profile: Profile) -> str:
+    """Return the model's name as the provider knows it."""
+    if profile.keeps_prefix:
+        return model
+    return model.removeprefix(f"{_prefix(profile)}/")
+
+
+def _prefix(profile: Profile) -> str:
+    return profile.prefix or profile.name
+
+
+def _headers(
+    adapter: Adapter, profile: Profile, key: str | None, more: Mapping[str, str]
+) -> Mapping[str, str]:
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": f"coreason-client/{__version__}",
+        **adapter.headers(),
+    }
+    if key is not None:
+        if profile.auth == "bearer":
+            headers["Authorization"] = f"Bearer {key}"
+        else:
+            headers[profile.auth] = key
+    return {**headers, **more}

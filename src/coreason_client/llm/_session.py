@@ -1,0 +1,281 @@
+"""The only room that knows aiohttp: requests out, bytes in, its failures translated once."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+from weakref import WeakSet
+
+import aiohttp
+from yarl import URL
+
+from .._http._types import FailureKind, Headers, Request, ResponseHead, TransportFailure
+
+__all__ = ["Session", "Sessions"]
+
+_KEEP_ALIVE = 60.0
+_CHUNK = 65_536
+
+
+class Sessions:
+    """One session for each event loop; each is closed with its loop, or by `aclose`."""
+
+    def __init__(self, max_concurrency: int | None) -> None:
+        self._max_concurrency = max_concurrency
+        self._by_loop: dict[asyncio.AbstractEventLoop, Session] = {}
+        self._closed = False
+
+    async def current(self) -> "Session | None":
+        """Return the session of the running loop, made if there is none; None after a close."""
+        if self._closed:
+            return None
+        loop = asyncio.get_running_loop()
+        session = self._by_loop.get(loop)
+        if session is None or session.closed:
+            session = self._by_loop[loop] = Session(self._max_concurrency)
+            await session.open()
+            await self._leave_closed_loops()
+        return session
+
+    async def aclose(self) -> None:
+        """Close the session of the running loop, and let those of other loops go."""
+        self._closed = True
+        loop = asyncio.get_running_loop()
+        await self._leave_closed_loops()
+        sessions, self._by_loop = self._by_loop, {}
+        for other, session in sessions.items():
+            if other is loop:
+                await session.aclose()
+            elif other.is_running():
+                asyncio.run_coroutine_threadsafe(session.aclose(), other)
+
+    async def _leave_closed_loops(self) -> None:
+        """Let go of the sessions of loops that have ended, in order or not."""
+        for loop in [loop for loop in self._by_loop if loop.is_closed()]:
+            await self._by_loop.pop(loop).abandon()
+
+
+class Session:
+    """A session that is closed when its event loop ends in order, whoever forgot it."""
+
+    def __init__(self, max_concurrency: int | None) -> None:
+        self._turns = None if max_concurrency is None else asyncio.Semaphore(max_concurrency)
+        # No limit of connections here: a request that waits for one would look like a slow
+        # provider. Who wants a limit gives the client `max_concurrency`.
+        connector = aiohttp.TCPConnector(
+            limit=0, keepalive_timeout=_KEEP_ALIVE, socket_factory=self._new_socket
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            timeout=aiohttp.ClientTimeout(total=None),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=True,
+        )
+        self._urls: dict[str, tuple[URL, URL | None]] = {}
+        self._sockets: WeakSet[socket.socket] = WeakSet()
+        self._guard = self._closer()
+
+    @property
+    def closed(self) -> bool:
+        return self._session.closed
+
+    def sender(self, *, whole: bool) -> "_Sender":
+        """Return what opens requests; `whole` says for what their read limit is."""
+        return _Sender(self, whole=whole)
+
+    @asynccontextmanager
+    async def turn(
+        self, left: Callable[[], float], out_of_time: Callable[[], Exception]
+    ) -> AsyncGenerator[None]:
+        """Wait until fewer calls are under way than may be, but not beyond the deadline."""
+        if self._turns is None:
+            yield
+            return
+        try:
+            async with asyncio.timeout(left()):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise out_of_time() from None
+        try:
+            yield
+        finally:
+            self._turns.release()
+
+    async def open(self) -> None:
+        """Begin the generator that the loop closes at its end."""
+        await anext(self._guard)
+
+    async def aclose(self) -> None:
+        """Close the connections; may be called twice."""
+        await self._guard.aclose()
+
+    async def abandon(self) -> None:
+        """Close the connections although their loop is closed, so that none stays open."""
+        for connection in list(self._sockets):
+            connection.close()
+        await self.aclose()
+
+    def _new_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        family, kind, protocol, *_ = address
+        made = socket.socket(family, kind, protocol)
+        self._sockets.add(made)
+        return made
+
+    async def _closer(self) -> AsyncGenerator[None]:
+        # asyncio.run, and everything else that ends a loop in order, closes the async generators
+        # that are still open, while the loop still runs: the moment to close a session.
+        try:
+            yield
+        finally:
+            await self._session.close()
+
+    def way(self, url: str) -> tuple[URL, URL | None]:
+        """Return the address and the proxy on the way to it, as the environment says."""
+        known = self._urls.get(url)
+        if known is None:
+            if len(self._urls) > 1000:  # model names may be part of an address
+                self._urls.clear()
+            known = self._urls[url] = URL(url, encoded=True), _proxy(url)
+        return known
+
+    def translated(self, error: Exception) -> TransportFailure:
+        """Return what a failure of aiohttp is in our terms.
+
+        Raises:
+            RuntimeError: it is none of the connection.
+        """
+        if self.closed:  # in the middle of a call, for which aiohttp has many words
+            return TransportFailure(FailureKind.CLOSED, "the client has been closed")
+        if isinstance(error, RuntimeError):
+            raise error
+        return TransportFailure(_kind(error), _words(error))
+
+    async def post(
+        self, request: Request, timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        """Send a request and return the response once its head is there."""
+        url, proxy = self.way(request.url)
+        return await self._session.post(
+            url,
+            data=request.content,
+            headers=request.headers,
+            timeout=timeout,
+            allow_redirects=False,
+            proxy=proxy,
+        )
+
+
+class _Sender:
+    """Opens requests for the shells.
+
+    `whole` means that the read limit is for the complete answer; else it is for each silence.
+    """
+
+    def __init__(self, session: Session, *, whole: bool) -> None:
+        self._session = session
+        self._whole = whole
+
+    async def open(self, request: Request) -> "_Response":
+        """Send a request.
+
+        Raises:
+            TransportFailure: there was no answer.
+        """
+        limits = request.timeouts
+        connect, read = (None, None) if limits is None else (limits.connect, limits.read)
+        timeout = aiohttp.ClientTimeout(
+            total=read if self._whole else None, sock_connect=connect, sock_read=read
+        )
+        try:
+            return _Response(self._session, await self._session.post(request, timeout))
+        except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as error:
+            raise self._session.translated(error) from error
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await asyncio.sleep(seconds)
+
+
+class _Response:
+    """A response whose body has not been read."""
+
+    def __init__(self, session: Session, response: aiohttp.ClientResponse) -> None:
+        self._session = session
+        self._response = response
+        self.head = ResponseHead(response.status, Headers(response.headers.items()))
+
+    async def chunks(self) -> AsyncGenerator[bytes]:
+        """Iterate over the body as it comes."""
+        try:
+            async for chunk in self._response.content.iter_any():
+                yield chunk
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise self._session.translated(error) from error
+
+    async def read(self, limit: int) -> bytes:
+        """Read the body, or what of it fits the limit."""
+        body = bytearray()
+        try:
+            async for chunk in self._response.content.iter_chunked(_CHUNK):
+                body += chunk
+                if len(body) >= limit:
+                    break
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            if not body:
+                raise self._session.translated(error) from error
+        return bytes(body[:limit])
+
+    async def aclose(self) -> None:
+        """Give the connection back when the body is over, else close it."""
+        content = self._response.content
+        try:
+            if not content.at_eof() and content.exception() is None:
+                await asyncio.sleep(0)  # the end of the body may be there already
+        finally:
+            if content.at_eof():
+                self._response.release()
+            else:
+                self._response.close()
+
+
+def _kind(error: Exception) -> FailureKind:
+    if isinstance(error, TimeoutError):
+        return FailureKind.TIMEOUT
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
+        return FailureKind.CERTIFICATE
+    if isinstance(error, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError):
+        return FailureKind.PROXY
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return FailureKind.CONNECT
+    if isinstance(error, ValueError):  # an InvalidURL is one too
+        return FailureKind.REQUEST
+    return FailureKind.BROKEN
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "the time was up"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"cannot connect to {error.host}, port {error.port}: {_reason(error.os_error)}"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "the server closed the connection"
+    return str(error) or type(error).__name__
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error) or type(error).__name__).lower()
+
+
+def _proxy(url: str) -> URL | None:
+    """Return the proxy that the environment names for an address.
+
+    Looked up here, once for each address, because aiohttp would do it for each request.
+    """
+    parts = urlsplit(url)
+    found = getproxies().get(parts.scheme)
+    if not found or not parts.hostname or proxy_bypass(parts.hostname):
+        return None
+    return URL(found if "://" in found else f"http://{found}")

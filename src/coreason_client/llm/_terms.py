@@ -1,0 +1,200 @@
+"""What is said between the client and the adapters, in our own terms."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+from uuid import uuid4
+
+from .types import Message
+
+__all__ = [
+    "Answer",
+    "Call",
+    "End",
+    "Fault",
+    "Faulted",
+    "Malformed",
+    "Profile",
+    "RawCall",
+    "Schema",
+    "Tokens",
+    "new_call_id",
+]
+
+End: TypeAlias = Literal["stop", "length", "tool_calls", "filtered"]
+"""How a provider says that the answer ended, in our words."""
+
+Auth: TypeAlias = Literal["bearer", "api-key", "x-api-key", "x-goog-api-key"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """A provider as data: which wire format it speaks, where, and how it differs.
+
+    To add an OpenAI-compatible provider, add one row of these to the table of profiles.
+    """
+
+    name: str
+    """Also the prefix of `name/model` that chooses it."""
+
+    prefix: str = ""
+    """What stands for the name in the names of its models, where that differs."""
+
+    wire: Literal["openai", "anthropic", "gemini", "ollama"] = "openai"
+
+    base_url: str = ""
+    """Where it lives when nobody says otherwise; empty when that differs for everybody."""
+
+    hosts: tuple[str, ...] = ()
+    """Hosts that are known to be it: `api.example` exactly, `.example` for all below, `:11434` for
+    a port of any host; a path behind one narrows it down, and the narrowest counts."""
+
+    path: str = "/v1"
+    """What a base URL without a path gets."""
+
+    auth: Auth = "bearer"
+
+    key_variable: str = ""
+    """The environment variable in which its users keep its key."""
+
+    needs_key: bool = True
+
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+
+    required_choice: Literal["required", "any"] = "required"
+    """What forces the model to call some tool."""
+
+    names: bool = True
+    """Whether messages may have a `name`."""
+
+    short_ids: bool = False
+    """Whether ids of tool calls must be nine letters and digits."""
+
+    schemas: bool = True
+    """Whether `response_format` takes a JSON schema, and not only "some JSON object"."""
+
+    stream_usage: bool = True
+    """Whether `stream_options` asks for usage at the end of a stream."""
+
+    vendor_names: bool = False
+    """Whether its models are named after their makers, so that `openai/…` is one of its own."""
+
+    keeps_prefix: bool = False
+    """Whether its models' own names may begin with its own name."""
+
+    echoes_reasoning: bool = False
+    """Whether an assistant's message goes back with its `reasoning_content`."""
+
+    prices: str | None = None
+    """Under which name the price table knows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The JSON that an answer must be; without a schema any JSON object."""
+
+    name: str
+    schema: Mapping[str, Any] | None
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A request in our own terms, checked.
+
+    Messages and tools are in the form of OpenAI's chat completions: content is text, a list of
+    `{"type": "text"}` and `{"type": "image_url"}` parts, or None in an assistant's message that
+    has `tool_calls`; a `tool` message has a `tool_call_id` and text. An earlier tool call is
+    `{"id", "type": "function", "function": {"name", "arguments": JSON text}}`, with the
+    `signature` that it came with, if any. An assistant's message may have its `reasoning`.
+    `tool_choice` is "auto", "none", "required", or the name of a tool behind "tool:".
+    """
+
+    model: str
+    messages: Sequence[Message]
+    tools: Sequence[Mapping[str, Any]] = ()
+    temperature: float = 0.7
+    max_tokens: int = 2000
+    tool_choice: str | None = None
+    schema: Schema | None = None
+    stop: Sequence[str] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    stream: bool = False
+
+
+@dataclass(slots=True)
+class Tokens:
+    """What a provider counted; None where it counted nothing.
+
+    `prompt` includes what was read from and written to a cache, `completion` includes reasoning.
+    `cache_write_1h` is the part of `cache_write` that is kept for an hour.
+    """
+
+    prompt: int | None = None
+    completion: int | None = None
+    cached: int = 0
+    cache_write: int = 0
+    cache_write_1h: int = 0
+    reasoning: int = 0
+
+
+@dataclass(slots=True)
+class RawCall:
+    """A tool call as it came: the id may be missing, the arguments text or an object.
+
+    `signature` is what the provider wants to see again when the call comes back to it.
+    """
+
+    id: str | None
+    name: str
+    arguments: str | dict[str, Any] | None
+    signature: str | None = None
+
+
+def new_call_id() -> str:
+    """Return an id for a tool call that came without one."""
+    return f"call_{uuid4().hex}"
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a provider answered, in our own terms."""
+
+    content: str | None = None
+    calls: list[RawCall] = field(default_factory=list)
+    end: End = "stop"
+    reasoning: str = ""
+    tokens: Tokens | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An error as a provider describes it.
+
+    `codes` are all the codes that it gave, the most special first; `status` is the HTTP status
+    that the body itself names, `param` the parameter that is at fault. `request_id` counts where
+    no header has one.
+    """
+
+    message: str
+    codes: tuple[str, ...] = ()
+    status: int | None = None
+    param: str | None = None
+    retry_after: float | None = None
+    request_id: str | None = None
+
+
+class Faulted(Exception):
+    """A stream brought an error instead of the rest of the answer."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+class Malformed(Exception):
+    """What came is not the wire format; `code` is the provider's own word for it, if it has one."""
+
+    def __init__(self, sentence: str, code: str | None = None) -> None:
+        super().__init__(sentence)
+        self.code = code

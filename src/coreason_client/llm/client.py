@@ -1,0 +1,397 @@
+"""The AI client: one call for every provider."""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+from .._closing import AsyncClosing
+from .._drive import drive_async, run_async
+from .._http._checks import check_headers
+from ..errors import MissingExtraError
+from . import _cost
+from ._call import check_call
+from ._flow import BACKOFF, AnswerMachine, Plan, Policy, Trying, generate_flow
+from ._limits import Limits
+from ._route import Route, Target, check_base_url, check_key, check_provider
+from ._terms import Call
+from .errors import LLMConnectionError, LLMRequestError
+from .streams import LLMStream
+from .types import CallOptions, Delta, Message, Response
+
+if TYPE_CHECKING:
+    from ._session import Session, Sessions
+    from .settings import Configured
+
+__all__ = ["DEFAULT_MODEL", "LLMClient", "generate", "generate_sync", "stream"]
+
+
+class _Default(str):
+    """The default of an argument, told apart from the same text given by a caller."""
+
+    __slots__ = ()
+
+
+DEFAULT_MODEL: str = _Default("gpt-4-turbo")
+"""The model of a call that names none, unless the variable of this name says another."""
+
+_MAX_ANSWER_BYTES = 64 * 1024 * 1024
+_MOST_ROUTES = 256
+_WAITING = 60.0  # what the deadline allows for waits, beside all attempts
+
+
+class LLMClient(AsyncClosing):
+    """Asks models of any provider; keeps connections and nothing else between calls.
+
+    `timeout` is for one attempt, `deadline` for a whole call with its retries, waits and
+    fallbacks: by default long enough for every attempt to time out, and a minute of waits. `keys`
+    are keys of other providers, by their names, for models such as `anthropic/…` and for
+    fallbacks: `api_key` goes to `base_url` only. `first_wait` is the wait before the first retry,
+    which doubles.
+
+    Raises:
+        ValueError: an argument cannot work.
+    """
+
+    def __init__(
+        self,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        default_model: str = DEFAULT_MODEL,
+        timeout: float = 60.0,
+        max_retries: int = 3,
+        *,
+        deadline: float | None = None,
+        keys: Mapping[str, str] | None = None,
+        provider: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        first_wait: float = 1.0,
+        max_concurrency: int | None = None,
+        requests_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
+    ) -> None:
+        self.base_url = None if base_url is None else check_base_url(base_url)
+        self.default_model = _model_name("default_model", default_model)
+        self.timeout = _above_zero("timeout", timeout)
+        self.max_retries = _retries(max_retries)
+        self.deadline = None if deadline is None else _above_zero("deadline", deadline)
+        if max_concurrency is not None:
+            _above_zero("max_concurrency", max_concurrency)
+        check_headers(headers or {})
+        self._target = Target(
+            self.base_url,
+            None if api_key is None else check_key(api_key),
+            {check_provider(name): check_key(key, name) for name, key in (keys or {}).items()},
+            None if provider is None else check_provider(provider),
+            dict(headers or {}),
+        )
+        self._backoff = replace(BACKOFF, first=_above_zero("first_wait", first_wait))
+        self._limits = _limits(requests_per_minute, tokens_per_minute)
+        self._routes: dict[str, Route] = {}
+        self._sessions = _sessions(max_concurrency)
+
+    @classmethod
+    def from_env(cls, **options: Any) -> Self:
+        """Make a client from the environment and `.env`; options go before them.
+
+        Raises:
+            LLMRequestError: a variable has a value that cannot be.
+        """
+        return cls(**{**_arguments(_configured()), **options})
+
+    def __repr__(self) -> str:
+        return f"LLMClient(base_url={self.base_url!r}, default_model={str(self.default_model)!r})"
+
+    async def generate(
+        self,
+        messages: Sequence[Message],
+        model: str = DEFAULT_MODEL,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        temperature: float = 0.7,
+        max_tokens: int = 2000,
+        *,
+        tool_choice: str | Mapping[str, Any] | None = None,
+        response_format: Any = None,
+        stop: str | Sequence[str] | None = None,
+        fallbacks: Sequence[str] = (),
+        extra: Mapping[str, Any] | None = None,
+    ) -> Response:
+        """Ask a model and return its answer as the standard response object.
+
+        Raises:
+            LLMRequestError: an argument is wrong, or the provider says so.
+            LLMError: there is no answer; the class and its fields say why.
+        """
+        plans = self._plans(
+            *(messages, model, tools, temperature, max_tokens),
+            fallbacks=fallbacks,
+            tool_choice=tool_choice,
+            response_format=response_format,
+            stop=stop,
+            extra=extra,
+        )
+        trying = self._trying(plans)
+        session = await self._session()
+        async with session.turn(trying.left, trying.out_of_time):
+            flow = generate_flow(trying, response_format)
+            return await run_async(flow, session.sender(whole=True), _MAX_ANSWER_BYTES)
+
+    def stream(
+        self,
+        messages: Sequence[Message],
+        model: str = DEFAULT_MODEL,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        temperature: float = 0.7,
+        max_tokens: int = 2000,
+        *,
+        tool_choice: str | Mapping[str, Any] | None = None,
+        response_format: Any = None,
+        stop: str | Sequence[str] | None = None,
+        fallbacks: Sequence[str] = (),
+        extra: Mapping[str, Any] | None = None,
+    ) -> LLMStream:
+        """Ask a model and return its answer as a stream of deltas; the arguments of `generate`.
+
+        Raises:
+            LLMRequestError: an argument is wrong.
+            LLMAuthenticationError: there is no key.
+        """
+        plans = self._plans(
+            *(messages, model, tools, temperature, max_tokens),
+            fallbacks=fallbacks,
+            tool_choice=tool_choice,
+            response_format=response_format,
+            stop=stop,
+            extra=extra,
+            stream=True,
+        )
+        trying = self._trying(plans)
+        machine = AnswerMachine(trying, response_format)
+        return LLMStream(machine, self._deltas(trying, machine))
+
+    async def aclose(self) -> None:
+        """Close the connections; may be called twice."""
+        await self._sessions.aclose()
+
+    async def _deltas(self, trying: Trying, machine: AnswerMachine) -> AsyncGenerator[Delta]:
+        session = await self._session()
+        async with (
+            session.turn(trying.left, trying.out_of_time),
+            aclosing(drive_async(machine, session.sender(whole=False))) as deltas,
+        ):
+            async for delta in deltas:
+                yield delta
+
+    def _plans(
+        self,
+        messages: Any,
+        model: Any,
+        tools: Any,
+        temperature: Any,
+        max_tokens: Any,
+        *,
+        fallbacks: Any,
+        **options: Any,
+    ) -> list[Plan]:
+        if model is DEFAULT_MODEL:
+            model = self.default_model
+        call = check_call(messages, model, tools, temperature, max_tokens, **options)
+        plans = [self._plan(call, model)]
+        if fallbacks:
+            plans += [self._plan(call, name) for name in _names(fallbacks)]
+        return plans
+
+    def _plan(self, call: Call, model: str) -> Plan:
+        route = self._routes.get(model)
+        if route is None:
+            if len(self._routes) >= _MOST_ROUTES:
+                self._routes.clear()
+            route = self._routes[model] = self._target.route(model)
+        return Plan(call if route.model == call.model else replace(call, model=route.model), route)
+
+    def _trying(self, plans: Sequence[Plan]) -> Trying:
+        attempts = (self.max_retries + 1) * len(plans)
+        policy = Policy(
+            timeout=self.timeout,
+            max_retries=self.max_retries,
+            deadline=self.deadline or attempts * self.timeout + _WAITING,
+            backoff=self._backoff,
+            limits=self._limits,
+        )
+        return Trying(plans, policy)
+
+    async def _session(self) -> "Session":
+        _load_prices_meanwhile()
+        session = await self._sessions.current()
+        if session is None:
+            raise LLMConnectionError("the client has been closed: make another one")
+        return session
+
+
+async def generate(
+    messages: Sequence[Message],
+    model: str = DEFAULT_MODEL,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    temperature: float = 0.7,
+    max_tokens: int = 2000,
+    **options: Unpack[CallOptions],
+) -> Response:
+    """Ask a model and return its answer as the standard response object.
+
+    The configuration is that of the environment and `.env`, as they are at the call; the options
+    are those of `LLMClient.generate`.
+
+    Raises:
+        LLMRequestError: an argument or a variable is wrong, or the provider says so.
+        LLMError: there is no answer; the class and its fields say why.
+    """
+    client = _shared_client()
+    return await client.generate(messages, model, tools, temperature, max_tokens, **options)
+
+
+def stream(
+    messages: Sequence[Message],
+    model: str = DEFAULT_MODEL,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    temperature: float = 0.7,
+    max_tokens: int = 2000,
+    **options: Unpack[CallOptions],
+) -> LLMStream:
+    """Ask a model and return its answer as a stream of deltas; configured as `generate` is.
+
+    Raises:
+        LLMRequestError: an argument or a variable is wrong.
+        LLMAuthenticationError: there is no key.
+    """
+    client = _shared_client()
+    return client.stream(messages, model, tools, temperature, max_tokens, **options)
+
+
+def generate_sync(
+    messages: Sequence[Message],
+    model: str = DEFAULT_MODEL,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    temperature: float = 0.7,
+    max_tokens: int = 2000,
+    **options: Unpack[CallOptions],
+) -> Response:
+    """Do what `generate` does and wait for it, for scripts; each call has its own connection.
+
+    Raises:
+        RuntimeError: an event loop runs in this thread, which the call would hold up.
+        LLMError: as `generate`.
+    """
+    if asyncio._get_running_loop() is not None:
+        raise RuntimeError("generate_sync holds up the event loop it is called in: await generate")
+
+    async def once() -> Response:
+        async with LLMClient.from_env() as client:
+            return await client.generate(messages, model, tools, temperature, max_tokens, **options)
+
+    return asyncio.run(once())
+
+
+# The client behind the functions, with the configuration that it was made for.
+_shared: "tuple[Configured, LLMClient] | None" = None
+
+
+def _shared_client() -> LLMClient:
+    global _shared
+    configured = _configured()
+    if _shared is None or _shared[0] is not configured:
+        client = LLMClient(**_arguments(configured))
+        if _shared is not None:  # other settings, the same connections
+            client._sessions = _shared[1]._sessions
+        _shared = configured, client
+    return _shared[1]
+
+
+def _configured() -> "Configured":
+    try:
+        from .settings import read_settings
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+    return read_settings()
+
+
+def _arguments(configured: "Configured") -> dict[str, Any]:
+    """Return the arguments of a client, with the variables named where one is wrong.
+
+    Raises:
+        LLMRequestError: a variable has a value that cannot be.
+    """
+    arguments = {
+        "api_key": configured.api_key,
+        "base_url": configured.base_url,
+        "default_model": configured.default_model,
+        "timeout": configured.timeout,
+        "max_retries": configured.max_retries,
+        "keys": configured.keys,
+    }
+    try:
+        if configured.base_url is not None:
+            check_base_url(configured.base_url)
+        if configured.api_key is not None:
+            check_key(configured.api_key)
+        for name, key in configured.keys.items():
+            check_key(key, name)
+    except ValueError as error:
+        words = str(error).replace("base_url", "LLM_API_BASE_URL").replace("api_key", "LLM_API_KEY")
+        raise LLMRequestError(words) from None
+    return arguments
+
+
+def _sessions(max_concurrency: int | None) -> "Sessions":
+    try:
+        from ._session import Sessions
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+    return Sessions(max_concurrency)
+
+
+def _missing(error: ModuleNotFoundError) -> MissingExtraError:
+    return MissingExtraError("the AI client", "llm")
+
+
+_prices: threading.Thread | None = None
+
+
+def _load_prices_meanwhile() -> None:
+    """Load the price table while the first answer is on its way, instead of after it."""
+    global _prices
+    if _prices is None:
+        _prices = threading.Thread(target=_cost.load, name="coreason-prices")
+        _prices.start()
+
+
+def _limits(requests: float | None, tokens: float | None) -> Limits | None:
+    for name, limit in (("requests_per_minute", requests), ("tokens_per_minute", tokens)):
+        if limit is not None:
+            _above_zero(name, limit)
+    return None if requests is None and tokens is None else Limits(requests, tokens)
+
+
+def _names(fallbacks: Any) -> Sequence[str]:
+    if not isinstance(fallbacks, list | tuple) or not all(isinstance(f, str) for f in fallbacks):
+        raise LLMRequestError("fallbacks must be a list of names of models")
+    return fallbacks
+
+
+def _above_zero(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
+        raise ValueError(f"{name} must be a number above 0, and {value!r} is not")
+    return value
+
+
+def _retries(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"max_retries must be a whole number from 0 on, and {value!r} is not")
+    return value
+
+
+def _model_name(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{name} must be the name of a model, and {value!r} is not")
+    return value

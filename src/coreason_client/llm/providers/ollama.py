@@ -1,0 +1,240 @@
+"""Ollama's own chat format: one JSON object for an answer, a line of JSON for each delta.
+
+* A stream is NDJSON: the line with `"done": true` is its last and has the counts, a line with
+  `error` ends it with an error. Ollama streams unless it is told not to.
+* A tool call comes whole, its arguments as an object, and has no id. A result names the tool.
+* An image is base64 on the message; Ollama fetches none.
+* `prompt_eval_count` is missing when the whole prompt was in the cache.
+* There is no tool choice. Only "none" can be expressed, by not offering any tool.
+* A message has no `name`.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+from pydantic_core import from_json, to_json
+
+from .._json import count, items, mapping, text
+from .._reader import Piece, Reader
+from .._wire import Adapter, Answer, Call, End, Fault, Faulted, Malformed, Profile, RawCall, Tokens
+from ..errors import LLMRequestError
+from ..types import Message
+
+__all__ = ["ADAPTER", "Ollama"]
+
+# All other reasons, "load" and "unload" among them, and none at all: the model was done.
+_ENDS: Mapping[str, End] = {"length": "length"}
+
+
+class Ollama(Adapter):
+    """The format of `/api/chat`."""
+
+    framing: ClassVar[Literal["sse", "ndjson"]] = "ndjson"
+
+    def url(self, base: str, call: Call) -> str:
+        """Return the address of the chat below the base."""
+        return f"{base}/chat"
+
+    def body(self, call: Call, profile: Profile) -> dict[str, Any]:
+        """Return the JSON body for a call.
+
+        Raises:
+            LLMRequestError: the format cannot express a message.
+        """
+        options: dict[str, Any] = {"temperature": call.temperature, "num_predict": call.max_tokens}
+        if call.stop:
+            options["stop"] = list(call.stop)
+        body: dict[str, Any] = {
+            "model": call.model,
+            "messages": _messages(call, profile),
+            "stream": call.stream,
+            "options": options,
+        }
+        if call.tools and call.tool_choice != "none":
+            body["tools"] = list(call.tools)
+        if call.schema is not None:
+            body["format"] = "json" if call.schema.schema is None else call.schema.schema
+        body.update(call.extra)
+        return body
+
+    def answer(self, reply: Mapping[str, Any]) -> Answer:
+        """Read a whole answer.
+
+        Raises:
+            Malformed: there is no message in it.
+        """
+        message = reply.get("message")
+        if not isinstance(message, dict):
+            raise Malformed("an answer of Ollama must have a message, and this has none")
+        return Answer(
+            content=text(message.get("content")) or None,
+            calls=[
+                RawCall(_id(call), text(function.get("name")), _arguments(function))
+                for call, function in _functions(message)
+            ],
+            end=_end(reply),
+            reasoning=text(message.get("thinking")),
+            tokens=_tokens(reply),
+        )
+
+    def reader(self) -> "OllamaReader":
+        """Return what reads one stream."""
+        return OllamaReader()
+
+    def fault(self, reply: Any) -> Fault | None:
+        """Return the error that a body describes: a text, or an object from what stands before."""
+        error = mapping(reply).get("error")
+        if not error:
+            return None
+        if not isinstance(error, dict):
+            return Fault(error if isinstance(error, str) else _shown(error))
+        codes = (error.get("code"), error.get("type"))
+        return Fault(
+            text(error.get("message")) or _shown(error),
+            tuple(str(code) for code in codes if code and isinstance(code, str | int)),
+            param=text(error.get("param")) or None,
+        )
+
+
+class OllamaReader(Reader):
+    """Reads the lines of one stream."""
+
+    __slots__ = ()
+
+    def read(self, data: bytes, event: bytes) -> Sequence[Piece]:
+        """Take one line.
+
+        Raises:
+            Faulted: it is an error.
+            Malformed: it is no JSON object.
+        """
+        try:
+            line = from_json(data)
+        except ValueError as error:
+            if not data.strip():
+                return ()
+            words = f"a line of Ollama's stream must be a JSON object, and this is no JSON: {error}"
+            raise Malformed(words) from error
+        if not isinstance(line, dict):
+            raise Malformed("a line of Ollama's stream must be a JSON object, and this is none")
+        fault = ADAPTER.fault(line) if "error" in line else None
+        if fault is not None:
+            raise Faulted(fault)
+        pieces = self._message(mapping(line.get("message")))
+        if line.get("done") is True:
+            self.end = _end(line)
+            self.tokens = _tokens(line)
+            self.over = True
+        return pieces
+
+    def _message(self, message: Mapping[str, Any]) -> list[Piece]:
+        pieces: list[Piece] = []
+        if thinking := text(message.get("thinking")):
+            pieces.append(self.reasoning(thinking))
+        if content := text(message.get("content")):
+            pieces.append(self.text(content))
+        if "tool_calls" in message:
+            for call, function in _functions(message):
+                arguments = _arguments(function)
+                if isinstance(arguments, dict):
+                    arguments = to_json(arguments).decode()
+                # Whole calls: each is a new one, whatever index it claims.
+                index = len(self._calls)
+                name = text(function.get("name"))
+                pieces.append(self.call(index, id=_id(call), name=name, arguments=arguments or ""))
+        return pieces
+
+
+ADAPTER: Adapter = Ollama()
+
+
+# What a request is made of.
+
+
+def _messages(call: Call, profile: Profile) -> list[Message]:
+    names: dict[str, str] = {}  # of the tools that were called, by the id of the call
+    sent = []
+    for index, message in enumerate(call.messages):
+        try:
+            sent.append(_message(message, names))
+        except _NotData:
+            words = (
+                f"messages[{index}] has an image by its address, and Ollama fetches none: load it "
+                "and pass it as data:image/…;base64,…"
+            )
+            raise LLMRequestError(words, provider=profile.name, model=call.model) from None
+    return sent
+
+
+def _message(message: Message, names: dict[str, str]) -> Message:
+    content, images = _content(message["content"])
+    sent: Message = {"role": message["role"], "content": content}
+    if images:
+        sent["images"] = images
+    if message.get("reasoning"):
+        sent["thinking"] = message["reasoning"]
+    if message.get("tool_calls"):
+        sent["tool_calls"] = [_sent_call(call, names) for call in message["tool_calls"]]
+    if message["role"] == "tool":
+        sent["tool_name"] = names[message["tool_call_id"]]
+    return sent
+
+
+def _content(content: Any) -> tuple[str, list[str]]:
+    """Return the text of a content and its images."""
+    if not isinstance(content, list):
+        return text(content), []
+    texts = [part["text"] for part in content if part["type"] == "text"]
+    urls = [part["image_url"]["url"] for part in content if part["type"] == "image_url"]
+    return "\n".join(texts), [_base64(url) for url in urls]
+
+
+class _NotData(Exception):
+    """An image is given by its address."""
+
+
+def _base64(url: str) -> str:
+    if not url.startswith("data:"):
+        raise _NotData
+    return url.partition(",")[2]
+
+
+def _sent_call(call: Mapping[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    function = call["function"]
+    name = names[call["id"]] = function["name"]
+    # Not the parser of answers: a model's own arguments may have control characters in them.
+    arguments = json.loads(function["arguments"], strict=False)
+    return {"function": {"name": name, "arguments": arguments}}
+
+
+# What an answer is made of.
+
+
+def _functions(message: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Return each tool call with its function, without what is none."""
+    calls = [mapping(call) for call in items(message.get("tool_calls"))]
+    return [(call, function) for call in calls if (function := mapping(call.get("function")))]
+
+
+def _id(call: Mapping[str, Any]) -> str | None:
+    return text(call.get("id")) or None
+
+
+def _arguments(function: Mapping[str, Any]) -> str | dict[str, Any] | None:
+    arguments = function.get("arguments")
+    return arguments if isinstance(arguments, str | dict) else None
+
+
+def _end(reply: Mapping[str, Any]) -> End:
+    return _ENDS.get(text(reply.get("done_reason")), "stop")
+
+
+def _tokens(reply: Mapping[str, Any]) -> Tokens | None:
+    prompt, completion = count(reply.get("prompt_eval_count")), count(reply.get("eval_count"))
+    return None if prompt is None and completion is None else Tokens(prompt, completion)
+
+
+def _shown(value: Any) -> str:
+    """Return a value as JSON, short enough for a sentence."""
+    return json.dumps(value)[:200]

@@ -1,0 +1,406 @@
+"""OpenAI's chat completions, and whatever is compatible with them.
+
+How the compatible ones differ is data (`profiles.py`); what only some of them send is understood
+from all of them, since no two of them meet.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, Literal
+
+from pydantic_core import from_json, to_json
+
+from .._json import count, items, mapping, text
+from .._reader import Piece, Reader
+from .._terms import Answer, Call, End, Fault, Faulted, Malformed, Profile, RawCall, Tokens
+from .._wire import Adapter
+
+__all__ = ["ADAPTER"]
+
+# Whether a model reasons, by the first prefix that matches: always; by default, unless it is told
+# not to; or when it is told to. Those that do refuse sampling parameters and stop words.
+_REASONING: tuple[tuple[str, Literal["always", "default", "asked", "never"]], ...] = (
+    ("gpt-6-astra", "always"),
+    ("gpt-6.1-sol", "always"),
+    ("gpt-6.1-terra", "default"),
+    ("gpt-6-sol", "default"),
+    ("gpt-6-luna", "default"),
+    ("gpt-5.6", "default"),
+    ("gpt-5.5-pro", "always"),
+    ("gpt-5.5", "default"),
+    ("gpt-5.4-pro", "always"),
+    ("gpt-5.4", "asked"),
+    ("gpt-5.3-chat", "always"),
+    ("gpt-5.3", "asked"),
+    ("gpt-5.2-pro", "always"),
+    ("gpt-5.2-chat", "always"),
+    ("gpt-5.2", "asked"),
+    ("gpt-5.1-codex", "always"),
+    ("gpt-5.1-chat", "always"),
+    ("gpt-5.1", "asked"),
+    ("gpt-5-chat", "never"),
+    ("gpt-5", "always"),
+    ("o1", "always"),
+    ("o3", "always"),
+    ("o4", "always"),
+)
+_ENDS: Mapping[str, End] = {
+    "stop": "stop",
+    "eos": "stop",
+    "length": "length",
+    "model_length": "length",
+    "model_context_window_exceeded": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "filtered",
+    "sensitive": "filtered",
+}
+_FAILED = frozenset({"error", "network_error"})
+_DONE = b"[DONE]"
+_SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}", re.ASCII)
+
+
+class OpenAI(Adapter):
+    """Chat completions."""
+
+    def url(self, base: str, call: Call) -> str:
+        """Return the address of the completions."""
+        return f"{base}/chat/completions"
+
+    def body(self, call: Call, profile: Profile) -> dict[str, Any]:
+        """Return the JSON body."""
+        body: dict[str, Any] = {"model": call.model, "messages": _messages(call.messages, profile)}
+        body.update(_sampling(call))
+        body[_max_tokens_field(call.model, profile)] = call.max_tokens
+        if call.tools:
+            body["tools"] = list(call.tools)
+        if call.tool_choice is not None:
+            body["tool_choice"] = _tool_choice(call.tool_choice, profile)
+        if call.schema is not None:
+            body["response_format"] = _response_format(call, profile)
+        if call.stream:
+            body["stream"] = True
+            if profile.stream_usage:
+                body["stream_options"] = {"include_usage": True}
+        body.update(call.extra)
+        return body
+
+    def answer(self, reply: Mapping[str, Any]) -> Answer:
+        """Read a completion."""
+        choices = items(reply.get("choices"))
+        if not choices:
+            raise Malformed("the answer has no choices")
+        choice = mapping(choices[0])
+        message = mapping(choice.get("message"))
+        if not message:
+            raise Malformed("the answer has no message")
+        content, reasoning = _content(message)
+        end = _end(choice.get("finish_reason"))
+        if content is None and (refusal := text(message.get("refusal"))):
+            content, end = refusal, "filtered"
+        return Answer(
+            content=content,
+            calls=_calls(message),
+            end=end,
+            reasoning=reasoning,
+            tokens=_tokens(reply),
+        )
+
+    def reader(self) -> Reader:
+        """Return what reads one stream of chunks."""
+        return _Reader()
+
+    def fault(self, reply: Any) -> Fault | None:
+        """Return the error that a body describes."""
+        return _fault(reply)
+
+
+ADAPTER: Adapter = OpenAI()
+
+
+# What is sent.
+
+
+def _messages(messages: Sequence[Mapping[str, Any]], profile: Profile) -> list[Mapping[str, Any]]:
+    return [_message(message, profile) for message in messages]
+
+
+def _message(message: Mapping[str, Any], profile: Profile) -> Mapping[str, Any]:
+    plain = message["role"] in ("system", "user") or not profile.short_ids
+    if plain and message["role"] != "assistant" and ("name" not in message or profile.names):
+        return message
+    sent = dict(message)
+    if not profile.names:
+        sent.pop("name", None)
+    reasoning = sent.pop("reasoning", None)
+    if reasoning and profile.echoes_reasoning:
+        sent["reasoning_content"] = reasoning
+    if "tool_calls" in sent:
+        sent["tool_calls"] = [_sent_call(call, profile) for call in sent["tool_calls"]]
+    if "tool_call_id" in sent:
+        sent["tool_call_id"] = _sent_id(sent["tool_call_id"], profile)
+    return sent
+
+
+def _sent_call(call: Mapping[str, Any], profile: Profile) -> Mapping[str, Any]:
+    sent = {key: value for key, value in call.items() if key != "signature"}
+    return {**sent, "id": _sent_id(call["id"], profile)}
+
+
+def _sent_id(id_: str, profile: Profile) -> str:
+    """Return the id of a call as the provider takes it: one of another provider may not fit."""
+    if not profile.short_ids or _SHORT_ID.fullmatch(id_):
+        return id_
+    return blake2b(id_.encode(), digest_size=5).hexdigest()[:9]
+
+
+def _sampling(call: Call) -> Mapping[str, Any]:
+    """Return temperature and stop words, unless the model refuses them."""
+    if _reasons(call):
+        return {}
+    if call.stop:
+        return {"temperature": call.temperature, "stop": list(call.stop)}
+    return {"temperature": call.temperature}
+
+
+def _reasons(call: Call) -> bool:
+    reasons = _reasoning(call.model)
+    effort = call.extra.get("reasoning_effort")
+    if reasons == "asked":
+        return effort not in (None, "none")
+    return reasons == "always" or (reasons == "default" and effort != "none")
+
+
+def _reasoning(model: str) -> str:
+    own_name = model.rpartition("/")[2]  # without the maker, as gateways name it
+    return next((when for prefix, when in _REASONING if own_name.startswith(prefix)), "never")
+
+
+def _max_tokens_field(model: str, profile: Profile) -> str:
+    # A model that reasons refuses the older field, wherever it is served.
+    return profile.max_tokens_field if _reasoning(model) == "never" else "max_completion_tokens"
+
+
+def _tool_choice(choice: str, profile: Profile) -> Any:
+    if choice.startswith("tool:"):
+        return {"type": "function", "function": {"name": choice.removeprefix("tool:")}}
+    return profile.required_choice if choice == "required" else choice
+
+
+def _response_format(call: Call, profile: Profile) -> Mapping[str, Any]:
+    schema = call.schema
+    if schema is None or schema.schema is None or not profile.schemas:
+        return {"type": "json_object"}
+    described = {"name": schema.name, "schema": schema.schema, "strict": schema.strict}
+    return {"type": "json_schema", "json_schema": described}
+
+
+# What comes back.
+
+
+def _content(message: Mapping[str, Any]) -> tuple[str | None, str]:
+    """Return the text and the reasoning of a message, or of a delta."""
+    content = message.get("content")
+    reasoning = text(message.get("reasoning_content")) or text(message.get("reasoning"))
+    if isinstance(content, list):
+        written, thought = _parts(content)
+        return written or None, reasoning + thought
+    return content if isinstance(content, str) else None, reasoning
+
+
+def _parts(parts: Sequence[Any]) -> tuple[str, str]:
+    """Return the text and the thoughts in content that is a list, as Mistral's may be."""
+    written, thought = [], []
+    for part in map(mapping, parts):
+        if part.get("type") == "thinking":
+            thought += [text(mapping(piece).get("text")) for piece in items(part.get("thinking"))]
+        else:
+            written.append(text(part.get("text")))
+    return "".join(written), "".join(thought)
+
+
+def _calls(message: Mapping[str, Any]) -> list[RawCall]:
+    calls = [_call(call) for call in _functions(message)]
+    legacy = mapping(message.get("function_call"))
+    if legacy:
+        calls.append(_call({"function": legacy}))
+    return calls
+
+
+def _functions(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the calls in a message, or a delta, without those that call nothing."""
+    calls = map(mapping, items(message.get("tool_calls")))
+    return [call for call in calls if mapping(call.get("function"))]
+
+
+def _call(call: Mapping[str, Any]) -> RawCall:
+    function = mapping(call.get("function"))
+    return RawCall(text(call.get("id")) or None, text(function.get("name")), _arguments(function))
+
+
+def _arguments(function: Mapping[str, Any]) -> str | dict[str, Any]:
+    arguments = function.get("arguments")
+    return arguments if isinstance(arguments, str | dict) else ""
+
+
+def _end(finish: Any) -> End:
+    if isinstance(finish, str) and finish in _FAILED:
+        raise Malformed("the provider failed in the middle of the answer", code=finish)
+    return _ENDS.get(finish, "stop") if isinstance(finish, str) else "stop"
+
+
+def _tokens(reply: Mapping[str, Any]) -> Tokens | None:
+    usage = mapping(reply.get("usage")) or mapping(mapping(reply.get("x_groq")).get("usage"))
+    prompt, completion = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
+    if prompt is None and completion is None:
+        return None
+    asked = mapping(usage.get("prompt_tokens_details"))
+    answered = mapping(usage.get("completion_tokens_details"))
+    cached = asked.get("cached_tokens", usage.get("prompt_cache_hit_tokens"))
+    return Tokens(
+        prompt=prompt,
+        completion=completion,
+        cached=count(usage.get("num_cached_tokens") if cached is None else cached) or 0,
+        cache_write=count(asked.get("cache_write_tokens")) or 0,
+        reasoning=count(answered.get("reasoning_tokens")) or 0,
+    )
+
+
+class _Reader(Reader):
+    """Reads chunks.
+
+    Calls are told apart by their index. Some gateways leave it out, or give every call the index 0
+    and an id of its own: a new id at an index that is taken is a new call, and what comes at that
+    index afterwards, without an id, belongs to the latest call there.
+    """
+
+    __slots__ = ("_at", "_ids", "_refused")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._refused = False
+        self._at: dict[int, int] = {}  # the number of the latest call at an index
+        self._ids: list[str | None] = []  # of the calls, by their numbers
+
+    def read(self, data: bytes, event: bytes) -> Sequence[Piece]:
+        if data == _DONE:
+            self.over = True
+            return ()
+        try:
+            chunk = from_json(data)
+        except ValueError:
+            raise Malformed("a chunk of the stream is not JSON") from None
+        try:  # the commonest shape by far
+            delta = chunk["choices"][0]["delta"]
+            if len(delta) == 1 and not chunk.get("error") and not chunk.get("usage"):
+                content = delta["content"]
+                if content.__class__ is str and chunk["choices"][0]["finish_reason"] is None:
+                    return (self.text(content),) if content else ()
+        except (KeyError, IndexError, TypeError):
+            pass
+        return self._read_any(mapping(chunk), event)
+
+    def _read_any(self, chunk: Mapping[str, Any], event: bytes) -> Sequence[Piece]:
+        self._check(chunk, event)
+        tokens = _tokens(chunk)
+        if tokens is not None:
+            self.tokens = tokens
+        choices = items(chunk.get("choices"))
+        if not choices:
+            return ()
+        choice = mapping(choices[0])
+        pieces = self._pieces(mapping(choice.get("delta")))
+        finish = choice.get("finish_reason")
+        if isinstance(finish, str) and finish:  # some send an empty one with every chunk
+            self.end = "filtered" if self._refused else _end(finish)
+        return pieces
+
+    def _check(self, chunk: Mapping[str, Any], event: bytes) -> None:
+        fault = _fault(chunk)
+        if fault is None and event == b"error":
+            fault = Fault(text(chunk.get("message")) or "the provider sent an error event")
+        if fault is not None:
+            raise Faulted(fault)
+
+    def _pieces(self, delta: Mapping[str, Any]) -> list[Piece]:
+        content, reasoning = _content(delta)
+        pieces: list[Piece] = []
+        if reasoning:
+            pieces.append(self.reasoning(reasoning))
+        if content:
+            pieces.append(self.text(content))
+        if refusal := text(delta.get("refusal")):
+            self._refused = True
+            pieces.append(self.text(refusal))
+        pieces += [self._call(call) for call in _functions(delta)]
+        legacy = mapping(delta.get("function_call"))
+        if legacy:
+            pieces.append(self._call({"index": 0, "function": legacy}))
+        return pieces
+
+    def _call(self, call: Mapping[str, Any]) -> Piece:
+        function = mapping(call.get("function"))
+        id_, name = text(call.get("id")) or None, text(function.get("name")) or None
+        index = count(call.get("index"))
+        if index is None and id_ is None and name is not None:
+            self._at.pop(0, None)  # nothing but its name tells that a call is new
+        arguments = _arguments(function)
+        return self.call(
+            self._number(index or 0, id_),
+            id=id_,
+            name=name,
+            arguments=arguments if isinstance(arguments, str) else to_json(arguments).decode(),
+        )
+
+    def _number(self, index: int, id_: str | None) -> int:
+        """Return which call a fragment belongs to."""
+        number = self._at.get(index)
+        if number is not None and (id_ is None or self._ids[number] in (None, id_)):
+            self._ids[number] = self._ids[number] or id_
+            return number
+        if id_ is not None and id_ in self._ids:  # it went on at another index
+            return self._ids.index(id_)
+        self._ids.append(id_)
+        self._at[index] = len(self._ids) - 1
+        return len(self._ids) - 1
+
+
+def _fault(reply: Any) -> Fault | None:
+    body = mapping(reply)
+    error = body.get("error")
+    if isinstance(error, str) and error:  # xAI, and Ollama
+        return Fault(error, _codes(body.get("code"), body.get("type")))
+    if isinstance(error, dict) and error:
+        return _described(error)
+    if "choices" in body:
+        return None
+    if body.get("object") == "error" or {"code", "message"} <= body.keys():  # Mistral, llama.cpp
+        return _described(body)
+    detail = body.get("detail")  # FastAPI's form, which Mistral and many gateways have
+    if detail:
+        return Fault(detail if isinstance(detail, str) else _details(detail))
+    return None
+
+
+def _described(error: Mapping[str, Any]) -> Fault:
+    code, kind = error.get("code"), error.get("type")
+    status = count(code)  # where it is one, the type says more
+    return Fault(
+        text(error.get("message")) or "the provider gave no reason",
+        _codes(code, kind) if status is None else _codes(kind, code),
+        status=status if status is not None and 400 <= status < 600 else None,
+        param=text(error.get("param")) or None,
+    )
+
+
+def _codes(*codes: Any) -> tuple[str, ...]:
+    return tuple(str(code) for code in codes if code and type(code) in (str, int))
+
+
+def _details(detail: Any) -> str:
+    words = [
+        f"{'.'.join(map(str, items(mapping(item).get('loc'))))}: {text(mapping(item).get('msg'))}"
+        for item in items(detail)
+    ]
+    return "; ".join(words) or "the provider gave no reason"

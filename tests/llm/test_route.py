@@ -1,0 +1,205 @@
+"""Which provider answers, where, and with which key."""
+
+from typing import Any
+
+import pytest
+
+from coreason_client.llm import LLMAuthenticationError, LLMClient, LLMError, LLMRequestError
+from coreason_client.llm._route import Target
+from coreason_client.llm.providers.profiles import PROFILES
+
+KEY = "sk-own"
+OTHERS = {"anthropic": "sk-ant", "gemini": "sk-gem", "openai": "sk-oai"}
+
+
+def target(base_url: str | None = None, **options: Any) -> Target:
+    return Target(base_url, options.pop("api_key", KEY), **options)
+
+
+@pytest.mark.proves("AI-2-base-url", "AI-2-providers")
+@pytest.mark.parametrize(
+    ("base_url", "model", "name", "base", "sent"),
+    [
+        (None, "gpt-4o", "openai", "https://api.openai.com/v1", "gpt-4o"),
+        (None, "openai/gpt-4o", "openai", "https://api.openai.com/v1", "gpt-4o"),
+        (None, "some-lab/model", "openai", "https://api.openai.com/v1", "some-lab/model"),
+        ("https://api.openai.com", "gpt-4o", "openai", "https://api.openai.com/v1", "gpt-4o"),
+        # A host that is known decides, and names pass as they are.
+        (
+            *("https://openrouter.ai", "anthropic/claude-opus-4"),
+            *("openrouter", "https://openrouter.ai/api/v1", "anthropic/claude-opus-4"),
+        ),
+        (
+            *("https://openrouter.ai/api/v1", "openrouter/auto"),
+            *("openrouter", "https://openrouter.ai/api/v1", "openrouter/auto"),
+        ),
+        (
+            *("https://api.groq.com/openai/v1", "openai/gpt-oss-120b"),
+            *("groq", "https://api.groq.com/openai/v1", "openai/gpt-oss-120b"),
+        ),
+        ("https://api.groq.com", "groq/llama", "groq", "https://api.groq.com/openai/v1", "llama"),
+        (
+            *("https://api.openai.com/v1", "anthropic/claude"),
+            *("openai", "https://api.openai.com/v1", "anthropic/claude"),
+        ),
+        (
+            *("https://api.anthropic.com", "claude-opus-4"),
+            *("anthropic", "https://api.anthropic.com/v1", "claude-opus-4"),
+        ),
+        (
+            *("https://generativelanguage.googleapis.com", "gemini/gemini-2.5-pro"),
+            *("gemini", "https://generativelanguage.googleapis.com/v1beta", "gemini-2.5-pro"),
+        ),
+        (
+            *("https://generativelanguage.googleapis.com/v1beta/openai/", "gemini-2.5-pro"),
+            "gemini-openai",
+            *("https://generativelanguage.googleapis.com/v1beta/openai", "gemini-2.5-pro"),
+        ),
+        ("https://api.deepseek.com", "deepseek-chat", "deepseek", "https://api.deepseek.com", None),
+        ("http://localhost:11434", "llama3", "ollama", "http://localhost:11434/api", "llama3"),
+        ("http://box:11434/", "ollama/llama3", "ollama", "http://box:11434/api", "llama3"),
+        (
+            *("http://localhost:11434/v1", "ollama/llama3"),
+            *("ollama-openai", "http://localhost:11434/v1", "llama3"),
+        ),
+        (
+            *("https://mine.openai.azure.com", "my-deployment"),
+            *("azure", "https://mine.openai.azure.com/openai/v1", "my-deployment"),
+        ),
+        # Elsewhere the prefix decides, and without one it is compatible with OpenAI.
+        ("http://proxy:8080", "anthropic/claude", "anthropic", "http://proxy:8080/v1", "claude"),
+        ("http://proxy:8080", "gemini/g", "gemini", "http://proxy:8080/v1beta", "g"),
+        ("http://proxy:8080", "ollama/llama3", "ollama", "http://proxy:8080/api", "llama3"),
+        ("http://proxy:8080", "openai/gpt-4o", "openai", "http://proxy:8080/v1", "gpt-4o"),
+        ("http://proxy/llm/v2/", "a/b", "openai-compatible", "http://proxy/llm/v2", "a/b"),
+        # Not known, though it looks like it.
+        (
+            *("https://api.openai.com.evil.example", "gpt-4o"),
+            *("openai-compatible", "https://api.openai.com.evil.example/v1", "gpt-4o"),
+        ),
+    ],
+)
+def test_the_way_of_a_model(
+    base_url: str | None, model: str, name: str, base: str, sent: str | None
+) -> None:
+    route = target(base_url).route(model)
+    assert (route.profile.name, route.base, route.model) == (name, base, sent or model)
+    assert route.key == KEY
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+def test_a_row_is_all_that_a_provider_needs(profile: Any) -> None:
+    assert sum(row.name == profile.name for row in PROFILES) == 1
+    if profile.base_url:
+        route = target(profile.base_url).route("m")
+        if profile.hosts:
+            assert route.profile is profile
+        assert route.base == profile.base_url
+        assert target(f"{profile.base_url}/").route("m").base == profile.base_url
+
+
+def test_the_query_of_a_base_url_is_kept() -> None:
+    url = "https://x.openai.azure.com/openai/deployments/dep?api-version=2024-10-21"
+    route = target(url).route("gpt-4o")
+    assert (route.base, route.query) == (url.partition("?")[0], "api-version=2024-10-21")
+    assert route.headers["api-key"] == KEY
+
+
+@pytest.mark.parametrize(
+    ("model", "header", "value"),
+    [
+        ("openai/m", "Authorization", f"Bearer {KEY}"),
+        ("anthropic/m", "x-api-key", KEY),
+        ("gemini/m", "x-goog-api-key", KEY),
+        ("azure/m", "api-key", KEY),
+        ("ollama/m", "Authorization", f"Bearer {KEY}"),
+    ],
+)
+def test_the_header_of_the_key(model: str, header: str, value: str) -> None:
+    route = target("http://proxy:8080").route(model)
+    assert route.headers[header] == value
+    assert sum(KEY in text for text in route.headers.values()) == 1
+    assert KEY not in repr(route)
+
+
+@pytest.mark.parametrize("model", ["anthropic/claude", "gemini/g", "mistral/m"])
+def test_a_key_is_not_sent_to_another_provider(model: str) -> None:
+    with pytest.raises(LLMAuthenticationError, match=r"the key is for https://api\.openai\.com/v1"):
+        target().route(model)
+
+
+@pytest.mark.parametrize("base_url", [None, "https://api.openai.com/v1"])
+def test_a_provider_with_a_key_of_its_own_is_asked_at_its_own_address(base_url: str | None) -> None:
+    route = target(base_url, keys=OTHERS).route("anthropic/claude")
+    assert (route.base, route.key) == ("https://api.anthropic.com/v1", "sk-ant")
+    assert KEY not in str(dict(route.headers))
+
+
+def test_headers_of_the_caller_stay_at_its_base_url() -> None:
+    ours = target("https://api.openai.com/v1", keys=OTHERS, headers={"X-Secret": "s"})
+    assert ours.route("gpt-4o").headers["X-Secret"] == "s"
+    assert "X-Secret" not in ours.route("anthropic/claude").headers
+
+
+@pytest.mark.parametrize("model", ["ollama/llama3", "vllm/m", "lmstudio/m", "llamacpp/m"])
+def test_a_model_on_this_machine_needs_no_key(model: str) -> None:
+    route = target(api_key=None).route(model)
+    assert route.base.startswith("http://127.0.0.1:")
+    assert "Authorization" not in route.headers
+    assert "Authorization" not in target().route(model).headers
+
+
+@pytest.mark.parametrize("base_url", [None, "https://api.anthropic.com", "http://127.0.0.1:9"])
+def test_a_missing_key_is_told(base_url: str | None) -> None:
+    with pytest.raises(LLMAuthenticationError, match="set LLM_API_KEY, or give api_key"):
+        target(base_url, api_key=None).route("m")
+
+
+def test_the_provider_can_be_named() -> None:
+    route = target("http://gpu:8000/v1", provider="openai-compatible").route("openai/gpt-oss-120b")
+    assert (route.profile.name, route.model) == ("openai-compatible", "openai/gpt-oss-120b")
+
+
+@pytest.mark.parametrize("model", ["openai/", "anthropic/"])
+def test_a_prefix_alone_is_no_model(model: str) -> None:
+    with pytest.raises(LLMError):
+        target("http://proxy:8080").route(model)
+
+
+def test_azure_needs_an_address() -> None:
+    with pytest.raises(LLMRequestError, match="give base_url"):
+        target(keys={"azure": "k"}).route("azure/m")
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    [
+        "",
+        "api.openai.com",
+        "ftp://x",
+        "http://",
+        "http://h:99999",
+        "http://a b",
+        "http://u:p@h",
+        "http://h/#x",
+        7,
+    ],
+)
+def test_an_address_that_cannot_be(base_url: Any) -> None:
+    with pytest.raises(ValueError, match="base_url must"):
+        LLMClient("k", base_url)
+
+
+@pytest.mark.parametrize("key", ["", "a b", "a\n", "é", 7])
+def test_a_key_that_cannot_be_sent(key: Any) -> None:
+    with pytest.raises(ValueError, match="must be visible ASCII") as caught:
+        LLMClient(key)
+    if key:
+        assert str(key) not in str(caught.value)
+
+
+def test_a_provider_that_nobody_knows() -> None:
+    with pytest.raises(ValueError, match="provider is one of openai, "):
+        LLMClient("k", provider="acme")
+    with pytest.raises(ValueError, match="provider is one of openai, "):
+        LLMClient("k", keys={"acme": "k"})

@@ -1,0 +1,222 @@
+"""The wire tables, through a real server on loopback: whole, in pieces, and cut at every event."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from coreason_client.llm import (
+    Finish,
+    LLMClient,
+    LLMConnectionError,
+    LLMError,
+    LLMRequestError,
+    LLMStream,
+    ReasoningDelta,
+    TextDelta,
+    UsageDelta,
+)
+from tests.llm.server import Provider, Replied, provider
+from tests.llm.wire import anthropic, gemini, ollama, openai
+from tests.llm.wire.case import Refused, Stream, Unary
+
+TABLES = {"openai": openai, "anthropic": anthropic, "gemini": gemini, "ollama": ollama}
+KEY = "sk-test-key"
+CHUNKS = (1, 7, 97)
+
+
+def cases(kind: type[Unary]) -> list[Any]:
+    return [
+        pytest.param(case, id=f"{name}: {case.name}")
+        for name, table in TABLES.items()
+        for case in table.CASES
+        if type(case) is kind
+    ]
+
+
+def cuttable() -> list[Any]:
+    return [case for case in cases(Stream) if case.values[0].refused is None]
+
+
+def run(served: Any) -> Any:
+    return asyncio.run(asyncio.wait_for(served, 20))
+
+
+def client(server: Provider, **options: Any) -> LLMClient:
+    return LLMClient(KEY, server.url, max_retries=0, timeout=10, **options)
+
+
+def body_of(case: Unary) -> bytes:
+    if isinstance(case.reply, bytes):
+        return case.reply
+    return json.dumps(case.reply, separators=(",", ":")).encode()
+
+
+def unary(case: Unary) -> Replied:
+    return Replied(case.status, case.reply_headers, body_of(case))
+
+
+def streamed(case: Stream, events: Sequence[bytes], size: int = 0, *, cut: bool = False) -> Replied:
+    kind = "application/x-ndjson" if case.model.startswith("ollama/") else "text/event-stream"
+    body = b"".join(events)
+    chunks = [body[i : i + size] for i in range(0, len(body), size)] if size else list(events)
+    return Replied(case.status, {"content-type": kind, **case.reply_headers}, b"", chunks, cut)
+
+
+def assert_sent(case: Unary, server: Provider) -> None:
+    if not server.received:  # it was refused before it was sent
+        assert case.refused is not None
+        assert case.refused.kind is LLMRequestError
+        return
+    [sent] = server.received
+    assert KEY not in sent.path
+    if case.path is not None:
+        assert sent.path == case.path
+    for name, value in case.headers.items():
+        assert sent.headers.get(name.lower()) == value
+    if case.sent is not None:
+        assert sent.json == case.sent
+
+
+def assert_data(found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    ids = [call["id"] for call in found["tool_calls"]]
+    assert all(isinstance(id_, str) and id_ for id_ in ids)
+    assert len(set(ids)) == len(ids)
+    calls = [
+        {**call, "id": "*"} if wanted["id"] == "*" else call
+        for call, wanted in zip(found["tool_calls"], expected["tool_calls"], strict=False)
+    ]
+    assert {**found, "tool_calls": calls or found["tool_calls"]} == dict(expected)
+
+
+def assert_response(case: Unary, response: Mapping[str, Any]) -> None:
+    assert list(response) == ["status", "data", "usage"]
+    assert response["status"] == "success"
+    data, usage = response["data"], dict(response["usage"])
+    assert list(data)[:3] == ["content", "tool_calls", "finish_reason"]
+    assert list(usage)[:3] == ["prompt_tokens", "completion_tokens", "total_tokens"]
+    if case.data is not None:
+        assert_data(data, case.data)
+    price = usage.pop("cost_estimate")
+    assert price is None or isinstance(price, float)
+    if case.usage is not None:
+        assert usage == case.usage
+    if case.priced is not None:
+        assert (price is not None) is case.priced
+
+
+def assert_refused(error: BaseException, refused: Refused) -> None:
+    assert type(error) is refused.kind, error
+    for name, value in refused.fields.items():
+        assert getattr(error, name) == value, name
+    assert KEY not in str(error)
+    assert KEY not in repr(error)
+
+
+@pytest.mark.proves(
+    *("AI-1-gateway", "AI-3-returns", "AI-5-same-shape", "AI-5-status", "AI-5-data"),
+    *("AI-5-tool-calls", "AI-5-usage", "AI-6B-200", "AI-3-tools", "AI-3-max-tokens", "R30a"),
+)
+@pytest.mark.parametrize("case", cases(Unary))
+def test_an_answer(case: Unary) -> None:
+    async def go() -> None:
+        async with provider(unary(case)) as server, client(server) as ours:
+            asked = ours.generate(list(case.messages), case.model, **case.ask)  # type: ignore[arg-type]
+            if case.refused is None:
+                assert_response(case, await asked)
+            else:
+                with pytest.raises(LLMError) as caught:
+                    await asked
+                assert_refused(caught.value, case.refused)
+            assert_sent(case, server)
+
+    run(go())
+
+
+async def read(stream: LLMStream) -> tuple[list[Any], Any]:
+    """Read a stream; return its deltas and its response, or the error that ended it."""
+    deltas: list[Any] = []
+    async with stream:
+        try:
+            async for delta in stream:
+                deltas.append(delta)  # noqa: PERF401 - those before an error count too
+            return deltas, await stream.result()
+        except LLMError as error:
+            return deltas, error
+
+
+def ask(ours: LLMClient, case: Stream) -> LLMStream:
+    return ours.stream(list(case.messages), case.model, **case.ask)  # type: ignore[arg-type]
+
+
+def assert_stream(case: Stream, deltas: list[Any], outcome: Any) -> None:
+    if case.refused is not None:
+        assert_refused(outcome, case.refused)
+        if case.partial is not None:
+            assert outcome.partial is not None
+            assert_data(outcome.partial["data"], case.partial)
+        return
+    assert not isinstance(outcome, LLMError), outcome
+    assert_response(case, outcome)
+    assert [type(delta) for delta in deltas[-2:]] == [UsageDelta, Finish]
+    assert deltas[-2].usage == outcome["usage"]
+    assert deltas[-1].finish_reason == outcome["data"]["finish_reason"]
+    if case.deltas is not None:
+        assert_deltas(deltas[:-2], case.deltas)
+
+
+def assert_deltas(found: Sequence[Any], expected: Sequence[Any]) -> None:
+    assert len(found) == len(expected)
+    for delta, wanted in zip(found, expected, strict=True):
+        if getattr(wanted, "id", None) == "*":
+            assert delta.id
+            assert replace(delta, id="*") == wanted
+        else:
+            assert delta == wanted
+
+
+@pytest.mark.proves("R22d", "AI-5-same-shape")
+@pytest.mark.parametrize("size", [0, *CHUNKS], ids=lambda size: f"{size or 'event'}")
+@pytest.mark.parametrize("case", cases(Stream))
+def test_a_stream(case: Stream, size: int) -> None:
+    async def go() -> None:
+        reply = streamed(case, case.events, size) if case.events else unary(case)
+        async with provider(reply) as server, client(server) as ours:
+            assert_stream(case, *await read(ask(ours, case)))
+            assert_sent(case, server)
+
+    run(go())
+
+
+def assert_partial(error: LLMError, deltas: Sequence[Any]) -> None:
+    """What an error carries is what was handed out."""
+    if not deltas:
+        assert error.partial is None
+        return
+    assert error.partial is not None
+    data = error.partial["data"]
+    written = [delta.text for delta in deltas if isinstance(delta, TextDelta)]
+    thought = [delta.text for delta in deltas if isinstance(delta, ReasoningDelta)]
+    assert (data["content"] or "") == "".join(written)
+    assert data.get("reasoning", "") == "".join(thought)
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["clean end", "broken"])
+@pytest.mark.parametrize("case", cuttable())
+def test_a_stream_cut_after_every_event(case: Stream, *, clean: bool) -> None:
+    async def go() -> None:
+        async with provider() as server, client(server) as ours:
+            for position in range(len(case.events)):
+                server.replies = [streamed(case, case.events[:position], cut=not clean)]
+                deltas, outcome = await read(ask(ours, case))
+                complete = position >= case.complete_after
+                if complete and (clean or not isinstance(outcome, LLMError)):
+                    assert not isinstance(outcome, LLMError), (position, outcome)
+                    continue
+                assert type(outcome) is LLMConnectionError, position
+                assert_partial(outcome, deltas)
+
+    run(go())
