@@ -28,6 +28,7 @@ from .._http._types import (
     timeouts_from,
 )
 from .._retry import Backoff, retry_after
+from .._trace import trace_headers
 from .._version import __version__
 from ._resume import ResumeMachine
 from ._words import describe
@@ -222,7 +223,7 @@ class Endpoint:
         extra = extra or {}
         check_headers(extra)
         merged = {"user-agent": ("User-Agent", f"coreason-client/{__version__}")}
-        for headers in (self.headers, extra, own):
+        for headers in (trace_headers(self.headers, extra), self.headers, extra, own):
             merged |= {name.lower(): (name, value) for name, value in headers.items()}
         return dict(merged.values())
 

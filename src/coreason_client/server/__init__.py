@@ -1,5 +1,8 @@
 """Serve an agent: what it writes is logged first and then delivered, so every stream can resume."""
 
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy
 from ..errors import MissingExtraError
 
 try:
@@ -22,6 +25,9 @@ from .log import MemoryStreamLog, SQLiteStreamLog, StreamLog
 from .run import RunningServer, check_host, running, serve
 from .stream import AgentStream
 
+if TYPE_CHECKING:
+    from .log import ValkeyStreamLog
+
 __all__ = [
     "AgentApp",
     "AgentStream",
@@ -37,7 +43,11 @@ __all__ = [
     "StreamEnded",
     "StreamLog",
     "UnknownStream",
+    "ValkeyStreamLog",
     "check_host",
     "running",
     "serve",
 ]
+
+# It needs an extra of its own, so it is loaded when it is first used (PEP 562).
+__getattr__, __dir__ = lazy(__name__, {"ValkeyStreamLog": ".log"}, __all__)

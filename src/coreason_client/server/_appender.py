@@ -17,6 +17,9 @@ from collections.abc import Callable
 from typing import Final
 from uuid import UUID
 
+from coreason_manifest.definitions.presentation import StreamOpCode
+
+from ._metrics import NOT_METERED, StreamMeter
 from .errors import StreamEnded
 from .log.base import StreamLog
 
@@ -36,10 +39,13 @@ class Appender:
         "_error",
         "_goal",
         "_in_flight",
+        "_in_flight_others",
         "_last_seq",
         "_log",
         "_loop",
+        "_meter",
         "_on_cancel",
+        "_others",
         "_outcome",
         "_pending",
         "_size",
@@ -49,13 +55,19 @@ class Appender:
     )
 
     def __init__(
-        self, log: StreamLog, stream_id: UUID, epoch: int, on_cancel: Callable[[], None]
+        self,
+        log: StreamLog,
+        stream_id: UUID,
+        epoch: int,
+        on_cancel: Callable[[], None],
+        meter: StreamMeter = NOT_METERED,
     ) -> None:
         self._log = log
         self._loop = asyncio.get_running_loop()
         self._stream_id = stream_id
         self._epoch = epoch
         self._on_cancel = on_cancel
+        self._meter = meter
         self._last_seq = 0  # of what was taken
         self._acked = 0  # of what is in the log
         self._goal = 0  # of what somebody waits for
@@ -64,6 +76,9 @@ class Appender:
         # Sent and not acknowledged. It stays as it is until it is: should the task be cancelled
         # meanwhile, the same batch goes out again, which a log acknowledges without a second copy.
         self._in_flight: list[bytes] = []
+        # The ops of what is no DELTA, so that the many DELTA packets cost nothing to count.
+        self._others: list[StreamOpCode] = []
+        self._in_flight_others: list[StreamOpCode] = []
         self._due = 0.0  # the moment from which a DELTA need not wait for others
         self._outcome: str | None = None
         self._error: Exception | None = None
@@ -74,6 +89,16 @@ class Appender:
     def next_seq(self) -> int:
         """The number of the next entry."""
         return self._last_seq + 1
+
+    @property
+    def acked(self) -> int:
+        """How many entries are in the log."""
+        return self._acked
+
+    @property
+    def outcome(self) -> str | None:
+        """How the stream ended; None while its last entry is not in the log."""
+        return self._outcome if self._acked == self._last_seq else None
 
     def check_open(self) -> None:
         """Raise when nothing more can be written."""
@@ -90,15 +115,18 @@ class Appender:
         elif self._task is None and self._timer is None:
             self._schedule()
 
-    async def add(self, entry: bytes) -> None:
+    async def add(self, entry: bytes, op: StreamOpCode = StreamOpCode.EVENT) -> None:
         """Take an entry that goes out at once, with what was waiting."""
+        self._others.append(op)
         self._take(entry)
         await self.flush()
 
-    async def finish(self, entry: bytes, outcome: str) -> None:
+    async def finish(
+        self, entry: bytes, outcome: str, op: StreamOpCode = StreamOpCode.CLOSE
+    ) -> None:
         """Take the last entry; the stream ends with it."""
         self._outcome = outcome
-        await self.add(entry)
+        await self.add(entry, op)
 
     async def flush(self) -> None:
         """Return when all that was taken so far is in the log.
@@ -149,15 +177,22 @@ class Appender:
     async def _append_batch(self) -> None:
         if not self._in_flight:
             self._in_flight, self._pending = self._pending, []
+            self._in_flight_others, self._others = self._others, []
             self._size = 0
         entries, first_seq = self._in_flight, self._acked + 1
-        self._due = self._loop.time() + FLUSH_EVERY
-        if self._outcome is not None and not self._pending:
-            await self._log.close(self._stream_id, self._epoch, first_seq, entries, self._outcome)
+        began = self._loop.time()
+        self._due = began + FLUSH_EVERY
+        outcome = None if self._pending else self._outcome
+        if outcome is not None:
+            await self._log.close(self._stream_id, self._epoch, first_seq, entries, outcome)
         elif await self._log.append(self._stream_id, self._epoch, first_seq, entries):
             self._on_cancel()
         self._acked += len(entries)
         self._in_flight = []
+        others, now = self._in_flight_others, self._loop.time()
+        self._meter.appended(first_seq, len(entries), others, began, now)
+        if outcome is not None:
+            self._meter.ended(outcome)
 
     def _fail(self, error: Exception) -> None:
         if self._error is None:

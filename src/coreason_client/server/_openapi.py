@@ -20,7 +20,7 @@ _REFUSALS = {
     "413": "The body is too large.",
     "415": "The body is not JSON.",
     "422": "The body is not a ServiceRequest; `errors` names the fields.",
-    "429": "Too many streams are open for this key.",
+    "429": "Too many streams, responses or requests for this key; `Retry-After` says for how long.",
     "503": "The server is shutting down or its log does not answer.",
 }
 _PROBLEM = {
@@ -49,7 +49,14 @@ _PROBLEM = {
 }
 
 
-def openapi(agent_id: str, version: str, *, with_keys: bool) -> dict[str, Any]:
+def openapi(
+    agent_id: str,
+    version: str,
+    *,
+    with_keys: bool,
+    metrics_path: str | None = None,
+    metrics_with_key: bool = False,
+) -> dict[str, Any]:
     """Describe the server in OpenAPI 3.1."""
     _, definitions = models_json_schema(
         [(model, "validation") for model in _MODELS],
@@ -57,9 +64,11 @@ def openapi(agent_id: str, version: str, *, with_keys: bool) -> dict[str, Any]:
     )
     components: dict[str, Any] = {"schemas": {**definitions["$defs"], "Problem": _PROBLEM}}
     security: list[dict[str, list[str]]] = []
-    if with_keys:
+    if with_keys or (metrics_path is not None and metrics_with_key):
         components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    if with_keys:
         security = [{"key": []}]
+    metrics = {} if metrics_path is None else {metrics_path: {"get": _metrics(metrics_with_key)}}
     return {
         "openapi": "3.1.0",
         "info": {"title": agent_id, "version": version},
@@ -68,6 +77,7 @@ def openapi(agent_id: str, version: str, *, with_keys: bool) -> dict[str, Any]:
             "/v1/assist": {"post": _assist("assist_v1", security)},
             "/health": {"get": _health()},
             "/streams/{stream_id}": {"delete": _cancel(security)},
+            **metrics,
         },
         "components": components,
     }
@@ -101,6 +111,17 @@ def _health() -> dict[str, Any]:
         "responses": {
             "200": {"description": "It lives.", "content": _json(_ref("HealthCheckResponse"))}
         },
+    }
+
+
+def _metrics(with_key: bool) -> dict[str, Any]:
+    text = {"text/plain": {"schema": {"type": "string"}}}
+    refusals = {"401": _refusal(_REFUSALS["401"])} if with_key else {}
+    return {
+        "operationId": "metrics",
+        "summary": "The numbers of this process, for Prometheus.",
+        "security": [{"key": []}] if with_key else [],
+        "responses": {"200": {"description": "All of them.", "content": text}, **refusals},
     }
 
 

@@ -1,11 +1,15 @@
 """The options of an application, checked once."""
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Options"]
+__all__ = ["PATHS", "Options"]
+
+PATHS = ("/assist", "/v1/assist", "/health", "/openapi.json")
 
 _NOT_NEGATIVE = ("abandon_grace", "retention", "final_retention", "drain_timeout", "cancel_grace")
+_PATH = re.compile(r"(?:/[A-Za-z0-9._~-]+)+", re.ASCII)
 _POSITIVE = (
     "heartbeat",
     "send_timeout",
@@ -27,6 +31,8 @@ class Options:
     max_header_bytes: int
     max_streams_per_key: int
     max_readers_per_key: int
+    max_requests_per_minute: int | None
+    metrics_path: str | None
     on_abandoned: Literal["continue", "cancel"]
     abandon_grace: float
     heartbeat: float
@@ -44,6 +50,8 @@ class Options:
         for name in _NOT_NEGATIVE:
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, as {getattr(self, name)!r} is")
+        _check_rate(self.max_requests_per_minute)
+        _check_path(self.metrics_path)
         if self.on_abandoned not in ("continue", "cancel"):
             raise ValueError(
                 f'on_abandoned is "continue" or "cancel", and {self.on_abandoned!r} is neither'
@@ -53,3 +61,22 @@ class Options:
                 "final_retention must not be shorter than retention: the status of a stream "
                 "outlives its packets"
             )
+
+
+def _check_rate(per_minute: object) -> None:
+    if per_minute is None:
+        return
+    if isinstance(per_minute, bool) or not isinstance(per_minute, int) or per_minute < 1:
+        raise ValueError(
+            "max_requests_per_minute is a whole number above 0, or None for no limit, and "
+            f"{per_minute!r} is neither"
+        )
+
+
+def _check_path(path: str | None) -> None:
+    if path is None:
+        return
+    if not _PATH.fullmatch(path):
+        raise ValueError(f"metrics is True, False or a path such as /metrics, and not {path!r}")
+    if path in PATHS or path.startswith("/streams/"):
+        raise ValueError(f"metrics cannot be at {path}: that path has another meaning here")

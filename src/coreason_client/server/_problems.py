@@ -5,12 +5,11 @@ from typing import Any
 
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from .errors import LogUnavailable, PositionGone, RequestConflict, UnknownStream
+from .errors import LogError, LogUnavailable, PositionGone, RequestConflict, UnknownStream
 
-__all__ = ["Problem", "on_http_error", "on_log_error", "on_problem", "validation_problem"]
+__all__ = ["Problem", "as_problem", "validation_problem"]
 
 _MOST_ERRORS = 20
 _TITLES = {
@@ -90,23 +89,20 @@ def validation_problem(error: ValidationError) -> Problem:
     return Problem(422, "invalid-request", f"{where}: {errors[0]['msg']}{more}", errors=errors)
 
 
-async def on_problem(_: Request, error: Exception) -> JSONResponse:
-    """Answer with the document."""
-    assert isinstance(error, Problem)  # noqa: S101 - the table of handlers says so
-    return error.response()
+def as_problem(error: Exception) -> Problem:
+    """Say what an error means to a client: of ours, of the log, or of the router."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, LogError):
+        return _log_problem(error)
+    assert isinstance(error, HTTPException)  # noqa: S101 - the table of handlers says so
+    slug = _TITLES.get(error.status_code, "error").lower().replace(" ", "-")
+    return Problem(error.status_code, slug, error.detail, headers=error.headers)
 
 
-async def on_log_error(_: Request, error: Exception) -> JSONResponse:
-    """Answer with what an error of the log means to a client."""
+def _log_problem(error: LogError) -> Problem:
     status, slug = _LOG_ERRORS.get(type(error), (503, "log-unavailable"))
     # What a store says about itself is not for clients.
     detail = "The log of this server is not available." if status == 503 else str(error)
     headers = {"Retry-After": "1"} if status == 503 else None
-    return Problem(status, slug, detail, headers=headers).response()
-
-
-async def on_http_error(_: Request, error: Exception) -> JSONResponse:
-    """Answer what the router refuses (no such path, no such method) in the same form."""
-    assert isinstance(error, HTTPException)  # noqa: S101 - the table of handlers says so
-    slug = _TITLES.get(error.status_code, "error").lower().replace(" ", "-")
-    return Problem(error.status_code, slug, error.detail, headers=error.headers).response()
+    return Problem(status, slug, detail, headers=headers)

@@ -6,11 +6,15 @@ from collections import Counter
 from collections.abc import Iterator
 from uuid import UUID
 
+from starlette.datastructures import Headers
+
 from coreason_manifest.definitions.presentation import ErrorSeverity, StreamError
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ._agent import Runner
+from ._metrics import Metrics, StreamMeter
 from ._options import Options
+from ._trace import AgentRun, Tracing
 from .errors import Fenced, LogError
 from .log.base import StreamLog, StreamMeta
 from .stream import AgentStream
@@ -43,6 +47,8 @@ class Producer:
         meta: StreamMeta,
         log: StreamLog,
         cancel_grace: float,
+        meter: StreamMeter,
+        traced: AgentRun,
     ) -> None:
         self.meta = meta
         self.readers = 0
@@ -50,10 +56,14 @@ class Producer:
         self._cancel_grace = cancel_grace
         self._reason: StreamError | None = None
         self._lost = False
-        self._stream = AgentStream(request, meta, log, on_cancel=self._on_cancel)
-        self._stop = asyncio.get_running_loop().create_future()
-        self._agent = asyncio.ensure_future(_run(runner, request, self._stream))
-        self.task = asyncio.get_running_loop().create_task(self._supervise())
+        self._traced = traced
+        self._failure: BaseException | None = None
+        self._stream = AgentStream(request, meta, log, on_cancel=self._on_cancel, meter=meter)
+        loop = asyncio.get_running_loop()
+        self._stop = loop.create_future()
+        agent = _run(runner, request, self._stream)
+        self._agent = loop.create_task(agent, context=traced.context)
+        self.task = loop.create_task(self._supervise())
 
     @property
     def ended(self) -> bool:
@@ -84,6 +94,12 @@ class Producer:
 
     async def _supervise(self) -> None:
         try:
+            await self._see_to_the_end()
+        finally:
+            self._traced.end(self._stream.packets, self._stream.outcome, self._failure)
+
+    async def _see_to_the_end(self) -> None:
+        try:
             await asyncio.wait({self._agent, self._stop}, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             # The event loop is shutting down and cancels all tasks; it waits for this one, which
@@ -93,10 +109,11 @@ class Producer:
             await self._wind_down()
         try:
             await self._end()
-        except Fenced:
-            self._lost = True
+        except Fenced as error:
+            self._lost, self._failure = True, error
             logger.warning("stream %s was taken over by another process", self.meta.stream_id)
         except LogError as error:
+            self._failure = error
             # Nobody renews its lease any more: it ends as producer_lost once the log works again.
             logger.error("stream %s could not be ended: %s", self.meta.stream_id, error)
 
@@ -124,6 +141,7 @@ class Producer:
             await self._stream.complete()
 
     async def _end_failed(self, error: BaseException) -> None:
+        self._failure = error
         if not isinstance(error, LogError):
             logger.error("the agent of stream %s failed", self.meta.stream_id, exc_info=error)
         await self._stream.end_with(AGENT_ERROR)
@@ -146,10 +164,14 @@ async def _run(runner: Runner, request: ServiceRequest, stream: AgentStream) -> 
 class Producers:
     """All producers of this process, and who reads what they produce."""
 
-    def __init__(self, runner: Runner, log: StreamLog, options: Options) -> None:
+    def __init__(
+        self, runner: Runner, log: StreamLog, options: Options, metrics: Metrics, tracing: Tracing
+    ) -> None:
         self._runner = runner
         self._log = log
         self._options = options
+        self._metrics = metrics
+        self._tracing = tracing
         self._by_stream: dict[UUID, Producer] = {}
         self._running: Counter[str] = Counter()
         self._readers: Counter[str] = Counter()
@@ -172,9 +194,20 @@ class Producers:
         # A reader may see the end of a stream a moment before its producer is gone.
         return most <= sum(p.meta.principal == principal and not p.ended for p in self)
 
-    def start(self, request: ServiceRequest, meta: StreamMeta) -> None:
-        """Set the agent to work."""
-        producer = Producer(self._runner, request, meta, self._log, self._options.cancel_grace)
+    def start(
+        self, request: ServiceRequest, meta: StreamMeta, headers: Headers, accepted_at: float
+    ) -> None:
+        """Set the agent to work on a request that came with these headers, at this moment."""
+        options = self._options
+        producer = Producer(
+            self._runner,
+            request,
+            meta,
+            self._log,
+            options.cancel_grace,
+            self._metrics.started(accepted_at),
+            self._tracing.begin(options.agent_id, headers, request, meta),
+        )
         self._by_stream[meta.stream_id] = producer
         self._running[meta.principal] += 1
         producer.task.add_done_callback(lambda task: self._done(producer, task))
@@ -187,9 +220,18 @@ class Producers:
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("stream %s broke", producer.meta.stream_id, exc_info=error)
 
+    @property
+    def readers(self) -> int:
+        """How many readers there are, of whatever stream."""
+        return self._readers.total()
+
+    def has_room(self, principal: str) -> bool:
+        """Whether a principal may have one more reader."""
+        return self._readers[principal] < self._options.max_readers_per_key
+
     def admit(self, meta: StreamMeta) -> bool:
         """Count a reader in, unless its principal has as many as it may."""
-        if self._readers[meta.principal] >= self._options.max_readers_per_key:
+        if not self.has_room(meta.principal):
             return False
         self._readers[meta.principal] += 1
         producer = self._by_stream.get(meta.stream_id)

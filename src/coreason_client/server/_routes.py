@@ -1,8 +1,11 @@
 """What each path does, once the application runs."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from time import monotonic_ns
 from uuid import UUID, uuid4
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -12,31 +15,58 @@ from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRe
 from ._auth import ANYBODY, Keys
 from ._body import fingerprint, let_go, parse_body, read_body
 from ._cursor import Cursor, parse_cursor
+from ._limits import RequestRate, retry_after
+from ._metrics import Metrics
 from ._openapi import openapi
 from ._options import Options
 from ._problems import Problem
 from ._producers import CANCELLED
 from ._reader import EventStream
 from ._runtime import Runtime
-from .errors import PositionGone, RequestConflict, UnknownStream
+from .errors import LogError, PositionGone, RequestConflict, UnknownStream
 from .log.base import NewStream, StreamMeta
 
 __all__ = ["Routes"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request for a stream, as far as it is known before the log is asked."""
+
+    principal: str
+    request: ServiceRequest
+    fingerprint: str
+    cursor: Cursor | None
+    headers: Headers
+    at: float
+    counted: bool
 
 
 class Routes:
     """The handlers; `runtime` gives what runs on this event loop."""
 
     def __init__(
-        self, options: Options, keys: Keys | None, runtime: Callable[[], Awaitable[Runtime]]
+        self,
+        options: Options,
+        keys: Keys | None,
+        metrics: Metrics,
+        metrics_keys: Keys | None,
+        runtime: Callable[[], Awaitable[Runtime]],
     ) -> None:
         self._options = options
         self._keys = keys
+        self._metrics = metrics
+        self._metrics_keys = metrics_keys
         self._runtime = runtime
+        per_minute = options.max_requests_per_minute
+        self._rate = None if per_minute is None else RequestRate(per_minute)
 
     def table(self) -> list[Route]:
         """The paths."""
+        path = self._options.metrics_path
+        metrics = [] if path is None else [Route(path, self.metrics, methods=["GET"])]
         return [
+            *metrics,
             Route("/assist", self.assist, methods=["POST"]),
             Route("/v1/assist", self.assist, methods=["POST"]),
             Route("/health", self.health, methods=["GET"]),
@@ -46,22 +76,18 @@ class Routes:
 
     async def assist(self, request: Request) -> Response:
         """Start a stream, or join the one that this request has started before."""
-        options = self._options
         try:
-            principal = self._principal(request)
-            cursor = _cursor(request)
-            body = await read_body(request, options.max_body_bytes, options.body_timeout)
-        except Problem as problem:
-            if problem.status != 408:  # there the body is what did not come
+            runtime, asked = await self._take(request)
+        except (Problem, LogError) as error:
+            if getattr(error, "status", None) != 408:  # there the body is what did not come
                 await let_go(request)
             raise
-        asked = parse_body(body, request.headers.get("x-request-id"))
-        runtime = await self._serving()
-        if cursor is None:
-            meta = await self._open(runtime, principal, asked, fingerprint(body))
+        if asked.cursor is None:
+            meta = await self._open(runtime, asked)
             return self._reader(runtime, meta, 0)
-        meta = await self._resume(runtime, principal, asked, fingerprint(body), cursor)
-        return self._reader(runtime, meta, cursor.seq)
+        meta = await self._resume(runtime, asked, asked.cursor)
+        self._metrics.resumed()
+        return self._reader(runtime, meta, asked.cursor.seq)
 
     async def health(self, _: Request) -> Response:
         """Say how the agent feels."""
@@ -77,9 +103,22 @@ class Routes:
     async def openapi(self, _: Request) -> Response:
         """Describe the server."""
         options = self._options
-        return JSONResponse(
-            openapi(options.agent_id, options.version, with_keys=self._keys is not None)
+        described = openapi(
+            options.agent_id,
+            options.version,
+            with_keys=self._keys is not None,
+            metrics_path=options.metrics_path,
+            metrics_with_key=self._metrics_keys is not None,
         )
+        return JSONResponse(described)
+
+    async def metrics(self, request: Request) -> Response:
+        """Tell an operator the numbers of this process."""
+        if self._metrics_keys is not None:
+            self._metrics_keys.principal(request.headers.get("authorization"))
+        body, media_type = self._metrics.exposition()
+        headers = {"Cache-Control": "no-store", "Content-Type": media_type}
+        return Response(body, headers=headers)
 
     async def cancel(self, request: Request) -> Response:
         """Cancel a stream; a second time changes nothing."""
@@ -101,48 +140,86 @@ class Routes:
         # Agents that share a log do not share streams or conversations.
         return f"{self._options.agent_id}/{name}"
 
-    async def _serving(self) -> Runtime:
+    async def _take(self, request: Request) -> tuple[Runtime, _Asked]:
+        """Read a request; what can be refused by its head alone is, before its body is read."""
+        options, headers = self._options, request.headers
+        principal = self._principal(request)
+        cursor = _cursor(request)
         runtime = await self._runtime()
-        if runtime.closing:
-            raise Problem(
-                503, "shutting-down", "The server is shutting down.", headers={"Retry-After": "1"}
-            )
-        return runtime
+        _check_serving(runtime)
+        if not runtime.producers.has_room(principal):
+            raise self._too_many_readers()
+        joins = None
+        if cursor is None:
+            joins = await self._count_or_join(runtime, principal, headers)
+        body = await read_body(request, options.max_body_bytes, options.body_timeout)
+        asked = parse_body(body, headers.get("x-request-id"))
+        if joins not in (None, asked.request_id):  # it is another than its head has promised
+            self._count(principal)
+            joins = None
+        counted = cursor is None and joins is None
+        _check_serving(runtime)  # again: a body may take its time
+        at = runtime.loop.time()
+        return runtime, _Asked(principal, asked, fingerprint(body), cursor, headers, at, counted)
 
-    async def _open(
-        self, runtime: Runtime, principal: str, asked: ServiceRequest, print_: str
-    ) -> StreamMeta:
-        if runtime.producers.is_full(principal):
-            known = await runtime.log.find(principal, asked.request_id)
-            if known is None:
-                raise Problem(
-                    429,
-                    "too-many-streams",
-                    f"This key has {self._options.max_streams_per_key} streams running.",
-                    headers={"Retry-After": "1"},
-                )
-        new = NewStream(uuid4(), principal, asked.request_id, print_)
+    async def _count_or_join(
+        self, runtime: Runtime, principal: str, headers: Headers
+    ) -> UUID | None:
+        """Count a request, or return the known one that it repeats and that need not count."""
+        try:
+            self._count(principal)
+        except Problem:
+            if (known := await _known_by_header(runtime, principal, headers)) is None:
+                raise
+            return known
+        return None
+
+    def _count(self, principal: str) -> None:
+        if self._rate is None:
+            return
+        if wait := self._rate.take(principal, monotonic_ns()):
+            raise Problem(
+                429,
+                "too-many-requests",
+                f"This key may ask {self._options.max_requests_per_minute} times a minute.",
+                headers={"Retry-After": retry_after(wait)},
+            )
+
+    def _uncount(self, asked: _Asked) -> None:
+        """Give back what was counted for a request that has only joined its stream."""
+        if self._rate is not None and asked.counted:
+            self._rate.give_back(asked.principal, monotonic_ns())
+
+    async def _open(self, runtime: Runtime, asked: _Asked) -> StreamMeta:
+        principal, request_id = asked.principal, asked.request.request_id
+        # Not before the body was read: only the body says for certain which request it is.
+        if (
+            runtime.producers.is_full(principal)
+            and await runtime.log.find(principal, request_id) is None
+        ):
+            raise Problem(
+                429,
+                "too-many-streams",
+                f"This key has {self._options.max_streams_per_key} streams running.",
+                headers={"Retry-After": "1"},
+            )
+        new = NewStream(uuid4(), principal, request_id, asked.fingerprint)
         opened = await runtime.log.open(new, runtime.owner)
         if opened.created:
-            runtime.producers.start(asked, opened.meta)
+            runtime.producers.start(asked.request, opened.meta, asked.headers, asked.at)
+        else:
+            self._uncount(asked)
         return opened.meta
 
-    async def _resume(
-        self,
-        runtime: Runtime,
-        principal: str,
-        asked: ServiceRequest,
-        print_: str,
-        cursor: Cursor,
-    ) -> StreamMeta:
+    async def _resume(self, runtime: Runtime, asked: _Asked, cursor: Cursor) -> StreamMeta:
         """Find the stream that the cursor names: a resume never starts a second generation."""
-        meta = await _owned(runtime, principal, cursor.stream_id)
-        if meta.request_id != asked.request_id:
+        meta = await _owned(runtime, asked.principal, cursor.stream_id)
+        if meta.request_id != asked.request.request_id:
             raise Problem(
                 409, "request-conflict", "The stream answers another request than this one."
             )
-        if meta.fingerprint != print_:
-            raise RequestConflict(asked.request_id)
+        if meta.fingerprint != asked.fingerprint:
+            raise RequestConflict(meta.request_id)
         if cursor.seq > meta.last_seq:
             raise Problem(
                 400, "bad-position", f"The stream has not come to packet {cursor.seq} yet."
@@ -155,13 +232,37 @@ class Routes:
         if meta.body_gone:
             raise PositionGone(meta.stream_id, after_seq)
         if not runtime.producers.admit(meta):
-            raise Problem(
-                429,
-                "too-many-readers",
-                f"This key has {self._options.max_readers_per_key} responses open.",
-                headers={"Retry-After": "1"},
-            )
+            raise self._too_many_readers()
         return EventStream(runtime, meta, after_seq)
+
+    def _too_many_readers(self) -> Problem:
+        return Problem(
+            429,
+            "too-many-readers",
+            f"This key has {self._options.max_readers_per_key} responses open.",
+            headers={"Retry-After": "1"},
+        )
+
+
+async def _known_by_header(runtime: Runtime, principal: str, headers: Headers) -> UUID | None:
+    """Return the request that the head names, if it has a stream already.
+
+    A client that lost its connection before the first packet has no position to resume from, and
+    asks again under the same id.
+    """
+    try:
+        request_id = UUID(headers.get("x-request-id", ""))
+    except ValueError:
+        return None
+    known = await runtime.log.find(principal, request_id)
+    return None if known is None else request_id
+
+
+def _check_serving(runtime: Runtime) -> None:
+    if runtime.closing:
+        raise Problem(
+            503, "shutting-down", "The server is shutting down.", headers={"Retry-After": "1"}
+        )
 
 
 async def _owned(runtime: Runtime, principal: str, stream_id: UUID) -> StreamMeta:

@@ -11,8 +11,10 @@ from coreason_manifest.definitions.presentation import StreamOpCode
 from ._agent import Runner
 from ._exit_watch import watch_exit
 from ._frames import Frames
+from ._metrics import Metrics
 from ._options import Options
 from ._producers import CANCELLED, PRODUCER_LOST, SERVER_STOPPED, Producers
+from ._trace import Tracing
 from .errors import Fenced, LogError
 from .log.base import Claim, LeaseState, StreamLog
 
@@ -36,13 +38,17 @@ class Runtime:
         log: StreamLog,
         options: Options,
         owner: str,
+        metrics: Metrics,
+        tracing: Tracing,
         *,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.log = log
         self.options = options
-        self.producers = Producers(runner, log, options)
+        self.metrics = metrics
+        self.producers = Producers(runner, log, options, metrics, tracing)
+        metrics.watch(lambda: len(self.producers), lambda: self.producers.readers)
         self.closing = False
         self.stopped = False
         self.owner = owner
@@ -135,6 +141,7 @@ class Runtime:
             await self.log.close(claim.stream_id, claim.epoch, seq, [frame], PRODUCER_LOST.code)
         except Fenced:  # somebody was faster
             return
+        self.metrics.taken_over()
         logger.warning("stream %s lost its producer after packet %d", *_where(claim))
 
     # The end.

@@ -11,15 +11,19 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ._agent import Agent, as_runner
 from ._auth import Keys
 from ._lifespan import serve_lifespan
+from ._metrics import NO_METRICS, PrometheusMetrics
 from ._options import Options
-from ._problems import Problem, on_http_error, on_log_error, on_problem
+from ._problems import Problem, as_problem
 from ._routes import Routes
 from ._runtime import Runtime
+from ._trace import tracing
 from ._workers import check_workers, workers_around
 from .errors import LogError
 from .log.base import StreamLog
@@ -34,6 +38,8 @@ _CORS_HEADERS = (
     "Content-Type",
     "Last-Event-ID",
     "X-Request-ID",
+    "traceparent",
+    "tracestate",
 )
 
 
@@ -57,6 +63,7 @@ class AgentApp:
         max_header_bytes: int = 32 * 1024,
         max_streams_per_key: int = 1000,
         max_readers_per_key: int = 4000,
+        max_requests_per_minute: int | None = None,
         on_abandoned: Literal["continue", "cancel"] = "continue",
         abandon_grace: float = 30.0,
         heartbeat: float = 15.0,
@@ -66,6 +73,9 @@ class AgentApp:
         final_retention: float = 86400.0,
         drain_timeout: float = 10.0,
         cancel_grace: float = 5.0,
+        metrics: bool | str = False,
+        metrics_key: str | None = None,
+        metrics_public: bool = False,
     ) -> None:
         self._runner = as_runner(agent)
         self._log = MemoryStreamLog() if log is None else log
@@ -77,6 +87,8 @@ class AgentApp:
             max_header_bytes=max_header_bytes,
             max_streams_per_key=max_streams_per_key,
             max_readers_per_key=max_readers_per_key,
+            max_requests_per_minute=max_requests_per_minute,
+            metrics_path="/metrics" if metrics is True else metrics or None,
             on_abandoned=on_abandoned,
             abandon_grace=abandon_grace,
             heartbeat=heartbeat,
@@ -92,20 +104,18 @@ class AgentApp:
                 'on_abandoned="cancel" counts the readers of one process, and with a shared log '
                 "readers may be anywhere: use a log of one process, or cancel explicitly"
             )
+        metrics_keys = _metrics_keys(self._keys, metrics_key, public=metrics_public)
+        self._metrics = PrometheusMetrics() if metrics else NO_METRICS
         # One owner for the application, not for each start: a log that is started again by the
         # same owner stays as it is.
         self._owner = f"{self._options.agent_id}-{uuid4()}"
         self._runtime: Runtime | None = None
         self._startup_error: Exception | None = None
-        routes = Routes(self._options, self._keys, self._ready)
+        routes = Routes(self._options, self._keys, self._metrics, metrics_keys, self._ready)
         self._asgi: ASGIApp = Starlette(
             routes=routes.table(),
             middleware=_middleware(tuple(cors_origins)),
-            exception_handlers={
-                Problem: on_problem,
-                LogError: on_log_error,
-                HTTPException: on_http_error,
-            },
+            exception_handlers=dict.fromkeys((Problem, LogError, HTTPException), self._refuse),
         )
 
     def __repr__(self) -> str:
@@ -179,8 +189,20 @@ class AgentApp:
             if runtime is not None and runtime.loop.is_running():
                 raise RuntimeError("this AgentApp already serves on another event loop")
             self._check_alone()
-            runtime = self._runtime = Runtime(self._runner, self._log, self._options, self._owner)
+            runtime = self._runtime = Runtime(
+                self._runner,
+                self._log,
+                self._options,
+                self._owner,
+                self._metrics,
+                tracing(_package_version()),
+            )
         return await self._started(runtime)
+
+    async def _refuse(self, _: Request, error: Exception) -> Response:
+        problem = as_problem(error)
+        self._metrics.refused(problem.slug)
+        return problem.response()
 
     def _check_alone(self) -> None:
         try:
@@ -205,6 +227,15 @@ def _package_version() -> str:
         return metadata.version("coreason-client")
     except metadata.PackageNotFoundError:  # run from a copy of the source
         return "0"
+
+
+def _metrics_keys(keys: Keys | None, own: str | None, *, public: bool) -> Keys | None:
+    """Return the keys that open the metrics, None when anybody may read them."""
+    if own is not None:
+        if public:
+            raise ValueError("metrics_key and metrics_public exclude each other: choose one")
+        return Keys([own])
+    return None if public else keys
 
 
 def _agent_id(agent: object) -> str:

@@ -29,6 +29,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from ._appender import Appender
 from ._frames import Frames
+from ._metrics import NOT_METERED, StreamMeter
 from .errors import StreamEnded
 from .log.base import Conversation, StreamLog, StreamMeta
 
@@ -55,12 +56,13 @@ class AgentStream:
         *,
         now: Callable[[], datetime] = utc_now,
         on_cancel: Callable[[], None] = lambda: None,
+        meter: StreamMeter = NOT_METERED,
     ) -> None:
         self._request = request
         self._meta = meta
         self._log = log
         self._frames = Frames(meta.stream_id, now)
-        self._appender = Appender(log, meta.stream_id, meta.epoch, on_cancel)
+        self._appender = Appender(log, meta.stream_id, meta.epoch, on_cancel, meter)
         self._text: list[str] = []
         self._transient: StreamError | None = None
         self._ended = False
@@ -202,6 +204,16 @@ class AgentStream:
 
     # What the server does with it.
 
+    @property
+    def packets(self) -> int:
+        """How many packets are in the log."""
+        return self._appender.acked
+
+    @property
+    def outcome(self) -> str | None:
+        """How the stream ended; None while its last packet is not in the log."""
+        return self._appender.outcome
+
     def mark_cancelled(self) -> None:
         """Let the agent see that it should stop."""
         self._cancelled = True
@@ -225,7 +237,7 @@ class AgentStream:
             return
         frame, _ = self._frames.packet(self._appender.next_seq, StreamOpCode.ERROR, error)
         self._ended = True
-        await self._appender.finish(frame, error.code)
+        await self._appender.finish(frame, error.code, StreamOpCode.ERROR)
 
     @property
     def _conversation(self) -> Conversation:
@@ -257,11 +269,11 @@ class AgentStream:
             )
         if error.severity is ErrorSeverity.FATAL:
             self._ended = True
-            await self._appender.finish(frame, error.code)
+            await self._appender.finish(frame, error.code, StreamOpCode.ERROR)
             return
         if error.severity is ErrorSeverity.TRANSIENT:
             self._transient = error
-        await self._appender.add(frame)
+        await self._appender.add(frame, StreamOpCode.ERROR)
 
     async def _close(self, payload: object) -> None:
         if self._transient is not None:

@@ -481,6 +481,22 @@ def test_arguments_of_any_form(args: Any, arguments: Any, streamed: str) -> None
     assert (call.name, call.arguments) == ("f", streamed)
 
 
+@pytest.mark.parametrize("junk", [7, "", None, ["a"], {"a": "b"}])
+def test_a_text_is_text_or_nothing(junk: Any) -> None:
+    reply = _reply([{"text": junk}, {"text": "Hello"}], finishReason="STOP")
+    reader = ADAPTER.reader()
+    assert reader.read(_written(_reply([{"text": junk}])), b"") in ((), [])
+    assert reader.read(_written(reply), b"") == [TextDelta("Hello")]
+    assert reader.answer() == ADAPTER.answer(reply) == Answer("Hello")
+
+
+@pytest.mark.parametrize("junk", [7, "", None, ["a"], {"a": "b"}])
+def test_an_id_and_a_signature_are_text_or_none(junk: Any) -> None:
+    part = {"functionCall": {"name": "f", "args": {}, "id": junk}, "thoughtSignature": junk}
+    reply = _reply([part], finishReason="STOP")
+    assert ADAPTER.answer(reply).calls == [RawCall(None, "f", {})]
+
+
 def test_the_reason_of_a_failure_is_told_and_bounded() -> None:
     reply = _reply([], finishReason="MALFORMED_FUNCTION_CALL", finishMessage="f(" * 5000)
     with pytest.raises(Malformed, match=r"MALFORMED_FUNCTION_CALL and no answer: f\(") as caught:
