@@ -18,6 +18,7 @@ ROOMS: dict[str, set[str]] = {
     "coreason_client._version": set(),
     "coreason_client.errors": set(),
     "coreason_client._retry": set(),
+    "coreason_client._trace": set(),
     "coreason_client._drive": {"coreason_client._http._types"},
     "coreason_client.sse": {"coreason_client.errors"},
     "coreason_client._http._types": set(),
@@ -41,12 +42,13 @@ ROOMS: dict[str, set[str]] = {
         "coreason_client.a2a.transport",
         "coreason_client._http",
     },
-    "coreason_client.llm": {"core"},
+    "coreason_client.llm": {"core", "coreason_client.llm.providers"},  # and see LAZY_FACES
     "coreason_client.llm.providers": {"coreason_client.llm"},
     "coreason_client.server": {
         "coreason_manifest.definitions",
         "coreason_client.sse",
         "coreason_client.errors",
+        "coreason_client._lazy",
         "coreason_client._retry",
     },
     "coreason_client.agents": {
@@ -64,6 +66,7 @@ GROUPS: dict[str, set[str]] = {
         "coreason_client.errors",
         "coreason_client.sse",
         "coreason_client._retry",
+        "coreason_client._trace",
         "coreason_client._closing",
         "coreason_client._drive",
         "coreason_client._lazy",
@@ -90,7 +93,7 @@ GROUPS: dict[str, set[str]] = {
     },
 }
 # Faces that name what is below them for type checkers, and load it when it is asked for.
-LAZY_FACES = {"coreason_client", "coreason_client.a2a"}
+LAZY_FACES = {"coreason_client", "coreason_client.a2a", "coreason_client.llm"}
 # Libraries, and the only rooms that may import them.
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "httpx2": ("coreason_client._http",),
@@ -100,12 +103,16 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "httpx_aiohttp": (),
     "anyio": ("coreason_client._http", "coreason_client.server"),
     "aiohttp": ("coreason_client.llm._session",),
+    "yarl": ("coreason_client.llm._session",),
+    "pydantic_settings": ("coreason_client.llm.settings",),
     "starlette": ("coreason_client.server",),
     "uvicorn": ("coreason_client.server", "coreason_client.cli"),
     "typer": ("coreason_client.cli",),
     "rich": ("coreason_client.cli",),
     "redis": ("coreason_client.server.log.valkey",),
     "genai_prices": ("coreason_client.llm._cost",),
+    "prometheus_client": ("coreason_client.server._metrics",),
+    "opentelemetry": ("coreason_client.server._trace",),
 }
 
 

@@ -4,7 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
-from coreason_client.server.log import MemoryStreamLog, SQLiteStreamLog, StreamLog
+from coreason_client.server.log import (
+    MemoryStreamLog,
+    SQLiteStreamLog,
+    StreamLog,
+    ValkeyStreamLog,
+)
+
+from .valkey_server import fresh_prefix, shared_cluster, shared_server
 
 
 class Clock:
@@ -35,8 +42,19 @@ def sqlite_without_cache(clock: Clock, folder: Path) -> StreamLog:
     return SQLiteStreamLog(folder / "log.db", clock=clock, cache_bytes=0)
 
 
+def valkey(clock: Clock, _: Path) -> StreamLog:
+    return ValkeyStreamLog(shared_server().url, prefix=fresh_prefix(), clock=clock)
+
+
+def valkey_cluster(clock: Clock, _: Path) -> StreamLog:
+    url = shared_cluster().url
+    return ValkeyStreamLog(url, prefix=fresh_prefix(), clock=clock, cluster=True)
+
+
 BACKENDS: dict[str, Factory] = {
     "memory": memory,
     "sqlite": sqlite,
     "sqlite-uncached": sqlite_without_cache,
+    "valkey": valkey,
+    "valkey-cluster": valkey_cluster,
 }

@@ -627,7 +627,7 @@ class LogMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         self.runner.run(self.log.stop("me"))
         self.runner.run(self.log.start("me"))
-        if self.backend != "memory":  # another process might have been the one before
+        if self.backend == "sqlite":  # another process might have been the one before
             for model in self.model.values():
                 model.lease_until = 0.0
 
@@ -649,6 +649,10 @@ class SQLiteMachine(LogMachine):
     backend = "sqlite"
 
 
+class ValkeyMachine(LogMachine):
+    backend = "valkey"
+
+
 MACHINE_SETTINGS = settings(
     max_examples=30,
     stateful_step_count=30,
@@ -659,3 +663,5 @@ TestMemoryMachine = LogMachine.TestCase
 TestMemoryMachine.settings = MACHINE_SETTINGS
 TestSQLiteMachine = SQLiteMachine.TestCase
 TestSQLiteMachine.settings = MACHINE_SETTINGS
+TestValkeyMachine = ValkeyMachine.TestCase
+TestValkeyMachine.settings = MACHINE_SETTINGS

@@ -1,5 +1,11 @@
-"""Where streams are kept: the contract of a log, and the logs that fulfil it."""
+"""Where streams are kept: the contract of a log, and the logs that fulfil it.
 
+The one on Valkey is loaded when it is first used (PEP 562), for it needs an extra.
+"""
+
+from typing import TYPE_CHECKING
+
+from ..._lazy import lazy
 from .base import (
     Claim,
     Conversation,
@@ -13,6 +19,9 @@ from .base import (
 from .memory import MemoryStreamLog
 from .sqlite import SQLiteStreamLog
 
+if TYPE_CHECKING:
+    from .valkey import ValkeyStreamLog
+
 __all__ = [
     "Claim",
     "Conversation",
@@ -24,4 +33,7 @@ __all__ = [
     "SQLiteStreamLog",
     "StreamLog",
     "StreamMeta",
+    "ValkeyStreamLog",
 ]
+
+__getattr__, __dir__ = lazy(__name__, {"ValkeyStreamLog": ".valkey"}, __all__)

@@ -1,0 +1,89 @@
+"""The address of a store: what it says, and what of it may be shown."""
+
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+__all__ = ["Address", "parse_address"]
+
+_SCHEMES = {"redis": False, "valkey": False, "rediss": True, "valkeys": True}
+_TLS_OPTIONS = frozenset({"ssl_ca_certs", "ssl_cert_reqs", "ssl_certfile", "ssl_keyfile"})
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the store is; `shown` has no credentials in it."""
+
+    host: str
+    port: int
+    db: int
+    tls: bool
+    shown: str
+    username: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+    tls_options: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def scrub(self, text: str) -> str:
+        """Take the credentials out of a text: some servers repeat what they refuse."""
+        for secret in (self.password, self.username):
+            if secret:
+                text = text.replace(secret, "***")
+        return text
+
+
+def parse_address(url: str) -> Address:
+    """Read ``valkey://user:password@host:port/db``, also as redis, and with an s for TLS.
+
+    Raises:
+        ValueError: it is something else. The sentence does not repeat it: it may hold a password.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise ValueError("the address of the store is not a URL with a valid port") from None
+    if parts.scheme not in _SCHEMES:
+        raise ValueError(
+            "the address of the store starts with redis://, rediss://, valkey:// or valkeys://"
+        )
+    if not parts.hostname:
+        raise ValueError(f"the address of the store names no host: {parts.scheme}://host:6379")
+    host = unquote(parts.hostname)
+    port = 6379 if port is None else port
+    tls = _SCHEMES[parts.scheme]
+    db = _db(parts.path)
+    place = f"[{host}]" if ":" in host else host
+    return Address(
+        host=host,
+        port=port,
+        db=db,
+        tls=tls,
+        shown=f"{parts.scheme}://{place}:{port}/{db}",
+        username=unquote(parts.username) if parts.username else None,
+        password=unquote(parts.password) if parts.password else None,
+        tls_options=_tls_options(parts.query, tls=tls),
+    )
+
+
+def _db(path: str) -> int:
+    text = path.strip("/")
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) <= 4):
+        raise ValueError("the path of the store's address is the number of a database, such as /0")
+    return int(text)
+
+
+def _tls_options(query: str, *, tls: bool) -> dict[str, Any]:
+    options: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))
+    unknown = sorted(options.keys() - _TLS_OPTIONS)
+    if unknown:
+        raise ValueError(
+            f"the address of the store has the option {unknown[0]!r}, and only "
+            f"{', '.join(sorted(_TLS_OPTIONS))} are understood there"
+        )
+    if options and not tls:
+        raise ValueError("the address of the store has TLS options, so it starts with valkeys://")
+    if options.get("ssl_cert_reqs") == "none":  # a name that nobody vouches for says nothing
+        options["ssl_check_hostname"] = False
+    return options

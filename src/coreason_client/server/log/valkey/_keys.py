@@ -1,0 +1,83 @@
+"""The names of the keys: what belongs together shares a hash tag, and so a slot of a cluster."""
+
+from hashlib import sha256
+from uuid import UUID
+
+__all__ = ["SHARDS", "Keys", "digest", "ended_member", "shard", "split_member"]
+
+# An index over all streams would be one key on one node of a cluster; a few spread the load, and
+# few enough that looking into all of them costs nothing.
+SHARDS = 4
+_DIGEST = 40  # hex digits of a SHA-256: no two requests share them
+
+
+class Keys:
+    """Keys under one prefix. A tag in braces is all that a cluster hashes of a key."""
+
+    __slots__ = ("bodies", "conversations", "finals", "leases", "prefix")
+
+    def __init__(self, prefix: str) -> None:
+        if not prefix or not prefix.isascii() or not prefix.isprintable() or set(prefix) & {*"{} "}:
+            raise ValueError(
+                f"a prefix is some ASCII characters without braces and spaces, not {prefix!r}"
+            )
+        self.prefix = prefix
+        # Indexes by time; each only says where to look, and may lag behind the streams themselves.
+        self.leases = self._shards("leases")  # running streams, by the end of their lease
+        self.bodies = self._shards("bodies")  # ended streams with entries, by their end
+        self.finals = self._shards("finals")  # ended streams without entries, by their end
+        self.conversations = self._shards("conversations")  # by the moment of the last turn
+
+    def meta(self, stream_id: UUID) -> str:
+        """What is known of a stream: a hash."""
+        return f"{self.prefix}:{{{stream_id.hex}}}:meta"
+
+    def entries(self, stream_id: UUID) -> str:
+        """The entries of a stream: a Redis stream with the ids 1-0, 2-0, …"""
+        return f"{self.prefix}:{{{stream_id.hex}}}:entries"
+
+    def channel(self, stream_id: UUID) -> str:
+        """Where an append to a stream is announced."""
+        return f"{self.prefix}:{{{stream_id.hex}}}:wake"
+
+    def hello(self) -> str:
+        """A channel on which nothing is ever said, so that a subscription is never empty."""
+        return f"{self.prefix}:hello"
+
+    def request(self, digest: str) -> str:
+        """The stream of a request: a string."""
+        return f"{self.prefix}:{{{digest}}}:request"
+
+    def turns(self, digest: str) -> str:
+        """The turns of a conversation by their streams, and when it was touched: a hash."""
+        return f"{self.prefix}:{{{digest}}}:turns"
+
+    def order(self, digest: str) -> str:
+        """The streams of a conversation in the order of their turns: a list."""
+        return f"{self.prefix}:{{{digest}}}:order"
+
+    def _shards(self, name: str) -> tuple[str, ...]:
+        return tuple(f"{self.prefix}:{{{name}-{number}}}" for number in range(SHARDS))
+
+
+def digest(principal: str, rest: bytes) -> str:
+    """Name a request or a conversation, whatever characters and however many it is made of."""
+    # A principal of unknown length comes last, so that no two pairs give the same bytes.
+    owner = principal.encode("utf-8", "surrogatepass")
+    return sha256(b"%d:%b%b" % (len(rest), rest, owner)).hexdigest()[:_DIGEST]
+
+
+def shard(name: str) -> int:
+    """Say in which shard of an index a stream or a conversation is, by its hex name."""
+    return int(name[-2:], 16) % SHARDS
+
+
+def ended_member(stream_id: UUID, request: str) -> str:
+    """Name an ended stream in an index, together with the request that it keeps taken."""
+    return stream_id.hex + request
+
+
+def split_member(member: bytes) -> tuple[UUID, str]:
+    """Read what `ended_member` wrote."""
+    text = member.decode("ascii")
+    return UUID(text[:32]), text[32:]

@@ -1,0 +1,56 @@
+"""A stream's hash in the store, and back."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from ..base import StreamMeta
+
+__all__ = ["FIELDS", "parse_meta", "text"]
+
+FIELDS = (
+    "principal",
+    "request",
+    "print",
+    "epoch",
+    "last",
+    "opened",
+    "outcome",
+    "ended",
+    "cancel",
+    "gone",
+)
+
+
+def text(value: str) -> bytes:
+    """Write a string as the store keeps it, whatever characters it has."""
+    return value.encode("utf-8", "surrogatepass")
+
+
+def parse_meta(stream_id: UUID, values: Sequence[bytes | None]) -> StreamMeta | None:
+    """Read the values of `FIELDS`, None when there are none.
+
+    Raises:
+        ValueError, TypeError: they are not what the log writes.
+    """
+    if not any(value is not None for value in values):
+        return None
+    principal, request, fingerprint, epoch, last, opened, outcome, ended, cancel, gone = values
+    if not (request and epoch and last and opened) or principal is None or fingerprint is None:
+        raise ValueError("a field is missing")
+    return StreamMeta(
+        stream_id=stream_id,
+        principal=_string(principal),
+        request_id=UUID(request.decode("ascii")),
+        fingerprint=_string(fingerprint),
+        epoch=int(epoch),
+        last_seq=int(last),
+        opened_at=float(opened),
+        outcome=None if outcome is None else _string(outcome),
+        ended_at=None if ended is None else float(ended),
+        cancel_requested=cancel is not None,
+        body_gone=gone is not None,
+    )
+
+
+def _string(value: bytes) -> str:
+    return value.decode("utf-8", "surrogatepass")

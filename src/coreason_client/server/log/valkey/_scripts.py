@@ -1,0 +1,183 @@
+"""What runs inside the store: each script touches the keys of one stream, request or conversation.
+
+A script is atomic, and the store keeps and replicates its effects as a whole. Time comes in as an
+argument, and numbers are kept as the text that came in, so nothing is rounded on the way.
+"""
+
+from hashlib import sha1
+
+__all__ = [
+    "ADD_TURN",
+    "APPEND",
+    "CANCEL",
+    "CLAIM",
+    "CREATE",
+    "DROP",
+    "FORGET_TURNS",
+    "FREE_REQUEST",
+    "READ",
+    "RENEW",
+    "TAKE_REQUEST",
+    "TURNS",
+    "Script",
+]
+
+
+class Script:
+    """A script and the name by which the store knows it once it has run."""
+
+    __slots__ = ("sha", "source")
+
+    def __init__(self, source: str) -> None:
+        self.source = source.strip()
+        self.sha = sha1(self.source.encode(), usedforsecurity=False).hexdigest()
+
+
+# KEYS meta. ARGV principal, request_id, fingerprint, now, end of the lease, digest of the request.
+CREATE = Script("""
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  redis.call('HSET', KEYS[1], 'epoch', '1', 'last', '0', 'principal', ARGV[1], 'request', ARGV[2],
+    'print', ARGV[3], 'opened', ARGV[4], 'lease', ARGV[5], 'index', ARGV[6])
+end
+return 'ok'
+""")
+
+# KEYS request. ARGV the stream that wants it, the stream that had it and is known to be forgotten.
+TAKE_REQUEST = Script("""
+local holder = redis.call('GET', KEYS[1])
+if holder and holder ~= ARGV[2] then return holder end
+redis.call('SET', KEYS[1], ARGV[1])
+return ARGV[1]
+""")
+
+# KEYS request. ARGV the stream that was forgotten.
+FREE_REQUEST = Script("""
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
+return 'ok'
+""")
+
+# KEYS meta, entries. ARGV epoch, first number, channel, 'append' or 'close', outcome, now, entries.
+APPEND = Script("""
+local m = redis.call('HMGET', KEYS[1], 'epoch', 'last', 'cancel', 'ended', 'index')
+if not m[1] then return {'unknown'} end
+local first, last = tonumber(ARGV[2]), tonumber(m[2])
+local final = first + #ARGV - 7
+local held = final <= last
+if m[1] ~= ARGV[1] or (m[4] and not held) then return {'fenced'} end
+local ended = m[4]
+if not held then
+  if first ~= last + 1 then return {'gap', m[2]} end
+  for i = 7, #ARGV do
+    redis.call('XADD', KEYS[2], string.format('%d-0', first + i - 7), 'd', ARGV[i])
+  end
+  local now_last = string.format('%d', final)
+  if ARGV[4] == 'close' then
+    ended = ARGV[6]
+    redis.call('HSET', KEYS[1], 'last', now_last, 'ended', ended, 'outcome', ARGV[5])
+  else
+    redis.call('HSET', KEYS[1], 'last', now_last)
+  end
+  redis.call('PUBLISH', ARGV[3], '')
+end
+return {'ok', m[3] or '0', ended or '', m[5] or ''}
+""")
+
+# KEYS meta, entries. ARGV position, most entries, most bytes.
+# The first item says how it stands; entries follow. A chunk is small until the entries are known
+# to be, so that a page of large ones does not fill the memory of the store.
+READ = Script("""
+local m = redis.call('HMGET', KEYS[1], 'last', 'ended', 'gone')
+if not m[1] then return {'unknown'} end
+local at, last = tonumber(ARGV[1]), tonumber(m[1])
+if at >= last then return {m[2] and 'end' or 'more'} end
+if m[3] then return {'gone'} end
+local limit, most = tonumber(ARGV[2]), tonumber(ARGV[3])
+local page, got, size, chunk = {'more'}, 0, 0, 8
+while got < limit and size <= most and at < last do
+  local part = redis.call('XRANGE', KEYS[2], string.format('%d-0', at + 1), '+',
+    'COUNT', math.min(chunk, limit - got))
+  if not part[1] or part[1][1] ~= string.format('%d-0', at + 1) then return {'damaged'} end
+  for _, entry in ipairs(part) do
+    local data = entry[2][2]
+    at, got, size = at + 1, got + 1, size + #data
+    page[got + 1] = data
+    if size > most then break end
+  end
+  chunk = size * 8 < most and 128 or 8
+end
+if m[2] and at >= last then page[1] = 'end' end
+return page
+""")
+
+# KEYS meta.
+CANCEL = Script("""
+local m = redis.call('HMGET', KEYS[1], 'epoch', 'ended')
+if not m[1] then return 'unknown' end
+if not m[2] then redis.call('HSET', KEYS[1], 'cancel', '1') end
+return 'ok'
+""")
+
+# KEYS meta. ARGV epoch, end of the lease.
+RENEW = Script("""
+local m = redis.call('HMGET', KEYS[1], 'epoch', 'lease', 'cancel', 'ended')
+if m[1] ~= ARGV[1] or m[4] then return 'lost' end
+if tonumber(m[2]) < tonumber(ARGV[2]) then redis.call('HSET', KEYS[1], 'lease', ARGV[2]) end
+return m[3] and 'cancel' or 'held'
+""")
+
+# KEYS meta. ARGV now, end of the lease, a name of this claim.
+# The name makes a claim repeatable: whoever lost the answer asks again and is told the same.
+CLAIM = Script("""
+local m = redis.call('HMGET', KEYS[1], 'epoch', 'last', 'lease', 'claim', 'ended', 'index')
+if not m[1] then return {'gone'} end
+if m[5] then return {'ended', m[5], m[6] or ''} end
+if m[4] == ARGV[3] then return {'won', m[1], m[2], m[3]} end
+if tonumber(m[3]) > tonumber(ARGV[1]) then return {'held', m[3]} end
+local epoch = redis.call('HINCRBY', KEYS[1], 'epoch', 1)
+redis.call('HSET', KEYS[1], 'lease', ARGV[2], 'claim', ARGV[3])
+return {'won', string.format('%d', epoch), m[2], ARGV[2]}
+""")
+
+# KEYS meta, entries. ARGV the latest end whose entries go, the latest end whose stream goes.
+DROP = Script("""
+local m = redis.call('HMGET', KEYS[1], 'epoch', 'ended', 'gone')
+if not m[1] then return {'gone'} end
+if not m[2] then return {'running'} end
+local ended = tonumber(m[2])
+if ended <= tonumber(ARGV[2]) then
+  redis.call('UNLINK', KEYS[1], KEYS[2])
+  return {'gone'}
+end
+if ended > tonumber(ARGV[1]) and not m[3] then return {'kept', m[2]} end
+if not m[3] then
+  redis.call('UNLINK', KEYS[2])
+  redis.call('HSET', KEYS[1], 'gone', '1')
+end
+return {'bare', m[2]}
+""")
+
+# KEYS turns, order. ARGV stream, turn, now, most turns.
+ADD_TURN = Script("""
+if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 1 then
+  redis.call('HSET', KEYS[1], 'touched', ARGV[3])
+  if redis.call('RPUSH', KEYS[2], ARGV[1]) > tonumber(ARGV[4]) then
+    redis.call('HDEL', KEYS[1], redis.call('LPOP', KEYS[2]))
+  end
+end
+return 'ok'
+""")
+
+# KEYS turns, order. ARGV most turns.
+TURNS = Script("""
+local streams = redis.call('LRANGE', KEYS[2], -tonumber(ARGV[1]), -1)
+if not streams[1] then return {} end
+return redis.call('HMGET', KEYS[1], unpack(streams))
+""")
+
+# KEYS turns, order. ARGV the latest touch that is forgotten.
+FORGET_TURNS = Script("""
+local touched = redis.call('HGET', KEYS[1], 'touched')
+if touched and tonumber(touched) > tonumber(ARGV[1]) then return touched end
+redis.call('UNLINK', KEYS[1], KEYS[2])
+return ''
+""")

@@ -1,0 +1,239 @@
+"""How a read that waits learns of an append, wherever it happened.
+
+The store announces each append on a channel of the stream. A process has one subscription, to the
+channels of the streams that somebody here waits for. An announcement carries nothing: whoever
+waits reads the stream itself. So an announcement that is lost costs time and no data, and how much
+time is bounded twice. When a subscription begins, or begins anew, those who wait look again. And
+every few seconds one look at all of their streams, in a few round trips, finds what was missed.
+
+It is plain pub/sub and no sharded one: a cluster passes it on to every node, so that one connection
+to any node is enough, where sharded channels would take one to each.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+from uuid import UUID
+
+from redis.asyncio import Connection, Redis
+from redis.exceptions import ConnectionError as StoreConnectionError
+
+from ...._retry import Backoff
+from ._errors import STORE_ERRORS
+from ._keys import Keys
+from ._lane import LaneStopped
+from ._store import Store
+from ._tasks import cancel_all
+
+__all__ = ["Wakeup", "Watch"]
+
+logger = logging.getLogger("coreason_client.server")
+
+_BACKOFF = Backoff(first=0.05, longest=2.0)
+_CHANNELS_AT_ONCE = 500  # in one command
+_GLANCES_AT_ONCE = 500
+_QUIET = 5.0  # seconds without a word after which the subscription is asked whether it lives
+
+
+class Watch:
+    """Those who wait, by stream, each with the position it has read up to. Of one event loop."""
+
+    __slots__ = ("_by_stream", "nudges")
+
+    def __init__(self) -> None:
+        self.nudges = 0
+        self._by_stream: dict[UUID, dict[asyncio.Future[None], int]] = {}
+
+    def __contains__(self, stream_id: UUID) -> bool:
+        return stream_id in self._by_stream
+
+    def enter(self, stream_id: UUID, after_seq: int) -> "asyncio.Future[None]":
+        """Start to wait; `leave` must follow."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._by_stream.setdefault(stream_id, {})[waiter] = after_seq
+        return waiter
+
+    def leave(self, stream_id: UUID, waiter: "asyncio.Future[None]") -> None:
+        """Wait no more."""
+        group = self._by_stream.get(stream_id)
+        if group is not None:
+            group.pop(waiter, None)
+            if not group:
+                del self._by_stream[stream_id]
+
+    def wake(self, stream_id: UUID) -> None:
+        """Let those who wait for a stream look again."""
+        for waiter in self._by_stream.get(stream_id, ()):
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def wake_all(self) -> None:
+        """Let everybody look again."""
+        for stream_id in self._by_stream:
+            self.wake(stream_id)
+
+    def nudge(self) -> None:
+        """Make everybody return with what there is."""
+        self.nudges += 1
+        self.wake_all()
+
+    def positions(self) -> list[tuple[UUID, int]]:
+        """Return the streams and the lowest position that somebody waits behind."""
+        return [(stream_id, min(group.values())) for stream_id, group in self._by_stream.items()]
+
+
+class Wakeup:
+    """The subscription of one event loop, and the slow look that backs it."""
+
+    def __init__(self, store: Store, keys: Keys, watch: Watch, poll: float) -> None:
+        self._store = store
+        self._keys = keys
+        self._watch = watch
+        self._poll = poll
+        self._connection: Connection | None = None
+        self._failures = 0  # in a row
+        self._wanted: dict[UUID, bool] = {}  # and whether somebody waited since the last look
+        self._by_channel: dict[bytes, UUID] = {}
+        self._outbox: list[tuple[str, list[str]]] = []
+        self._sender: asyncio.Task[None] | None = None
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._listen()), loop.create_task(self._look())]
+
+    def want(self, stream_id: UUID) -> None:
+        """Listen for a stream from now on, until nobody waits for it any more."""
+        if stream_id in self._wanted:
+            self._wanted[stream_id] = True
+            return
+        self._wanted[stream_id] = True
+        channel = self._keys.channel(stream_id)
+        self._by_channel[channel.encode()] = stream_id
+        self._tell("SUBSCRIBE", [channel])
+
+    async def close(self) -> None:
+        """Stop listening."""
+        await cancel_all([*self._tasks, *([] if self._sender is None else [self._sender])])
+
+    # The subscription.
+
+    async def _listen(self) -> None:
+        while True:
+            client = self._store.listener()
+            try:
+                await self._subscribe(client)
+                await self._hear()
+            except STORE_ERRORS as error:
+                self._failures += 1
+                logger.debug("the subscription broke and is made again: %s", type(error).__name__)
+            finally:
+                await self._hang_up(client)
+            await asyncio.sleep(_BACKOFF.delay(self._failures, None, random.random) or 0)
+
+    async def _subscribe(self, client: Redis) -> None:
+        connection = await client.connection_pool.get_connection()  # type: ignore[no-untyped-call]
+        self._outbox.clear()  # all of it is in what follows
+        channels = [self._keys.hello(), *map(self._keys.channel, self._wanted)]
+        self._connection = connection
+        for part in _parts(channels, _CHANNELS_AT_ONCE):
+            await connection.send_command("SUBSCRIBE", *part, check_health=False)
+
+    async def _hang_up(self, client: Redis) -> None:
+        connection, self._connection = self._connection, None
+        with suppress(*STORE_ERRORS):
+            if connection is not None:
+                await connection.disconnect(nowait=True)
+                await client.connection_pool.release(connection)
+            await client.aclose()
+
+    async def _hear(self) -> None:
+        connection, asked = self._connection, False
+        assert connection is not None  # noqa: S101
+        while True:
+            message = await connection.read_response(timeout=_QUIET, disconnect_on_error=False)
+            if message is not None:
+                asked = False
+                self._failures = 0
+                self._take(message)
+            elif asked:
+                raise StoreConnectionError("the subscription is silent")
+            else:
+                asked = True
+                await connection.send_command("PING", check_health=False)
+
+    def _take(self, message: Any) -> None:
+        # A confirmation is as good as an announcement: what was appended before the subscription
+        # took effect has been announced to nobody.
+        if isinstance(message, list) and message[0] in (b"message", b"subscribe"):
+            stream_id = self._by_channel.get(message[1])
+            if stream_id is not None:
+                self._watch.wake(stream_id)
+
+    def _tell(self, command: str, channels: list[str]) -> None:
+        self._outbox.append((command, channels))
+        if self._sender is None:
+            self._sender = asyncio.get_running_loop().create_task(self._send())
+
+    async def _send(self) -> None:
+        try:
+            # Not on one that broke: it would connect again, without what it was subscribed to.
+            while self._outbox and (to := self._connection) is not None and to.is_connected:
+                command, channels = _merge(self._outbox)
+                await to.send_command(command, *channels, check_health=False)
+        except STORE_ERRORS:
+            pass  # whoever listens on the connection notices too, and makes another one
+        finally:
+            self._sender = None
+
+    # The look that finds what was missed.
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(self._poll)
+            self._forget_idle()
+            # A store that cannot be reached is for the readers to notice, when they read.
+            with suppress(*STORE_ERRORS, LaneStopped):
+                await self._wake_late()
+
+    async def _wake_late(self) -> None:
+        for part in _parts(self._watch.positions(), _GLANCES_AT_ONCE):
+            looks = [self._store.glance("HGET", self._keys.meta(id_), "last") for id_, _ in part]
+            found = await asyncio.gather(*looks, return_exceptions=True)
+            for (stream_id, position), last in zip(part, found, strict=True):
+                if isinstance(last, BaseException):
+                    continue
+                if last is None or not last.isdigit() or int(last) > position:
+                    self._watch.wake(stream_id)
+
+    def _forget_idle(self) -> None:
+        idle = []
+        for stream_id, waited in list(self._wanted.items()):
+            if stream_id in self._watch:
+                continue
+            if waited:
+                self._wanted[stream_id] = False
+            else:
+                del self._wanted[stream_id]
+                idle.append(self._keys.channel(stream_id))
+        for channel in idle:
+            self._by_channel.pop(channel.encode(), None)
+        for part in _parts(idle, _CHANNELS_AT_ONCE):
+            self._tell("UNSUBSCRIBE", list(part))
+
+
+def _merge(outbox: list[tuple[str, list[str]]]) -> tuple[str, list[str]]:
+    """Take the first command out, with those after it that are of the same kind."""
+    command, channels = outbox.pop(0)
+    count = 0
+    for other, more in outbox:
+        if other != command or len(channels) + len(more) > _CHANNELS_AT_ONCE:
+            break
+        channels = channels + more
+        count += 1
+    del outbox[:count]
+    return command, channels
+
+
+def _parts(items: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
