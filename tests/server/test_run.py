@@ -3,6 +3,7 @@
 import asyncio
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from coreason_client.server import (
     MemoryStreamLog,
     SQLiteStreamLog,
     check_host,
+    listen,
     running,
     serve,
 )
@@ -42,6 +44,19 @@ def test_an_agent_without_keys_is_not_opened_to_the_network(host: str) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.1.2.3"])
 def test_loopback_is_not_the_network(host: str) -> None:
     check_host(AgentApp(hello), host)
+
+
+def test_small_packets_leave_a_listening_socket_at_once() -> None:
+    with listen("127.0.0.1", 0) as sock:
+        # asyncio looks at the first, and where it does not, accepted sockets inherit the second.
+        assert sock.proto == socket.IPPROTO_TCP
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        with socket.create_connection(sock.getsockname(), timeout=LIMIT):
+            accepted, _ = sock.accept()
+            with accepted:
+                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        with pytest.raises(OSError, match="in use"):
+            listen(*sock.getsockname())
 
 
 def test_more_workers_than_the_log_can_serve_are_refused(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ try:
 except ImportError:
     raise MissingExtraError("coreason_client.server", "server") from None
 
+from ._listen import listen
 from .app import AgentApp
 from .errors import (
     Fenced,
@@ -22,7 +23,7 @@ from .errors import (
     UnknownStream,
 )
 from .log import MemoryStreamLog, SQLiteStreamLog, StreamLog
-from .run import RunningServer, check_host, running, serve
+from .run import RunningServer, check_host, running, serve, serve_workers
 from .stream import AgentStream
 
 if TYPE_CHECKING:
@@ -45,8 +46,10 @@ __all__ = [
     "UnknownStream",
     "ValkeyStreamLog",
     "check_host",
+    "listen",
     "running",
     "serve",
+    "serve_workers",
 ]
 
 # It needs an extra of its own, so it is loaded when it is first used (PEP 562).

@@ -6,17 +6,20 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtraError
+from ._listen import listen
 from .app import AgentApp
 
 if TYPE_CHECKING:
     from uvicorn import Config, Server
 
-__all__ = ["RunningServer", "check_host", "running", "serve"]
+__all__ = ["RunningServer", "check_host", "running", "serve", "serve_workers"]
 
 _START_WITHIN = 30.0
+_AFTER_DRAIN = 5  # seconds for responses to be sent, once the streams have ended
 
 
 def serve(
@@ -40,6 +43,30 @@ def serve(
         if app.startup_error is not None:
             raise app.startup_error from None
         raise
+
+
+def serve_workers(
+    factory: str,
+    sock: socket.socket,
+    workers: int,
+    *,
+    shutdown_timeout: float,
+    **options: Any,
+) -> None:
+    """Serve with several processes until SIGINT or SIGTERM; a process that dies is replaced.
+
+    `factory` is `module:function`, which makes the application in each of them; its log must be
+    one that they share. Each drains for as long as `shutdown_timeout` says. Further options go to
+    `uvicorn.Config`.
+    """
+    _need_uvicorn()
+    import uvicorn
+    from uvicorn.supervisors import Multiprocess
+
+    options.setdefault("log_level", "warning")
+    options.setdefault("timeout_graceful_shutdown", round(shutdown_timeout) + _AFTER_DRAIN)
+    config = uvicorn.Config(factory, factory=True, workers=workers, **options)
+    Multiprocess(config, [sock]).run()
 
 
 def check_host(app: AgentApp, host: str, *, allow_public: bool = False) -> None:
@@ -77,8 +104,7 @@ def running(app: Any, host: str = "127.0.0.1", **options: Any) -> Iterator[Runni
     Raises:
         RuntimeError: the application did not start, and did not say why; else what it said.
     """
-    sock = socket.socket()
-    sock.bind((host, 0))
+    sock = listen(host, 0)
     started = threading.Event()
     server = _server(app, started=started, host=host, **options)
     thread = threading.Thread(
@@ -105,10 +131,8 @@ def _run_quietly(server: "Server", sock: socket.socket, started: threading.Event
 
 
 def _server(app: Any, started: threading.Event | None = None, **options: Any) -> "Server":
-    try:
-        import uvicorn  # slow to import, and not needed under another server
-    except ImportError:
-        raise MissingExtraError("coreason_client.server", "server") from None
+    _need_uvicorn()
+    import uvicorn
 
     class DrainingServer(uvicorn.Server):
         """Tells the application of a shutdown before it waits for open responses."""
@@ -134,11 +158,17 @@ def _server(app: Any, started: threading.Event | None = None, **options: Any) ->
     return DrainingServer(_config(uvicorn.Config, app, options))
 
 
+def _need_uvicorn() -> None:
+    """Say what is missing; it is slow to import, and not needed under another server."""
+    if find_spec("uvicorn") is None:
+        raise MissingExtraError("coreason_client.server", "server")
+
+
 def _config(config: "type[Config]", app: Any, options: dict[str, Any]) -> "Config":
     if isinstance(app, AgentApp):
         # Readers leave when their streams end, and these end within the drain; a reader that
         # takes nothing must not hold up the rest.
-        options.setdefault("timeout_graceful_shutdown", round(app.shutdown_timeout) + 5)
+        options.setdefault("timeout_graceful_shutdown", round(app.shutdown_timeout) + _AFTER_DRAIN)
     options.setdefault("log_level", "warning")
     return config(app, **options)
 
