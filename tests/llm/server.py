@@ -29,7 +29,8 @@ class Received:
 class Replied:
     """What to reply. A stream is a list of chunks; `cut` ends it without its proper end.
 
-    `hold` keeps the connection open and silent after the chunks, until the peer goes away.
+    `hold` keeps the connection open and silent after the chunks, until the peer goes away; `silent`
+    does so before a byte is sent. `slow` takes that many seconds before the reply.
     """
 
     status: int = 200
@@ -39,6 +40,7 @@ class Replied:
     cut: bool = False
     hold: bool = False
     silent: bool = False
+    slow: float = 0.0
 
 
 class Provider:
@@ -51,6 +53,8 @@ class Provider:
         self.reply: Callable[[Received], Replied] | None = None
         self.connections = 0
         self.open_connections = 0
+        self.under_way = 0
+        self.most_under_way = 0
         self.left = asyncio.Event()  # set when a peer went away from a reply that was held
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -63,8 +67,13 @@ class Provider:
         try:
             while (received := await _read(reader)) is not None:
                 self.received.append(received)
-                if not await self._answer(self._next(received), reader, writer):
-                    break
+                self.under_way += 1
+                self.most_under_way = max(self.most_under_way, self.under_way)
+                try:
+                    if not await self._answer(self._next(received), reader, writer):
+                        break
+                finally:
+                    self.under_way -= 1
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:
@@ -84,6 +93,7 @@ class Provider:
         if reply.silent:
             await self._hold(reader)
             return False
+        await asyncio.sleep(reply.slow)
         headers = {"content-type": "application/json", **reply.headers}
         if reply.chunks is None:
             headers["content-length"] = str(len(reply.body))

@@ -16,7 +16,7 @@ from ._terms import Answer, Call, RawCall, Tokens, new_call_id
 from .errors import LLMFilteredError, LLMResponseError
 from .types import FinishReason, Response, ResponseData, ToolCall, Usage
 
-__all__ = ["assemble", "estimate", "finish_reason", "partial", "usage_of"]
+__all__ = ["assemble", "estimate", "partial", "usage_of"]
 
 Price = Callable[[Tokens], float | None]
 
@@ -38,8 +38,9 @@ def assemble(answer: Answer, call: Call, price: Price, parse_as: Any = None) -> 
             "the provider withheld the answer: its filter stopped the prompt or what came of it"
         )
     response = _response(answer, calls, usage_of(answer, call, price))
-    if call.schema is not None and answer.content is not None:
-        response["data"]["parsed"] = _parsed(answer.content, parse_as)
+    # What stands beside tool calls is no answer yet, and a refusal is none.
+    if call.schema is not None and not calls and answer.end != "filtered":
+        response["data"]["parsed"] = _parsed(answer.content or "", parse_as)
     return response
 
 
@@ -58,7 +59,7 @@ def _response(answer: Answer, calls: list[ToolCall], usage: Usage) -> Response:
     data: ResponseData = {
         "content": answer.content or (None if calls else ""),
         "tool_calls": calls,
-        "finish_reason": finish_reason(answer),
+        "finish_reason": _finish_reason(answer, calls),
     }
     if answer.reasoning:
         data["reasoning"] = answer.reasoning
@@ -67,9 +68,9 @@ def _response(answer: Answer, calls: list[ToolCall], usage: Usage) -> Response:
     return {"status": "success", "data": data, "usage": usage}
 
 
-def finish_reason(answer: Answer) -> FinishReason:
+def _finish_reason(answer: Answer, calls: list[ToolCall]) -> FinishReason:
     """Return how an answer ended, whatever the provider says of one with tool calls."""
-    if answer.calls:
+    if calls:
         return "tool_calls"
     return "length" if answer.end == "length" else "stop"
 
@@ -93,7 +94,7 @@ def _arguments(raw: RawCall) -> dict[str, Any]:
         return {}
     try:
         arguments = from_json(given)
-    except ValueError:
+    except (ValueError, TypeError):  # the latter for half of a surrogate pair
         arguments = _tolerant(given)
     if arguments is None:
         return {}
@@ -120,7 +121,7 @@ def _parsed(content: str, parse_as: Any) -> Any:
         return from_json(content)
     except ValidationError as error:
         reason = f"does not fit {parse_as.__name__}: {_first(error)}"
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         reason = f"is not JSON: {error}"
     raise LLMResponseError(f"the answer {reason}; `body` holds it", body=content)
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, PydanticUserError
 
 from ._terms import Call, Schema
 from .errors import LLMRequestError
@@ -19,6 +19,7 @@ _KEYS: dict[str, frozenset[str]] = {
     "assistant": frozenset({"role", "content", "name", "tool_calls", "reasoning"}),
     "tool": frozenset({"role", "content", "name", "tool_call_id"}),
 }
+_WITH_PLAIN_TEXT = ("system", "user", "assistant")
 _TOOL_KEYS = frozenset({"type", "function"})
 _FUNCTION_KEYS = frozenset({"name", "description", "parameters", "strict"})
 _PLAIN_CALL_KEYS = frozenset({"id", "name", "arguments", "signature"})
@@ -29,6 +30,9 @@ _FUNCTION_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}", re.ASCII)
 _IMAGE_URL = re.compile(r"https?://[^\s]+|data:image/[a-z0-9.+-]+;base64,[A-Za-z0-9+/=]+")
 _CHOICES = ("auto", "none", "required")
 _SCHEMA_NAME = re.compile(r"[^a-zA-Z0-9_-]", re.ASCII)
+_MOST_TOKENS = 2**31 - 1
+_LONGEST_SHOWN = 80
+_HUGE = 10**_LONGEST_SHOWN  # Python itself refuses to write numbers of thousands of digits
 
 
 def check_call(
@@ -74,9 +78,21 @@ def _messages(messages: Any) -> Sequence[dict[str, Any]]:
         raise _wrong("messages", "must be a list of messages", messages)
     if not messages:
         raise LLMRequestError("messages is empty: there must be at least one message")
-    checked = [_message(f"messages[{index}]", message) for index, message in enumerate(messages)]
+    checked = [
+        _plain(message) or _message(f"messages[{index}]", message)
+        for index, message in enumerate(messages)
+    ]
     _check_results(checked)
     return checked
+
+
+def _plain(message: Any) -> dict[str, Any] | None:
+    """Return a message of the commonest shape by far, None for any other."""
+    if message.__class__ is not dict or len(message) != 2:
+        return None
+    if message.get("role") not in _WITH_PLAIN_TEXT or message.get("content").__class__ is not str:
+        return None
+    return dict(message)
 
 
 def _message(where: str, message: Any) -> dict[str, Any]:
@@ -102,7 +118,23 @@ def _with_text(where: str, message: Mapping[str, Any]) -> dict[str, Any]:
     content = message.get("content")
     if not isinstance(content, str):
         raise _wrong(f"{where}.content", "must be text", content)
+    _check_text(f"{where}.content", content)
     return dict(message)
+
+
+def _check_text(where: str, text: str) -> None:
+    if not _is_sendable(text):
+        raise LLMRequestError(f"{where} has half of a surrogate pair, which is no text")
+
+
+def _is_sendable(text: str) -> bool:
+    if text.isascii():  # known without a look at it
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _user(where: str, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,6 +150,7 @@ def _user(where: str, message: Mapping[str, Any]) -> dict[str, Any]:
 def _part(where: str, part: Any) -> dict[str, Any]:
     kind = part.get("type") if isinstance(part, Mapping) else None
     if kind == "text" and isinstance(part.get("text"), str) and len(part) == 2:
+        _check_text(f"{where}.text", part["text"])
         return dict(part)
     if kind == "image_url" and len(part) == 2:
         image = _image(f"{where}.image_url", part.get("image_url"))
@@ -139,6 +172,8 @@ def _image(where: str, image: Any) -> dict[str, Any]:
         raise LLMRequestError(
             f"{where}.url must be an http(s) address or data:image/…;base64,… without blanks"
         )
+    if not isinstance(image.get("detail", ""), str):
+        raise _wrong(f"{where}.detail", "must be text", image["detail"])
     return dict(image)
 
 
@@ -156,8 +191,13 @@ def _assistant(where: str, message: Mapping[str, Any]) -> dict[str, Any]:
     content = checked.setdefault("content", None)
     if not isinstance(content, str) and not (content is None and calls):
         raise _wrong(f"{where}.content", "must be text, or null beside tool_calls", content)
-    if not isinstance(checked.get("reasoning", ""), str):
-        raise _wrong(f"{where}.reasoning", "must be text", checked["reasoning"])
+    if content is not None:
+        _check_text(f"{where}.content", content)
+    reasoning = checked.get("reasoning")
+    if reasoning is None:
+        checked.pop("reasoning", None)
+    elif not isinstance(reasoning, str):
+        raise _wrong(f"{where}.reasoning", "must be text, or be left out", reasoning)
     return checked
 
 
@@ -171,12 +211,13 @@ def _tool_call(where: str, call: Any) -> dict[str, Any]:
     function = call["function"] if wrapped else call
     if not isinstance(function, Mapping):
         raise _wrong(f"{where}.function", "must be an object", function)
+    inside = f"{where}.function" if wrapped else where
     name, id_ = function.get("name"), call.get("id")
     if not isinstance(name, str) or not name:
-        raise _wrong(f"{where}.name", "must be the name of a function", name)
+        raise _wrong(f"{inside}.name", "must be the name of a function", name)
     if not isinstance(id_, str) or not id_:
         raise _wrong(f"{where}.id", "must be text", id_)
-    arguments = _arguments(f"{where}.arguments", function.get("arguments"))
+    arguments = _arguments(f"{inside}.arguments", function.get("arguments"))
     checked: dict[str, Any] = {
         "id": id_,
         "type": "function",
@@ -191,20 +232,29 @@ def _tool_call(where: str, call: Any) -> dict[str, Any]:
 
 def _arguments(where: str, arguments: Any) -> str:
     if isinstance(arguments, Mapping):
-        try:
-            return json.dumps(arguments, ensure_ascii=False, allow_nan=False)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise LLMRequestError(f"{where} cannot be written as JSON: {error}") from None
-    if arguments in (None, ""):
+        return _as_json(where, dict(arguments))
+    if arguments is None:
         return "{}"
-    try:
-        known = json.loads(arguments, strict=False) if isinstance(arguments, str) else None
-    except (ValueError, RecursionError):
-        known = None
-    if not isinstance(known, dict):
+    if not isinstance(arguments, str) or not _is_object(arguments):
         raise _wrong(where, "must be an object, or an object as JSON text", arguments)
-    text: str = arguments
-    return text
+    _check_text(where, arguments)
+    return arguments or "{}"
+
+
+def _as_json(where: str, arguments: dict[str, Any]) -> str:
+    try:
+        text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
+        # Half of a surrogate pair, which a model may have written, is sent escaped, as it came.
+        return text if _is_sendable(text) else json.dumps(arguments)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise LLMRequestError(f"{where} cannot be written as JSON: {error}") from None
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return not text or isinstance(json.loads(text, strict=False), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _tool(where: str, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,7 +276,8 @@ def _check_results(messages: Sequence[Mapping[str, Any]]) -> None:
     """A result must answer a call that was made before it: some providers know it by name only."""
     known: set[str] = set()
     for index, message in enumerate(messages):
-        known.update(call["id"] for call in message.get("tool_calls", ()))
+        if "tool_calls" in message:
+            known.update(call["id"] for call in message["tool_calls"])
         if message["role"] == "tool" and message["tool_call_id"] not in known:
             raise LLMRequestError(
                 f"messages[{index}].tool_call_id is {_shown(message['tool_call_id'])}, and no "
@@ -242,10 +293,12 @@ def _tools(tools: Any) -> Sequence[Mapping[str, Any]]:
         return ()
     if not isinstance(tools, list | tuple):
         raise _wrong("tools", "must be a list of tools", tools)
-    names = [_tool_name(f"tools[{index}]", tool) for index, tool in enumerate(tools)]
-    for index, name in enumerate(names):
-        if name in names[:index]:
+    known: set[str] = set()
+    for index, tool in enumerate(tools):
+        name = _tool_name(f"tools[{index}]", tool)
+        if name in known:
             raise LLMRequestError(f"tools[{index}].function.name is {name!r} for a second time")
+        known.add(name)
     return tools
 
 
@@ -280,7 +333,8 @@ def _tool_choice(choice: Any, tools: Sequence[Mapping[str, Any]]) -> str | None:
         if choice == "required" and not tools:
             raise LLMRequestError('tool_choice is "required", and there are no tools')
         return choice if tools else None  # providers refuse a choice among none
-    function = choice.get("function") if isinstance(choice, Mapping) else None
+    named = isinstance(choice, Mapping) and choice.get("type") == "function"
+    function = choice.get("function") if named else None
     name = function.get("name") if isinstance(function, Mapping) else None
     if not isinstance(name, str):
         raise _wrong(
@@ -303,8 +357,8 @@ def _temperature(value: Any) -> float:
 
 
 def _max_tokens(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise _wrong("max_tokens", "must be a whole number above 0", value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= _MOST_TOKENS:
+        raise _wrong("max_tokens", f"must be a whole number from 1 to {_MOST_TOKENS}", value)
     return value
 
 
@@ -329,8 +383,7 @@ def _schema(response_format: Any) -> Schema | None:
     if response_format is None:
         return None
     if isinstance(response_format, type) and issubclass(response_format, BaseModel):
-        name = _SCHEMA_NAME.sub("_", response_format.__name__)[:64]
-        return Schema(name, response_format.model_json_schema())
+        return _model_schema(response_format)
     if not isinstance(response_format, Mapping):
         raise _wrong(
             "response_format", "must be a JSON schema or a pydantic model", response_format
@@ -345,12 +398,27 @@ def _schema(response_format: Any) -> Schema | None:
     return Schema("answer", response_format)
 
 
+def _model_schema(model: type[BaseModel]) -> Schema:
+    try:
+        schema = model.model_json_schema()
+    except (PydanticUserError, AttributeError) as error:  # the latter: BaseModel itself
+        reason = str(error).partition("\n")[0]
+        raise LLMRequestError(
+            f"response_format is the model {model.__name__}, which has no JSON schema: {reason}"
+        ) from None
+    return Schema(_SCHEMA_NAME.sub("_", model.__name__)[:64], schema)
+
+
 def _wrapped_schema(wrapped: Any) -> Schema:
+    where = "response_format.json_schema"
     schema = wrapped.get("schema") if isinstance(wrapped, Mapping) else None
     name = wrapped.get("name", "answer") if isinstance(wrapped, Mapping) else None
     if not isinstance(schema, Mapping) or not isinstance(name, str):
-        raise _wrong("response_format.json_schema", 'must be {"name": …, "schema": {…}}', wrapped)
-    return Schema(name, schema, bool(wrapped.get("strict", False)))
+        raise _wrong(where, 'must be {"name": …, "schema": {…}}', wrapped)
+    strict = wrapped.get("strict")
+    if not isinstance(strict, bool | None):
+        raise _wrong(f"{where}.strict", "must be true or false", strict)
+    return Schema(name, schema, bool(strict))
 
 
 def _wrong(where: str, rule: str, value: Any) -> LLMRequestError:
@@ -360,14 +428,15 @@ def _wrong(where: str, rule: str, value: Any) -> LLMRequestError:
 def _shown(value: Any) -> str:
     """Show a value of the caller, short; it may hold anything."""
     if value is None:
-        return "missing"
-    text = repr(value) if isinstance(value, str | int | float) else f"of type {_type_name(value)}"
-    return text if len(text) <= 80 else f"{text[:77]}…"
-
-
-def _type_name(value: Any) -> str:
-    return type(value).__name__
+        return "null or missing"
+    if isinstance(value, str):
+        text = repr(value[:_LONGEST_SHOWN])
+    elif isinstance(value, float) or (isinstance(value, int) and abs(value) < _HUGE):
+        text = repr(value)
+    else:
+        text = f"of type {type(value).__name__}"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}…"
 
 
 def _listed(keys: Any) -> str:
-    return " and ".join(sorted(map(repr, keys)))
+    return " and ".join(sorted(map(_shown, keys)))

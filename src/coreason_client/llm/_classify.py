@@ -89,14 +89,8 @@ _BY_STATUS: Mapping[int, type[LLMError]] = {
     429: LLMRateLimitError,
     529: LLMOverloadedError,
 }
-_NEVER_AGAIN = (
-    LLMAuthenticationError,
-    LLMFilteredError,
-    LLMNotFoundError,
-    LLMPermissionError,
-    LLMQuotaError,
-    LLMRequestError,
-)
+_FATAL = (LLMAuthenticationError, LLMPermissionError, LLMQuotaError)
+_NEVER_AGAIN = (*_FATAL, LLMFilteredError, LLMNotFoundError, LLMRequestError)
 _REQUEST_IDS = ("x-request-id", "request-id", "apim-request-id", "x-amzn-requestid")
 _UNSUPPORTED = frozenset({"unsupported_parameter", "unsupported_value"})
 _LONGEST_WORDS = 500
@@ -128,7 +122,7 @@ def refused(
     status = fault.status or head.status
     kind = _kind(fault.codes, status)
     words = _hidden(fault.message, route.key)[:_LONGEST_WORDS]
-    code = fault.codes[0] if fault.codes else None
+    code = _hidden(fault.codes[0], route.key) if fault.codes else None
     known = any(code in _BY_CODE for code in fault.codes)
     error = kind(
         _sentence(route, status, head.status, words, code),
@@ -161,8 +155,9 @@ def malformed(
     route: Route, head: ResponseHead, why: Malformed | str, body: bytes, *, again: bool = False
 ) -> Failure:
     """Make of an answer that is none what it is."""
+    words = _hidden(str(why), route.key)
     error = LLMResponseError(
-        f"{route.profile.name} sent what is no answer of model {route.model}: {why}",
+        f"{route.profile.name} sent what is no answer of model {route.model}: {words}",
         provider=route.profile.name,
         model=route.model,
         status=head.status,
@@ -193,11 +188,13 @@ def _kind(codes: tuple[str, ...], status: int) -> type[LLMError]:
 
 
 def _may_try_again(head: ResponseHead, kind: type[LLMError], status: int, *, known: bool) -> bool:
+    told = head.headers.get("x-should-retry", "").lower()
+    if told == "false" or issubclass(kind, _FATAL):
+        return False
+    if told == "true":
+        return True
     if issubclass(kind, _NEVER_AGAIN):
         return False
-    told = head.headers.get("x-should-retry", "").lower()
-    if told in ("true", "false"):
-        return told == "true"
     passing = known and issubclass(kind, LLMRateLimitError | LLMServerError)
     return passing or status in RETRIED_STATUSES or status >= 500 or status == 409
 
@@ -226,9 +223,12 @@ def _request_id(head: ResponseHead) -> str | None:
 
 
 def _text(body: bytes, key: str | None) -> str:
-    # Hidden before it is cut, so that no half of a key is left at the end.
-    beginning = body[: _LONGEST_BODY + len(key or "")].decode("utf-8", "replace")
-    return _hidden(beginning, key)[:_LONGEST_BODY]
+    # Hidden before it is cut; and the half of a key that this cut may have left goes too.
+    beginning = body[: _LONGEST_BODY + len(key or "")]
+    text = _hidden(beginning.decode("utf-8", "replace"), key)
+    if key and len(beginning) < len(body):
+        text = text[: len(text) - len(key) + 1]
+    return text[:_LONGEST_BODY]
 
 
 def _hidden(words: str, key: str | None) -> str:

@@ -16,7 +16,7 @@
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,7 +87,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         adapter = self.route.adapter
-        self.body = adapter.body(self.call, self.route.profile)
+        self.body = _laid_over(adapter.body(self.call, self.route.profile), self.call.extra)
         url = adapter.url(self.route.base, self.call)
         query = self.route.query
         self.url = f"{url}{'&' if '?' in url else '?'}{query}" if query else url
@@ -121,6 +121,15 @@ class Plan:
     def price(self, tokens: Tokens) -> float | None:
         """Return what tokens cost."""
         return cost(self.route.profile.prices, self.route.model, tokens)
+
+
+def _laid_over(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a body with the caller's own fields: objects are joined, all else is replaced."""
+    for name, value in extra.items():
+        known = body.get(name)
+        joined = isinstance(known, dict) and isinstance(value, dict)
+        body[name] = {**known, **value} if joined else value
+    return body
 
 
 class Trying:
@@ -377,6 +386,7 @@ class AnswerMachine:
             LLMError: the stream brought an error, or what is no stream.
         """
         reader = self._reader
+        broken: Exception | None = None
         try:
             if self._lines is None:
                 for event in self._decoder.feed(chunk):
@@ -385,9 +395,10 @@ class AnswerMachine:
                 for line in self._lines.feed(chunk):
                     yield from reader.read(line, b"")
         except (Faulted, Malformed, SSEEventTooLarge, LineTooLong) as error:
-            self._broken(error)
-            return
-        if reader.over:
+            broken = error  # told outside, since its words may be what our error must not show
+        if broken is not None:
+            self._broken(broken)
+        elif reader.over:
             yield from self._finish()
         elif not reader.started and self._trying.left() <= 0:  # kept alive, and no answer
             raise self._trying.out_of_time()

@@ -24,6 +24,17 @@ class _Bucket:
         self._level -= amount
         return max(0.0, -self._level) * _MINUTE / self._per_minute
 
+    def delay(self, amount: float, wait: float) -> float:
+        """Take note that the amount is used only after a wait; return what is lost by that.
+
+        While it waits the bucket does not grow beyond its size, or what is saved up meanwhile
+        could be used all at once.
+        """
+        most = max(self._per_minute - amount, 0.0) - wait * self._per_minute / _MINUTE
+        lost = max(0.0, self._level - most)
+        self._level -= lost
+        return lost
+
     def give_back(self, amount: float) -> None:
         """Give back what was taken and not used; negative for what was used beyond it."""
         self._level = min(self._level + amount, self._per_minute)
@@ -35,21 +46,26 @@ class Limits:
     def __init__(self, requests: float | None, tokens: float | None) -> None:
         self._requests = None if requests is None else _Bucket(requests)
         self._tokens = None if tokens is None else _Bucket(tokens)
+        self._lost = (0.0, 0.0)  # by the last reservation, beside what it took
 
     def reserve(self, tokens: int, now: float) -> float:
         """Take one request and so many tokens; return the seconds to wait before it is sent."""
-        waits = [0.0]
-        if self._requests is not None:
-            waits.append(self._requests.take(1, now))
-        if self._tokens is not None:
-            waits.append(self._tokens.take(tokens, now))
-        return max(waits)
+        wanted = ((self._requests, 1), (self._tokens, tokens))
+        wait = max(bucket.take(amount, now) if bucket else 0.0 for bucket, amount in wanted)
+        requests_lost, tokens_lost = (
+            bucket.delay(amount, wait) if bucket else 0.0 for bucket, amount in wanted
+        )
+        self._lost = requests_lost, tokens_lost
+        return wait
 
     def give_back(self, tokens: int) -> None:
-        """Give back a reservation whose request is not sent at all."""
+        """Give back the last reservation, whose request is not sent at all."""
+        requests_lost, tokens_lost = self._lost
         if self._requests is not None:
-            self._requests.give_back(1)
-        self.used(tokens, 0)
+            self._requests.give_back(1 + requests_lost)
+        if self._tokens is not None:
+            self._tokens.give_back(tokens + tokens_lost)
+        self._lost = (0.0, 0.0)
 
     def used(self, reserved: int, tokens: int) -> None:
         """Correct a reservation by what was really used."""

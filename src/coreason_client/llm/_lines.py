@@ -28,18 +28,19 @@ class LineDecoder:
             self._keep(chunk)
             return []
         self._keep(chunk[:end])
-        lines = [line.strip(b"\r ") for line in b"".join(self._pending).split(b"\n")]
+        lines = b"".join(self._pending).split(b"\n")
         if max(map(len, lines)) > self._limit:
             raise LineTooLong
         self._pending.clear()
         self._size = 0
         self._keep(chunk[end + 1 :])
-        return [line for line in lines if line]
+        return [line for line in map(_stripped, lines) if line]
 
     def flush(self) -> list[bytes]:
         """Return the last line, which may have no end."""
-        rest = b"".join(self._pending).strip(b"\r ")
+        rest = _stripped(b"".join(self._pending))
         self._pending.clear()
+        self._size = 0
         return [rest] if rest else []
 
     def _keep(self, piece: bytes) -> None:
@@ -48,3 +49,7 @@ class LineDecoder:
             self._size += len(piece)
             if self._size > self._limit and b"\n" not in piece:
                 raise LineTooLong
+
+
+def _stripped(line: bytes) -> bytes:
+    return line.strip(b"\r ")

@@ -76,6 +76,7 @@ class Session:
         )
         self._urls: dict[str, tuple[URL, URL | None]] = {}
         self._sockets: WeakSet[socket.socket] = WeakSet()
+        self.reading: set[aiohttp.ClientResponse] = set()
         self._guard = self._closer()
 
     @property
@@ -130,6 +131,8 @@ class Session:
         try:
             yield
         finally:
+            for response in self.reading:  # aiohttp would leave who reads them waiting for ever
+                response.content.set_exception(aiohttp.ClientConnectionError("closed"))
             await self._session.close()
 
     def way(self, url: str) -> tuple[URL, URL | None]:
@@ -192,7 +195,10 @@ class _Sender:
         try:
             return _Response(self._session, await self._session.post(request, timeout))
         except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as error:
-            raise self._session.translated(error) from error
+            failure = self._session.translated(error)
+            if not isinstance(error, aiohttp.ClientResponseError):  # which shows our headers
+                failure.__cause__ = error
+        raise failure
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
@@ -204,6 +210,7 @@ class _Response:
 
     def __init__(self, session: Session, response: aiohttp.ClientResponse) -> None:
         self._session = session
+        session.reading.add(response)
         self._response = response
         self.head = ResponseHead(response.status, Headers(response.headers.items()))
 
@@ -213,7 +220,14 @@ class _Response:
             async for chunk in self._response.content.iter_any():
                 yield chunk
         except (aiohttp.ClientError, OSError, ValueError) as error:
+            if not isinstance(error, TimeoutError) and (rest := self._unread()):
+                yield rest
             raise self._session.translated(error) from error
+
+    def _unread(self) -> bytes:
+        """Return what came before the connection broke, which aiohttp has but does not give."""
+        content = self._response.content
+        return content._read_nowait(-1) if content.total_bytes else b""
 
     async def read(self, limit: int) -> bytes:
         """Read the body, or what of it fits the limit."""
@@ -231,6 +245,7 @@ class _Response:
     async def aclose(self) -> None:
         """Give the connection back when the body is over, else close it."""
         content = self._response.content
+        self._session.reading.discard(self._response)
         try:
             if not content.at_eof() and content.exception() is None:
                 await asyncio.sleep(0)  # the end of the body may be there already

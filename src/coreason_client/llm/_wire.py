@@ -9,32 +9,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from ._reader import Reader
-from ._terms import (
-    Answer,
-    Call,
-    End,
-    Fault,
-    Faulted,
-    Malformed,
-    Profile,
-    RawCall,
-    Schema,
-    Tokens,
-)
+from ._terms import Answer, Call, Fault, Profile
 
-__all__ = [
-    "Adapter",
-    "Answer",
-    "Call",
-    "End",
-    "Fault",
-    "Faulted",
-    "Malformed",
-    "Profile",
-    "RawCall",
-    "Schema",
-    "Tokens",
-]
+__all__ = ["Adapter"]
 
 
 class Adapter(ABC):
@@ -52,7 +29,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def body(self, call: Call, profile: Profile) -> dict[str, Any]:
-        """Return the JSON body for a call; `call.extra` is laid over it at its end."""
+        """Return the JSON body for a call; what `call.extra` says is laid over it later."""
 
     @abstractmethod
     def answer(self, reply: Mapping[str, Any]) -> Answer:

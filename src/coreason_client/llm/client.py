@@ -18,6 +18,7 @@ from ._limits import Limits
 from ._route import Route, Target, check_base_url, check_key, check_provider
 from ._terms import Call
 from .errors import LLMConnectionError, LLMRequestError
+from .providers.profiles import PROFILES
 from .streams import LLMStream
 from .types import CallOptions, Delta, Message, Response
 
@@ -75,10 +76,10 @@ class LLMClient(AsyncClosing):
         self.base_url = None if base_url is None else check_base_url(base_url)
         self.default_model = _model_name("default_model", default_model)
         self.timeout = _above_zero("timeout", timeout)
-        self.max_retries = _retries(max_retries)
+        self.max_retries = _at_least("max_retries", max_retries, 0)
         self.deadline = None if deadline is None else _above_zero("deadline", deadline)
         if max_concurrency is not None:
-            _above_zero("max_concurrency", max_concurrency)
+            _at_least("max_concurrency", max_concurrency, 1)
         check_headers(headers or {})
         self._target = Target(
             self.base_url,
@@ -334,9 +335,11 @@ def _arguments(configured: "Configured") -> dict[str, Any]:
         if configured.base_url is not None:
             check_base_url(configured.base_url)
         if configured.api_key is not None:
-            check_key(configured.api_key)
-        for name, key in configured.keys.items():
-            check_key(key, name)
+            check_key(configured.api_key, "LLM_API_KEY")
+        for profile in PROFILES:
+            if (key := configured.keys.get(profile.name)) is not None:
+                check_key(key, profile.key_variable)
+        _model_name("DEFAULT_MODEL", configured.default_model)
     except ValueError as error:
         words = str(error).replace("base_url", "LLM_API_BASE_URL").replace("api_key", "LLM_API_KEY")
         raise LLMRequestError(words) from None
@@ -385,9 +388,9 @@ def _above_zero(name: str, value: Any) -> float:
     return value
 
 
-def _retries(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"max_retries must be a whole number from 0 on, and {value!r} is not")
+def _at_least(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name} must be a whole number from {least} on, and {value!r} is not")
     return value
 
 

@@ -23,13 +23,18 @@ class LLMSettings(BaseSettings):
     """The five variables and their defaults."""
 
     model_config = SettingsConfigDict(
-        env_file=_ENV_FILE, env_ignore_empty=True, extra="ignore", hide_input_in_errors=True
+        env_file=_ENV_FILE,
+        env_file_encoding="utf-8",
+        env_ignore_empty=True,
+        case_sensitive=True,  # as the names are looked up below, to see whether one has changed
+        extra="ignore",
+        hide_input_in_errors=True,
     )
 
     api_key: SecretStr | None = Field(None, validation_alias="LLM_API_KEY")
     base_url: str | None = Field(None, validation_alias="LLM_API_BASE_URL")
     default_model: str = Field("gpt-4-turbo", validation_alias="DEFAULT_MODEL")
-    timeout: float = Field(60.0, validation_alias="AI_TIMEOUT", gt=0, allow_inf_nan=False)
+    timeout: float = Field(60.0, validation_alias="AI_TIMEOUT", gt=0, lt=1e9, allow_inf_nan=False)
     max_retries: int = Field(3, validation_alias="MAX_RETRIES", ge=0)
 
 
@@ -94,6 +99,8 @@ def _read(values: tuple[str | None, ...], stamp: tuple[str, int, int] | None) ->
         raise LLMRequestError(
             f"{first['loc'][0]}, in the environment or in {_ENV_FILE}, is wrong: {first['msg']}"
         ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise LLMRequestError(f"{_ENV_FILE} cannot be read: {type(error).__name__}") from None
     given = {name: getattr(settings, name.replace("-", "_")) for name in _KEY_VARIABLES}
     return Configured(
         api_key=_secret(settings.api_key),

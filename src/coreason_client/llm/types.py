@@ -39,7 +39,7 @@ class CallOptions(TypedDict, total=False):
 class ToolCall(TypedDict):
     """A function that the model wants to be called.
 
-    `signature` is there when the provider wants it back with the call, as Gemini does.
+    `signature` is there when the provider wants it back with the call, as Gemini and Claude do.
     """
 
     id: str

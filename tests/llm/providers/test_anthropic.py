@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm._wire import (
+from coreason_client.llm._terms import (
     Answer,
     Call,
     Fault,
@@ -526,3 +526,9 @@ def test_an_event_that_is_named_an_error_is_one(data: bytes, message: str) -> No
 def test_an_event_that_is_no_object_is_malformed(data: bytes) -> None:
     with pytest.raises(Malformed, match="must be a JSON object"):
         ADAPTER.reader().read(data, b"content_block_delta")
+
+
+def test_the_end_mark_of_other_providers_is_one() -> None:
+    reader = ADAPTER.reader()
+    assert reader.read(b"[DONE]", b"") == ()
+    assert reader.over

@@ -347,13 +347,21 @@ def test_the_results_of_each_turn_stay_together() -> None:
 
 
 def test_a_body_shares_nothing_that_a_call_owns() -> None:
-    extra = {"generationConfig": {"seed": 1}, "labels": {"a": "b"}}
-    call = Call(model="m", messages=USER, extra=extra, stop=("END",))
+    call = Call(model="m", messages=USER, stop=("END",))
     body = ADAPTER.body(call, PROFILE)
     body["contents"].clear()
-    body.pop("labels")
     assert call.messages == [{"role": "user", "content": "Hi"}]
-    assert extra == {"generationConfig": {"seed": 1}, "labels": {"a": "b"}}
+
+
+def test_a_signature_of_another_provider_is_none() -> None:
+    function = {"name": "f", "arguments": "{}"}
+    called = {"id": "1", "type": "function", "function": function, "signature": '[{"type":"x"}]'}
+    call = Call(
+        model="gemini-2.5-pro",
+        messages=[*USER, {"role": "assistant", "content": None, "tool_calls": [called]}],
+    )
+    [part] = ADAPTER.body(call, PROFILE)["contents"][1]["parts"]
+    assert "thoughtSignature" not in part
 
 
 # ---------------------------------------------------------------- details of an error

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm._wire import (
+from coreason_client.llm._terms import (
     Answer,
     Call,
     Fault,

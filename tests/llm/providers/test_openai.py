@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.llm._reader import Reader
-from coreason_client.llm._wire import Answer, Call, Fault, Faulted, Malformed, Profile, RawCall
+from coreason_client.llm._terms import Answer, Call, Fault, Faulted, Malformed, Profile, RawCall
 from coreason_client.llm.providers.openai import ADAPTER
 from coreason_client.llm.types import ReasoningDelta, TextDelta, ToolCallDelta
 
@@ -285,11 +285,10 @@ def test_a_body_leaves_the_call_as_it_was() -> None:
         "reasoning": "Hm.",
         "tool_calls": [{"id": "1", "type": "function", "function": function, "signature": "s"}],
     }
-    call = Call(model="m", messages=[message], tools=[{"type": "function"}], extra={"tools": []})
+    call = Call(model="m", messages=[message])
     before = json.dumps(message)
     body = ADAPTER.body(call, Profile(name="p", names=False))
     assert json.dumps(message) == before
-    assert body["tools"] == []
     assert body["messages"] == [
         {
             "role": "assistant",

@@ -411,7 +411,7 @@ SENDING: list[Unary] = [
         {
             "safetySettings": [],
             "cachedContent": "cachedContents/k3",
-            "generationConfig": {"seed": 7},
+            "generationConfig": {"temperature": 0.7, "maxOutputTokens": 2000, "seed": 7},
         },
         ask={
             "extra": {

@@ -195,10 +195,21 @@ ANSWERS: list[Unary] = [
         data=HELLO,
     ),
     Unary(
-        name="extra keys replace ours",
+        name="fields for the provider",
         model=MODEL,
-        ask={"extra": {"think": False, "keep_alive": "5m", "options": {"num_ctx": 8192}}},
-        sent={**SENT, "think": False, "keep_alive": "5m", "options": {"num_ctx": 8192}},
+        ask={
+            "extra": {
+                "think": False,
+                "keep_alive": "5m",
+                "options": {"num_ctx": 8192, "temperature": 2},
+            }
+        },
+        sent={
+            **SENT,
+            "think": False,
+            "keep_alive": "5m",
+            "options": {"temperature": 2, "num_predict": 2000, "num_ctx": 8192},
+        },
         reply=done(message("Hello!")),
         data=HELLO,
     ),

@@ -1847,7 +1847,7 @@ TOOL_STREAMS: list[Unary] = [
         events=calling(delta(tool_calls=[whole_call(0, "call_1", '{"a":')])),
         complete_after=2,
         refused=Refused(LLMResponseError),
-        partial=data("", "tool_calls"),
+        partial=data(""),
     ),
     Stream(
         name="stream: a function_call, as it was long ago",

@@ -20,7 +20,8 @@ from pydantic_core import from_json, to_json
 
 from .._json import count, items, mapping, text
 from .._reader import Piece, Reader
-from .._wire import Adapter, Answer, Call, End, Fault, Faulted, Malformed, Profile, RawCall, Tokens
+from .._terms import Answer, Call, End, Fault, Faulted, Malformed, Profile, RawCall, Tokens
+from .._wire import Adapter
 from ..types import Message
 
 __all__ = ["ADAPTER", "Anthropic"]
@@ -101,7 +102,7 @@ class Anthropic(Adapter):
         return _HEADERS
 
     def body(self, call: Call, profile: Profile) -> dict[str, Any]:
-        """Return the JSON body for a call; `call.extra` is laid over it at its end."""
+        """Return the JSON body for a call."""
         body: dict[str, Any] = {"model": call.model, "max_tokens": call.max_tokens}
         body.update(_conversation(call.messages))
         if _takes_temperature(call):
@@ -118,7 +119,6 @@ class Anthropic(Adapter):
             body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
         if call.stream:
             body["stream"] = True
-        body.update(call.extra)
         return body
 
     def answer(self, reply: Mapping[str, Any]) -> Answer:

@@ -138,7 +138,6 @@ class Gemini(Adapter):
             if call.tool_choice is not None:
                 body["toolConfig"] = {"functionCallingConfig": _choice(call.tool_choice)}
         body["generationConfig"] = _config(call)
-        body.update(call.extra)
         return body
 
     def answer(self, reply: Mapping[str, Any]) -> Answer:
@@ -297,11 +296,16 @@ def _calls(
         part: dict[str, Any] = {
             "functionCall": {"id": call["id"], "name": function["name"], "args": arguments}
         }
-        signature = call.get("signature") or (_UNSIGNED if signed and not parts else None)
+        signature = _own(call.get("signature")) or (_UNSIGNED if signed and not parts else None)
         if signature:
             part["thoughtSignature"] = signature
         parts.append(part)
     return parts
+
+
+def _own(signature: str | None) -> str | None:
+    """Return a signature of Gemini's, which is base64; that of another provider is none."""
+    return None if signature is None or signature.startswith("[") else signature
 
 
 def _result(message: Message, names: Mapping[str, str]) -> dict[str, Any]:

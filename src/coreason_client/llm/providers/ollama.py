@@ -17,7 +17,8 @@ from pydantic_core import from_json, to_json
 
 from .._json import count, items, mapping, text
 from .._reader import Piece, Reader
-from .._wire import Adapter, Answer, Call, End, Fault, Faulted, Malformed, Profile, RawCall, Tokens
+from .._terms import Answer, Call, End, Fault, Faulted, Malformed, Profile, RawCall, Tokens
+from .._wire import Adapter
 from ..errors import LLMRequestError
 from ..types import Message
 
@@ -55,7 +56,6 @@ class Ollama(Adapter):
             body["tools"] = list(call.tools)
         if call.schema is not None:
             body["format"] = "json" if call.schema.schema is None else call.schema.schema
-        body.update(call.extra)
         return body
 
     def answer(self, reply: Mapping[str, Any]) -> Answer:

@@ -6,6 +6,7 @@ from all of them, since no two of them meet.
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Literal
 
@@ -83,7 +84,6 @@ class OpenAI(Adapter):
             body["stream"] = True
             if profile.stream_usage:
                 body["stream_options"] = {"include_usage": True}
-        body.update(call.extra)
         return body
 
     def answer(self, reply: Mapping[str, Any]) -> Answer:
@@ -172,6 +172,7 @@ def _reasons(call: Call) -> bool:
     return reasons == "always" or (reasons == "default" and effort != "none")
 
 
+@lru_cache(maxsize=256)
 def _reasoning(model: str) -> str:
     own_name = model.rpartition("/")[2]  # without the maker, as gateways name it
     return next((when for prefix, when in _REASONING if own_name.startswith(prefix)), "never")

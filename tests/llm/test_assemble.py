@@ -1,0 +1,506 @@
+"""From an answer to the response object: the printed shape, and every rule about it."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field
+
+from coreason_client.llm import LLMFilteredError, LLMResponseError
+from coreason_client.llm._assemble import assemble, estimate, partial
+from coreason_client.llm._call import check_call
+from coreason_client.llm._json import count, items, mapping, text
+from coreason_client.llm._reader import Piece, Reader
+from coreason_client.llm._terms import Answer, Call, End, RawCall, Schema, Tokens
+from coreason_client.llm.types import ReasoningDelta, Response, TextDelta, ToolCallDelta
+
+CALL = Call(model="m", messages=[{"role": "user", "content": "Hi"}])
+COUNTED = Tokens(150, 200)
+HALF = "\ud83d"
+
+
+class City(BaseModel):
+    name: str
+    people: int = Field(ge=0)
+
+
+def free(tokens: Tokens) -> float | None:
+    return 0.0045
+
+
+def answered(answer: Answer, call: Call = CALL, parse_as: Any = None) -> Response:
+    return assemble(answer, call, free, parse_as)
+
+
+def asking(*messages: dict[str, Any]) -> Call:
+    return check_call(list(messages), "m", None, 0.7, 10)
+
+
+def with_arguments(arguments: Any, **more: Any) -> Answer:
+    return Answer(calls=[RawCall("call_1", "f", arguments)], tokens=COUNTED, **more)
+
+
+def arguments_of(response: Response) -> list[dict[str, Any]]:
+    return [call["arguments"] for call in response["data"]["tool_calls"]]
+
+
+# The object.
+
+
+@pytest.mark.proves("AI-5-tool-calls-empty", "R30e")
+def test_text_makes_the_printed_object() -> None:
+    response = answered(Answer("The analysis is…", tokens=COUNTED))
+    assert response == {
+        "status": "success",
+        "data": {"content": "The analysis is…", "tool_calls": [], "finish_reason": "stop"},
+        "usage": {
+            "prompt_tokens": 150,
+            "completion_tokens": 200,
+            "total_tokens": 350,
+            "cost_estimate": 0.0045,
+        },
+    }
+
+
+@pytest.mark.proves("AI-5-content-null", "AI-5-tool-calls")
+@pytest.mark.parametrize("content", [None, ""])
+def test_tool_calls_make_the_printed_object(content: str | None) -> None:
+    calls = [RawCall("call_xyz", "get_data", '{"id": 123}'), RawCall("2", "f", {"a": [1]}, "sig")]
+    response = answered(Answer(content, calls, "tool_calls", tokens=COUNTED))
+    assert response["data"] == {
+        "content": None,
+        "tool_calls": [
+            {"id": "call_xyz", "name": "get_data", "arguments": {"id": 123}},
+            {"id": "2", "name": "f", "arguments": {"a": [1]}, "signature": "sig"},
+        ],
+        "finish_reason": "tool_calls",
+    }
+
+
+def test_the_keys_stand_in_the_printed_order() -> None:
+    tokens = Tokens(None, 9, cached=1, cache_write=2, cache_write_1h=1, reasoning=3)
+    answer = Answer("{}", [RawCall("1", "f", "", "s")], "filtered", "Hm.", tokens)
+    response = answered(answer)
+    assert list(response) == ["status", "data", "usage"]
+    assert list(response["data"]) == [
+        *("content", "tool_calls", "finish_reason", "reasoning", "filtered")
+    ]
+    assert list(response["data"]["tool_calls"][0]) == ["id", "name", "arguments", "signature"]
+    assert list(response["usage"]) == [
+        *("prompt_tokens", "completion_tokens", "total_tokens", "cost_estimate"),
+        *("cached_tokens", "cache_write_tokens", "reasoning_tokens", "estimated"),
+    ]
+    json.dumps(response, allow_nan=False)
+
+
+def test_text_beside_tool_calls_is_kept() -> None:
+    response = answered(Answer("Let me see.", [RawCall("1", "f", None)]))
+    assert response["data"]["content"] == "Let me see."
+
+
+@pytest.mark.parametrize("content", [None, ""])
+def test_an_empty_answer_is_empty_text(content: str | None) -> None:
+    data = answered(Answer(content, tokens=COUNTED))["data"]
+    assert data == {"content": "", "tool_calls": [], "finish_reason": "stop"}
+
+
+@pytest.mark.proves("R30e")
+@pytest.mark.parametrize(
+    ("answer", "data_keys", "usage_keys"),
+    [
+        (Answer("x", tokens=Tokens(1, 1)), [], []),
+        (Answer("x", tokens=Tokens(0, 0)), [], []),
+        (Answer("x", reasoning="r", tokens=Tokens(1, 1)), ["reasoning"], []),
+        (Answer("x", end="filtered", tokens=Tokens(1, 1)), ["filtered"], []),
+        (Answer("x", tokens=Tokens(1, 1, cached=1)), [], ["cached_tokens"]),
+        (Answer("x", tokens=Tokens(1, 1, cache_write=1)), [], ["cache_write_tokens"]),
+        (Answer("x", tokens=Tokens(1, 1, reasoning=1)), [], ["reasoning_tokens"]),
+        (Answer("x", tokens=None), [], ["estimated"]),
+        (Answer("x", tokens=Tokens(1, None)), [], ["estimated"]),
+        (Answer("x", tokens=Tokens(None, 1)), [], ["estimated"]),
+    ],
+)
+def test_an_extra_key_is_there_only_when_it_applies(
+    answer: Answer, data_keys: list[str], usage_keys: list[str]
+) -> None:
+    response = answered(answer)
+    assert list(response["data"])[3:] == data_keys
+    assert list(response["usage"])[4:] == usage_keys
+
+
+# How it ended.
+
+
+@pytest.mark.proves("R30a", "R30b")
+@pytest.mark.parametrize("end", get_args(End))
+def test_tool_calls_are_the_end_whatever_the_provider_says(end: End) -> None:
+    data = answered(with_arguments("", end=end))["data"]
+    assert data["finish_reason"] == "tool_calls"
+    assert data.get("filtered", False) is (end == "filtered")
+
+
+@pytest.mark.proves("R30a", "R30c")
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [("stop", "stop"), ("length", "length"), ("tool_calls", "stop"), ("filtered", "stop")],
+)
+def test_without_tool_calls_there_are_two_ends(end: End, reason: str) -> None:
+    data = answered(Answer("x", end=end))["data"]
+    assert data["finish_reason"] == reason
+    assert data.get("filtered", False) is (end == "filtered")
+
+
+@pytest.mark.proves("R30d")
+@pytest.mark.parametrize("content", [None, ""])
+@pytest.mark.parametrize("reasoning", ["", "I must not."])
+def test_a_filtered_answer_without_content_is_an_error(content: str | None, reasoning: str) -> None:
+    with pytest.raises(LLMFilteredError, match="withheld"):
+        answered(Answer(content, end="filtered", reasoning=reasoning))
+
+
+# Arguments.
+
+READABLE: list[tuple[Any, dict[str, Any]]] = [
+    ("", {}),
+    (None, {}),
+    (" \n\t", {}),
+    ("{}", {}),
+    ({}, {}),
+    ("null", {}),
+    ({"a": {"b": None}}, {"a": {"b": None}}),
+    ('{"a": 1, "b": [true, null, "ü😀"]}', {"a": 1, "b": [True, None, "ü😀"]}),
+    (' {"a": 1}\n', {"a": 1}),
+    ('{"a": "one\ntwo\tthree\0\x1f"}', {"a": "one\ntwo\tthree\0\x1f"}),
+    ('{"a": 1, "a": 2}', {"a": 2}),
+    ('{"a": "\\ud83d"}', {"a": HALF}),
+    ('{"a": 123456789012345678901234567890}', {"a": 123456789012345678901234567890}),
+    ('{"a": 1e999}', {"a": float("inf")}),
+]
+
+
+@pytest.mark.proves("AI-5-tool-calls")
+@pytest.mark.parametrize(("raw", "expected"), READABLE)
+def test_arguments_are_an_object(raw: Any, expected: dict[str, Any]) -> None:
+    assert arguments_of(answered(with_arguments(raw))) == [expected]
+
+
+BROKEN = [
+    *('{"a":', "{", "}", "[]", "[1]", '"text"', "5", "true", "false", "nothing", "{'a': 1}"),
+    *(
+        '{"a": 1} {"b": 2}',
+        '{"a": 1},',
+        '{"a": 1',
+        "[" * 100_000,
+        '{"a":' * 100_000,
+        "\0",
+        "{a: 1}",
+    ),
+    *("9" * 5000, '{"a": ' + "9" * 5000 + "}", '{"a": "' + HALF, "\ufeff{}"),
+]
+
+
+@pytest.mark.parametrize("raw", BROKEN, ids=range(len(BROKEN)))
+def test_arguments_that_cannot_be_read_are_an_error_that_carries_them(raw: str) -> None:
+    with pytest.raises(
+        LLMResponseError, match="the arguments of the call of 'f' are not"
+    ) as caught:
+        answered(with_arguments(raw))
+    assert caught.value.body == raw
+    assert len(str(caught.value)) < 1000
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(), _json, max_size=4), st.booleans())
+def test_any_object_comes_back(arguments: dict[str, Any], ascii_only: bool) -> None:
+    written = json.dumps(arguments, ensure_ascii=ascii_only)
+    assert arguments_of(answered(with_arguments(written))) == [arguments]
+
+
+@given(st.text(st.characters()) | st.text('{}[]":,a1\\ \n', max_size=12) | _json.map(json.dumps))
+@example('"' + HALF)
+@example("{}" + HALF)
+def test_whatever_text_the_arguments_are_they_are_an_object_or_a_typed_error(raw: str) -> None:
+    try:
+        response = answered(with_arguments(raw))
+    except LLMResponseError as error:
+        response, body = None, error.body
+    else:
+        body = raw
+        assert isinstance(arguments_of(response)[0], dict)
+    assert body == raw
+
+
+def test_the_arguments_that_a_model_wrote_can_go_back_to_it() -> None:
+    """Every call of a response is taken in the next request, as it is."""
+    for raw, expected in READABLE[:-1]:  # what is no JSON number cannot be written again
+        calls = answered(with_arguments(raw))["data"]["tool_calls"]
+        asked = asking({"role": "assistant", "content": None, "tool_calls": calls})
+        sent = asked.messages[0]["tool_calls"][0]["function"]["arguments"]
+        sent.encode()
+        assert json.loads(sent, strict=False) == expected
+
+
+# Ids.
+
+
+@pytest.mark.proves("AI-5-tool-calls")
+def test_a_call_without_an_id_gets_one_of_its_own() -> None:
+    calls = [RawCall(id_, "f", "") for id_ in (None, "", None, "given", None)]
+    responses = [answered(Answer(calls=calls)) for _ in range(50)]
+    ids = [call["id"] for response in responses for call in response["data"]["tool_calls"]]
+    made = [id_ for id_ in ids if id_ != "given"]
+    assert len(ids) == 250
+    assert len(made) == len(set(made)) == 200
+    assert all(id_.isascii() and id_.replace("_", "").isalnum() for id_ in made)
+    assert all(len(id_) <= 40 for id_ in made)  # the longest that providers take back
+
+
+# JSON that was asked for.
+
+SOME_JSON = Call(model="m", messages=CALL.messages, schema=Schema("answer", None))
+ROME = '{"name": "Rome", "people": 3}'
+
+
+def test_without_a_format_nothing_is_parsed() -> None:
+    assert "parsed" not in answered(Answer(ROME))["data"]
+
+
+@pytest.mark.proves("R30e")
+def test_an_answer_of_a_model_is_an_instance_of_it() -> None:
+    data = answered(Answer(ROME), SOME_JSON, City)["data"]
+    assert data["parsed"] == City(name="Rome", people=3)
+    assert data["content"] == ROME
+    assert list(data)[-1] == "parsed"
+
+
+@pytest.mark.parametrize("parse_as", [None, {"type": "json_object"}, {"type": "object"}, dict])
+def test_an_answer_of_a_schema_is_json(parse_as: Any) -> None:
+    data = answered(Answer(ROME), SOME_JSON, parse_as)["data"]
+    assert data["parsed"] == {"name": "Rome", "people": 3}
+
+
+@pytest.mark.parametrize(
+    ("content", "parse_as", "words"),
+    [
+        ('{"name": "Rome"', None, "the answer is not JSON"),
+        ("Rome", None, "the answer is not JSON"),
+        ("", None, "the answer is not JSON"),
+        (None, None, "the answer is not JSON"),
+        ('"' + HALF + '"', None, "the answer is not JSON"),
+        ("[" * 100_000, None, "the answer is not JSON"),
+        ('{"name": "Rome"}', City, "the answer does not fit City: people: Field required"),
+        ('{"name": "R", "people": -1}', City, "the answer does not fit City: people: Input should"),
+        ("[]", City, "the answer does not fit City: Input should be an object"),
+        ("Rome", City, "the answer does not fit City: Invalid JSON"),
+        (None, City, "the answer does not fit City: Invalid JSON"),
+    ],
+)
+def test_what_does_not_fit_is_an_error_that_carries_it(
+    content: str | None, parse_as: Any, words: str
+) -> None:
+    with pytest.raises(LLMResponseError) as caught:
+        answered(Answer(content), SOME_JSON, parse_as)
+    assert str(caught.value).startswith(words)
+    assert caught.value.body == (content or "")
+
+
+@pytest.mark.parametrize("content", [None, "", "Let me see.", ROME])
+def test_what_stands_beside_tool_calls_is_not_parsed(content: str | None) -> None:
+    answer = Answer(content, [RawCall("1", "f", "")], tokens=COUNTED)
+    data = answered(answer, SOME_JSON, City)["data"]
+    assert list(data) == ["content", "tool_calls", "finish_reason"]
+
+
+@pytest.mark.proves("R30c")
+def test_a_refusal_of_json_is_a_filtered_answer() -> None:
+    answer = Answer("I cannot help with that.", end="filtered", tokens=COUNTED)
+    assert answered(answer, SOME_JSON, City)["data"] == {
+        "content": "I cannot help with that.",
+        "tool_calls": [],
+        "finish_reason": "stop",
+        "filtered": True,
+    }
+
+
+# Usage.
+
+
+@pytest.mark.parametrize(
+    ("tokens", "numbers", "marked"),
+    [
+        (Tokens(7, 5), (7, 5, 12), False),
+        (Tokens(0, 0), (0, 0, 0), False),
+        (Tokens(7, None), (7, 3, 10), True),
+        (Tokens(None, 5), (5, 5, 10), True),
+        (Tokens(), (5, 3, 8), True),
+        (None, (5, 3, 8), True),
+    ],
+)
+def test_what_was_not_counted_is_estimated_and_marked(
+    tokens: Tokens | None, numbers: tuple[int, int, int], marked: bool
+) -> None:
+    usage = answered(Answer("ten letters", tokens=tokens))["usage"]
+    known = usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]
+    assert known == numbers
+    assert usage.get("estimated", False) is marked
+
+
+def test_the_price_is_that_of_all_tokens_counted_or_estimated() -> None:
+    seen: list[Tokens] = []
+
+    def price(tokens: Tokens) -> float | None:
+        seen.append(tokens)
+        return None
+
+    given_ = Tokens(None, 5, cached=1, cache_write=2, cache_write_1h=1, reasoning=4)
+    usage = assemble(Answer("x", tokens=given_), CALL, price)["usage"]
+    assert usage["cost_estimate"] is None
+    assert seen == [Tokens(5, 5, cached=1, cache_write=2, cache_write_1h=1, reasoning=4)]
+    assert given_.prompt is None
+
+
+def test_an_estimate_counts_all_that_was_said() -> None:
+    image = {"type": "image_url", "image_url": {"url": "https://a.example/b.png"}}
+    parts = {"role": "user", "content": [{"type": "text", "text": "x" * 400}, image]}
+    called = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "1", "name": "f" * 40, "arguments": {"a": "y" * 360}}],
+    }
+    few, more, most = (
+        answered(Answer(""), asking(*messages))["usage"]["prompt_tokens"]
+        for messages in (
+            [{"role": "user", "content": ""}],
+            [parts],
+            [parts, called],
+        )
+    )
+    assert (few, more) == (4, 104)
+    assert 200 < most < 220
+    said = Answer("x" * 40, [RawCall("1", "f" * 40, "y" * 40)], reasoning="z" * 40)
+    assert partial(said, CALL, free)["usage"]["completion_tokens"] == 40
+
+
+@given(st.lists(st.text(st.characters()), max_size=5))
+def test_any_text_can_be_estimated(texts: list[str]) -> None:
+    size = sum(len(said.encode("utf-8", "surrogatepass")) for said in texts)
+    assert 4 * len(texts) <= estimate(texts) <= size / 4 + 1 + 4 * len(texts)
+
+
+# What came of an answer that broke.
+
+
+def test_a_part_of_an_answer_has_what_can_be_read() -> None:
+    calls = [RawCall("1", "f", '{"a": 1}'), RawCall("2", "g", '{"a":')]
+    response = partial(Answer("x", calls, tokens=COUNTED), CALL, free)
+    assert response["data"] == {
+        "content": "x",
+        "tool_calls": [{"id": "1", "name": "f", "arguments": {"a": 1}}],
+        "finish_reason": "tool_calls",
+    }
+
+
+@pytest.mark.proves("R30a")
+def test_a_call_that_is_left_out_is_no_end() -> None:
+    response = partial(Answer(None, [RawCall("2", "g", '{"a":')], tokens=COUNTED), CALL, free)
+    assert response["data"] == {"content": "", "tool_calls": [], "finish_reason": "stop"}
+
+
+def test_a_part_of_an_answer_is_never_an_error() -> None:
+    assert partial(Answer(end="filtered"), SOME_JSON, free)["data"]["filtered"] is True
+    assert partial(Answer("{"), SOME_JSON, free)["data"]["content"] == "{"
+
+
+# What a stream adds up to.
+
+
+class Growing(Reader):
+    """A reader that is told what it has read."""
+
+    def read(self, data: bytes, event: bytes) -> Sequence[Piece]:
+        raise NotImplementedError
+
+
+def test_a_reader_that_has_read_nothing_has_an_empty_answer() -> None:
+    reader = Growing()
+    assert not reader.started
+    assert reader.answer() == Answer()
+    assert (reader.end, reader.over, reader.tokens) == (None, False, None)
+
+
+def test_pieces_are_handed_out_and_kept() -> None:
+    reader = Growing()
+    assert reader.reasoning("Hm") == ReasoningDelta("Hm")
+    assert reader.started
+    assert [reader.text("Hel"), reader.text("lo")] == [TextDelta("Hel"), TextDelta("lo")]
+    reader.reasoning(".")
+    reader.end, reader.tokens = "length", COUNTED
+    assert reader.answer() == Answer("Hello", [], "length", "Hm.", COUNTED)
+
+
+def test_the_pieces_of_calls_are_put_together_by_their_index() -> None:
+    reader = Growing()
+    deltas = [
+        reader.call(1, id="b", name="g"),
+        reader.call(0, id="a", name="f", arguments='{"x"'),
+        reader.call(1, arguments="{}", signature="s"),
+        reader.call(0, id="other", name="late", arguments=": 1}", signature=None),
+    ]
+    assert deltas == [
+        ToolCallDelta(1, "b", "g", ""),
+        ToolCallDelta(0, "a", "f", '{"x"'),
+        ToolCallDelta(1, None, None, "{}"),
+        ToolCallDelta(0, "other", "late", ": 1}"),
+    ]
+    assert reader.answer().calls == [
+        RawCall("a", "f", '{"x": 1}'),
+        RawCall("b", "g", "{}", "s"),
+    ]
+
+
+def test_a_call_that_comes_without_an_id_has_one_from_its_first_piece() -> None:
+    reader = Growing()
+    first = reader.call(0, name="f")
+    assert first.id
+    assert reader.call(0, arguments="{}").id is None
+    assert reader.answer().calls == [RawCall(first.id, "f", "{}")]
+    assert Growing().call(0).id != first.id
+
+
+def test_an_id_that_comes_late_counts() -> None:
+    reader = Growing()
+    reader.call(0, name="f")
+    assert reader.call(0, id="late").id == "late"
+    reader.call(0, id="later")
+    assert reader.answer().calls[0].id == "late"
+
+
+# Values from outside.
+
+
+@given(_json)
+def test_a_value_is_what_was_asked_for_or_nothing(value: Any) -> None:
+    assert mapping(value) == (value if isinstance(value, dict) else {})
+    assert items(value) == (value if isinstance(value, list) else [])
+    assert text(value) == (value if isinstance(value, str) else "")
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        *((0, 0), (7, 7), (7.0, 7), (7.9, 7), (2**53 - 1, 2**53 - 1)),
+        *((-1, None), (2**53, None), (10**400, None), (True, None), (None, None), ("7", None)),
+        *((float("nan"), None), (float("inf"), None), ([7], None)),
+    ],
+)
+def test_a_count_is_a_number_of_things(value: Any, number: int | None) -> None:
+    assert count(value) == number
