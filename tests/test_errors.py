@@ -24,6 +24,8 @@ from coreason_client import (
 )
 from coreason_client import errors as root_errors
 from coreason_client.cap import errors as cap_errors
+from coreason_client.llm import LLMError
+from coreason_client.llm import errors as llm_errors
 from coreason_client.sse import SSEDecoder, SSEEventTooLarge
 from coreason_manifest.definitions.presentation import ErrorSeverity, StreamError
 
@@ -42,6 +44,27 @@ FIELDS = {
     ),
 }
 CAP_KINDS = [CAPError, CAPConnectionError, CAPProtocolError, CAPRuntimeError]
+LLM_FIELDS = {
+    "provider": "anthropic",
+    "model": "claude",
+    "status": 429,
+    "code": "rate_limit_error",
+    "request_id": "req_1",
+    "retry_after": 1.5,
+    "attempts": 4,
+    "body": SECRET,
+    "partial": {
+        "status": "success",
+        "data": {"content": SECRET, "tool_calls": [], "finish_reason": "stop"},
+        "usage": {
+            "prompt_tokens": 1,
+            "completion_tokens": 2,
+            "total_tokens": 3,
+            "cost_estimate": None,
+        },
+    },
+}
+LLM_KINDS: list[type[LLMError]] = [getattr(llm_errors, name) for name in llm_errors.__all__]
 
 
 def too_large() -> SSEEventTooLarge:
@@ -59,6 +82,9 @@ def examples() -> Iterator[CoreasonError]:
         yield kind("message", **FIELDS)  # type: ignore[arg-type]
     yield CAPStreamReset(ONE, TWO)
     yield CAPStreamReset(ONE, TWO, position=POSITION)
+    yield LLMError("message")
+    for llm_kind in LLM_KINDS:
+        yield llm_kind("message", **LLM_FIELDS)  # type: ignore[arg-type]
     yield MissingExtraError("coreason_client.llm", "llm")
     yield too_large()
 
@@ -125,9 +151,12 @@ def test_every_error_has_the_same_root(error: CoreasonError) -> None:
 
 
 def test_every_kind_of_error_is_among_the_examples() -> None:
-    known = {CoreasonError, *CAP_KINDS, CAPStreamReset, MissingExtraError, SSEEventTooLarge}
+    known = {
+        *(CoreasonError, *CAP_KINDS, CAPStreamReset, *LLM_KINDS),
+        *(MissingExtraError, SSEEventTooLarge),
+    }
     assert {type(error) for error in examples()} == known
-    homes = (root_errors, cap_errors)
+    homes = (root_errors, cap_errors, llm_errors)
     assert {getattr(home, name) for home in homes for name in home.__all__} <= known
 
 
@@ -154,6 +183,14 @@ def test_a_field_that_is_not_given_is_none(kind: type[CAPError]) -> None:
     assert {name: getattr(error, name) for name in FIELDS} == dict.fromkeys(FIELDS) | {
         "attempts": 0
     }
+
+
+@pytest.mark.parametrize("kind", LLM_KINDS)
+def test_an_error_of_the_ai_client_carries_its_fields(kind: type[LLMError]) -> None:
+    error = kind("message", **LLM_FIELDS)  # type: ignore[arg-type]
+    assert vars(error) == LLM_FIELDS
+    assert error.args == ("message",)
+    assert vars(kind("message")) == dict.fromkeys(LLM_FIELDS) | {"attempts": 0}
 
 
 @pytest.mark.proves("R11b")

@@ -15,11 +15,18 @@ from coreason_client.llm._call import check_call
 from coreason_client.llm._json import count, items, mapping, text
 from coreason_client.llm._reader import Piece, Reader
 from coreason_client.llm._terms import Answer, Call, End, RawCall, Schema, Tokens
-from coreason_client.llm.types import ReasoningDelta, Response, TextDelta, ToolCallDelta
+from coreason_client.llm.types import (
+    ReasoningDelta,
+    Response,
+    ResponseData,
+    TextDelta,
+    ToolCallDelta,
+)
 
 CALL = Call(model="m", messages=[{"role": "user", "content": "Hi"}])
 COUNTED = Tokens(150, 200)
 HALF = "\ud83d"
+EMPTY: ResponseData = {"content": "", "tool_calls": [], "finish_reason": "stop"}
 
 
 class City(BaseModel):
@@ -103,8 +110,7 @@ def test_text_beside_tool_calls_is_kept() -> None:
 
 @pytest.mark.parametrize("content", [None, ""])
 def test_an_empty_answer_is_empty_text(content: str | None) -> None:
-    data = answered(Answer(content, tokens=COUNTED))["data"]
-    assert data == {"content": "", "tool_calls": [], "finish_reason": "stop"}
+    assert answered(Answer(content, tokens=COUNTED))["data"] == EMPTY
 
 
 @pytest.mark.proves("R30e")
@@ -230,13 +236,15 @@ def test_any_object_comes_back(arguments: dict[str, Any], ascii_only: bool) -> N
 @example("{}" + HALF)
 def test_whatever_text_the_arguments_are_they_are_an_object_or_a_typed_error(raw: str) -> None:
     try:
-        response = answered(with_arguments(raw))
+        read = arguments_of(answered(with_arguments(raw)))
     except LLMResponseError as error:
-        response, body = None, error.body
+        assert_carried(error, raw)
     else:
-        body = raw
-        assert isinstance(arguments_of(response)[0], dict)
-    assert body == raw
+        assert isinstance(read[0], dict)
+
+
+def assert_carried(error: LLMResponseError, raw: str) -> None:
+    assert error.body == raw
 
 
 def test_the_arguments_that_a_model_wrote_can_go_back_to_it() -> None:
@@ -412,7 +420,7 @@ def test_a_part_of_an_answer_has_what_can_be_read() -> None:
 @pytest.mark.proves("R30a")
 def test_a_call_that_is_left_out_is_no_end() -> None:
     response = partial(Answer(None, [RawCall("2", "g", '{"a":')], tokens=COUNTED), CALL, free)
-    assert response["data"] == {"content": "", "tool_calls": [], "finish_reason": "stop"}
+    assert response["data"] == EMPTY
 
 
 def test_a_part_of_an_answer_is_never_an_error() -> None:

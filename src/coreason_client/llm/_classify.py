@@ -179,12 +179,20 @@ def _kind(codes: tuple[str, ...], status: int) -> type[LLMError]:
     by_status = _BY_STATUS.get(status) or (LLMServerError if status >= 500 else None)
     for code in codes:
         kind = _BY_CODE.get(code)
-        if kind is not None and not (code in _GENERAL and by_status):
+        if kind is not None and not (by_status and _says_less(code, kind, by_status)):
             return kind
     if by_status is not None:
         return by_status
-    # An error of its own, inside a success and without a code that says more.
-    return LLMRequestError if 400 <= status < 500 else LLMServerError
+    if 400 <= status < 500:
+        return LLMRequestError
+    # Inside a success, and without a code that says more, an error is the provider's own.
+    return LLMServerError if status == 200 else LLMResponseError
+
+
+def _says_less(code: str, kind: type[LLMError], by_status: type[LLMError]) -> bool:
+    """Say whether the status counts more: no code makes a passing failure of a fatal one."""
+    passing = not issubclass(kind, _NEVER_AGAIN)
+    return code in _GENERAL or (passing and issubclass(by_status, _FATAL))
 
 
 def _may_try_again(head: ResponseHead, kind: type[LLMError], status: int, *, known: bool) -> bool:
@@ -202,18 +210,20 @@ def _may_try_again(head: ResponseHead, kind: type[LLMError], status: int, *, kno
 def _wish(head: ResponseHead, fault: Fault, now: Callable[[], float]) -> float | None:
     """Return for how long the provider asks to wait; a wish of nothing at all is none."""
     if head.status < 400 and fault.status is None:
-        return fault.retry_after  # Anthropic sends the header with successes too
+        return fault.retry_after or None  # Anthropic sends the header with successes too
     milliseconds = seconds(head.headers.get("retry-after-ms"))
     if milliseconds:
         return milliseconds / 1000
     header = {name: head.headers[name] for name in ("retry-after", "date") if name in head.headers}
-    return retry_after(header, now) or fault.retry_after
+    return retry_after(header, now) or fault.retry_after or None
 
 
 def _sentence(route: Route, status: int, shown: int, words: str, code: str | None) -> str:
     told = f"{words} " if words else ""
     named = f"({code})" if code else ""
     reason = f": {told}{named}".rstrip() if told or named else ""
+    if 300 <= status < 400 and not reason:
+        reason = ", which is a way elsewhere and not an answer: is base_url right?"
     inside = f" inside a {shown}" if status != shown else ""
     return f"{route.profile.name} answered {status}{inside} for model {route.model}{reason}"
 

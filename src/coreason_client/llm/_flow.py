@@ -13,11 +13,13 @@
 * Nothing is tried again once a piece of an answer was handed out.
 """
 
+import json
 import logging
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
@@ -61,7 +63,8 @@ _EVENT_FIELDS = (b"error",)  # how llama.cpp's server tells of an error in mid-s
 BACKOFF = Backoff(first=1.0, longest=60.0, longest_wish=120.0)
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: that would double the cost of making one, and every call does.
+@dataclass(slots=True)
 class Policy:
     """How long and how often a client tries; `clock` and `now` are for tests to replace."""
 
@@ -101,6 +104,8 @@ class Plan:
         """
         try:
             self.content = to_json(self.body)
+            if b"NaN" in self.content or b"Infinity" in self.content:  # perhaps within a text
+                json.dumps(self.body, allow_nan=False, default=str)
         except (PydanticSerializationError, ValueError) as error:
             raise LLMRequestError(
                 f"the request cannot be written as JSON: {error}", model=self.call.model
@@ -127,8 +132,9 @@ def _laid_over(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]
     """Return a body with the caller's own fields: objects are joined, all else is replaced."""
     for name, value in extra.items():
         known = body.get(name)
-        joined = isinstance(known, dict) and isinstance(value, dict)
-        body[name] = {**known, **value} if joined else value
+        if isinstance(known, dict) and isinstance(value, dict):
+            value = {**known, **value}
+        body[name] = value
     return body
 
 
@@ -163,9 +169,8 @@ class Trying:
         self._attempts += 1
         self._reserved = False
         timeout = min(self._policy.timeout, left)
-        limits = Timeouts(min(_CONNECT_SECONDS, timeout), timeout, timeout, timeout)
         plan = self.plan
-        return Request("POST", plan.url, plan.route.headers, plan.content, limits)
+        return Request("POST", plan.url, plan.route.headers, plan.content, _timeouts(timeout))
 
     def failed(self, failure: Failure) -> None:
         """Take note of an attempt that failed.
@@ -261,6 +266,11 @@ class Trying:
             model=route.model,
         )
         return self.stop(error)
+
+
+@lru_cache(maxsize=64)  # nearly all attempts have the same time
+def _timeouts(seconds: float) -> Timeouts:
+    return Timeouts(min(_CONNECT_SECONDS, seconds), seconds, seconds, seconds)
 
 
 def generate_flow(trying: Trying, parse_as: Any = None) -> Flow[Response]:

@@ -4,12 +4,15 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import lru_cache
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakSet
 
 import aiohttp
+from multidict import CIMultiDictProxy
 from yarl import URL
 
 from .._http._types import FailureKind, Headers, Request, ResponseHead, TransportFailure
@@ -18,6 +21,7 @@ __all__ = ["Session", "Sessions"]
 
 _KEEP_ALIVE = 60.0
 _CHUNK = 65_536
+_AT_ONCE = nullcontext()
 
 
 class Sessions:
@@ -87,23 +91,11 @@ class Session:
         """Return what opens requests; `whole` says for what their read limit is."""
         return _Sender(self, whole=whole)
 
-    @asynccontextmanager
-    async def turn(
+    def turn(
         self, left: Callable[[], float], out_of_time: Callable[[], Exception]
-    ) -> AsyncGenerator[None]:
+    ) -> AbstractAsyncContextManager[None]:
         """Wait until fewer calls are under way than may be, but not beyond the deadline."""
-        if self._turns is None:
-            yield
-            return
-        try:
-            async with asyncio.timeout(left()):
-                await self._turns.acquire()
-        except TimeoutError:
-            raise out_of_time() from None
-        try:
-            yield
-        finally:
-            self._turns.release()
+        return _AT_ONCE if self._turns is None else _turn(self._turns, left, out_of_time)
 
     async def open(self) -> None:
         """Begin the generator that the loop closes at its end."""
@@ -171,6 +163,21 @@ class Session:
         )
 
 
+@asynccontextmanager
+async def _turn(
+    turns: asyncio.Semaphore, left: Callable[[], float], out_of_time: Callable[[], Exception]
+) -> AsyncGenerator[None]:
+    try:
+        async with asyncio.timeout(left()):
+            await turns.acquire()
+    except TimeoutError:
+        raise out_of_time() from None
+    try:
+        yield
+    finally:
+        turns.release()
+
+
 class _Sender:
     """Opens requests for the shells.
 
@@ -189,9 +196,7 @@ class _Sender:
         """
         limits = request.timeouts
         connect, read = (None, None) if limits is None else (limits.connect, limits.read)
-        timeout = aiohttp.ClientTimeout(
-            total=read if self._whole else None, sock_connect=connect, sock_read=read
-        )
+        timeout = _timeout(connect, read, whole=self._whole)
         try:
             return _Response(self._session, await self._session.post(request, timeout))
         except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as error:
@@ -205,6 +210,27 @@ class _Sender:
         await asyncio.sleep(seconds)
 
 
+@lru_cache(maxsize=64)  # nearly all requests have the same limits
+def _timeout(connect: float | None, read: float | None, *, whole: bool) -> aiohttp.ClientTimeout:
+    if whole:  # no silence can be longer than the whole, so it needs no timer of its own
+        return aiohttp.ClientTimeout(total=read, sock_connect=connect)
+    return aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=read)
+
+
+class _Headers(Headers):
+    """Headers that are read when somebody asks for one: of most answers nobody does."""
+
+    __slots__ = ("_received",)
+
+    def __init__(self, received: CIMultiDictProxy[str]) -> None:
+        self._received = received
+
+    def __getattr__(self, name: str) -> Any:
+        """Make `_values`, which is not there the first time."""
+        super().__init__(self._received.items())
+        return object.__getattribute__(self, name)
+
+
 class _Response:
     """A response whose body has not been read."""
 
@@ -212,12 +238,12 @@ class _Response:
         self._session = session
         session.reading.add(response)
         self._response = response
-        self.head = ResponseHead(response.status, Headers(response.headers.items()))
+        self.head = ResponseHead(response.status, _Headers(response.headers))
 
     async def chunks(self) -> AsyncGenerator[bytes]:
         """Iterate over the body as it comes."""
         try:
-            async for chunk in self._response.content.iter_any():
+            while chunk := await self._response.content.readany():
                 yield chunk
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if not isinstance(error, TimeoutError) and (rest := self._unread()):

@@ -125,15 +125,14 @@ class LLMClient(AsyncClosing):
             LLMRequestError: an argument is wrong, or the provider says so.
             LLMError: there is no answer; the class and its fields say why.
         """
-        plans = self._plans(
-            *(messages, model, tools, temperature, max_tokens),
-            fallbacks=fallbacks,
+        call = check_call(
+            *(messages, self._named(model), tools, temperature, max_tokens),
             tool_choice=tool_choice,
             response_format=response_format,
             stop=stop,
             extra=extra,
         )
-        trying = self._trying(plans)
+        trying = self._trying(self._plans(call, fallbacks))
         session = await self._session()
         async with session.turn(trying.left, trying.out_of_time):
             flow = generate_flow(trying, response_format)
@@ -159,16 +158,15 @@ class LLMClient(AsyncClosing):
             LLMRequestError: an argument is wrong.
             LLMAuthenticationError: there is no key.
         """
-        plans = self._plans(
-            *(messages, model, tools, temperature, max_tokens),
-            fallbacks=fallbacks,
+        call = check_call(
+            *(messages, self._named(model), tools, temperature, max_tokens),
             tool_choice=tool_choice,
             response_format=response_format,
             stop=stop,
             extra=extra,
             stream=True,
         )
-        trying = self._trying(plans)
+        trying = self._trying(self._plans(call, fallbacks))
         machine = AnswerMachine(trying, response_format)
         return LLMStream(machine, self._deltas(trying, machine))
 
@@ -185,21 +183,11 @@ class LLMClient(AsyncClosing):
             async for delta in deltas:
                 yield delta
 
-    def _plans(
-        self,
-        messages: Any,
-        model: Any,
-        tools: Any,
-        temperature: Any,
-        max_tokens: Any,
-        *,
-        fallbacks: Any,
-        **options: Any,
-    ) -> list[Plan]:
-        if model is DEFAULT_MODEL:
-            model = self.default_model
-        call = check_call(messages, model, tools, temperature, max_tokens, **options)
-        plans = [self._plan(call, model)]
+    def _named(self, model: Any) -> Any:
+        return self.default_model if model is DEFAULT_MODEL else model
+
+    def _plans(self, call: Call, fallbacks: Any) -> list[Plan]:
+        plans = [self._plan(call, call.model)]
         if fallbacks:
             plans += [self._plan(call, name) for name in _names(fallbacks)]
         return plans

@@ -1,0 +1,540 @@
+"""Which error it is: known by codes and statuses, never by words; and whether to try again."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from coreason_client._http._types import FailureKind, Headers, ResponseHead, TransportFailure
+from coreason_client.llm import (
+    LLMAuthenticationError,
+    LLMConnectionError,
+    LLMContextLengthError,
+    LLMError,
+    LLMFilteredError,
+    LLMNotFoundError,
+    LLMOverloadedError,
+    LLMPermissionError,
+    LLMQuotaError,
+    LLMRateLimitError,
+    LLMRequestError,
+    LLMResponseError,
+    LLMServerError,
+    LLMTimeoutError,
+)
+from coreason_client.llm._classify import Failure, malformed, refused, unreached, withheld
+from coreason_client.llm._route import Target
+from coreason_client.llm._terms import Fault, Malformed
+
+KEY = "sk-proj-A1b2C3d4E5f6G7h8"
+ROUTE = Target("http://127.0.0.1:1/v1", KEY).route("some-model")
+KINDS = [
+    *(LLMAuthenticationError, LLMPermissionError, LLMRequestError, LLMContextLengthError),
+    *(LLMNotFoundError, LLMRateLimitError, LLMQuotaError, LLMServerError, LLMOverloadedError),
+    *(LLMFilteredError, LLMResponseError),
+]
+NEVER_AGAIN = (
+    *(LLMAuthenticationError, LLMPermissionError, LLMQuotaError),
+    *(LLMFilteredError, LLMNotFoundError, LLMRequestError),
+)
+
+
+def head(status: int, **headers: str) -> ResponseHead:
+    named = ((name.replace("_", "-"), value) for name, value in headers.items())
+    return ResponseHead(status, Headers(named))
+
+
+def refusal(
+    status: int, codes: tuple[str, ...] = (), words: str = "Sorry.", **headers: str
+) -> Failure:
+    return refused(ROUTE, head(status, **headers), Fault(words, codes), b"{}", lambda: 0.0)
+
+
+# The table: the status, the codes with the most special one first, the class, another attempt.
+TABLE: list[tuple[int, tuple[str, ...], type[LLMError], bool]] = [
+    # Statuses without a code, or with one that nobody knows.
+    (400, (), LLMRequestError, False),
+    (401, (), LLMAuthenticationError, False),
+    (402, (), LLMQuotaError, False),
+    (403, (), LLMPermissionError, False),
+    (404, (), LLMNotFoundError, False),
+    (405, (), LLMRequestError, False),
+    (408, (), LLMServerError, True),
+    (409, (), LLMServerError, True),
+    (413, (), LLMRequestError, False),
+    (422, (), LLMRequestError, False),
+    (425, (), LLMServerError, True),
+    (429, (), LLMRateLimitError, True),
+    (499, (), LLMRequestError, False),
+    (500, (), LLMServerError, True),
+    (502, (), LLMServerError, True),
+    (503, (), LLMServerError, True),
+    (504, (), LLMServerError, True),
+    (520, (), LLMServerError, True),
+    (529, (), LLMOverloadedError, True),
+    (400, ("some_new_code",), LLMRequestError, False),
+    (429, ("some_new_code", "another"), LLMRateLimitError, True),
+    (500, ("some_new_code",), LLMServerError, True),
+    # OpenAI and its like.
+    (401, ("invalid_api_key", "invalid_request_error"), LLMAuthenticationError, False),
+    (401, ("401",), LLMAuthenticationError, False),
+    (429, ("rate_limit_exceeded", "requests"), LLMRateLimitError, True),
+    (429, ("RateLimitReached",), LLMRateLimitError, True),
+    (429, ("insufficient_quota", "insufficient_quota"), LLMQuotaError, False),
+    (429, ("billing_hard_limit_reached",), LLMQuotaError, False),
+    (400, ("context_length_exceeded", "invalid_request_error"), LLMContextLengthError, False),
+    (400, ("exceed_context_size_error", "400"), LLMContextLengthError, False),
+    (404, ("model_not_found", "invalid_request_error"), LLMNotFoundError, False),
+    (404, ("DeploymentNotFound",), LLMNotFoundError, False),
+    (400, ("content_filter",), LLMFilteredError, False),
+    (400, ("content_policy_violation", "invalid_request_error"), LLMFilteredError, False),
+    (400, ("tool_use_failed", "invalid_request_error"), LLMRequestError, False),
+    (404, ("invalid_request_error",), LLMNotFoundError, False),
+    (429, ("invalid_request_error",), LLMRateLimitError, True),
+    (500, ("invalid_request_error",), LLMServerError, True),
+    # Anthropic.
+    (400, ("invalid_request_error",), LLMRequestError, False),
+    (401, ("authentication_error",), LLMAuthenticationError, False),
+    (402, ("billing_error",), LLMQuotaError, False),
+    (403, ("permission_error",), LLMPermissionError, False),
+    (404, ("not_found_error",), LLMNotFoundError, False),
+    (413, ("request_too_large",), LLMRequestError, False),
+    (429, ("rate_limit_error",), LLMRateLimitError, True),
+    (429, ("enforced_spend_limit_reached", "rate_limit_error"), LLMQuotaError, False),
+    (500, ("api_error",), LLMServerError, True),
+    (504, ("timeout_error",), LLMServerError, True),
+    (529, ("overloaded_error",), LLMOverloadedError, True),
+    # Gemini, with a bad key behind a 400.
+    (400, ("API_KEY_INVALID", "INVALID_ARGUMENT"), LLMAuthenticationError, False),
+    (400, ("INVALID_ARGUMENT",), LLMRequestError, False),
+    (401, ("UNAUTHENTICATED",), LLMAuthenticationError, False),
+    (403, ("PERMISSION_DENIED",), LLMPermissionError, False),
+    (404, ("NOT_FOUND",), LLMNotFoundError, False),
+    (429, ("RESOURCE_EXHAUSTED",), LLMRateLimitError, True),
+    (500, ("INTERNAL",), LLMServerError, True),
+    (503, ("UNAVAILABLE",), LLMOverloadedError, True),
+    (504, ("DEADLINE_EXCEEDED",), LLMServerError, True),
+    # xAI, with a bad key behind a 400.
+    (400, ("unauthenticated:bad-credentials",), LLMAuthenticationError, False),
+    # An error inside a success.
+    (200, ("overloaded_error",), LLMOverloadedError, True),
+    (200, ("rate_limit_exceeded",), LLMRateLimitError, True),
+    (200, ("api_error",), LLMServerError, True),
+    (200, ("invalid_request_error",), LLMRequestError, False),
+    (200, ("content_filter",), LLMFilteredError, False),
+    (200, ("insufficient_quota",), LLMQuotaError, False),
+    (200, ("some_new_code",), LLMServerError, False),
+    (200, (), LLMServerError, False),
+    # No code makes a passing failure of a bad key.
+    (401, ("api_error",), LLMAuthenticationError, False),
+    (401, ("rate_limit_error",), LLMAuthenticationError, False),
+    (403, ("overloaded_error",), LLMPermissionError, False),
+    (402, ("rate_limit_exceeded",), LLMQuotaError, False),
+]
+
+
+@pytest.mark.proves("R29b", "R29c")
+@pytest.mark.parametrize(("status", "codes", "kind", "again"), TABLE)
+def test_codes_and_statuses_say_what_it_is(
+    status: int, codes: tuple[str, ...], kind: type[LLMError], again: bool
+) -> None:
+    failure = refusal(status, codes)
+    assert type(failure.error) is kind
+    assert failure.again is again
+    assert failure.unsupported is None
+
+
+# The bodies of the disguises, as they come.
+DISGUISES: list[tuple[str, int, Any, type[LLMError]]] = [
+    (
+        "openai/m",
+        401,
+        {"error": {"message": "?", "code": "invalid_api_key"}},
+        LLMAuthenticationError,
+    ),
+    ("openai/m", 403, {"error": {"message": "?", "code": None}}, LLMPermissionError),
+    ("mistral/m", 401, {"detail": "?"}, LLMAuthenticationError),
+    (
+        *("gemini/m", 400),
+        {
+            "error": {
+                "code": 400,
+                "message": "?",
+                "status": "INVALID_ARGUMENT",
+                "details": [
+                    {
+                        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                        "reason": "API_KEY_INVALID",
+                    }
+                ],
+            }
+        },
+        LLMAuthenticationError,
+    ),
+    (
+        *("xai/m", 400, {"code": "unauthenticated:bad-credentials", "error": "?"}),
+        LLMAuthenticationError,
+    ),
+    (
+        *("openai/m", 429),
+        {"error": {"message": "?", "type": "insufficient_quota", "code": "insufficient_quota"}},
+        LLMQuotaError,
+    ),
+    (
+        *("anthropic/m", 429),
+        {
+            "type": "error",
+            "error": {
+                "type": "rate_limit_error",
+                "message": "?",
+                "details": {"error_code": "enforced_spend_limit_reached"},
+            },
+        },
+        LLMQuotaError,
+    ),
+]
+
+
+@pytest.mark.proves("R29b", "R29c")
+@pytest.mark.parametrize(("model", "status", "body", "kind"), DISGUISES)
+def test_a_bad_key_and_an_empty_purse_are_known_in_every_disguise(
+    model: str, status: int, body: Any, kind: type[LLMError]
+) -> None:
+    provider = model.partition("/")[0]
+    own = KEY if provider == "openai" else None
+    route = Target(None, own, {provider: KEY}).route(model)
+    fault = route.adapter.fault(body)
+    failure = refused(route, head(status, x_should_retry="true"), fault, json.dumps(body).encode())
+    assert type(failure.error) is kind
+    assert not failure.again
+    assert failure.error.provider == provider
+
+
+# Never from words.
+
+TELLING = [
+    *("Incorrect API key provided", "You exceeded your current quota", "Rate limit reached"),
+    *("maximum context length is 8192 tokens", "context_length_exceeded", "insufficient_quota"),
+    *("The model does not exist", "Overloaded", "content_filter", "401 Unauthorized", "timeout"),
+    *("Unsupported parameter: 'temperature'", "Bitte später noch einmal versuchen", ""),
+]
+
+
+@pytest.mark.parametrize(("status", "codes", "kind", "again"), TABLE)
+def test_words_change_nothing(
+    status: int, codes: tuple[str, ...], kind: type[LLMError], again: bool
+) -> None:
+    for words in TELLING:
+        failure = refusal(status, codes, words)
+        assert (type(failure.error), failure.again, failure.unsupported) == (kind, again, None)
+        assert words in str(failure.error)
+
+
+_codes = st.lists(
+    st.sampled_from(sorted({code for _, codes, _, _ in TABLE for code in codes})) | st.text(),
+    max_size=3,
+).map(tuple)
+_statuses = st.sampled_from([200, 301, 400, 401, 403, 404, 429, 500, 529]) | st.integers(100, 999)
+
+
+@given(_statuses, _codes, st.text(), st.text())
+def test_no_words_ever_change_anything(
+    status: int, codes: tuple[str, ...], words: str, others: str
+) -> None:
+    one, other = refusal(status, codes, words), refusal(status, codes, others)
+    assert type(one.error) is type(other.error)
+    assert (one.again, one.unsupported) == (other.again, other.unsupported)
+
+
+@given(
+    _statuses,
+    st.builds(
+        Fault,
+        st.text(),
+        _codes,
+        st.none() | st.integers(400, 599),
+        st.none() | st.text(),
+        st.none() | st.floats(0, 1000),
+        st.none() | st.text(),
+    )
+    | st.none(),
+    st.dictionaries(
+        st.sampled_from(
+            ["retry-after", "retry-after-ms", "date", "x-should-retry", "x-request-id"]
+        ),
+        st.text() | st.sampled_from(["5", "0", "-1", "1e3", "nan", "true", "FALSE", "Mon, 99"]),
+    ),
+    st.binary(max_size=50),
+)
+def test_every_refusal_has_a_class_and_honest_fields(
+    status: int, fault: Fault | None, headers: Mapping[str, str], body: bytes
+) -> None:
+    there = ResponseHead(status, Headers(headers.items()))
+    failure = refused(ROUTE, there, fault, body, lambda: 0.0)
+    error = failure.error
+    assert type(error) in KINDS
+    assert (error.provider, error.model, error.status) == (
+        "openai-compatible",
+        "some-model",
+        status,
+    )
+    assert error.retry_after is None or error.retry_after > 0
+    assert KEY not in str(error)
+    if status in (401, 402, 403) and (fault is None or fault.status is None):
+        assert not failure.again
+        assert isinstance(error, NEVER_AGAIN)
+
+
+# Fields and the sentence.
+
+
+def test_the_fields_say_all_that_is_known() -> None:
+    fault = Fault("Slow down.", ("rate_limit_exceeded", "tokens"), request_id="from the body")
+    answer = head(429, retry_after="7", x_request_id="req_1")
+    error = refused(ROUTE, answer, fault, b'{"error": 1}').error
+    assert str(error) == (
+        "openai-compatible answered 429 for model some-model: Slow down. (rate_limit_exceeded)"
+    )
+    assert vars(error) == {
+        "provider": "openai-compatible",
+        "model": "some-model",
+        "status": 429,
+        "code": "rate_limit_exceeded",
+        "request_id": "req_1",
+        "retry_after": 7.0,
+        "attempts": 0,
+        "body": '{"error": 1}',
+        "partial": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        (None, "openai-compatible answered 500 for model some-model"),
+        (Fault(""), "openai-compatible answered 500 for model some-model"),
+        (Fault("Oh."), "openai-compatible answered 500 for model some-model: Oh."),
+        (Fault("", ("c",)), "openai-compatible answered 500 for model some-model: (c)"),
+        (
+            Fault("Oh.", status=429),
+            "openai-compatible answered 429 inside a 500 for model some-model: Oh.",
+        ),
+    ],
+)
+def test_the_sentence_has_what_there_is(fault: Fault | None, sentence: str) -> None:
+    assert str(refused(ROUTE, head(500), fault, b"").error) == sentence
+
+
+def test_the_status_inside_a_success_counts() -> None:
+    failure = refused(ROUTE, head(200), Fault("Full.", ("429",), status=429), b"")
+    assert type(failure.error) is LLMRateLimitError
+    assert failure.error.status == 200
+    assert failure.again
+
+
+@pytest.mark.parametrize(
+    "name", ["x-request-id", "request-id", "apim-request-id", "x-amzn-requestid", "X-Request-ID"]
+)
+def test_the_id_of_the_request_is_found_in_every_spelling(name: str) -> None:
+    there = ResponseHead(500, Headers([(name, "req_1")]))
+    assert refused(ROUTE, there, None, b"").error.request_id == "req_1"
+    assert malformed(ROUTE, there, "?", b"").error.request_id == "req_1"
+    assert withheld(ROUTE, there, LLMFilteredError("?")).error.request_id == "req_1"
+    fault = Fault("?", request_id="req_2")
+    assert refused(ROUTE, head(500), fault, b"").error.request_id == "req_2"
+
+
+@pytest.mark.parametrize(
+    ("codes", "param", "named"),
+    [
+        (("unsupported_parameter", "invalid_request_error"), "max_tokens", "max_tokens"),
+        (("unsupported_value",), "temperature", "temperature"),
+        (("invalid_request_error", "unsupported_value"), "temperature", "temperature"),
+        (("unsupported_parameter",), None, None),
+        (("invalid_request_error",), "max_tokens", None),
+        ((), "max_tokens", None),
+    ],
+)
+def test_an_unsupported_parameter_is_known_by_its_code(
+    codes: tuple[str, ...], param: str | None, named: str | None
+) -> None:
+    failure = refused(ROUTE, head(400), Fault("?", codes, param=param), b"")
+    assert failure.unsupported == named
+    assert type(failure.error) is LLMRequestError
+    assert not failure.again
+
+
+# When to come again.
+
+NOW = 1_000_000_000.0  # Sun, 09 Sep 2001 01:46:40 GMT
+WISHES: list[tuple[dict[str, str], float | None, float | None]] = [
+    # headers, what the body asks for, the wish
+    ({}, None, None),
+    ({"retry-after": "7"}, None, 7.0),
+    ({"Retry-After": "7"}, None, 7.0),
+    ({"retry-after": "0.5"}, None, 0.5),
+    ({"retry-after": " 7 "}, None, 7.0),
+    ({"retry-after-ms": "1500"}, None, 1.5),
+    ({"retry-after-ms": "0.5"}, None, 0.0005),
+    ({"retry-after-ms": "1500", "retry-after": "7"}, 3.0, 1.5),
+    ({"retry-after-ms": "soon", "retry-after": "7"}, 3.0, 7.0),
+    ({"retry-after-ms": "0", "retry-after": "7"}, None, 7.0),
+    ({"retry-after": "Sun, 09 Sep 2001 01:46:50 GMT"}, None, 10.0),
+    ({"retry-after": "Sunday, 09-Sep-01 01:46:50 GMT"}, None, 10.0),
+    ({"retry-after": "Sun Sep  9 01:46:50 2001"}, None, 10.0),
+    (
+        {
+            "retry-after": "Mon, 01 Jan 2024 00:00:05 GMT",
+            "date": "Mon, 01 Jan 2024 00:00:00 GMT",
+        },
+        None,
+        5.0,
+    ),
+    ({"retry-after": "Sun, 09 Sep 2001 01:46:40 GMT"}, None, None),
+    ({"retry-after": "Sun, 09 Sep 2001 01:46:30 GMT"}, None, None),
+    ({"retry-after": "0"}, None, None),
+    ({"retry-after": "0"}, 3.0, 3.0),
+    ({}, 0.0, None),
+    ({}, 3.0, 3.0),
+    ({"retry-after": "7"}, 3.0, 7.0),
+    *(
+        ({"retry-after": nonsense}, 3.0, 3.0)
+        for nonsense in ("soon", "-1", "+7", "1_0", "1e3", "nan", "inf", "٧", "7s", "7, 7", "")
+    ),
+]
+
+
+@pytest.mark.parametrize(("headers", "asked", "wish"), WISHES)
+def test_the_wish_of_the_provider_is_read_in_every_spelling(
+    headers: dict[str, str], asked: float | None, wish: float | None
+) -> None:
+    there = ResponseHead(429, Headers(headers.items()))
+    fault = Fault("?", retry_after=asked)
+    assert refused(ROUTE, there, fault, b"", lambda: NOW).error.retry_after == wish
+
+
+def test_the_wish_of_gemini_stands_in_the_body() -> None:
+    route = Target(None, None, {"gemini": KEY}).route("gemini/m")
+    info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "39.5s"}
+    body = {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "details": [info]}}
+    failure = refused(route, head(429), route.adapter.fault(body), b"")
+    assert (type(failure.error), failure.error.retry_after) == (LLMRateLimitError, 39.5)
+
+
+def test_a_header_of_a_success_is_no_wish_of_the_error_inside_it() -> None:
+    fault = Fault("?", ("overloaded_error",), retry_after=3.0)
+    assert refused(ROUTE, head(200, retry_after="7"), fault, b"").error.retry_after == 3.0
+    inside = Fault("?", status=429)
+    assert refused(ROUTE, head(200, retry_after="7"), inside, b"").error.retry_after == 7.0
+
+
+@pytest.mark.parametrize(("status", "codes", "kind", "again"), TABLE)
+def test_the_provider_may_say_whether_to_come_again(
+    status: int, codes: tuple[str, ...], kind: type[LLMError], again: bool
+) -> None:
+    """But it never makes another attempt of a bad key or an empty purse."""
+    fatal = issubclass(kind, LLMAuthenticationError | LLMPermissionError | LLMQuotaError)
+    for word, expected in (
+        *(("false", False), ("False", False), ("true", not fatal), ("TRUE", not fatal)),
+        *(("maybe", again), ("", again)),
+    ):
+        assert refusal(status, codes, x_should_retry=word).again is expected
+
+
+# The key.
+
+
+@pytest.mark.parametrize(
+    "words", [KEY, f"Incorrect API key provided: {KEY}.", f"{KEY}{KEY}", "x" * 480 + KEY * 3]
+)
+def test_the_key_is_hidden(words: str) -> None:
+    body = json.dumps({"error": words}).encode()
+    made = [
+        refused(ROUTE, head(401), Fault(words, (words,)), body),
+        malformed(ROUTE, head(200), words, body),
+        malformed(ROUTE, head(200), Malformed(words), body),
+    ]
+    for failure in made:
+        seen = f"{failure.error!s} {failure.error!r} {vars(failure.error)} {failure!r}"
+        assert KEY not in seen
+        assert KEY[:12] not in seen
+        assert "[key]" in str(failure.error.body)
+
+
+@given(st.lists(st.sampled_from([KEY, "x", "y" * 99, "ü", "z" * 1000]), max_size=400))
+@example([KEY] * 400)
+@example(["x" * 4090, KEY])
+@example(["x" * 4090, KEY, "y" * 100])
+@example(["x" * (4096 - len(KEY) + 1), KEY])
+def test_no_half_of_a_key_is_left_where_the_body_is_cut(parts: list[str]) -> None:
+    body = refused(ROUTE, head(500), None, "".join(parts).encode()).error.body
+    assert body is not None
+    assert len(body) <= 4096
+    assert KEY[:4] not in body
+
+
+def test_a_short_body_is_whole_and_a_long_one_is_cut() -> None:
+    assert refused(ROUTE, head(500), None, "ü\xff".encode() + b"\xff").error.body == "üÿ\ufffd"
+    assert refused(ROUTE, head(500), None, b"x" * 4096).error.body == "x" * 4096
+    assert refused(ROUTE, head(500), None, b"x" * 10_000).error.body == "x" * 4096
+    assert len(str(refused(ROUTE, head(500), Fault("x" * 10_000), b"").error)) < 600
+
+
+def test_without_a_key_nothing_is_hidden() -> None:
+    route = Target("http://127.0.0.1:11434", None).route("llama")
+    error = refused(route, head(500), Fault("None of it."), b"None" * 2000).error
+    assert "None of it." in str(error)
+    assert error.body == "None" * 1024
+
+
+# What is no refusal.
+
+
+@pytest.mark.parametrize("kind", list(FailureKind))
+def test_a_connection_that_failed_is_typed(kind: FailureKind) -> None:
+    cause = OSError("cause")
+    failed = TransportFailure(kind, "the words")
+    failed.__cause__ = cause
+    failure = unreached(ROUTE, failed)
+    error = failure.error
+    expected = LLMTimeoutError if kind is FailureKind.TIMEOUT else LLMConnectionError
+    assert type(error) is expected
+    assert isinstance(error, TimeoutError if kind is FailureKind.TIMEOUT else ConnectionError)
+    assert str(error) == "no answer from openai-compatible for model some-model: the words"
+    assert (error.provider, error.model, error.status) == ("openai-compatible", "some-model", None)
+    assert error.__cause__ is cause
+    final = {FailureKind.CERTIFICATE, FailureKind.CLOSED, FailureKind.REQUEST}
+    assert failure.again is (kind not in final)
+    partway = unreached(ROUTE, failed, partway=True)
+    assert "the connection broke in the middle of the answer" in str(partway.error)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_an_answer_that_is_none_is_typed(again: bool) -> None:
+    failure = malformed(ROUTE, head(200), Malformed("no choices", "odd"), b"<html>", again=again)
+    error = failure.error
+    assert type(error) is LLMResponseError
+    assert (error.status, error.code, error.body) == (200, "odd", "<html>")
+    assert "no choices" in str(error)
+    assert failure.again is again
+    assert malformed(ROUTE, head(200), "empty", b"").error.code is None
+
+
+def test_an_answer_that_was_withheld_gets_the_fields_of_the_exchange() -> None:
+    found = LLMResponseError("broken arguments", body='{"a":')
+    failure = withheld(ROUTE, head(200), found)
+    assert failure.error is found
+    assert (found.provider, found.model, found.status) == ("openai-compatible", "some-model", 200)
+    assert found.body == '{"a":'
+    assert not failure.again
+
+
+@pytest.mark.parametrize("status", [204, 301, 307, 308])
+def test_what_is_neither_an_answer_nor_an_error_is_no_answer(status: int) -> None:
+    failure = refused(ROUTE, head(status), None, b"")
+    assert type(failure.error) is LLMResponseError
+    assert ("is base_url right?" in str(failure.error)) is (status >= 300)
+    assert not failure.again
