@@ -17,13 +17,18 @@ from typing import Self
 
 PATIENCE = 30.0
 COMMAND = [sys.executable, "-m", "coreason_client"]
+MODEL_VARIABLES = ("LLM_", "DEFAULT_MODEL", "AI_TIMEOUT", "MAX_RETRIES")
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """What a developer's shell would have, without anything that changes the command."""
-    changing = ("COREASON_", "NO_COLOR", "FORCE_COLOR", "TTY_", "PYTHON")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(changing)}
+    changing = ("COREASON_", "NO_COLOR", "FORCE_COLOR", "TTY_", "PYTHON", *MODEL_VARIABLES)
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(changing) and not name.endswith("_API_KEY")
+    }
     return {**kept, "TERM": "xterm-256color", "PYTHONWARNINGS": "error", **(extra or {})}
 
 

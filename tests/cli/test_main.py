@@ -13,7 +13,9 @@ from coreason_client.cli.exits import ExitCode
 from .command import coreason, environment
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["chat", "-h"], ["serve", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["chat", "-h"], ["llm", "-h"], ["serve", "--help"]]
+)
 def test_help_has_examples_and_every_exit_code(arguments: list[str]) -> None:
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0
@@ -39,7 +41,11 @@ def test_the_version() -> None:
         (["chat", "--seed", "1", "hello"], "--seed says where --chaos cuts"),
         (["chat", "--conversation", "", "hello"], "--conversation is empty"),
         (["chat", "--chaos", "--url", "https://x.example", "hello"], "http://"),
+        (["chat", "--url", "http://x.example", "--llm", "m", "hello"], "are two agents"),
+        (["chat", "--system", "Be brief.", "hello"], "--system is for the model of --llm"),
         (["chat"], "there is nothing to ask"),
+        (["serve", "my:agent", "--llm", "m"], "my:agent and --llm m are two agents"),
+        (["serve", "--system", "Be brief."], "--system is for the model of --llm"),
         (["serve", "--port", "70000"], "--port"),
     ],
 )
@@ -57,6 +63,10 @@ def test_wrong_usage_says_so_and_ends_with_2(arguments: list[str], says: str) ->
         ("starlette", ["chat", "hello"], "the built-in agent needs the extra 'server'"),
         ("uvicorn", ["chat", "hello"], "the built-in agent needs the extra 'server'"),
         ("uvicorn", ["serve", "--port", "0"], "needs the extra 'server'"),
+        ("uvicorn", ["chat", "--llm", "m", "hello"], "--llm needs the extra 'server'"),
+        ("aiohttp", ["llm", "hello"], "the AI client needs the extra 'llm'"),
+        ("genai_prices", ["chat", "--llm", "m", "hello"], "the AI client needs the extra 'llm'"),
+        ("pydantic_settings", ["serve", "--llm", "m"], "the AI client needs the extra 'llm'"),
     ],
 )
 def test_a_missing_extra_is_one_sentence(missing: str, arguments: list[str], says: str) -> None:

@@ -11,6 +11,8 @@ from .a2a import app as a2a
 from .chat import EPILOG as CHAT_EPILOG
 from .chat import chat
 from .exits import EXIT_CODES_HELP
+from .llm import EPILOG as LLM_EPILOG
+from .llm import llm
 from .serve import EPILOG as SERVE_EPILOG
 from .serve import serve
 
@@ -22,6 +24,7 @@ Examples:
   coreason chat
   coreason chat "How do I resume a stream?"
   coreason serve my_module:agent --log sqlite:streams.db
+  coreason llm "Why is the sky blue?"
   coreason a2a stream https://agent.example "Hello"
 
 {EXIT_CODES_HELP}
@@ -49,7 +52,7 @@ def _coreason(
         typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Talk to agents without losing a word, and serve your own."""
+    """Talk to agents and models without losing a word, and serve your own."""
     # What a locale cannot show becomes a question mark, not a traceback.
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if reconfigure := getattr(stream, "reconfigure", None):
@@ -58,4 +61,5 @@ def _coreason(
 
 app.command(epilog=CHAT_EPILOG)(chat)
 app.command(epilog=SERVE_EPILOG)(serve)
+app.command(epilog=LLM_EPILOG)(llm)
 app.add_typer(a2a, name="a2a")

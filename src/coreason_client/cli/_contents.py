@@ -2,11 +2,12 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from coreason_manifest.definitions.presentation import CitationItem
 
-__all__ = ["Sources", "clean", "text_of"]
+__all__ = ["Sources", "clean", "text_of", "usage_of", "usage_words"]
 
 # An agent's words must not steer the terminal: no control characters but line ends and tabs, and
 # none that turn the direction of the text around it.
@@ -26,6 +27,25 @@ def text_of(data: object) -> str:
         if isinstance(data.get(name), str):
             return str(data[name])
     return json.dumps(data, ensure_ascii=False)
+
+
+def usage_of(event: Mapping[str, Any]) -> str | None:
+    """Return the words for an event that tells what an answer used; None when it is another."""
+    data = event.get("data")
+    if event.get("type") != "USAGE" or not isinstance(data, dict):
+        return None
+    model, counts = data.get("model"), (data.get("prompt_tokens"), data.get("completion_tokens"))
+    if not isinstance(model, str) or not all(isinstance(count, int) for count in counts):
+        return None
+    return usage_words(model, data)
+
+
+def usage_words(model: str, usage: Mapping[str, Any]) -> str:
+    """Return the tokens and the dollars of an answer in one line."""
+    about = "about " if usage.get("estimated") else ""
+    words = f"{model}: {about}{usage['prompt_tokens']} + {usage['completion_tokens']} tokens"
+    dollars = usage.get("cost_estimate")
+    return f"{words}, ${dollars:.6f}" if isinstance(dollars, int | float) else words
 
 
 class Sources:

@@ -1,11 +1,10 @@
 """How the events and the card of an A2A agent become output: JSON, or text for people."""
 
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Any, Protocol, Self, TextIO
+from typing import Any, Self, TextIO
 
 from rich.console import Console
 from rich.table import Table
@@ -25,83 +24,11 @@ from coreason_client.a2a import (
 )
 
 from ._contents import clean
+from ._plain import Output, PlainOutput
 
-__all__ = ["EventLines", "EventView", "PlainOutput", "TextView", "show_card", "view"]
+__all__ = ["EventLines", "EventView", "TextView", "show_card", "view"]
 
 _FAILED = (TaskState.FAILED, TaskState.REJECTED, TaskState.CANCELED)
-_DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
-
-
-class Output(Protocol):
-    """Where text goes: a context manager around one answer."""
-
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
-    def write(self, text: str) -> None:
-        """Go on with the text."""
-
-    def end_text(self) -> None:
-        """Let what follows begin anew."""
-
-    def line(self, text: str) -> None:
-        """Show something that is no text of the agent's."""
-
-    def aside(self, text: str) -> None:
-        """Show something that is no part of the answer."""
-
-
-class PlainOutput:
-    """The text as it comes, without control characters; asides go to stderr."""
-
-    def __init__(self, out: TextIO, err: TextIO) -> None:
-        self._out = out
-        self._err = err
-        self._open = False  # whether the last line of the output has not ended
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if exc_type is not BrokenPipeError:
-            self.end_text()
-
-    def write(self, text: str) -> None:
-        """Write the text at once."""
-        if text := clean(text):
-            self._out.write(text)
-            self._out.flush()
-            self._open = not text.endswith("\n")
-
-    def end_text(self) -> None:
-        """End the line."""
-        if self._open:
-            self.write("\n")
-
-    def line(self, text: str) -> None:
-        """Write a line of its own."""
-        self.end_text()
-        self.write(text + "\n")
-
-    def aside(self, text: str) -> None:
-        """Write a line to stderr, dimmed where that can be seen."""
-        if self._out.isatty():
-            self.end_text()  # both are likely to be on the same screen
-        words = clean(text)
-        colours = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        if self._err.isatty() and colours:
-            words = f"{_DIM}{words}{_PLAIN}"
-        self._err.write(words + "\n")
-        self._err.flush()
 
 
 class EventView:

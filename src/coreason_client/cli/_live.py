@@ -26,7 +26,7 @@ from coreason_manifest.definitions.presentation import (
 )
 
 from ._blocks import Blocks
-from ._contents import Sources, clean, text_of
+from ._contents import Sources, clean, text_of, usage_of
 
 __all__ = ["LiveRenderer"]
 
@@ -125,7 +125,10 @@ class LiveRenderer:
 
     def _event(self, event: PresentationEvent | dict[str, Any]) -> None:
         if not isinstance(event, PresentationEvent):
-            self._print(_one_line(text_of(event)))
+            usage = usage_of(event)
+            if usage is not None:
+                self._flush()  # it tells of the text before it
+            self._print(_one_line(usage or text_of(event)))
             return
         data: Any = event.data
         match data:

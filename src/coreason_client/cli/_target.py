@@ -1,11 +1,11 @@
-"""Whom a chat talks to: a service at an address, or the built-in agent on a loopback port."""
+"""Whom a chat talks to: a service at an address, or an agent of our own on a loopback port."""
 
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -16,7 +16,10 @@ from ._extras import need_server
 from .chaos import ChaosProxy
 from .exits import ExitCode, Failure
 
-__all__ = ["Target", "built_in", "connected"]
+if TYPE_CHECKING:
+    from ..agents.llm import Agent
+
+__all__ = ["Target", "built_in", "connected", "model"]
 
 # A service without keys takes any; the client insists on one.
 _NO_KEY = "anonymous"
@@ -59,12 +62,34 @@ def built_in(*, watched: bool) -> Iterator[tuple[str, str]]:
     """
     need_server("the built-in agent")
     from ..agents.guide import guide, paced
+
+    with _served(paced(_READING_SPEED) if watched else guide, "guide") as place:
+        yield place
+
+
+@contextmanager
+def model(name: str, system: str | None) -> Iterator[tuple[str, str]]:
+    """Serve a model as an agent while the block runs; give its address and its key.
+
+    Raises:
+        MissingExtraError: the server kit or the AI client is not installed.
+        Failure: the model cannot be asked.
+    """
+    need_server("--llm")
+    from ._models import model_agent
+
+    # Who asks here also runs the agent, and may know all about its errors.
+    with _served(model_agent(name, system, tell_errors=True), "llm") as place:
+        yield place
+
+
+@contextmanager
+def _served(agent: "Agent", agent_id: str) -> Iterator[tuple[str, str]]:
     from ..server import AgentApp, running
 
     _bypass_proxies("127.0.0.1")
     key = secrets.token_urlsafe(24)  # other users of this machine can reach the port too
-    agent = paced(_READING_SPEED) if watched else guide
-    app = AgentApp(agent, api_keys=[key], agent_id="guide", drain_timeout=1, cancel_grace=1)
+    app = AgentApp(agent, api_keys=[key], agent_id=agent_id, drain_timeout=1, cancel_grace=1)
     with running(app, log_config=None) as server:
         yield server.url, key
 

@@ -3,7 +3,7 @@
 import logging
 import random
 import sys
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from typing import Annotated
 from uuid import uuid4
 
@@ -13,11 +13,11 @@ from coreason_client import CAPError
 
 from ._answer import ask
 from ._logs import show_logs
-from ._options import Verbose
-from ._target import Target, built_in, connected
+from ._options import System, Verbose, check_system
+from ._target import Target, built_in, connected, model
 from .exits import EXIT_CODES_HELP, ExitCode, Failure, ending_well, say_error
 
-__all__ = ["chat"]
+__all__ = ["chat", "read_question"]
 
 EPILOG = f"""\
 \b
@@ -26,6 +26,7 @@ Examples:
   echo "What is a position?" | coreason chat
   coreason chat --url http://127.0.0.1:8000 --json "Hello" | jq .op
   coreason chat --chaos --seed 7 "What happens when the network fails?"
+  coreason chat --llm gpt-4o --system "Answer in one sentence."
 
 {EXIT_CODES_HELP}
 """
@@ -40,6 +41,7 @@ Ctrl-C  stops an answer"""
 
 
 def chat(
+    context: typer.Context,
     message: Annotated[
         str | None,
         typer.Argument(
@@ -66,6 +68,15 @@ def chat(
             show_default=False,
         ),
     ] = None,
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Talk to a model instead; its key is in the environment or in .env.",
+            show_default=False,
+        ),
+    ] = None,
+    system: System = None,
     conversation: Annotated[
         str | None,
         typer.Option(
@@ -103,8 +114,8 @@ def chat(
 ) -> None:
     """Ask an agent, once or in a conversation.
 
-    Without --url the agent is a guide to this package, which works offline; it is served and
-    asked over real HTTP, on a port of this machine.
+    Without --url and --llm the agent is a guide to this package, which works offline. It, or the
+    model, is served and asked over real HTTP, on a port of this machine.
     """
     with ending_well():
         # An answer is not to be mixed with logs, unless somebody asks for them.
@@ -113,13 +124,13 @@ def chat(
             raise Failure("--seed says where --chaos cuts: give both", ExitCode.USAGE)
         if conversation == "":
             raise Failure("--conversation is empty: leave it out to begin one", ExitCode.USAGE)
+        url = _service(context, url, llm, system)
         talking = message is None and sys.stdin.isatty()
-        question = message if talking or message is not None else _read_stdin()
+        question = message if talking or message is not None else read_question()
         with ExitStack() as stack:
-            given = url is not None
+            name = url or llm or "the built-in guide"
             if url is None:
-                watched = sys.stdout.isatty() and not as_json
-                url, api_key = stack.enter_context(built_in(watched=watched))
+                url, api_key = stack.enter_context(_own_agent(llm, system, as_json=as_json))
             target = stack.enter_context(
                 connected(
                     url,
@@ -131,10 +142,34 @@ def chat(
             )
             session = conversation or str(uuid4())
             if question is None:
-                _aside(_GREETING.format(target.url if given else "the built-in guide"))
+                _aside(_GREETING.format(name))
                 _converse(target, session, as_json=as_json)
             else:
                 ask(target, question, session, as_json=as_json)
+
+
+def _service(
+    context: typer.Context, url: str | None, llm: str | None, system: str | None
+) -> str | None:
+    """Return the address to ask, None when it is an agent of our own.
+
+    Raises:
+        Failure: the options do not go together.
+    """
+    if llm is None:
+        check_system(system)
+        return url
+    if url is not None and context.get_parameter_source("url").name != "ENVIRONMENT":  # type: ignore[union-attr]
+        raise Failure("--url and --llm are two agents: give one of them", ExitCode.USAGE)
+    return None
+
+
+def _own_agent(
+    llm: str | None, system: str | None, *, as_json: bool
+) -> AbstractContextManager[tuple[str, str]]:
+    if llm is not None:
+        return model(llm, system)
+    return built_in(watched=sys.stdout.isatty() and not as_json)
 
 
 def _seed(given: int | None) -> int:
@@ -150,7 +185,12 @@ def _retries(given: int | None, *, chaos: bool) -> int:
     return (10 if chaos else 3) if given is None else given
 
 
-def _read_stdin() -> str:
+def read_question() -> str:
+    """Read all of stdin.
+
+    Raises:
+        Failure: there is nothing in it.
+    """
     question = sys.stdin.read().strip()
     if not question:
         raise Failure(

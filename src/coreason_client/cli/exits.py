@@ -36,7 +36,7 @@ EXIT_CODES_HELP = """\
 \b
 Exit codes:
     0  done
-    1  the agent or its service answered with an error, or the command failed
+    1  the agent, the model or a service answered with an error, or the command failed
     2  wrong usage
     3  no connection, or none that lasted
     4  the service broke the protocol
@@ -68,12 +68,27 @@ def exit_code_of(error: Exception) -> ExitCode:
     if isinstance(error, Failure):
         return error.code
     codes = (code for kind, code in _CODES if isinstance(error, kind))
-    return next(codes, None) or _a2a_code_of(error)
+    return next(codes, None) or _llm_code_of(error) or _a2a_code_of(error)
+
+
+def _llm_code_of(error: Exception) -> ExitCode | None:
+    """Return the code for an error of the AI client, None for another one."""
+    # Not at the head of the file: the other commands need nothing of this.
+    from coreason_client import llm
+
+    if not isinstance(error, llm.LLMError):
+        return None
+    if isinstance(error, llm.LLMConnectionError | llm.LLMTimeoutError):
+        return ExitCode.CONNECTION
+    if isinstance(error, llm.LLMResponseError):
+        return ExitCode.PROTOCOL
+    if isinstance(error, llm.LLMRequestError) and not error.attempts:
+        return ExitCode.USAGE  # found before anything was sent
+    return ExitCode.FAILED
 
 
 def _a2a_code_of(error: Exception) -> ExitCode:
-    # Not at the head of the file: the other commands need nothing of this.
-    from coreason_client import a2a
+    from coreason_client import a2a  # as above
 
     if isinstance(error, a2a.A2AConnectionError | a2a.A2AStreamClosedError):
         return ExitCode.CONNECTION

@@ -16,7 +16,7 @@ from ._curl import KEY_VARIABLE, curl_line
 from ._extras import need_server
 from ._load import load_agent
 from ._logs import show_logs
-from ._options import Verbose
+from ._options import System, Verbose, check_system
 from .exits import EXIT_CODES_HELP, ExitCode, Failure, ending_well
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ Examples:
   coreason serve
   coreason serve my_module:agent --port 9000 --log sqlite:streams.db
   coreason serve my_module:agent --host 0.0.0.0 --api-key "$KEY"
+  coreason serve --llm anthropic/claude-sonnet-4-5 --system "Answer in one sentence."
 
 An agent is async def agent(request, stream), or an async generator of text and events.
 
@@ -47,6 +48,15 @@ def serve(
             show_default="the built-in one",
         ),
     ] = None,
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Serve a model as the agent; its key is in the environment or in .env.",
+            show_default=False,
+        ),
+    ] = None,
+    system: System = None,
     log: Annotated[
         str, typer.Option(metavar="memory|sqlite:PATH", help="Where streams are kept.")
     ] = "memory",
@@ -76,26 +86,44 @@ def serve(
     ] = 1,
     verbose: Verbose = 0,
 ) -> None:
-    """Serve an agent over HTTP, yours or the built-in one.
+    """Serve an agent over HTTP: yours, a model, or the built-in one.
 
     Ctrl-C or SIGTERM stops it; streams that run then are given some seconds to end.
     """
     with ending_well():
         show_logs(verbose, usual=logging.WARNING)
         need_server("coreason serve")
-        app = _app(agent, log, api_key)
+        app = _app(agent, _agent(agent, llm, system), log, api_key)
         _check(app, host, workers)
         port = _bindable(host, port)
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        told = _told(agent, log, url, _authorization(context, api_key))
+        told = _told(agent or llm, log, url, _authorization(context, api_key))
         _serve(app, host, port, _once(told))
 
 
-def _app(agent: str | None, log: str, api_keys: list[str] | None) -> "AgentApp":
+def _agent(agent: str | None, llm: str | None, system: str | None) -> Any:
+    """Return what the arguments name, which need not be an agent.
+
+    Raises:
+        Failure: it is not there, or they name two.
+    """
+    if llm is not None:
+        if agent is not None:
+            raise Failure(f"{agent} and --llm {llm} are two agents: name one", ExitCode.USAGE)
+        from ._models import model_agent
+
+        return model_agent(llm, system, tell_errors=False)
+    check_system(system)
+    if agent is not None:
+        return load_agent(agent)
     from ..agents.guide import guide
+
+    return guide
+
+
+def _app(agent: str | None, found: Any, log: str, api_keys: list[str] | None) -> "AgentApp":
     from ..server import AgentApp
 
-    found: Any = guide if agent is None else load_agent(agent)
     if isinstance(found, AgentApp):
         raise Failure(
             f"{agent} is an AgentApp, which has its own log and keys: name the agent inside it, "

@@ -8,10 +8,12 @@ are looked up again now and then, since a price may depend on the date and the t
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from ..errors import MissingExtraError
 from ._terms import Tokens
 
 __all__ = ["cost", "load"]
@@ -34,9 +36,8 @@ _Rate: TypeAlias = Callable[[int], float]  # dollars for one, by the length of t
 
 def load() -> None:
     """Load the price table; it is loaded anyway when it is needed."""
-    from genai_prices.data_snapshot import get_snapshot
-
-    get_snapshot()
+    with suppress(ImportError):  # for whoever needs a price to tell
+        _snapshot()
 
 
 def cost(
@@ -81,14 +82,20 @@ def _price(provider: str | None, model: str, slot: int) -> Mapping[str, _Rate] |
 
 
 def _looked_up(provider: str | None, model: str, slot: int) -> Mapping[str, Any] | None:
-    from genai_prices.data_snapshot import get_snapshot
-
     try:
-        _, found = get_snapshot().find_provider_model(model, None, provider, None)
+        _, found = _snapshot().find_provider_model(model, None, provider, None)
     except LookupError:
         return None
     prices = found.get_prices(datetime.fromtimestamp(slot * _SLOT_SECONDS, UTC))
     return {key: price for key, price in vars(prices).items() if price is not None}
+
+
+def _snapshot() -> Any:
+    try:
+        from genai_prices.data_snapshot import get_snapshot
+    except ImportError:
+        raise MissingExtraError("the AI client", "llm") from None
+    return get_snapshot()
 
 
 def _rate(price: Any, per: int) -> _Rate:

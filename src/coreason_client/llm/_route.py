@@ -104,16 +104,17 @@ class Target:
     def _no_key(
         self, profile: Profile, model: str, base: str, *, own: bool
     ) -> LLMAuthenticationError:
-        if own or self.api_key is None:
+        if own:
             words = f"there is no key for {shown(base)}: set LLM_API_KEY, or give api_key"
         else:
+            why = f"there is no key for {shown(base)}"
+            if self.api_key is not None:
+                home = shown(self.base_url or _DEFAULT.base_url)
+                why = f"model {model!r} is one of {profile.name}, and the key is for {home}"
             words = (
-                f"model {model!r} is one of {profile.name}, and the key is for "
-                f"{shown(self.base_url or _DEFAULT.base_url)}: set LLM_API_BASE_URL to "
-                f"{profile.base_url} beside its key"
+                f"{why}: set {profile.key_variable}, or set LLM_API_BASE_URL to "
+                f"{profile.base_url} beside LLM_API_KEY"
             )
-        if not own:
-            words += f", or set {profile.key_variable}"
         return LLMAuthenticationError(words, provider=profile.name, model=model)
 
 

@@ -1,0 +1,380 @@
+"""`coreason llm`, and a model behind `chat` and `serve`, against a provider on loopback."""
+
+import json
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from coreason_client.cli._app import app
+from coreason_client.cli._contents import usage_of
+from coreason_client.cli.exits import ExitCode, exit_code_of
+from coreason_client.llm import (
+    LLMAuthenticationError,
+    LLMConnectionError,
+    LLMContextLengthError,
+    LLMError,
+    LLMQuotaError,
+    LLMRequestError,
+    LLMResponseError,
+    LLMTimeoutError,
+)
+from coreason_manifest.definitions.presentation import ClosePacket, EventPacket, parse_packet
+from tests.llm.server import Replied
+
+from .command import MODEL_VARIABLES, Process, coreason, shown
+from .models import KEY, MODEL, Held, Model, answer, chunk, model, spoken, streamed
+
+USAGE_LINE = r"gpt-4o: 19 \+ 10 tokens, \$0\.\d{6}"
+
+
+def refusal(status: int) -> Replied:
+    return Replied(status, body=b'{"error": {"message": "No such luck."}}')
+
+
+def ask(served: Model, *arguments: str, **env: str) -> tuple[int, str, str]:
+    done = coreason("llm", "--model", MODEL, *arguments, env={**served.env, **env})
+    assert KEY not in done.stdout + done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+# `coreason llm`
+
+
+def test_the_text_comes_while_the_model_still_writes(tmp_path: Path) -> None:
+    held = Held([chunk(content="first ")], spoken("second"))
+    with model(streamed(held)) as served:
+        arguments = ["llm", "--model", MODEL, "Hi"]
+        with Process(*arguments, env=served.env, cwd=tmp_path) as process:
+            process.expect("first ")
+            assert not held.let_go.is_set()
+            held.let_go.set()
+            assert process.end() == 0
+            assert (process.text, process.errors) == ("second\n", "")
+    assert served.sent() == [("user", "Hi")]
+
+
+def test_everything_that_can_be_said(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text(f"LLM_API_KEY={KEY}\nDEFAULT_MODEL=gpt-4o-mini\n")
+    with model(answer("Yes.")) as served:
+        options = ["--system", "Be brief.", "--temperature", "0", "--max-tokens", "7"]
+        options += ["--base-url", served.url]
+        done = coreason("llm", *options, stdin="Is it?\n", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Yes.\n", "")
+    assert served.sent() == [("system", "Be brief."), ("user", "Is it?")]
+    body = served.received[0].json
+    assert (body["model"], body["temperature"], body["max_tokens"]) == ("gpt-4o-mini", 0, 7)
+    assert served.received[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize("how", ["--stream", "--no-stream"])
+def test_json_is_the_response_object(how: str) -> None:
+    choice = {"index": 0, "message": {"role": "assistant", "content": "Ja: ü"}}
+    body = json.dumps({"choices": [{**choice, "finish_reason": "stop"}]}).encode()
+    with model(answer("Ja: ", "ü") if how == "--stream" else Replied(body=body)) as served:
+        code, out, err = ask(served, how, "--json", "Hi")
+    assert (code, err, out.count("\n")) == (0, "", 1)
+    response = json.loads(out)
+    assert (response["status"], response["data"]["content"]) == ("success", "Ja: ü")
+    assert bool(served.received[0].json.get("stream")) is (how == "--stream")
+
+
+def test_an_answer_that_is_not_streamed_is_printed_as_well() -> None:
+    choice = {"message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}
+    with model(Replied(body=json.dumps({"choices": [choice]}).encode())) as served:
+        assert ask(served, "--no-stream", "Hi") == (0, "Yes.\n", "")
+
+
+def test_v_tells_what_it_used_and_an_answer_that_is_cut_off_says_so_anyway() -> None:
+    with model(answer("Ye", finish="length")) as served:
+        code, out, err = ask(served, "-v", "Hi")
+        assert (code, out) == (0, "Ye\n")
+        assert re.search(f"^{USAGE_LINE}$", err, re.MULTILINE)
+        code, out, err = ask(served, "Hi")
+    assert (code, out) == (0, "Ye\n")
+    assert re.fullmatch("warning: the answer is cut off.*--max-tokens.*\n", err)
+
+
+def test_what_a_filter_took_away_is_told() -> None:
+    with model(answer("Ye", finish="content_filter")) as served:
+        code, out, err = ask(served, "Hi")
+    assert (code, out) == (0, "Ye\n")
+    assert re.fullmatch("warning: the provider's filter .*\n", err)
+
+
+def test_a_terminal_sees_markdown_and_what_it_used() -> None:
+    with (
+        model(answer("So **bold**", " it is.")) as served,
+        Process("llm", "--model", MODEL, "Hi", env=served.env, terminal=True) as process,
+    ):
+        assert process.end() == 0
+        text = shown(process.text)
+    assert "So bold it is." in text
+    assert re.search(USAGE_LINE, text)
+
+
+def test_a_question_can_be_typed() -> None:
+    with (
+        model(answer("Yes.")) as served,
+        Process("llm", "--model", MODEL, env=served.env, terminal=True) as process,
+    ):
+        process.expect("Ctrl-D")
+        process.send("Is it?\n\x04")
+        process.expect("Yes.")
+        assert process.end() == 0
+    assert served.sent() == [("user", "Is it?")]
+
+
+def test_a_dumb_terminal_sees_the_text_as_it_is() -> None:
+    with (
+        model(answer("So **bold**\x1b[2J")) as served,
+        Process(
+            *("llm", "--model", MODEL, "Hi"), env={**served.env, "TERM": "dumb"}, terminal=True
+        ) as process,
+    ):
+        assert process.end() == 0
+        assert "So **bold**[2J" in process.text
+        assert "\x1b" not in process.text
+
+
+def test_ctrl_c_stops_at_once_and_closes_the_connection() -> None:
+    with (
+        model(streamed([chunk(content="begun ")], hold=True)) as served,
+        Process("llm", "--model", MODEL, "Hi", env=served.env) as process,
+    ):
+        process.expect("begun ")
+        process.signal(signal.SIGINT)
+        assert served.was_left()
+        assert process.end() == 130
+        assert process.errors == ""
+
+
+def test_a_reader_that_goes_away_is_no_drama() -> None:
+    held = Held([chunk(content="begun ")], spoken(*["more"] * 50))
+    with (
+        model(streamed(held)) as served,
+        Process("llm", "--model", MODEL, "Hi", env=served.env) as process,
+    ):
+        process.expect("begun ")
+        process.hang_up()
+        held.let_go.set()
+        assert process.end() == 141
+        assert process.errors == ""
+
+
+# How it ends
+
+
+@pytest.mark.parametrize(
+    ("reply", "code", "says"),
+    [
+        (refusal(401), 1, "answered 401 for model gpt-4o: No such luck."),
+        (refusal(400), 1, "answered 400"),
+        (refusal(500), 1, "answered 500"),
+        (Replied(body=b"<html>"), 4, "a web page"),
+        (Replied(silent=True), 3, "no answer"),
+        (streamed([], cut=True), 3, "no answer"),
+    ],
+)
+def test_an_error_has_its_exit_code(reply: Replied, code: int, says: str) -> None:
+    with model(reply) as served:
+        done = ask(served, "Hi", AI_TIMEOUT="1.5")
+    assert done[:2] == (code, "")
+    assert re.fullmatch(f"error: .*{says}.*\n", done[2])
+
+
+def test_what_came_before_it_broke_is_printed() -> None:
+    with model(streamed([chunk(content="Hel"), chunk(content="lo")], cut=True)) as served:
+        code, out, err = ask(served, "Hi")
+    assert (code, out) == (3, "Hello\n")
+    assert re.fullmatch("error: the connection broke in the middle of the answer.*\n", err)
+
+
+@pytest.fixture
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """An environment without any key."""
+    monkeypatch.chdir(tmp_path)
+    for name in list(os.environ):
+        if name.startswith(MODEL_VARIABLES) or name.endswith("_API_KEY"):
+            monkeypatch.delenv(name)
+    return monkeypatch
+
+
+NO_KEY = r"error: there is no key for https://api\.openai\.com/v1: set LLM_API_KEY\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["llm", "Hi"], ["chat", "--llm", MODEL, "Hi"], ["serve", "--llm", MODEL, "--port", "0"]],
+)
+def test_a_missing_key_is_one_sentence(alone: pytest.MonkeyPatch, arguments: list[str]) -> None:
+    result = CliRunner().invoke(app, arguments)
+    assert re.fullmatch(NO_KEY, result.stderr)
+    assert (result.exit_code, result.stdout) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "says"),
+    [
+        (["llm", "--temperature", "7", "Hi"], {}, "--temperature must be .*, and it is 7.0"),
+        (["llm", "--max-tokens", "0", "Hi"], {}, "--max-tokens must be a whole number"),
+        (["llm", "--model", "", "Hi"], {}, "model is not the name of a model"),
+        (["llm", "--base-url", "here", "Hi"], {}, "--base-url must be an address"),
+        (["llm", "Hi"], {"AI_TIMEOUT": "soon"}, "AI_TIMEOUT, in the environment"),
+        (["llm", "Hi"], {"LLM_API_BASE_URL": "here"}, "LLM_API_BASE_URL must be an address"),
+        (["llm"], {}, "there is nothing to ask"),
+        (["chat", "--llm", "", "Hi"], {}, "model is not the name of a model"),
+        (["chat", "--llm", "azure/x", "Hi"], {}, "for everybody: set LLM_API_BASE_URL"),
+        (["serve", "--llm", MODEL], {"MAX_RETRIES": "-1"}, "MAX_RETRIES, in the environment"),
+    ],
+)
+def test_what_cannot_work_is_told_before_anything_is_sent(
+    alone: pytest.MonkeyPatch, arguments: list[str], env: dict[str, str], says: str
+) -> None:
+    for name, value in {"LLM_API_KEY": KEY, **env}.items():
+        alone.setenv(name, value)
+    result = CliRunner().invoke(app, arguments)
+    assert re.fullmatch(f"error: .*{says}.*\n", result.stderr)
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (LLMConnectionError("x"), ExitCode.CONNECTION),
+        (LLMTimeoutError("x", attempts=2), ExitCode.CONNECTION),
+        (LLMResponseError("x", attempts=1), ExitCode.PROTOCOL),
+        (LLMRequestError("x"), ExitCode.USAGE),
+        (LLMRequestError("x", attempts=1), ExitCode.FAILED),
+        (LLMContextLengthError("x", attempts=1), ExitCode.FAILED),
+        (LLMAuthenticationError("x"), ExitCode.FAILED),
+        (LLMQuotaError("x", attempts=1), ExitCode.FAILED),
+        (LLMError("x"), ExitCode.FAILED),
+    ],
+)
+def test_every_kind_of_error_has_its_code(error: LLMError, code: ExitCode) -> None:
+    assert exit_code_of(error) is code
+
+
+# `coreason chat --llm`
+
+
+def test_a_model_can_be_talked_to_and_knows_what_was_said(tmp_path: Path) -> None:
+    with (
+        model(answer("Blue."), answer("Red.")) as served,
+        Process(
+            *("chat", "--llm", MODEL, "--system", "Be brief."),
+            env={**served.env, "COREASON_URL": "http://127.0.0.1:1"},
+            cwd=tmp_path,
+            terminal=True,
+        ) as talk,
+    ):
+        assert "Talking to gpt-4o." in talk.expect("> ")
+        talk.send("The sky?\n")
+        talk.expect("Blue.")
+        assert re.search(USAGE_LINE, shown(talk.expect("> ")))
+        talk.send("And at night?\n")
+        talk.expect("Red.")
+        talk.expect("> ")
+        talk.send("/exit\n")
+        assert talk.end() == 0
+    assert served.sent() == [
+        ("system", "Be brief."),
+        ("user", "The sky?"),
+        ("assistant", "Blue."),
+        ("user", "And at night?"),
+    ]
+    assert served.provider.connections == 1
+
+
+def test_one_question_to_a_model_through_a_pipe() -> None:
+    with model(answer("Bl", "ue.")) as served:
+        done = coreason("chat", "--llm", MODEL, "The sky?", env=served.env)
+        packets = coreason("chat", "--llm", MODEL, "--json", "The sky?", env=served.env)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Blue.\n", "")
+    [*_, usage, last] = [parse_packet(line.encode()) for line in packets.stdout.splitlines()]
+    assert isinstance(usage, EventPacket)
+    assert usage.p["data"]["total_tokens"] == 29
+    assert isinstance(last, ClosePacket)
+
+
+def test_chaos_asks_the_model_once() -> None:
+    with model(answer(*(f"word{number} " for number in range(100)))) as served:
+        done = coreason("chat", "--llm", MODEL, "--chaos", "--seed", "2", "Hi", env=served.env)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"^[1-9]\d* cuts? healed.*nothing lost or doubled", done.stdout, re.MULTILINE)
+    assert len(served.received) == 1
+
+
+def test_who_talks_to_a_model_is_told_what_its_provider_says() -> None:
+    with model(refusal(401)) as served:
+        done = coreason("chat", "--llm", MODEL, "Hi", env=served.env)
+    assert done.returncode == 1
+    assert re.fullmatch("error: model_authentication: .*401.*No such luck.*\n", done.stderr)
+    assert KEY not in done.stderr
+
+
+def test_ctrl_c_stops_the_model_of_a_chat() -> None:
+    with (
+        model(streamed([chunk(content="begun ")], hold=True)) as served,
+        Process("chat", "--llm", MODEL, "Hi", env=served.env) as process,
+    ):
+        process.expect("begun ")
+        process.signal(signal.SIGINT)
+        assert served.was_left()
+        assert process.end() == 130
+        assert process.errors == ""
+
+
+# `coreason serve --llm`
+
+
+def test_a_model_is_served_and_its_errors_tell_readers_nothing_of_the_provider(
+    tmp_path: Path,
+) -> None:
+    arguments = ["serve", "--llm", MODEL, "--system", "Be brief.", "--port", "0"]
+    with (
+        model(answer("Blue."), refusal(401)) as served,
+        Process(*arguments, env=served.env, cwd=tmp_path) as process,
+    ):
+        told = process.expect("}'\n")
+        assert "Serving gpt-4o at" in told
+        [url] = re.findall(r"at (http://\S+),", told)
+        done = coreason("chat", "--url", url, "The sky?")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "Blue.\n", "")
+        assert served.sent() == [("system", "Be brief."), ("user", "The sky?")]
+        done = coreason("chat", "--url", url, "The sky?")
+        assert done.returncode == 1
+        assert done.stderr.startswith("error: model_authentication: The agent has no key")
+        assert "luck" not in done.stderr
+        process.signal(signal.SIGTERM)
+        assert process.end() == 0
+        assert "No such luck." in process.errors
+        assert KEY not in process.errors
+
+
+# The line about what was used
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (
+            {"model": "m", "prompt_tokens": 1, "completion_tokens": 2, "cost_estimate": 0.25},
+            "m: 1 + 2 tokens, $0.250000",
+        ),
+        (
+            {"model": "m", "prompt_tokens": 1, "completion_tokens": 2, "estimated": True},
+            "m: about 1 + 2 tokens",
+        ),
+        ({"model": "m", "prompt_tokens": "1", "completion_tokens": 2}, None),
+        ({"prompt_tokens": 1, "completion_tokens": 2}, None),
+        (None, None),
+    ],
+)
+def test_a_usage_event_becomes_one_line(event: object, words: str | None) -> None:
+    assert usage_of({"type": "USAGE", "data": event}) == words
+    assert usage_of({"type": "OTHER", "data": event}) is None
