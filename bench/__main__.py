@@ -19,6 +19,9 @@ _COMPARED = (
     "uvicorn",
     "sse-starlette",
     "a2a-sdk",
+    "aiohttp",
+    "openai",
+    "litellm",
 )
 _README = Path(__file__).with_name("README.md")
 

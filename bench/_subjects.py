@@ -8,7 +8,18 @@ from ._process import in_new_process
 __all__ = ["SUBJECTS", "run"]
 
 # Each is a module here with a function `table`; the order is that of the output.
-SUBJECTS = ("decode", "packets", "large", "imports", "client", "fanout", "resume", "server", "a2a")
+SUBJECTS = (
+    "decode",
+    "packets",
+    "large",
+    "imports",
+    "client",
+    "fanout",
+    "resume",
+    "server",
+    "a2a",
+    "llm",
+)
 
 
 def run(subject: str, effort: Effort) -> Table:

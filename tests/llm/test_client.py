@@ -785,9 +785,9 @@ def test_redirects_are_not_followed(status: int) -> None:
     async def go() -> None:
         async with provider(answer()) as other, provider() as server, client(server) as ours:
             server.replies = [Replied(status, {"location": f"{other.url}/v1/chat/completions"})]
-            for work in (ours.generate(MESSAGES), ours.stream(MESSAGES).result()):
-                with pytest.raises(LLMServerError) as caught:
-                    await work
+            for ask in (ours.generate, lambda messages: ours.stream(messages).result()):
+                with pytest.raises(LLMResponseError, match="base_url") as caught:
+                    await ask(MESSAGES)
                 assert (caught.value.status, caught.value.attempts) == (status, 1)
             assert other.connections == 0
 

@@ -91,7 +91,7 @@ class Play:
         for model in models:
             route = target.route(model)
             call = check_call(MESSAGES, route.model, None, 0.7, 100, extra=extra, stream=stream)
-            plans.append(Plan(call, route))
+            plans.append(Plan(call, route, call.model))
         self.trying = Trying(plans, Policy(**policy))
 
     def next_outcome(self, step: Request) -> Reply | TransportFailure:
@@ -274,6 +274,7 @@ def test_no_wait_goes_beyond_the_deadline() -> None:
 @pytest.mark.proves("R27e")
 def test_a_deadline_that_has_passed_is_told() -> None:
     play = Play(reply(), deadline=5.0)
+    assert play.trying.left() == 5.0  # it begins to run when it is first asked for
     play.clock.now += 5.0
     error = play.fails(LLMTimeoutError)
     assert isinstance(error, TimeoutError)

@@ -8,15 +8,15 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ._curl import KEY_VARIABLE, curl_line
 from ._extras import need_server
-from ._load import load_agent
 from ._logs import show_logs
-from ._options import System, Verbose, check_system
+from ._options import System, Verbose
+from ._served import Served, shown_log
 from .exits import EXIT_CODES_HELP, ExitCode, Failure, ending_well
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ Examples:
   coreason serve
   coreason serve my_module:agent --port 9000 --log sqlite:streams.db
   coreason serve my_module:agent --host 0.0.0.0 --api-key "$KEY"
+  coreason serve my_module:agent --log valkey://127.0.0.1:6379 --workers 3
   coreason serve --llm anthropic/claude-sonnet-4-5 --system "Answer in one sentence."
 
 An agent is async def agent(request, stream), or an async generator of text and events.
@@ -58,7 +59,12 @@ def serve(
     ] = None,
     system: System = None,
     log: Annotated[
-        str, typer.Option(metavar="memory|sqlite:PATH", help="Where streams are kept.")
+        str,
+        typer.Option(
+            envvar="COREASON_LOG",
+            metavar="memory|sqlite:PATH|valkey://HOST",
+            help="Where streams are kept.",
+        ),
     ] = "memory",
     api_key: Annotated[
         list[str] | None,
@@ -84,6 +90,19 @@ def serve(
             min=1, metavar="N", help="Processes; more than one needs a log that they can share."
         ),
     ] = 1,
+    metrics: Annotated[
+        bool, typer.Option("--metrics", help="Tell numbers for Prometheus at /metrics.")
+    ] = False,
+    per_minute: Annotated[
+        int | None,
+        typer.Option(
+            "--max-requests-per-minute",
+            min=1,
+            metavar="N",
+            help="How often a key may ask, in each process.",
+            show_default="no limit",
+        ),
+    ] = None,
     verbose: Verbose = 0,
 ) -> None:
     """Serve an agent over HTTP: yours, a model, or the built-in one.
@@ -93,58 +112,16 @@ def serve(
     with ending_well():
         show_logs(verbose, usual=logging.WARNING)
         need_server("coreason serve")
-        app = _app(agent, _agent(agent, llm, system), log, api_key)
+        served = Served(agent, llm, system, log, api_key or (), metrics, per_minute, verbose)
+        app = served.app()
         _check(app, host, workers)
         port = _bindable(host, port)
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         told = _told(agent or llm, log, url, _authorization(context, api_key))
-        _serve(app, host, port, _once(told))
-
-
-def _agent(agent: str | None, llm: str | None, system: str | None) -> Any:
-    """Return what the arguments name, which need not be an agent.
-
-    Raises:
-        Failure: it is not there, or they name two.
-    """
-    if llm is not None:
-        if agent is not None:
-            raise Failure(f"{agent} and --llm {llm} are two agents: name one", ExitCode.USAGE)
-        from ._models import model_agent
-
-        return model_agent(llm, system, tell_errors=False)
-    check_system(system)
-    if agent is not None:
-        return load_agent(agent)
-    from ..agents.guide import guide
-
-    return guide
-
-
-def _app(agent: str | None, found: Any, log: str, api_keys: list[str] | None) -> "AgentApp":
-    from ..server import AgentApp
-
-    if isinstance(found, AgentApp):
-        raise Failure(
-            f"{agent} is an AgentApp, which has its own log and keys: name the agent inside it, "
-            f"or serve the application with uvicorn {agent}",
-            ExitCode.USAGE,
-        )
-    try:
-        return AgentApp(found, log=_log(log), api_keys=api_keys or None)
-    except (TypeError, ValueError) as error:
-        raise Failure(str(error), ExitCode.USAGE) from None
-
-
-def _log(name: str) -> "StreamLog":
-    from ..server import MemoryStreamLog, SQLiteStreamLog
-
-    kind, _, path = name.partition(":")
-    if name == "memory":
-        return MemoryStreamLog()
-    if kind == "sqlite" and path:
-        return SQLiteStreamLog(path)
-    raise Failure(f"--log is memory or sqlite:PATH, and {name!r} is neither", ExitCode.USAGE)
+        if workers == 1:
+            _serve(app, host, port, _once(told))
+        else:
+            _serve_workers(served, app, workers, (host, port), told)
 
 
 def _check(app: "AgentApp", host: str, workers: int) -> None:
@@ -205,7 +182,7 @@ def _authorization(context: typer.Context, api_keys: list[str] | None) -> str | 
 
 def _told(agent: str | None, log: str, url: str, authorization: str | None) -> str:
     name = agent or "the built-in guide"
-    kept = "in memory" if log == "memory" else f"in {log.partition(':')[2]}"
+    kept = "in memory" if log == "memory" else f"in {shown_log(log)}"
     return (
         f"Serving {name} at {url}, streams kept {kept}. Ctrl-C stops it. Try:\n\n"
         f"{curl_line(url, authorization)}\n"
@@ -230,4 +207,18 @@ def _serve(app: "AgentApp", host: str, port: int, announce: Callable[[], Awaitab
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
         serve_until_signal(app, host, port, log_config=None, callback_notify=announce)
+    sys.stdout.flush()
+
+
+def _serve_workers(
+    served: Served, app: "AgentApp", workers: int, address: tuple[str, int], told: str
+) -> None:
+    """Serve with several processes, each of which makes the same application for itself."""
+    from ..server import listen, serve_workers
+
+    with listen(*address) as sock, served.for_workers() as factory:
+        print(told, flush=True)  # noqa: T201 - the socket takes connections from now on
+        serve_workers(
+            factory, sock, workers, shutdown_timeout=app.shutdown_timeout, log_config=None
+        )
     sys.stdout.flush()

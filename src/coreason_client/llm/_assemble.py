@@ -9,10 +9,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
-from pydantic_core import from_json
+from pydantic_core import ValidationError, from_json
 
-from ._terms import Answer, Call, RawCall, Tokens, new_call_id
+from ._terms import Answer, Call, RawCall, Tokens, is_model, new_call_id
 from .errors import LLMFilteredError, LLMResponseError
 from .types import FinishReason, Response, ResponseData, ToolCall, Usage
 
@@ -117,7 +116,7 @@ def _tolerant(given: str) -> Any:
 def _parsed(answer: Answer, parse_as: Any) -> Any:
     content = answer.content or ""
     try:
-        if isinstance(parse_as, type) and issubclass(parse_as, BaseModel):
+        if is_model(parse_as):
             return parse_as.model_validate_json(content)
         return from_json(content)
     except ValidationError as error:

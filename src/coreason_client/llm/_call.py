@@ -5,9 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, PydanticUserError
-
-from ._terms import Call, Schema
+from ._terms import Call, Schema, is_model
 from .errors import LLMRequestError
 
 __all__ = ["check_call"]
@@ -385,7 +383,7 @@ def _extra(extra: Any) -> Mapping[str, Any]:
 def _schema(response_format: Any) -> Schema | None:
     if response_format is None:
         return None
-    if isinstance(response_format, type) and issubclass(response_format, BaseModel):
+    if is_model(response_format):
         return _model_schema(response_format)
     if not isinstance(response_format, Mapping):
         raise _wrong(
@@ -401,10 +399,10 @@ def _schema(response_format: Any) -> Schema | None:
     return Schema("answer", response_format)
 
 
-def _model_schema(model: type[BaseModel]) -> Schema:
+def _model_schema(model: Any) -> Schema:
     try:
         schema = model.model_json_schema()
-    except (PydanticUserError, AttributeError) as error:  # the latter: BaseModel itself
+    except (RuntimeError, NameError, AttributeError) as error:  # those of pydantic are of these
         reason = str(error).partition("\n")[0]
         raise LLMRequestError(
             f"response_format is the model {model.__name__}, which has no JSON schema: {reason}"

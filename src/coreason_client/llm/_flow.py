@@ -80,10 +80,11 @@ class Policy:
 
 @dataclass(slots=True)
 class Plan:
-    """One model to ask: the call, the way, and the body that is sent."""
+    """One model to ask, by the name that the caller gave it: call, way, and what is sent."""
 
     call: Call
     route: Route
+    asked: str = ""
     body: dict[str, Any] = field(init=False)
     content: bytes = field(init=False)
     url: str = field(init=False)
@@ -146,7 +147,7 @@ class Trying:
         self.fell_back = False
         self._plans = list(plans[1:])
         self._policy = policy
-        self._end = policy.clock() + policy.deadline
+        self._end: float | None = None  # set when the first step is asked for
         self._attempts = 0
         self._failures = 0  # of this plan
         self._mended = False
@@ -203,7 +204,7 @@ class Trying:
         if self._policy.limits is not None:
             self._policy.limits.used(self._estimate(), response["usage"]["total_tokens"])
         if self.fell_back:
-            response["model"] = self.plan.call.model
+            response["model"] = self.plan.asked
         return response
 
     def stop(self, error: LLMError) -> LLMError:
@@ -253,8 +254,11 @@ class Trying:
         return len(self.plan.content) // 4 + call.max_tokens
 
     def left(self) -> float:
-        """Return the seconds up to the deadline."""
-        return self._end - self._policy.clock()
+        """Return the seconds up to the deadline, which begins to run when this is first asked."""
+        now = self._policy.clock()
+        if self._end is None:
+            self._end = now + self._policy.deadline
+        return self._end - now
 
     def out_of_time(self) -> LLMError:
         """Return the error for a deadline that passed."""

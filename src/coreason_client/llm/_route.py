@@ -76,8 +76,12 @@ class Target:
         home = self._home()
         if home is None:  # somewhere that only the model's name can tell
             return named or COMPATIBLE, True
-        if named is None or named.name == _prefix(home) or home.vendor_names:
+        if named is None or home.vendor_names:
             return home, True
+        if named.name == _prefix(home):
+            # Named on purpose, and nothing else is configured: the provider's own key will do.
+            bare = self.base_url is None and self.api_key is None
+            return home, not (bare and named.name in self.keys)
         if named.name in self.keys or self.base_url is None:
             return named, False
         return home, True

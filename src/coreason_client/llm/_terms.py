@@ -18,6 +18,7 @@ __all__ = [
     "RawCall",
     "Schema",
     "Tokens",
+    "is_model",
     "new_call_id",
 ]
 
@@ -154,6 +155,11 @@ class RawCall:
 def new_call_id() -> str:
     """Return an id for a tool call that came without one."""
     return f"call_{uuid4().hex}"
+
+
+def is_model(value: Any) -> bool:
+    """Say whether a value is a pydantic model; whoever has one has loaded pydantic already."""
+    return isinstance(value, type) and hasattr(value, "model_json_schema")
 
 
 @dataclass(slots=True)

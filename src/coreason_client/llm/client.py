@@ -198,7 +198,9 @@ class LLMClient(AsyncClosing):
             if len(self._routes) >= _MOST_ROUTES:
                 self._routes.clear()
             route = self._routes[model] = self._target.route(model)
-        return Plan(call if route.model == call.model else replace(call, model=route.model), route)
+        if route.model != call.model:
+            call = replace(call, model=route.model)
+        return Plan(call, route, model)
 
     def _trying(self, plans: Sequence[Plan]) -> Trying:
         attempts = (self.max_retries + 1) * len(plans)

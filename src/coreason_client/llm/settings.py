@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from pydantic import Field, SecretStr, ValidationError, create_model
@@ -75,23 +74,34 @@ def read_settings() -> Configured:
     Raises:
         LLMRequestError: a variable has a value that cannot be.
     """
-    return _read(tuple(map(os.environ.get, _VARIABLES)), _stamp())
+    return _read(_values(), _stamp())
 
 
-def _stamp() -> tuple[str, int, int] | None:
-    """Return what changes when `.env` does."""
-    path = Path(_ENV_FILE)
+def _values() -> tuple[object, ...]:
+    """Return what changes when one of the variables does.
+
+    Past `os.environ` where that can be: it raises and catches an exception for each variable that
+    is not set, which takes 27 µs here, a quarter of what a bare request costs.
+    """
+    data = getattr(os.environ, "_data", None)
+    if not isinstance(data, dict):
+        return tuple(map(os.environ.get, _VARIABLES))
+    return tuple(map(data.get, map(os.environ.encodekey, _VARIABLES)))
+
+
+def _stamp() -> tuple[str, int, int, int] | None:
+    """Return what changes when `.env` does, or when it is another one."""
     try:
-        found = path.stat()
+        found = os.stat(_ENV_FILE)  # noqa: PTH116 - a Path costs more than the look itself
     except OSError:
         return None
-    return str(path.absolute()), found.st_mtime_ns, found.st_size
+    return os.getcwd(), found.st_ino, found.st_mtime_ns, found.st_size  # noqa: PTH109
 
 
 # Reading costs a millisecond, which is more than a call does; so it is done again only when
 # something has changed.
 @lru_cache(maxsize=4)
-def _read(values: tuple[str | None, ...], stamp: tuple[str, int, int] | None) -> Configured:
+def _read(values: tuple[object, ...], stamp: tuple[str, int, int, int] | None) -> Configured:
     try:
         settings: Any = _ProviderKeys()
     except ValidationError as error:

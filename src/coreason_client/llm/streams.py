@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 from .._closing import AsyncClosing
 from ._flow import AnswerMachine
-from .errors import LLMResponseError
+from .errors import LLMError, LLMResponseError
 from .types import Delta, Response
 
 __all__ = ["LLMStream"]
@@ -19,12 +19,17 @@ class LLMStream(AsyncClosing):
     def __init__(self, machine: AnswerMachine, deltas: AsyncGenerator[Delta]) -> None:
         self._machine = machine
         self._deltas = deltas
+        self._error: LLMError | None = None
 
     def __aiter__(self) -> AsyncIterator[Delta]:
         return self
 
     async def __anext__(self) -> Delta:
-        return await anext(self._deltas)
+        try:
+            return await anext(self._deltas)
+        except LLMError as error:
+            self._error = error
+            raise
 
     async def result(self) -> Response:
         """Read what is left and return the response object that `generate` would have returned.
@@ -32,7 +37,9 @@ class LLMStream(AsyncClosing):
         Raises:
             LLMError: the answer did not come, or not all of it.
         """
-        async for _ in self._deltas:
+        if self._error is not None:
+            raise self._error
+        async for _ in self:
             pass
         if self._machine.response is None:
             raise LLMResponseError("the stream was closed before its answer was complete")

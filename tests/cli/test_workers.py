@@ -1,0 +1,56 @@
+"""`coreason serve --workers`: several processes, one log, one end."""
+
+import re
+import signal
+from pathlib import Path
+
+from coreason_client import CAPClient
+from tests.server.log.valkey_server import ValkeyServer
+
+from .command import Process
+
+AGENT = """
+import os
+from coreason_client.server import AgentStream
+
+async def agent(request, stream: AgentStream) -> None:
+    await stream.write(f"{os.getpid()} ")
+    for number in range(20):
+        await stream.write(f"{number} ")
+"""
+
+
+def test_any_worker_serves_any_resume(tmp_path: Path) -> None:
+    (tmp_path / "many_here.py").write_text(AGENT)
+    with ValkeyServer(password="very-secret") as store:
+        arguments = ["serve", "many_here:agent", "--port", "0", "--workers", "2"]
+        env = {"COREASON_LOG": store.url, "COREASON_API_KEY": "one-key"}
+        with Process(*arguments, env=env, cwd=tmp_path) as process:
+            told = process.expect("}'\n")
+            assert f"valkey://127.0.0.1:{store.port}/0" in told
+            assert "very-secret" not in told
+            [url] = re.findall(r"at (http://\S+),", told)
+            served = set()
+            for number in range(40):  # until each has been seen
+                with CAPClient(url, "one-key") as client:  # each its own connection
+                    served.add(_ask_and_resume(client, f"question {number}"))
+                if len(served) == 2:
+                    break
+            assert len(served) == 2
+            process.signal(signal.SIGTERM)
+            assert process.end() == 0
+            assert process.errors == ""
+
+
+def _ask_and_resume(client: CAPClient, question: str) -> str:
+    """Ask, leave, and read the rest over another connection; return which process answered."""
+    with client.chat(question) as answer:
+        words = [next(answer)]
+        request, position = answer.request, answer.position
+    assert request is not None
+    assert position is not None
+    with CAPClient(client.base_url, "one-key") as other, other.resume(request, position) as rest:
+        words += [str(packet.p) for packet in rest]
+    text = "".join(words)
+    assert " ".join(map(str, range(20))) in text
+    return text.split()[0]
