@@ -8,15 +8,24 @@ import os
 from collections import defaultdict
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 _PREFIX = "table: "
 
 # A slow machine is no failure. What decides whether a change lands looks at the same examples
-# every time; everywhere else new ones are tried.
+# every time; everywhere else new ones are tried. HYPOTHESIS_PROFILE=fuzz is for a search that may
+# take an hour: what it finds becomes a seed.
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "here")
+settings.register_profile(
+    "fuzz",
+    deadline=None,
+    max_examples=5_000,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "here")
+)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 __all__ = ["count", "items", "mapping", "text"]
 
 _NOTHING: Mapping[str, Any] = {}
+_TOO_MANY = 2**53  # beyond, a float would not be exact
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
@@ -25,6 +26,8 @@ def text(value: Any) -> str:
 
 def count(value: Any) -> int | None:
     """Return a number of things, None for what is none."""
+    if value.__class__ is int:
+        return value if 0 <= value < _TOO_MANY else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return int(value) if 0 <= value < 2**53 else None
+    return int(value) if 0 <= value < _TOO_MANY else None

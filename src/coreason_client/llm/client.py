@@ -204,13 +204,8 @@ class LLMClient(AsyncClosing):
 
     def _trying(self, plans: Sequence[Plan]) -> Trying:
         attempts = (self.max_retries + 1) * len(plans)
-        policy = Policy(
-            timeout=self.timeout,
-            max_retries=self.max_retries,
-            deadline=self.deadline or attempts * self.timeout + _WAITING,
-            backoff=self._backoff,
-            limits=self._limits,
-        )
+        deadline = self.deadline or attempts * self.timeout + _WAITING
+        policy = Policy(self.timeout, self.max_retries, deadline, self._backoff, self._limits)
         return Trying(plans, policy)
 
     async def _session(self) -> "Session":

@@ -55,6 +55,8 @@ _VARIABLES = (
     *_KEY_VARIABLES.values(),
 )
 
+_RAW_VARIABLES = tuple(map(os.environ.encodekey, _VARIABLES))
+
 
 @dataclass(frozen=True, slots=True)
 class Configured:
@@ -86,7 +88,7 @@ def _values() -> tuple[object, ...]:
     data = getattr(os.environ, "_data", None)
     if not isinstance(data, dict):
         return tuple(map(os.environ.get, _VARIABLES))
-    return tuple(map(data.get, map(os.environ.encodekey, _VARIABLES)))
+    return tuple(map(data.get, _RAW_VARIABLES))
 
 
 def _stamp() -> tuple[str, int, int, int] | None:

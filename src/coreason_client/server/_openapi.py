@@ -8,20 +8,73 @@ from pydantic.json_schema import models_json_schema
 from coreason_manifest.definitions.presentation import StreamPacket
 from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
 
+from ._cursor import LONGEST_CURSOR
+
 __all__ = ["openapi"]
 
 _MODELS: tuple[type[BaseModel], ...] = (ServiceRequest, StreamPacket, HealthCheckResponse)
 _REFUSALS = {
-    "400": "The Last-Event-ID is not a position.",
+    "400": "The Last-Event-ID is not a position of the stream, or the body was cut off.",
     "401": "The key is missing or not known.",
     "404": "There is no such stream for this key.",
+    "408": "The body did not arrive in time.",
     "409": "The request_id is known with another body.",
     "410": "The packets after this position are no longer kept.",
     "413": "The body is too large.",
     "415": "The body is not JSON.",
     "422": "The body is not a ServiceRequest; `errors` names the fields.",
     "429": "Too many streams, responses or requests for this key; `Retry-After` says for how long.",
+    "431": "The headers are too large.",
     "503": "The server is shutting down or its log does not answer.",
+}
+# What a refusal says in its headers.
+_REFUSAL_HEADERS = {
+    "401": ("WWW-Authenticate", "How to prove who is asking."),
+    "429": ("Retry-After", "For how many seconds to wait."),
+    "503": ("Retry-After", "For how many seconds to wait."),
+}
+_UUID = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+_POSITION = {
+    "type": "string",
+    "pattern": f"^{_UUID}(:(0|[1-9][0-9]{{0,17}}))?$",
+    "maxLength": LONGEST_CURSOR,
+}
+_EVENT = {
+    "description": "A server-sent event, field by field.",
+    "type": "object",
+    "required": ["id", "data"],
+    "properties": {
+        "id": {"type": "string", "description": "The position after this packet."},
+        "data": {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": {"$ref": "#/components/schemas/StreamPacket"},
+        },
+    },
+}
+# What the models check beyond their fields, as far as a schema can say it.
+_RULES: dict[str, dict[str, Any]] = {
+    "AgentRequest": {
+        "anyOf": [
+            {"required": ["messages"], "properties": {"messages": {"type": "array"}}},
+            {"required": ["payload"], "properties": {"payload": {"type": "object"}}},
+        ],
+        "if": {
+            "required": ["parent_request_id"],
+            "properties": {"parent_request_id": {"type": "string"}},
+        },
+        "then": {
+            "required": ["root_request_id"],
+            "properties": {"root_request_id": {"type": "string"}},
+        },
+    },
+    "SessionContext": {
+        "required": ["session_id"],
+        "anyOf": [
+            {"required": ["user_id"]},
+            {"required": ["user"], "properties": {"user": {"type": "object"}}},
+        ],
+    },
 }
 _PROBLEM = {
     "type": "object",
@@ -62,7 +115,9 @@ def openapi(
         [(model, "validation") for model in _MODELS],
         ref_template="#/components/schemas/{model}",
     )
-    components: dict[str, Any] = {"schemas": {**definitions["$defs"], "Problem": _PROBLEM}}
+    schemas = {name: _ruled(name, model) for name, model in definitions["$defs"].items()}
+    schemas |= {"Problem": _PROBLEM, "StreamEvent": _EVENT}
+    components: dict[str, Any] = {"schemas": schemas}
     security: list[dict[str, list[str]]] = []
     if with_keys or (metrics_path is not None and metrics_with_key):
         components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
@@ -83,23 +138,35 @@ def openapi(
     }
 
 
+def _ruled(name: str, model: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a model with the rules that are not in its fields."""
+    if "const" in model.get("properties", {}).get("type", {}):
+        # It has a default for whoever makes a part in Python; on the wire it tells parts apart.
+        model = {**model, "required": sorted({*model.get("required", ()), "type"})}
+    return {**model, **_RULES.get(name, {})}
+
+
 def _assist(operation_id: str, security: list[dict[str, list[str]]]) -> dict[str, Any]:
     return {
         "operationId": operation_id,
         "summary": "Ask the agent; the answer is a stream that can be resumed.",
         "security": security,
         "parameters": [
-            _header("Last-Event-ID", "Resume after this position: `<stream_id>:<seq>`."),
+            _header("Last-Event-ID", "Resume after this position.", _POSITION),
             _header("X-Request-ID", "The request_id, for a body that has none."),
         ],
         "requestBody": {"required": True, "content": _json(_ref("ServiceRequest"))},
         "responses": {
             "200": {
                 "description": "Server-sent events; the data of each is a StreamPacket.",
-                "content": {"text/event-stream": {"schema": _ref("StreamPacket")}},
+                "content": {"text/event-stream": {"schema": _ref("StreamEvent")}},
+                "headers": {
+                    "X-Request-ID": _told("The request that is answered."),
+                    "X-Stream-ID": _told("The stream, for a resume or a cancel."),
+                },
             },
             "204": {"description": "The stream has ended and nothing follows this position."},
-            **{status: _refusal(text) for status, text in _REFUSALS.items()},
+            **{status: _refusal(status) for status in _REFUSALS},
         },
     }
 
@@ -116,7 +183,7 @@ def _health() -> dict[str, Any]:
 
 def _metrics(with_key: bool) -> dict[str, Any]:
     text = {"text/plain": {"schema": {"type": "string"}}}
-    refusals = {"401": _refusal(_REFUSALS["401"])} if with_key else {}
+    refusals = {"401": _refusal("401")} if with_key else {}
     return {
         "operationId": "metrics",
         "summary": "The numbers of this process, for Prometheus.",
@@ -139,24 +206,32 @@ def _cancel(security: list[dict[str, list[str]]]) -> dict[str, Any]:
         "parameters": [stream_id],
         "responses": {
             "204": {"description": "It has ended, or will shortly."},
-            **{status: _refusal(_REFUSALS[status]) for status in ("401", "404", "503")},
+            **{status: _refusal(status) for status in ("401", "404", "431", "503")},
         },
     }
 
 
-def _header(name: str, description: str) -> dict[str, Any]:
+def _header(name: str, description: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:
     return {
         "name": name,
         "in": "header",
         "required": False,
         "description": description,
-        "schema": {"type": "string"},
+        "schema": schema or {"type": "string"},
     }
 
 
-def _refusal(description: str) -> dict[str, Any]:
+def _told(description: str) -> dict[str, Any]:
+    return {"description": description, "required": True, "schema": {"type": "string"}}
+
+
+def _refusal(status: str) -> dict[str, Any]:
     content = {"application/problem+json": {"schema": _ref("Problem")}}
-    return {"description": description, "content": content}
+    refusal: dict[str, Any] = {"description": _REFUSALS[status], "content": content}
+    if status in _REFUSAL_HEADERS:
+        name, description = _REFUSAL_HEADERS[status]
+        refusal["headers"] = {name: _told(description)}
+    return refusal
 
 
 def _json(schema: dict[str, Any]) -> dict[str, Any]:

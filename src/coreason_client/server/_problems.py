@@ -12,6 +12,8 @@ from .errors import LogError, LogUnavailable, PositionGone, RequestConflict, Unk
 __all__ = ["Problem", "as_problem", "validation_problem"]
 
 _MOST_ERRORS = 20
+# Writing out an error takes microseconds and kilobytes; a body can hold millions of wrong items.
+_MOST_WRITTEN_OUT = 1000
 _TITLES = {
     400: "Bad request",
     401: "Unauthorized",
@@ -37,6 +39,7 @@ _LOG_ERRORS: dict[type[Exception], tuple[int, str]] = {
 _SAFE_MESSAGES = {
     "union_tag_invalid": "The 'type' is not a known one",
     "json_invalid": "The body is not valid JSON",
+    "uuid_parsing": "Input should be a valid UUID",
 }
 
 
@@ -79,6 +82,11 @@ class Problem(Exception):
 
 def validation_problem(error: ValidationError) -> Problem:
     """Say which fields of a body are wrong, without repeating what they held."""
+    if (count := error.error_count()) > _MOST_WRITTEN_OUT:
+        words = f"{count} values are wrong, which are too many to name"
+        return Problem(
+            422, "invalid-request", f"the body: {words}", errors=[{"loc": [], "msg": words}]
+        )
     found = error.errors(include_url=False, include_input=False, include_context=False)
     errors = [
         {"loc": list(item["loc"]), "msg": _SAFE_MESSAGES.get(item["type"], item["msg"])}

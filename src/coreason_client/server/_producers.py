@@ -153,7 +153,9 @@ _stragglers: set[asyncio.Future[None]] = set()
 
 def _forget(agent: asyncio.Future[None]) -> None:
     _stragglers.discard(agent)
-    if not agent.cancelled() and (error := agent.exception()) is not None:
+    if agent.cancelled() or (error := agent.exception()) is None:
+        return
+    if not isinstance(error, LogError):  # that one its stream has told of
         logger.error("a cancelled agent failed on its way out", exc_info=error)
 
 

@@ -25,6 +25,9 @@ logger = logging.getLogger("coreason_client.server")
 _CLAIMS_AT_ONCE = 100
 # A lease survives two missed renewals.
 _RENEWALS_PER_LEASE = 10 / 3
+# Periods after which an upkeep is late: something held us up, or the store.
+_LATE = 1.5
+_MOST_HELD_BACK = 2
 _EXPIRE_EVERY = 10.0
 _RECONNECT_AFTER_MS = (500, 2000)
 
@@ -55,6 +58,8 @@ class Runtime:
         self._jitter = jitter
         self._started_at = time.monotonic()
         self._expired_at = 0.0
+        self._renewed_at = self.loop.time()
+        self._held_back = 0  # times in a row
         self._starting: asyncio.Task[None] | None = None
         self._draining: asyncio.Task[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -86,7 +91,10 @@ class Runtime:
 
     async def _start(self) -> None:
         await self.log.start(self.owner)
-        await self.bury_lost()
+        if not self.log.shared:
+            # With a shared one, leases may have run out because the store was away: the others
+            # get the time until the first upkeep to renew theirs.
+            await self.bury_lost()
         self._keeper = self.loop.create_task(self._keep())
         self._watcher = watch_exit(self.begin_shutdown)
 
@@ -95,7 +103,7 @@ class Runtime:
     async def _keep(self) -> None:
         try:
             while True:
-                await asyncio.sleep(self.log.lease / _RENEWALS_PER_LEASE)
+                await asyncio.sleep(self._until_upkeep())
                 try:
                     await self.upkeep()
                 except LogError as error:
@@ -109,13 +117,36 @@ class Runtime:
 
     async def upkeep(self) -> None:
         """Renew the leases, end the streams whose producers are gone, drop what is too old."""
+        last = self._renewed_at
         await self._renew()
-        await self.bury_lost()
+        if not self._holds_back(self.loop.time() - last):
+            await self.bury_lost()
         if self.loop.time() - self._expired_at >= _EXPIRE_EVERY:
             self._expired_at = self.loop.time()
             await self.log.expire(self.options.retention, self.options.final_retention)
 
+    @property
+    def _period(self) -> float:
+        return self.log.lease / _RENEWALS_PER_LEASE
+
+    def _until_upkeep(self) -> float:
+        if self._held_back:
+            return self._period
+        return max(self._renewed_at + self._period - self.loop.time(), self._period / 2)
+
+    def _holds_back(self, since_last: float) -> bool:
+        """Whether to leave the streams of others alone this time.
+
+        When this process was away from the store for a while, or the store from all, the leases
+        of producers that live may have run out too: they get a period to renew them. On a machine
+        that is always late, a stream without a producer must come to its end all the same.
+        """
+        late = since_last > _LATE * self._period and self._held_back < _MOST_HELD_BACK
+        self._held_back = self._held_back + 1 if late else 0
+        return late
+
     async def _renew(self) -> None:
+        self._renewed_at = self.loop.time()
         held = {producer.meta.stream_id: producer.meta.epoch for producer in self.producers}
         if not held:
             return
@@ -131,8 +162,11 @@ class Runtime:
     async def bury_lost(self) -> None:
         """End the streams whose producers are gone with a numbered `producer_lost`."""
         while claims := await self.log.claim_lost(self.owner, _CLAIMS_AT_ONCE):
-            for claim in claims:
-                await self._bury(claim)
+            # Together, and without delay to our own leases: a process that dies may leave
+            # thousands of streams.
+            await asyncio.gather(*(self._bury(claim) for claim in claims))
+            if self.loop.time() >= self._renewed_at + self._period:
+                await self._renew()
 
     async def _bury(self, claim: Claim) -> None:
         seq = claim.last_seq + 1
