@@ -7,17 +7,22 @@ from pathlib import Path
 import pytest
 
 from tests.a2a.loopback import serve as serve_a2a
+from tests.cli.models import model
 from tests.faults import FaultServer
+from tests.llm.server import Replied
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+SPOKEN = b'{"choices":[{"message":{"content":"Hello."},"finish_reason":"stop"}]}'
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
-def addresses() -> Iterator[dict[str, str]]:
-    """What stands for the addresses in the examples: agents on this machine."""
-    with FaultServer() as server, serve_a2a() as a2a:
+def addresses(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    """What stands for the addresses in the examples: agents and a model on this machine."""
+    with FaultServer() as server, serve_a2a() as a2a, model(Replied(body=SPOKEN)) as provider:
+        for name, value in provider.env.items():
+            monkeypatch.setenv(name, value)
         yield {
             "https://agent.example": server.run("fin_mid_event_chunked").base_url,
             "https://a2a.example": a2a.url,
