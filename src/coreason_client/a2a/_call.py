@@ -143,7 +143,10 @@ class Channel(Protocol):
 
 
 def json_error(what: str, body: bytes, error: Exception) -> A2AJSONError:
-    """Return the error for a body that is not what was expected."""
+    """Return the error for a body that is not what was expected.
+
+    Raise it from None: the error below it repeats what the agent sent, which may be a key.
+    """
     words = explain(error) if isinstance(error, ValidationError) else str(error)
     return A2AJSONError(f"{what} is not valid: {words}", body=body[:_LONGEST_BODY_KEPT])
 

@@ -152,5 +152,5 @@ def read_card(body: bytes | Mapping[str, Any], what: str = "the card") -> AgentC
             raise ValueError("it is not a JSON object")
         card: AgentCard = FROM_PYTHON["card"](shaped(card_from_v03, dict(value)))
     except (ValidationError, ValueError) as error:
-        raise json_error(what, raw, error) from error
+        raise json_error(what, raw, error) from None
     return card

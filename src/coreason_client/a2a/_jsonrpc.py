@@ -98,7 +98,7 @@ class JsonRpcCall:
         try:
             value = self._value(self._read(body))
         except (ValidationError, ValueError) as error:
-            raise json_error(what, body, error) from error
+            raise json_error(what, body, error) from None
         return value
 
     def event(self, data: bytes) -> Event:
@@ -117,7 +117,7 @@ class JsonRpcCall:
             event: Event = self._value(envelope)
         except (ValidationError, ValueError, A2AJSONError) as error:
             words = str(json_error("an event of the stream", data, error))
-            raise A2ASSEParseError(words, data) from error
+            raise A2ASSEParseError(words, data) from None
         return event
 
     def refusal(self, head: ResponseHead, body: bytes) -> A2AError:

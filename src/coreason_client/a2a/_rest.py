@@ -96,7 +96,7 @@ class RestCall:
         try:
             return self._value(body)
         except (ValidationError, ValueError) as error:
-            raise json_error(f"the answer to {self.operation.name}", body, error) from error
+            raise json_error(f"the answer to {self.operation.name}", body, error) from None
 
     def event(self, data: bytes) -> Event:
         """Return the event in the data of a streamed response.
@@ -112,7 +112,7 @@ class RestCall:
             event: Event = self._value(data)
         except (ValidationError, ValueError) as error:
             words = str(json_error("an event of the stream", data, error))
-            raise A2ASSEParseError(words, data) from error
+            raise A2ASSEParseError(words, data) from None
         return event
 
     def refusal(self, head: ResponseHead, body: bytes) -> A2AError:

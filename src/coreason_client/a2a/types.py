@@ -88,7 +88,7 @@ class _NullIs:
         return core_schema.union_schema([handler(source), null], mode="left_to_right")
 
 
-Many = Annotated[list[Item], _NullIs(list)]
+Many = Annotated[list[Item], Field(fail_fast=True), _NullIs(list)]
 Text = Annotated[str, _NullIs(str)]
 Flag = Annotated[bool, _NullIs(bool)]
 Struct: TypeAlias = dict[str, Any]

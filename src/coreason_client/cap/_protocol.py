@@ -163,9 +163,10 @@ class Endpoint:
         try:
             return HealthCheckResponse.model_validate_json(reply.body)
         except ValidationError as error:
-            if reply.head.status == 200:
-                words = f"the answer to GET /health is no health report: {explain(error)}"
-                raise CAPProtocolError(words, status_code=200, body=reply.body) from error
+            why = explain(error)
+        if reply.head.status == 200:
+            words = f"the answer to GET /health is no health report: {why}"
+            raise CAPProtocolError(words, status_code=200, body=reply.body)
         raise self._refusal(request, reply)
 
     def cancel(

@@ -255,12 +255,10 @@ class ResumeMachine:
         try:
             return parse_packet(event.data_bytes)
         except ValidationError as error:
-            where = (
-                "the first packet" if self.position is None else f"a packet after {self.position}"
-            )
-            raise self._error(
-                CAPProtocolError, f"{where} is not valid: {explain(error)}"
-            ) from error
+            why = explain(error)
+        # Not from the error itself, which repeats what the server sent: that may be a key.
+        where = "the first packet" if self.position is None else f"a packet after {self.position}"
+        raise self._error(CAPProtocolError, f"{where} is not valid: {why}")
 
     def _switch_stream(self, packet: Packet) -> None:
         """Make the packet's stream the present one."""

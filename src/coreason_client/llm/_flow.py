@@ -442,14 +442,17 @@ class AnswerMachine:
 
     def _last_line(self, lines: LineDecoder) -> Iterator[Delta]:
         """Read a last line that has no end; half a line is none."""
+        broken: Faulted | None = None
         try:
             for line in lines.flush():
                 yield from self._reader.read(line, b"")
         except Malformed:
             return
         except Faulted as error:
-            self._broken(error)
-        if self._reader.over:
+            broken = error
+        if broken is not None:
+            self._broken(broken)
+        elif self._reader.over:
             yield from self._finish()
 
     def _finish(self) -> Iterator[Delta]:

@@ -98,7 +98,7 @@ class ChatMessage(CoReasonBaseModel):
     """One message of a conversation."""
 
     role: Role
-    parts: list[MessagePart]
+    parts: list[MessagePart] = Field(fail_fast=True)
     name: str | None = None
 
     @classmethod

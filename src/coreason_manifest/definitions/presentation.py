@@ -85,7 +85,7 @@ class CitationItem(StrictModel):
 class CitationBlock(StrictModel):
     """The sources of an answer."""
 
-    citations: list[CitationItem]
+    citations: list[CitationItem] = Field(fail_fast=True)
 
 
 class ProgressUpdate(StrictModel):
@@ -107,7 +107,7 @@ class MediaItem(StrictModel):
 class MediaCarousel(StrictModel):
     """Media to be shown together."""
 
-    items: list[MediaItem]
+    items: list[MediaItem] = Field(fail_fast=True)
 
 
 EventData: TypeAlias = CitationBlock | ProgressUpdate | MediaCarousel | dict[str, Any]

@@ -15,7 +15,9 @@ __all__ = ["AgentRequest", "ClientCapabilities"]
 class ClientCapabilities(CoReasonBaseModel):
     """What the asking side is able to show."""
 
-    supported_events: list[PresentationEventType | str] = Field(default_factory=list)
+    supported_events: list[PresentationEventType | str] = Field(
+        default_factory=list, fail_fast=True
+    )
     prefers_markdown: bool = True
     image_resolution: str | None = None
 
@@ -31,7 +33,7 @@ class AgentRequest(CoReasonBaseModel):
     root_request_id: UUID | None = None
     parent_request_id: UUID | None = None
     timestamp: Timestamp = Field(default_factory=utc_now)
-    messages: list[ChatMessage] | None = None
+    messages: list[ChatMessage] | None = Field(None, fail_fast=True)
     payload: dict[str, Any] | None = None
     capabilities: ClientCapabilities | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)

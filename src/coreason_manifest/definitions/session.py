@@ -34,7 +34,7 @@ class SessionContext(CoReasonBaseModel):
     agent_id: str | None = None
     user: UserContext | None = None
     trace: TraceContext | None = None
-    permissions: list[str] = Field(default_factory=list)
+    permissions: list[str] = Field(default_factory=list, fail_fast=True)
     created_at: Timestamp = Field(default_factory=utc_now)
 
     @model_validator(mode="before")

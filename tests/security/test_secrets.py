@@ -1,0 +1,257 @@
+"""No key reaches a log line, a printed line, or the words of an error, whatever goes wrong.
+
+Real clients against real servers, every logger at DEBUG, those of the libraries included. One of
+the servers is hostile: it repeats each key that it is sent in all it says.
+"""
+
+import asyncio
+import hmac
+import logging
+import traceback
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+
+import httpx2
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from coreason_client import A2AClient, AsyncCAPClient, CAPClient
+from coreason_client.errors import CoreasonError
+from coreason_client.llm import LLMClient
+from coreason_client.server import AgentApp, AgentStream, RunningServer, running
+from coreason_client.server._auth import Keys
+from coreason_client.server._problems import Problem
+from coreason_manifest.definitions.service import ServiceRequest
+
+KEYS = {
+    "server": "sk-server-4f1c9e7ab2",
+    "wrong": "sk-wrong-93d0aa17c4",
+    "metrics": "sk-metrics-77be01d9f3",
+    "header": "sk-header-5e21c8f06b",
+    "llm": "sk-llm-c0ffee12ab34",
+    "other llm": "sk-other-llm-0badcafe99",
+    "environment": "sk-environment-8844aa1100",
+    "a2a": "sk-a2a-1f2e3d4c5b6a",
+}
+NOWHERE = "http://127.0.0.1:9"
+MESSAGES = [{"role": "user", "content": "hi"}]
+
+
+class Heard:
+    """Everything that was logged, and the words of every error."""
+
+    def __init__(self, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
+        self._caplog = caplog
+        self._capfd = capfd
+        self.errors: list[str] = []
+
+    @contextmanager
+    def fails(self) -> Iterator[None]:
+        """Let something fail, and keep all that can be printed of it."""
+        with pytest.raises((CoreasonError, httpx2.HTTPError)) as caught:
+            yield
+        self.keep(caught.value)
+
+    def keep(self, error: BaseException) -> None:
+        self.errors += traceback.format_exception(error)
+        seen: BaseException | None = error
+        while seen is not None:
+            self.errors += [str(seen), repr(seen), repr(seen.args)]
+            self.errors += getattr(seen, "__notes__", [])
+            seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+
+    def leaks(self) -> list[tuple[str, str]]:
+        """Return each line that holds a key, with the name of the key."""
+        printed = self._capfd.readouterr()
+        lines = [*self._lines(), printed.out, printed.err]
+        assert len(lines) > 3, "nothing was heard, so nothing was shown"
+        return [(name, line) for name, key in KEYS.items() for line in lines if key in line]
+
+    def _lines(self) -> Iterator[str]:
+        formatter = logging.Formatter("%(name)s %(levelname)s %(message)s")
+        for record in self._caplog.records:
+            if record.getMessage().startswith("receive_response_headers.complete"):
+                continue  # the HTTP library says at DEBUG what a server sent, as it was sent
+            yield formatter.format(record)
+            yield repr(record.args)
+        yield from self.errors
+
+
+@pytest.fixture
+def heard(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> Heard:
+    """Listen to all loggers, and to what is printed."""
+    caplog.set_level(logging.DEBUG)
+    names = ("coreason_client", "httpx2", "httpcore2", "uvicorn", "uvicorn.error", "aiohttp")
+    for name in names:
+        caplog.set_level(logging.DEBUG, name)
+    return Heard(caplog, capfd)
+
+
+async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+    assert request.payload.messages is not None
+    if request.payload.messages[-1].text == "fail":
+        raise RuntimeError("the agent fails")
+    await stream.write("hello")
+
+
+@pytest.fixture
+def server() -> Iterator[RunningServer]:
+    app = AgentApp(
+        agent,
+        api_keys={KEYS["server"]: "ann"},
+        metrics=True,
+        metrics_key=KEYS["metrics"],
+        drain_timeout=0.0,
+    )
+    with running(app, log_level="debug", log_config=None) as server:
+        yield server
+
+
+async def _repeat(request: Request) -> Response:
+    """Repeat the credentials of a request in the manner that its path asks for."""
+    names = ("authorization", "x-api-key", "x-goog-api-key", "api-key", "x-secret")
+    said = " ".join(request.headers.get(name, "") for name in names)
+    body = {"error": {"message": f"bad key {said}", "code": said, "type": said}, "detail": said}
+    manner = request.path_params["manner"]
+    if manner == "stream":
+
+        async def events() -> AsyncIterator[bytes]:
+            yield f"id: {said}\nevent: {said}\ndata: {said}\n\n".encode()
+            yield f'data: {{"error": {{"message": "{said}"}}}}\n\n'.encode()
+
+        return StreamingResponse(events(), media_type="text/event-stream")
+    if manner == "page":
+        return Response(f"<html>{said}</html>", 200, media_type="text/html")
+    if manner == "words":
+        return Response(said, 500)
+    if manner == "moved":
+        return Response(said, 307, {"location": f"http://127.0.0.1:9/?was={said.split()[-1]}"})
+    return JSONResponse(body, int(manner))
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Iterator[str]:
+    methods = ["GET", "POST", "DELETE"]
+    routes = [Route("/{manner}/{rest:path}", _repeat, methods=methods)]
+    with running(Starlette(routes=routes)) as server:
+        yield server.url
+
+
+MANNERS = ("200", "400", "401", "403", "404", "429", "500", "words", "page", "stream", "moved")
+
+
+def test_the_clients_and_the_server_among_themselves(heard: Heard, server: RunningServer) -> None:
+    headers = {"X-Secret": KEYS["header"]}
+    with CAPClient(server.url, KEYS["server"], headers=headers) as client:
+        assert "hello" in "".join(str(packet) for packet in client.chat("hi"))
+        assert client.health().status == "ok"
+        with heard.fails():
+            list(client.chat("fail"))
+        heard.errors.append(f"{client!r} {client!s}")
+    for url, key in ((server.url, KEYS["wrong"]), (NOWHERE, KEYS["server"])):
+        with CAPClient(url, key, max_retries=0, headers=headers) as client, heard.fails():
+            list(client.chat("hi"))
+
+    async def main() -> None:
+        async with AsyncCAPClient(server.url, KEYS["wrong"], headers=headers) as client:
+            heard.errors.append(repr(client))
+            with heard.fails():
+                async for _ in client.chat("hi"):
+                    pass
+
+    asyncio.run(main())
+    for key in (KEYS["metrics"], KEYS["wrong"], KEYS["server"]):
+        answer = httpx2.get(f"{server.url}/metrics", headers={"Authorization": f"Bearer {key}"})
+        heard.errors.append(answer.text)
+        assert answer.status_code == (200 if key == KEYS["metrics"] else 401)
+    assert heard.leaks() == []
+
+
+@pytest.mark.parametrize("manner", MANNERS)
+def test_cap_and_a2a_against_a_server_that_repeats_keys(
+    heard: Heard, hostile: str, manner: str
+) -> None:
+    url = f"{hostile}/{manner}"
+    with CAPClient(url, KEYS["server"], max_retries=0) as client:
+        with heard.fails():
+            list(client.chat("hi"))
+        with heard.fails():
+            client.health()
+    headers = {"Authorization": f"Bearer {KEYS['a2a']}", "X-Secret": KEYS["header"]}
+    with A2AClient(url, headers=headers, max_retries=0) as agent_client:
+        heard.errors.append(repr(agent_client))
+    assert heard.leaks() == []
+
+
+@pytest.mark.parametrize("manner", MANNERS)
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini", "ollama"])
+def test_the_ai_client_against_a_server_that_repeats_keys(
+    heard: Heard, hostile: str, provider: str, manner: str
+) -> None:
+    async def main() -> None:
+        async with LLMClient(
+            KEYS["llm"],
+            f"{hostile}/{manner}",
+            provider=provider,
+            keys={"mistral": KEYS["other llm"]},
+            max_retries=1,
+            first_wait=0.001,
+            timeout=5,
+        ) as client:
+            heard.errors.append(f"{client!r} {client!s}")
+            with heard.fails():
+                await client.generate(MESSAGES, "m")
+            with heard.fails():
+                async with client.stream(MESSAGES, "m") as stream:
+                    heard.errors.append(repr(stream))
+                    async for _ in stream:
+                        pass
+
+    asyncio.run(main())
+    assert heard.leaks() == []
+
+
+def test_the_ai_client_from_the_environment(
+    heard: Heard, hostile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LLM_API_KEY", KEYS["environment"])
+    monkeypatch.setenv("LLM_API_BASE_URL", f"{hostile}/401")
+
+    async def main() -> None:
+        async with LLMClient.from_env(max_retries=0) as client:
+            heard.errors.append(repr(client))
+            with heard.fails():
+                await client.generate(MESSAGES, "m")
+        async with LLMClient.from_env(base_url=NOWHERE, max_retries=0) as client:
+            with heard.fails():
+                await client.generate(MESSAGES, "m")
+
+    asyncio.run(main())
+    assert heard.leaks() == []
+
+
+# How keys are compared
+
+
+@pytest.mark.proves("RES2-12b")
+@pytest.mark.parametrize("given", ["Bearer a-key", "Bearer A-KEY", "Bearer ", "", "Basic a-key"])
+def test_keys_are_compared_by_the_function_that_takes_constant_time(
+    monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    """No equality of texts decides: with a comparison that always says no, no key is known."""
+    calls: list[tuple[bytes, bytes]] = []
+
+    def never(one: bytes, other: bytes) -> bool:
+        calls.append((one, other))
+        return False
+
+    keys = Keys(["a-key", "another"])
+    monkeypatch.setattr(hmac, "compare_digest", never)
+    with pytest.raises(Problem):
+        keys.principal(given)
+    assert len(calls) == 2
+    assert all(len(one) == len(other) == 32 for one, other in calls)
+    assert b"a-key" not in b"".join(one + other for one, other in calls)
