@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 export MESSAGE
 
 .DEFAULT_GOAL := help
-.PHONY: help install chat check test bench build clean
+.PHONY: help install chat check test fuzz soak bench build clean
 
 help: ## show the verbs
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 16
@@ -31,6 +31,12 @@ check: $(INSTALLED) ## ruff, mypy --strict, and who may import whom
 
 test: $(INSTALLED) ## the whole test suite
 	$(BIN)/pytest -q -n 2 $(PYTEST_ARGS)
+
+fuzz: $(INSTALLED) ## a longer search for input that breaks something
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -q -n 2 --timeout 3600 tests/fuzz
+
+soak: $(INSTALLED) ## replicas under load and faults, three seeds, about four minutes
+	$(BIN)/python -m tests.soak --seed 1 2 3 $(SOAK_ARGS)
 
 bench: ## ratios against peers, in an environment of its own
 	@PYTHON=$(PYTHON) bench/run

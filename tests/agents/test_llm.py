@@ -472,7 +472,7 @@ def test_a_thought_that_broke_off_is_shown_too() -> None:
     [
         ({"temperature": 7}, "temperature must be"),
         ({"max_tokens": 0}, "max_tokens must be"),
-        ({"model": " "}, "model is not"),
+        ({"model": " "}, "model must be"),
         ({"system": 7}, "must be text"),
         ({"history_turns": -1}, "history_turns must be"),
         ({"history_chars": "many"}, "history_chars must be"),

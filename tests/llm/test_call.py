@@ -277,7 +277,7 @@ def test_a_tool_in_another_format_is_refused_by_its_place(tools: Any, words: str
 
 
 WRONG_REST: list[tuple[dict[str, Any], str]] = [
-    *(({"model": model}, "model is not the name") for model in (None, "", "  ", 5, b"m", ["m"])),
+    *(({"model": model}, "model must be the name") for model in (None, "", "  ", 5, b"m", ["m"])),
     *(
         ({"temperature": value}, "temperature must be a number from 0 to 1")
         for value in (

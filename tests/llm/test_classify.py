@@ -498,18 +498,22 @@ def test_a_connection_that_failed_is_typed(kind: FailureKind) -> None:
     cause = OSError("cause")
     failed = TransportFailure(kind, "the words")
     failed.__cause__ = cause
-    failure = unreached(ROUTE, failed)
+    failure = unreached(ROUTE, failed, 1.5)
     error = failure.error
     expected = LLMTimeoutError if kind is FailureKind.TIMEOUT else LLMConnectionError
     assert type(error) is expected
     assert isinstance(error, TimeoutError if kind is FailureKind.TIMEOUT else ConnectionError)
-    assert str(error) == "no answer from openai-compatible for model some-model: the words"
+    ending = " within 1.5 s" if kind is FailureKind.TIMEOUT else ": the words"
+    assert str(error) == f"no answer from openai-compatible for model some-model{ending}"
     assert (error.provider, error.model, error.status) == ("openai-compatible", "some-model", None)
     assert error.__cause__ is cause
     final = {FailureKind.CERTIFICATE, FailureKind.CLOSED, FailureKind.REQUEST}
     assert failure.again is (kind not in final)
-    partway = unreached(ROUTE, failed, partway=True)
-    assert "the connection broke in the middle of the answer" in str(partway.error)
+    partway = str(unreached(ROUTE, failed, 1.5, partway=True).error)
+    told = (
+        "nothing came for 1.5 s" if kind is FailureKind.TIMEOUT else "in the middle of the answer"
+    )
+    assert told in partway
 
 
 @pytest.mark.parametrize("again", [False, True])

@@ -1005,3 +1005,32 @@ def test_a_thousand_calls_at_once() -> None:
 
     with many_files():
         run(go())
+
+
+def test_a_client_that_is_dropped_in_a_running_loop_is_silent(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def ask(url: str) -> None:
+        await LLMClient(KEY, url).generate(MESSAGES, "m")
+
+    async def main() -> int:
+        async with provider(answer()) as server:
+            await ask(server.url)
+            gc.collect()
+            await until(lambda: server.open_connections == 0)
+            return server.connections
+
+    assert run(main()) == 1
+    gc.collect()
+    assert capsys.readouterr().err == ""
+
+
+def test_an_answer_goes_on_with_the_conversation() -> None:
+    async def main() -> list[str]:
+        async with provider(answer()) as server, client(server) as ours:
+            response = await ours.generate(MESSAGES, "m")
+            turn = {"role": "assistant", **response["data"]}
+            await ours.generate([*MESSAGES, turn, *MESSAGES], "m")
+            return [message["role"] for message in server.received[-1].json["messages"]]
+
+    assert run(main()) == ["user", "assistant", "user"]

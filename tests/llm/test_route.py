@@ -1,5 +1,6 @@
 """Which provider answers, where, and with which key."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -135,6 +136,40 @@ def test_a_provider_with_a_key_of_its_own_is_asked_at_its_own_address(base_url: 
     assert KEY not in str(dict(route.headers))
 
 
+def test_a_key_of_its_own_leads_past_a_proxy_too() -> None:
+    """A local model with a fallback in the cloud."""
+    ours = target("http://127.0.0.1:8000/v1", keys=OTHERS)
+    assert ours.route("llama3").base == "http://127.0.0.1:8000/v1"
+    route = ours.route("anthropic/claude")
+    assert (route.base, route.key) == ("https://api.anthropic.com/v1", "sk-ant")
+    assert ours.route("mistral/m").base == "http://127.0.0.1:8000/v1"
+
+
+def test_a_key_in_the_environment_does_not_lead_past_an_address(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LLM_API_KEY", KEY)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant")
+    monkeypatch.delenv("LLM_API_BASE_URL", raising=False)
+
+    def base(**options: Any) -> str:
+        return LLMClient.from_env(**options)._target.route("anthropic/claude").base
+
+    assert base() == "https://api.anthropic.com/v1"
+    assert base(base_url="https://api.openai.com/v1") == "https://api.anthropic.com/v1"
+    assert base(base_url="http://proxy:8080") == "http://proxy:8080/v1"
+    monkeypatch.setenv("LLM_API_BASE_URL", "http://proxy:8080")
+    assert base() == "http://proxy:8080/v1"
+
+
+def test_openai_s_own_key_is_for_models_that_are_named_so() -> None:
+    bare = target(api_key=None, keys=OTHERS)
+    assert bare.route("openai/gpt-4o").key == "sk-oai"
+    with pytest.raises(LLMAuthenticationError, match=r"OPENAI_API_KEY is for models named openai/"):
+        bare.route("gpt-4o")
+
+
 def test_headers_of_the_caller_stay_at_its_base_url() -> None:
     ours = target("https://api.openai.com/v1", keys=OTHERS, headers={"X-Secret": "s"})
     assert ours.route("gpt-4o").headers["X-Secret"] == "s"
@@ -182,6 +217,7 @@ def test_azure_needs_an_address() -> None:
         "http://a b",
         "http://u:p@h",
         "http://h/#x",
+        "http://h/v1/chat/completions/",
         7,
     ],
 )

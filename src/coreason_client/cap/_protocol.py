@@ -17,7 +17,7 @@ from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRe
 from coreason_manifest.definitions.session import SessionContext
 
 from .._drive import Flow, Reply, Wait
-from .._http._checks import VISIBLE, check_headers
+from .._http._checks import SHORTEST_SECRET, VISIBLE, check_headers
 from .._http._redirect import FOLLOWED, MOST_REDIRECTS, redirected
 from .._http._types import (
     FINAL_FAILURES,
@@ -67,7 +67,7 @@ class Credential:
 
     def redact(self, text: str) -> str:
         """Take the key out of words that somebody else chose."""
-        return text.replace(self._last, "***") if self._last else text
+        return text.replace(self._last, "***") if len(self._last) >= SHORTEST_SECRET else text
 
     def _bearer(self, key: str) -> str:
         _check_key(key)

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import logging
+import os
+import stat
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +16,7 @@ from ._logs import show_logs
 from ._options import Verbose
 from ._plain import Output, PlainOutput
 from .chat import read_question
-from .exits import EXIT_CODES_HELP, ending_well
+from .exits import EXIT_CODES_HELP, ExitCode, Failure, ending_well
 
 if TYPE_CHECKING:
     from coreason_client.llm import LLMClient, Message, Response
@@ -26,7 +28,7 @@ EPILOG = f"""\
 Examples:
   coreason llm "Why is the sky blue?"
   coreason llm --model anthropic/claude-sonnet-4-5 --system "Be brief." "Hello"
-  git diff | coreason llm --system "Write a commit message." --temperature 0
+  git diff | coreason llm "Write a commit message." --temperature 0
   coreason llm --json "Hello" | jq .usage
   coreason llm --base-url http://127.0.0.1:11434/v1 --model llama3.2 "Hello"
 
@@ -40,7 +42,9 @@ def llm(
     text: Annotated[
         str | None,
         typer.Argument(
-            metavar="TEXT", help="What to ask. Without it: all of stdin.", show_default=False
+            metavar="TEXT",
+            help="What to ask; what is piped in follows it. Without it: all of stdin.",
+            show_default=False,
         ),
     ] = None,
     model: Annotated[
@@ -92,13 +96,34 @@ def llm(
         asked = client() if base_url is None else client(base_url=base_url)
         name = asked.default_model if model is None else model
         call = {
-            "messages": _messages(_typed() if text is None else text, system),
+            "messages": _messages(_typed() if text is None else _with_stdin(text), system),
             "model": name,
             "temperature": temperature,
             "max_tokens": max_tokens,
         }
         response = _answered(asked, call, stream=stream, as_json=as_json)
         _tell(response, name, usage=verbose > 0 or sys.stderr.isatty())
+
+
+def _with_stdin(text: str) -> str:
+    """Return the question with what was piped in, as in `git diff | coreason llm "Explain."`.
+
+    Raises:
+        Failure: there is no question.
+    """
+    if not text.strip():
+        raise Failure("there is nothing to ask: the text is empty", ExitCode.USAGE)
+    piped = sys.stdin.read().strip() if _is_piped() else ""
+    return f"{text}\n\n{piped}" if piped else text
+
+
+def _is_piped() -> bool:
+    """Say whether stdin is a pipe or a file: whatever else it is may never end."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError, AttributeError):  # closed, or none at all
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
 def _typed() -> str:

@@ -13,7 +13,15 @@ from pydantic_core import ValidationError, from_json
 
 from ._terms import Answer, Call, RawCall, Tokens, is_model, new_call_id
 from .errors import LLMFilteredError, LLMResponseError
-from .types import FinishReason, Response, ResponseData, ToolCall, Usage
+from .types import (
+    FinishReason,
+    PartialData,
+    PartialResponse,
+    Response,
+    ResponseData,
+    ToolCall,
+    Usage,
+)
 
 __all__ = ["assemble", "estimate", "partial", "usage_of"]
 
@@ -43,15 +51,18 @@ def assemble(answer: Answer, call: Call, price: Price, parse_as: Any = None) -> 
     return response
 
 
-def partial(answer: Answer, call: Call, price: Price) -> Response:
-    """Return a response object for what came of a broken answer; broken arguments are left out."""
+def partial(answer: Answer, call: Call, price: Price) -> PartialResponse:
+    """Return what came of a broken answer; calls with broken arguments are left out."""
     calls = []
     for raw in answer.calls:
         try:
             calls.append(_tool_call(raw))
         except LLMResponseError:
             continue
-    return _response(answer, calls, usage_of(answer, call, price))
+    data: PartialData = {"content": answer.content, "tool_calls": calls}
+    if answer.reasoning:
+        data["reasoning"] = answer.reasoning
+    return {"status": "partial", "data": data, "usage": usage_of(answer, call, price)}
 
 
 def _response(answer: Answer, calls: list[ToolCall], usage: Usage) -> Response:

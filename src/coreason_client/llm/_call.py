@@ -20,6 +20,7 @@ _KEYS: dict[str, frozenset[str]] = {
 # Made once: `list | tuple` makes a type each time it is come by.
 _LISTS, _NUMBERS = (list, tuple), (int, float)
 _WITH_PLAIN_TEXT = ("system", "user", "assistant")
+_HOW_IT_ENDED = frozenset({"finish_reason", "filtered", "parsed"})
 _TOOL_KEYS = frozenset({"type", "function"})
 _FUNCTION_KEYS = frozenset({"name", "description", "parameters", "strict"})
 _PLAIN_CALL_KEYS = frozenset({"id", "name", "arguments", "signature"})
@@ -54,7 +55,7 @@ def check_call(
         LLMRequestError: one of them is wrong; the sentence names it.
     """
     if not isinstance(model, str) or not model.strip():
-        raise _wrong("model", "is not the name of a model", model)
+        raise _wrong("model", "must be the name of a model", model)
     checked_tools = _tools(tools)
     return Call(
         model=model,
@@ -103,9 +104,7 @@ def _message(where: str, message: Any) -> dict[str, Any]:
     if not isinstance(role, str) or role not in _KEYS:
         raise _wrong(f"{where}.role", f"must be one of {', '.join(_ROLES)}", role)
     if unknown := message.keys() - _KEYS[role]:
-        raise LLMRequestError(
-            f"{where} has {_listed(unknown)}, which a message of role {role} does not have"
-        )
+        message = _without(where, message, unknown, role)
     name = message.get("name")
     if name is not None and (not isinstance(name, str) or not name):
         raise _wrong(f"{where}.name", "must be text, or be left out", name)
@@ -113,6 +112,22 @@ def _message(where: str, message: Any) -> dict[str, Any]:
     if name is None:
         checked.pop("name", None)
     return checked
+
+
+def _without(
+    where: str, message: Mapping[str, Any], unknown: Any, role: str
+) -> Mapping[str, Any]:
+    """Return a message without what says nothing: nulls, and how an answer of ours ended.
+
+    So `{"role": "assistant", **response["data"]}` goes on with a conversation.
+    """
+    ended = _HOW_IT_ENDED if role == "assistant" else frozenset[str]()
+    wrong = {key for key in unknown if message[key] is not None and key not in ended}
+    if wrong:
+        raise LLMRequestError(
+            f"{where} has {_listed(wrong)}, which a message of role {role} does not have"
+        )
+    return {key: value for key, value in message.items() if key not in unknown}
 
 
 def _with_text(where: str, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -377,6 +392,8 @@ def _extra(extra: Any) -> Mapping[str, Any]:
         return {}
     if not isinstance(extra, Mapping) or not all(isinstance(key, str) for key in extra):
         raise _wrong("extra", "must be an object of fields for the provider", extra)
+    if "stream" in extra:
+        raise LLMRequestError("extra must not have 'stream': call stream() for a stream")
     return extra
 
 

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from .._http._checks import SHORTEST_SECRET
+from .._http._checks import shown as visible
 from .._http._types import FINAL_FAILURES, FailureKind, ResponseHead, TransportFailure
 from .._retry import RETRIED_STATUSES, retry_after, seconds
 from ._route import Route
@@ -138,15 +140,20 @@ def refused(
     return Failure(error, _may_try_again(head, kind, status, known=known), unsupported)
 
 
-def unreached(route: Route, failure: TransportFailure, partway: bool = False) -> Failure:
-    """Make of a connection that failed what it is."""
-    kind = LLMTimeoutError if failure.kind is FailureKind.TIMEOUT else LLMConnectionError
-    what = "the connection broke in the middle of the answer" if partway else "no answer"
-    error = kind(
-        f"{what} from {route.profile.name} for model {route.model}: {failure}",
-        provider=route.profile.name,
-        model=route.model,
-    )
+def unreached(
+    route: Route, failure: TransportFailure, seconds: float, *, partway: bool = False
+) -> Failure:
+    """Make of a connection that failed, or was silent for so many seconds, what it is."""
+    of = f"from {route.profile.name} for model {route.model}"
+    if failure.kind is FailureKind.TIMEOUT:
+        kind: type[LLMError] = LLMTimeoutError
+        silence = f"the answer {of} stopped: nothing came" if partway else f"no answer {of}"
+        words = f"{silence} {'for' if partway else 'within'} {seconds:.3g} s"
+    else:
+        kind = LLMConnectionError
+        what = "the connection broke in the middle of the answer" if partway else "no answer"
+        words = f"{what} {of}: {failure}"
+    error = kind(words, provider=route.profile.name, model=route.model)
     error.__cause__ = failure.__cause__
     return Failure(error, failure.kind not in FINAL_FAILURES)
 
@@ -224,6 +231,8 @@ def _sentence(route: Route, status: int, shown: int, words: str, code: str | Non
     reason = f": {told}{named}".rstrip() if told or named else ""
     if 300 <= status < 400 and not reason:
         reason = ", which is a way elsewhere and not an answer: is base_url right?"
+    if status in (404, 405) and not code:  # perhaps not the model: where we asked may help
+        reason += f" (asked at {visible(route.base)}: is base_url right?)"
     inside = f" inside a {shown}" if status != shown else ""
     return f"{route.profile.name} answered {status}{inside} for model {route.model}{reason}"
 
@@ -242,4 +251,4 @@ def _text(body: bytes, key: str | None) -> str:
 
 
 def _hidden(words: str, key: str | None) -> str:
-    return words.replace(key, "[key]") if key else words
+    return words.replace(key, "[key]") if key and len(key) >= SHORTEST_SECRET else words

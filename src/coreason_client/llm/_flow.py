@@ -145,6 +145,7 @@ class Trying:
     def __init__(self, plans: Sequence[Plan], policy: Policy) -> None:
         self.plan = plans[0]
         self.fell_back = False
+        self.timeout = policy.timeout  # of the present attempt
         self._plans = list(plans[1:])
         self._policy = policy
         self._end: float | None = None  # set when the first step is asked for
@@ -169,9 +170,9 @@ class Trying:
             raise self.out_of_time()
         self._attempts += 1
         self._reserved = False
-        timeout = min(self._policy.timeout, left)
-        plan = self.plan
-        return Request("POST", plan.url, plan.route.headers, plan.content, _timeouts(timeout))
+        self.timeout = min(self._policy.timeout, left)
+        plan, timeouts = self.plan, _timeouts(self.timeout)
+        return Request("POST", plan.url, plan.route.headers, plan.content, timeouts)
 
     def failed(self, failure: Failure) -> None:
         """Take note of an attempt that failed.
@@ -196,7 +197,7 @@ class Trying:
         if delay is None:
             self._give_up(error)
         else:
-            logger.info("attempt %d failed (%s); again in %.1f s", self._attempts, error, delay)
+            logger.warning("attempt %d failed (%s); again in %.1f s", self._attempts, error, delay)
             self._wait = Wait(delay)
 
     def succeeded(self, response: Response) -> Response:
@@ -210,6 +211,8 @@ class Trying:
     def stop(self, error: LLMError) -> LLMError:
         """Return an error that ends the call, with what the whole call knows of it."""
         error.attempts = self._attempts
+        if self._attempts > 1:
+            error.args = (f"{error} (tried {self._attempts} times)",)
         if isinstance(error, _KEY_ERRORS):
             logger.error("%s", error)
         for earlier in self._earlier:
@@ -250,8 +253,9 @@ class Trying:
         return Wait(seconds)
 
     def _estimate(self) -> int:
-        call = self.plan.call
-        return len(self.plan.content) // 4 + call.max_tokens
+        tokens = len(self.plan.content) // 4 + self.plan.call.max_tokens
+        limits = self._policy.limits
+        return tokens if limits is None else limits.most(tokens)
 
     def left(self) -> float:
         """Return the seconds up to the deadline, which begins to run when this is first asked."""
@@ -288,17 +292,18 @@ def generate_flow(trying: Trying, parse_as: Any = None) -> Flow[Response]:
         result = yield step
         if isinstance(step, Wait):
             continue
-        outcome = _outcome(trying.plan, result, parse_as)
+        outcome = _outcome(trying.plan, result, parse_as, trying.timeout)
         if not isinstance(outcome, Failure):
             return trying.succeeded(outcome)
         trying.failed(outcome)
 
 
 def _outcome(
-    plan: Plan, result: Reply | TransportFailure | None, parse_as: Any
+    plan: Plan, result: Reply | TransportFailure | None, parse_as: Any, seconds: float
 ) -> Response | Failure:
     if not isinstance(result, Reply):
-        return unreached(plan.route, result or TransportFailure(FailureKind.BROKEN, "nothing came"))
+        failure = result or TransportFailure(FailureKind.BROKEN, "nothing came")
+        return unreached(plan.route, failure, seconds)
     route, head, body = plan.route, result.head, result.body
     reply = _json(body)
     fault = route.adapter.fault(reply)
@@ -438,7 +443,8 @@ class AnswerMachine:
             yield from self._finish()
             return
         ended = TransportFailure(FailureKind.BROKEN, "the stream ended before the answer did")
-        self._fail(unreached(self._trying.plan.route, failure or ended, self._reader.started))
+        trying, partway = self._trying, self._reader.started
+        self._fail(unreached(trying.plan.route, failure or ended, trying.timeout, partway=partway))
 
     def _last_line(self, lines: LineDecoder) -> Iterator[Delta]:
         """Read a last line that has no end; half a line is none."""

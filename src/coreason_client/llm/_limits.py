@@ -8,21 +8,21 @@ _MINUTE = 60.0
 class _Bucket:
     """So much may be taken a minute, evenly; what is taken too early is owed, and waited for."""
 
-    __slots__ = ("_at", "_level", "_per_minute")
+    __slots__ = ("_at", "_level", "per_minute")
 
     def __init__(self, per_minute: float) -> None:
-        self._per_minute = per_minute
+        self.per_minute = per_minute
         self._level = float(per_minute)
         self._at: float | None = None
 
     def take(self, amount: float, now: float) -> float:
         """Take an amount; return the seconds to wait before it may be used."""
         if self._at is not None:
-            grown = self._level + max(0.0, now - self._at) * self._per_minute / _MINUTE
-            self._level = min(grown, self._per_minute)
+            grown = self._level + max(0.0, now - self._at) * self.per_minute / _MINUTE
+            self._level = min(grown, self.per_minute)
         self._at = now
         self._level -= amount
-        return max(0.0, -self._level) * _MINUTE / self._per_minute
+        return max(0.0, -self._level) * _MINUTE / self.per_minute
 
     def delay(self, amount: float, wait: float) -> float:
         """Take note that the amount is used only after a wait; return what is lost by that.
@@ -30,14 +30,14 @@ class _Bucket:
         While it waits the bucket does not grow beyond its size, or what is saved up meanwhile
         could be used all at once.
         """
-        most = max(self._per_minute - amount, 0.0) - wait * self._per_minute / _MINUTE
+        most = max(self.per_minute - amount, 0.0) - wait * self.per_minute / _MINUTE
         lost = max(0.0, self._level - most)
         self._level -= lost
         return lost
 
     def give_back(self, amount: float) -> None:
         """Give back what was taken and not used; negative for what was used beyond it."""
-        self._level = min(self._level + amount, self._per_minute)
+        self._level = min(self._level + amount, self.per_minute)
 
 
 class Limits:
@@ -47,6 +47,10 @@ class Limits:
         self._requests = None if requests is None else _Bucket(requests)
         self._tokens = None if tokens is None else _Bucket(tokens)
         self._lost = (0.0, 0.0)  # by the last reservation, beside what it took
+
+    def most(self, tokens: int) -> int:
+        """Return how many tokens a request can wait for: more than a minute's are never there."""
+        return tokens if self._tokens is None else min(tokens, int(self._tokens.per_minute))
 
     def reserve(self, tokens: int, now: float) -> float:
         """Take one request and so many tokens; return the seconds to wait before it is sent."""

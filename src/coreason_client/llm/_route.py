@@ -6,7 +6,7 @@ The rules:
   prefix. At another host the prefix of `provider/model` decides, else it is OpenAI-compatible.
 * Without a base URL the prefix decides, and it is OpenAI without one.
 * The key belongs to the base URL, or to OpenAI without one, and is never sent anywhere else. A
-  model of another provider needs that provider's own key, and goes to its own address.
+  model of a provider whose own key was given goes to that provider's own address, with that key.
 * A base URL without a path gets the provider's.
 """
 
@@ -23,10 +23,11 @@ from .errors import LLMAuthenticationError, LLMRequestError
 from .providers import ADAPTERS
 from .providers.profiles import COMPATIBLE, PROFILES
 
-__all__ = ["Route", "Target", "check_base_url", "check_key", "check_provider"]
+__all__ = ["Route", "Target", "check_base_url", "check_key", "check_provider", "known_host"]
 
 _BY_NAME: Mapping[str, Profile] = {profile.name: profile for profile in (*PROFILES, COMPATIBLE)}
 _DEFAULT = _BY_NAME["openai"]
+_ENDPOINTS = ("/chat/completions", "/v1/messages")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,8 @@ class Target:
         named = _BY_NAME.get(model.partition("/")[0]) if "/" in model else None
         home = self._home()
         if home is None:  # somewhere that only the model's name can tell
-            return named or COMPATIBLE, True
+            elsewhere = named is not None and named.name in self.keys
+            return named or COMPATIBLE, not elsewhere
         if named is None or home.vendor_names:
             return home, True
         if named.name == _prefix(home):
@@ -110,6 +112,8 @@ class Target:
     ) -> LLMAuthenticationError:
         if own:
             words = f"there is no key for {shown(base)}: set LLM_API_KEY, or give api_key"
+            if profile.name in self.keys:
+                words += f" ({profile.key_variable} is for models named {profile.name}/…)"
         else:
             why = f"there is no key for {shown(base)}"
             if self.api_key is not None:
@@ -136,6 +140,8 @@ def check_base_url(base_url: str) -> str:
         )
     if "@" in parts.netloc:
         raise ValueError("base_url must not have a user or a password: give the key as api_key")
+    if tail := next((tail for tail in _ENDPOINTS if parts.path.rstrip("/").endswith(tail)), None):
+        raise ValueError(f"base_url must not have {tail} at its end, which is added for each call")
     if parts.fragment:
         raise ValueError(f"base_url must not have a fragment, as #{parts.fragment} is")
     return base_url.rstrip("/")
@@ -170,6 +176,11 @@ def check_provider(name: str) -> str:
     if name not in _BY_NAME:
         raise ValueError(f"provider is one of {', '.join(_BY_NAME)}, and {name!r} is not")
     return name
+
+
+def known_host(url: str) -> bool:
+    """Say whether the host of a URL is one that is known."""
+    return _parts(url) is not None and _at(url) is not None
 
 
 def _at(url: str) -> Profile | None:

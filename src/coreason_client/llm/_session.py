@@ -1,10 +1,12 @@
 """The only room that knows aiohttp: requests out, bytes in, its failures translated once."""
 
 import asyncio
+import errno
+import os
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -56,6 +58,15 @@ class Sessions:
             elif other.is_running():
                 asyncio.run_coroutine_threadsafe(session.aclose(), other)
 
+    def abandon(self) -> None:
+        """Close what nobody can reach any more; called from anywhere, at any time."""
+        self._closed = True
+        sessions, self._by_loop = self._by_loop, {}
+        for loop, session in sessions.items():
+            if not loop.is_closed():
+                with suppress(RuntimeError):  # it was closed this very moment
+                    loop.call_soon_threadsafe(session.close_soon)
+
     async def _leave_closed_loops(self) -> None:
         """Let go of the sessions of loops that have ended, in order or not."""
         for loop in [loop for loop in self._by_loop if loop.is_closed()]:
@@ -100,6 +111,10 @@ class Session:
     async def open(self) -> None:
         """Begin the generator that the loop closes at its end."""
         await anext(self._guard)
+
+    def close_soon(self) -> None:
+        """Begin to close, on the loop."""
+        self._closing = asyncio.ensure_future(self.aclose())
 
     async def aclose(self) -> None:
         """Close the connections; may be called twice."""
@@ -285,7 +300,8 @@ class _Response:
 def _kind(error: Exception) -> FailureKind:
     if isinstance(error, TimeoutError):
         return FailureKind.TIMEOUT
-    if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
+    # A handshake that failed is as final as a certificate that is not right.
+    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
         return FailureKind.CERTIFICATE
     if isinstance(error, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError):
         return FailureKind.PROXY
@@ -300,14 +316,22 @@ def _words(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "the time was up"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return f"cannot connect to {error.host}, port {error.port}: {_reason(error.os_error)}"
+        where = f"{error.host}, port {error.port}"
+        if isinstance(error, aiohttp.ClientConnectorSSLError):
+            return f"no TLS with {where}, which may not speak https: {error.os_error.strerror}"
+        return f"cannot connect to {where}: {_reason(error.os_error)}"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "the answer broke off"
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "the server closed the connection"
     return str(error) or type(error).__name__
 
 
 def _reason(error: OSError) -> str:
-    return (error.strerror or str(error) or type(error).__name__).lower()
+    # Where asyncio raises it, the words tell the call instead of the reason.
+    if error.errno is not None and error.errno in errno.errorcode:
+        return os.strerror(error.errno).lower()
+    return error.strerror or str(error) or type(error).__name__
 
 
 def _proxy(url: str) -> URL | None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, Unpack
+from weakref import finalize
 
 from .._closing import AsyncClosing
 from .._drive import drive_async, run_async
@@ -15,12 +16,12 @@ from . import _cost
 from ._call import check_call
 from ._flow import BACKOFF, AnswerMachine, Plan, Policy, Trying, generate_flow
 from ._limits import Limits
-from ._route import Route, Target, check_base_url, check_key, check_provider
+from ._route import Route, Target, check_base_url, check_key, check_provider, known_host
 from ._terms import Call
 from .errors import LLMConnectionError, LLMRequestError
 from .providers.profiles import PROFILES
 from .streams import LLMStream
-from .types import CallOptions, Delta, Message, Response
+from .types import CallOptions, Delta, Response
 
 if TYPE_CHECKING:
     from ._session import Session, Sessions
@@ -91,7 +92,10 @@ class LLMClient(AsyncClosing):
         self._backoff = replace(BACKOFF, first=_above_zero("first_wait", first_wait))
         self._limits = _limits(requests_per_minute, tokens_per_minute)
         self._routes: dict[str, Route] = {}
-        self._sessions = _sessions(max_concurrency)
+        self._sessions = sessions = _sessions(max_concurrency)
+        # A client that is dropped and was not closed lets its connections go without a warning.
+        self._abandon = finalize(self, sessions.abandon)
+        self._abandon.atexit = False
 
     @classmethod
     def from_env(cls, **options: Any) -> Self:
@@ -100,14 +104,15 @@ class LLMClient(AsyncClosing):
         Raises:
             LLMRequestError: a variable has a value that cannot be.
         """
-        return cls(**{**_arguments(_configured()), **options})
+        configured = _configured()
+        return cls(**_arguments(configured, options.get("base_url", configured.base_url)) | options)
 
     def __repr__(self) -> str:
         return f"LLMClient(base_url={self.base_url!r}, default_model={str(self.default_model)!r})"
 
     async def generate(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[Mapping[str, Any]],
         model: str = DEFAULT_MODEL,
         tools: Sequence[Mapping[str, Any]] | None = None,
         temperature: float = 0.7,
@@ -140,7 +145,7 @@ class LLMClient(AsyncClosing):
 
     def stream(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[Mapping[str, Any]],
         model: str = DEFAULT_MODEL,
         tools: Sequence[Mapping[str, Any]] | None = None,
         temperature: float = 0.7,
@@ -217,7 +222,7 @@ class LLMClient(AsyncClosing):
 
 
 async def generate(
-    messages: Sequence[Message],
+    messages: Sequence[Mapping[str, Any]],
     model: str = DEFAULT_MODEL,
     tools: Sequence[Mapping[str, Any]] | None = None,
     temperature: float = 0.7,
@@ -238,7 +243,7 @@ async def generate(
 
 
 def stream(
-    messages: Sequence[Message],
+    messages: Sequence[Mapping[str, Any]],
     model: str = DEFAULT_MODEL,
     tools: Sequence[Mapping[str, Any]] | None = None,
     temperature: float = 0.7,
@@ -256,7 +261,7 @@ def stream(
 
 
 def generate_sync(
-    messages: Sequence[Message],
+    messages: Sequence[Mapping[str, Any]],
     model: str = DEFAULT_MODEL,
     tools: Sequence[Mapping[str, Any]] | None = None,
     temperature: float = 0.7,
@@ -287,8 +292,9 @@ def _shared_client() -> LLMClient:
     global _shared
     configured = _configured()
     if _shared is None or _shared[0] is not configured:
-        client = LLMClient(**_arguments(configured))
-        if _shared is not None:  # other settings, the same connections
+        client = LLMClient(**_arguments(configured, configured.base_url))
+        client._abandon.detach()  # clients come and go with the settings, connections stay
+        if _shared is not None:
             client._sessions = _shared[1]._sessions
         _shared = configured, client
     return _shared[1]
@@ -302,19 +308,21 @@ def _configured() -> "Configured":
     return read_settings()
 
 
-def _arguments(configured: "Configured") -> dict[str, Any]:
+def _arguments(configured: "Configured", base_url: str | None) -> dict[str, Any]:
     """Return the arguments of a client, with the variables named where one is wrong.
+
+    Keys that happen to be in the environment lead to their providers only where nobody has named
+    an address of his own, which may be a proxy for all of them.
 
     Raises:
         LLMRequestError: a variable has a value that cannot be.
     """
-    arguments = {
+    arguments: dict[str, Any] = {
         "api_key": configured.api_key,
         "base_url": configured.base_url,
         "default_model": configured.default_model,
         "timeout": configured.timeout,
         "max_retries": configured.max_retries,
-        "keys": configured.keys,
     }
     try:
         if configured.base_url is not None:
@@ -328,6 +336,8 @@ def _arguments(configured: "Configured") -> dict[str, Any]:
     except ValueError as error:
         words = str(error).replace("base_url", "LLM_API_BASE_URL").replace("api_key", "LLM_API_KEY")
         raise LLMRequestError(words) from None
+    if base_url is None or known_host(base_url):
+        arguments["keys"] = configured.keys
     return arguments
 
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from ..errors import CoreasonError
 
 if TYPE_CHECKING:
-    from .types import Response
+    from .types import PartialResponse
 
 __all__ = [
     "LLMAuthenticationError",
@@ -58,7 +58,7 @@ class LLMError(CoreasonError):
         retry_after: the seconds that the provider asked to wait.
         attempts: how many requests were sent, 0 when the error was found before.
         body: what came back, or the part of it that could not be read, up to a bound.
-        partial: of a stream that broke: what had been assembled, as a response object.
+        partial: of a stream that broke: what had come, like a response object but for its status.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class LLMError(CoreasonError):
         retry_after: float | None = None,
         attempts: int = 0,
         body: str | None = None,
-        partial: "Response | None" = None,
+        partial: "PartialResponse | None" = None,
     ) -> None:
         super().__init__(message)
         self.provider = provider

@@ -107,12 +107,16 @@ def _read(values: tuple[object, ...], stamp: tuple[str, int, int, int] | None) -
     try:
         settings: Any = _ProviderKeys()
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
+        first = error.errors(include_url=False)[0]
+        # Only numbers can be wrong here: a key is any text, and is never repeated.
         raise LLMRequestError(
-            f"{first['loc'][0]}, in the environment or in {_ENV_FILE}, is wrong: {first['msg']}"
+            f"{first['loc'][0]} is {first['input']!r}, in the environment or in {_ENV_FILE}: "
+            f"{first['msg'].lower()}"
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise LLMRequestError(f"{_ENV_FILE} cannot be read: {type(error).__name__}") from None
+    except UnicodeDecodeError:
+        raise LLMRequestError(f"{_ENV_FILE} cannot be read: it must be UTF-8") from None
+    except OSError as error:
+        raise LLMRequestError(f"{_ENV_FILE} cannot be read: {error.strerror}") from None
     given = {name: getattr(settings, name.replace("-", "_")) for name in _KEY_VARIABLES}
     return Configured(
         api_key=_secret(settings.api_key),

@@ -10,6 +10,8 @@ __all__ = [
     "Finish",
     "FinishReason",
     "Message",
+    "PartialData",
+    "PartialResponse",
     "ReasoningDelta",
     "Response",
     "ResponseData",
@@ -86,6 +88,22 @@ class Response(TypedDict):
     data: ResponseData
     usage: Usage
     model: NotRequired[str]
+
+
+class PartialData(TypedDict):
+    """What had come of an answer that broke; tool calls only when their arguments are whole."""
+
+    content: str | None
+    tool_calls: list[ToolCall]
+    reasoning: NotRequired[str]
+
+
+class PartialResponse(TypedDict):
+    """What had come of an answer that broke: half a response object, and marked as such."""
+
+    status: Literal["partial"]
+    data: PartialData
+    usage: Usage
 
 
 # Not frozen: that would double the cost of making one, and a stream is made of them.

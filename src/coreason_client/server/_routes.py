@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from time import monotonic_ns
+from typing import Literal
 from uuid import UUID, uuid4
 
 from starlette.datastructures import Headers
@@ -93,7 +94,7 @@ class Routes:
         """Say how the agent feels."""
         runtime = await self._runtime()
         feels = HealthCheckResponse(
-            status="maintenance" if runtime.closing else "ok",
+            status=_feeling(runtime),
             agent_id=self._options.agent_id,
             version=self._options.version,
             uptime_seconds=runtime.uptime,
@@ -263,6 +264,12 @@ def _check_serving(runtime: Runtime) -> None:
         raise Problem(
             503, "shutting-down", "The server is shutting down.", headers={"Retry-After": "1"}
         )
+
+
+def _feeling(runtime: Runtime) -> Literal["ok", "degraded", "maintenance"]:
+    if runtime.closing:
+        return "maintenance"
+    return "ok" if runtime.log_works else "degraded"
 
 
 async def _owned(runtime: Runtime, principal: str, stream_id: UUID) -> StreamMeta:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 from coreason_manifest.definitions.presentation import StreamOpCode
 
@@ -53,6 +53,7 @@ class Runtime:
         self.producers = Producers(runner, log, options, metrics, tracing)
         metrics.watch(lambda: len(self.producers), lambda: self.producers.readers)
         self.closing = False
+        self.log_works = True  # as far as the last upkeep could tell
         self.stopped = False
         self.owner = owner
         self._jitter = jitter
@@ -106,7 +107,9 @@ class Runtime:
                 await asyncio.sleep(self._until_upkeep())
                 try:
                     await self.upkeep()
+                    self.log_works = True
                 except LogError as error:
+                    self.log_works = False
                     logger.warning("the upkeep of the log failed and is tried again: %s", error)
         except asyncio.CancelledError:
             if not self.closing:
@@ -119,11 +122,29 @@ class Runtime:
         """Renew the leases, end the streams whose producers are gone, drop what is too old."""
         last = self._renewed_at
         await self._renew()
-        if not self._holds_back(self.loop.time() - last):
+        holds_back = self._holds_back(self.loop.time() - last)
+        await self._while_renewing(self._tidy(bury=not holds_back))
+
+    async def _tidy(self, *, bury: bool) -> None:
+        if bury:
             await self.bury_lost()
         if self.loop.time() - self._expired_at >= _EXPIRE_EVERY:
             self._expired_at = self.loop.time()
             await self.log.expire(self.options.retention, self.options.final_retention)
+
+    async def _while_renewing(self, work: Coroutine[None, None, None]) -> None:
+        """Do something that may take longer than a lease, and keep our own meanwhile."""
+        task = self.loop.create_task(work)
+        try:
+            while not task.done():
+                due = self._renewed_at + self._period - self.loop.time()
+                await asyncio.wait({task}, timeout=max(due, 0.0))
+                if not task.done():
+                    await self._renew()
+            task.result()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     @property
     def _period(self) -> float:
@@ -162,11 +183,8 @@ class Runtime:
     async def bury_lost(self) -> None:
         """End the streams whose producers are gone with a numbered `producer_lost`."""
         while claims := await self.log.claim_lost(self.owner, _CLAIMS_AT_ONCE):
-            # Together, and without delay to our own leases: a process that dies may leave
-            # thousands of streams.
+            # Together: a process that dies may leave thousands of streams.
             await asyncio.gather(*(self._bury(claim) for claim in claims))
-            if self.loop.time() >= self._renewed_at + self._period:
-                await self._renew()
 
     async def _bury(self, claim: Claim) -> None:
         seq = claim.last_seq + 1

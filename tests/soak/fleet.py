@@ -1,0 +1,166 @@
+"""The processes: replicas that can be killed, frozen and started again, and what they noted."""
+
+import asyncio
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+_START_WITHIN = 60.0
+_LEAVE_WITHIN = 20.0
+_ROOT = Path(__file__).resolve().parents[2]
+# Below the range that outgoing connections take theirs from: the port of a replica that is down
+# must still be free when it comes back.
+_PORTS = range(20_000, 32_000)
+
+
+class Replica:
+    """One place in the fleet: a port, and whatever process serves there at the moment."""
+
+    def __init__(self, folder: Path, number: int, port: int, arguments: tuple[str, ...]) -> None:
+        self.number = number
+        self.port = port
+        self._folder = folder
+        self._arguments = arguments
+        self._process: subprocess.Popen[bytes] | None = None
+        self._starts = 0
+        self.busy = False  # a fault is at work here
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def fit(self) -> bool:
+        """Whether it serves, and no fault is at work on it."""
+        return self._process is not None and not self.busy
+
+    async def start(self) -> None:
+        """Start the process and wait until it accepts connections."""
+        process = self._process = self._spawn()
+        deadline = time.monotonic() + _START_WITHIN
+        while not await _accepts(self.port):
+            if process.poll() is not None:
+                raise RuntimeError(f"replica {self.number} ended at its start: {self.errors()}")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"replica {self.number} did not start")
+            await asyncio.sleep(0.05)
+
+    def kill(self) -> None:
+        """End the process at once, as a crash does."""
+        if self._process is not None:
+            self._process.kill()
+            self._reap()
+
+    def freeze(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    async def leave(self) -> int | None:
+        """Ask the process to drain and leave; return its code, None when it did not."""
+        process = self._process
+        if process is None:
+            return None
+        self._signal(signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            return await asyncio.to_thread(process.wait, _LEAVE_WITHIN)
+        return None
+
+    def errors(self) -> str:
+        """What all processes at this place have said on stderr."""
+        files = sorted(self._folder.glob(f"stderr-{self.number}-*"))
+        return "".join(file.read_text(errors="replace") for file in files)
+
+    def notes(self) -> Iterator[str]:
+        for file in self._folder.glob(f"notes-{self.number}-*"):
+            yield from file.read_text().splitlines()
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        self._starts += 1
+        name = f"{self.number}-{self._starts}"
+        notes, stderr = self._folder / f"notes-{name}", self._folder / f"stderr-{name}"
+        program = [sys.executable, "-m", "tests.soak.replica"]
+        with stderr.open("wb") as words:
+            return subprocess.Popen(
+                [*program, str(self.port), *self._arguments, str(notes)],
+                cwd=_ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=words,
+            )
+
+    def _signal(self, number: int) -> None:
+        if self._process is not None and self._process.poll() is None:
+            os.kill(self._process.pid, number)
+
+    def _reap(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.wait(_LEAVE_WITHIN)
+            if process.stdin is not None:
+                process.stdin.close()
+
+
+class Fleet:
+    """All replicas; left, it ends every process it has started."""
+
+    def __init__(self, folder: Path, size: int, url: str, prefix: str, lease: float) -> None:
+        self.lease = lease
+        self.replicas = [
+            Replica(folder, number, port, (url, prefix, str(lease)))
+            for number, port in enumerate(_free_ports(size))
+        ]
+
+    async def __aenter__(self) -> Self:
+        try:
+            await asyncio.gather(*(replica.start() for replica in self.replicas))
+        except BaseException:
+            self._kill_all()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._kill_all()
+
+    async def leave(self) -> list[int | None]:
+        """Ask all to drain and leave; return their codes."""
+        return list(await asyncio.gather(*(replica.leave() for replica in self.replicas)))
+
+    def notes(self) -> Iterator[str]:
+        for replica in self.replicas:
+            yield from replica.notes()
+
+    def errors(self) -> str:
+        return "".join(replica.errors() for replica in self.replicas)
+
+    def _kill_all(self) -> None:
+        for replica in self.replicas:
+            replica.kill()
+
+
+async def _accepts(port: int) -> bool:
+    with suppress(OSError):
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.close()
+        return True
+    return False
+
+
+def _free_ports(number: int) -> list[int]:
+    ports: list[int] = []
+    for port in random.sample(_PORTS, k=200):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            ports.append(port)
+        if len(ports) == number:
+            return ports
+    raise RuntimeError("there are no free ports")

@@ -1,0 +1,76 @@
+"""Connections that never finish their request, as many as the system allows."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+MOST = 10_000
+_SPARE = 2_000  # descriptors that everything else needs
+_AT_ONCE, _BETWEEN = 250, 0.1  # held, not hurled: to accept ten thousand takes seconds of work
+_DRIBBLERS = 200
+_HEAD = b"POST /assist HTTP/1.1\r\nHost: soak\r\nContent-Type: application/json\r\n"
+# What is sent of a request before nothing follows: nothing, half a head, a head and half a body.
+_BEGINNINGS = (b"", _HEAD, _HEAD + b'Content-Length: 900\r\n\r\n{"request_id":')
+
+
+def affordable(descriptors: int) -> int:
+    """How many connections fit under a limit of descriptors that each side has."""
+    return max(0, min(MOST, descriptors - _SPARE))
+
+
+@asynccontextmanager
+async def half_open(port: int, number: int) -> AsyncIterator[list[socket.socket]]:
+    """Hold so many connections to a port open; a part of them goes on, one byte a second."""
+    socks: list[socket.socket] = []
+    try:
+        for start in range(0, number, _AT_ONCE):
+            turns = range(start, min(start + _AT_ONCE, number))
+            begun = await asyncio.gather(
+                *(_begin(port, turn) for turn in turns), return_exceptions=True
+            )
+            await asyncio.sleep(_BETWEEN)
+            socks += [sock for sock in begun if isinstance(sock, socket.socket)]
+        dribble = asyncio.ensure_future(_dribble(socks[1 : 3 * _DRIBBLERS : 3]))
+        try:
+            yield socks
+        finally:
+            dribble.cancel()
+            await asyncio.wait({dribble})
+    finally:
+        for sock in socks:
+            sock.close()
+
+
+def still_open(sock: socket.socket) -> bool:
+    """Whether the other side has neither closed a connection nor answered on it."""
+    try:
+        sock.recv(1)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+async def _begin(port: int, turn: int) -> socket.socket:
+    loop = asyncio.get_running_loop()
+    sock = socket.socket()
+    try:
+        sock.setblocking(False)
+        await loop.sock_connect(sock, ("127.0.0.1", port))
+        await loop.sock_sendall(sock, _BEGINNINGS[turn % len(_BEGINNINGS)])
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+async def _dribble(socks: list[socket.socket]) -> None:
+    """Go on with the head of each request, so slowly that it never ends."""
+    loop = asyncio.get_running_loop()
+    while True:
+        for sock in socks:
+            with suppress(OSError):  # whoever was cut off is cut off
+                await loop.sock_sendall(sock, b"x")
+        await asyncio.sleep(1)

@@ -1,0 +1,77 @@
+"""Readers: each asks for one stream with our client and reads it to its end, whatever happens."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from coreason_client import AsyncCAPClient, CAPConnectionError, CAPError, Position
+from coreason_manifest.definitions.service import ServiceRequest
+
+from .content import Order
+from .tally import HUNG, Reading
+
+HUNG_AFTER = 45.0  # seconds without a packet
+_ASK_AGAIN_AFTER = 0.5
+_READ_TIMEOUT = 6.0  # a replica that is frozen is noticed; a healthy one sends comments meanwhile
+_RETRIES = 6
+_PASSING = (429, 502, 503, 504)  # the server cannot answer now
+
+
+def client_for(url: str) -> AsyncCAPClient:
+    return AsyncCAPClient(url, "no-key", timeout=_READ_TIMEOUT, max_retries=_RETRIES)
+
+
+async def read_stream(client: AsyncCAPClient, reading: Reading) -> Reading:
+    """Read one stream to its end, or until it is certain that it hangs."""
+    reading.begin(time.monotonic())
+    task = asyncio.ensure_future(_read(client, reading, reading.request))
+    while not task.done():
+        left = reading.seen_at + HUNG_AFTER - time.monotonic()
+        if left <= 0:
+            reading.progress(time.monotonic())
+            reading.end = HUNG
+            task.cancel()
+        await asyncio.wait({task}, timeout=max(left, 0.1))
+    if not task.cancelled():
+        task.result()
+    return reading
+
+
+async def _read(client: AsyncCAPClient, reading: Reading, request: ServiceRequest) -> None:
+    packets = client.assist(request)
+    while True:
+        try:
+            async with packets:
+                async for packet in packets:
+                    reading.take(packet, time.monotonic())
+            reading.complete()
+        except CAPError as error:
+            _judge(error, packets.position, reading)
+        finally:
+            reading.reconnects += packets.reconnects
+        if reading.end is not None:
+            return
+        reading.asked_again += 1
+        await asyncio.sleep(_ASK_AGAIN_AFTER)
+        position = packets.position
+        packets = client.assist(request) if position is None else client.resume(request, position)
+
+
+def _judge(error: CAPError, position: Position | None, reading: Reading) -> None:
+    """Note the end of the reading, unless the caller may ask again from where it was."""
+    if error.stream_error is not None and position is not None:
+        code, now = error.stream_error.code, time.monotonic()
+        reading.ended_with(code, position.stream_id, position.seq, now)
+    elif not (isinstance(error, CAPConnectionError) or error.status_code in _PASSING):
+        reading.end = f"{type(error).__name__} {error.status_code or ''}".strip()
+
+
+async def read_spread(
+    client: AsyncCAPClient, orders: Sequence[Order], seconds: float
+) -> list[Reading]:
+    """Read all streams, the beginnings spread over so many seconds."""
+    tasks = []
+    for order in orders:
+        tasks.append(asyncio.ensure_future(read_stream(client, Reading.of(order))))
+        await asyncio.sleep(seconds / len(orders))
+    return list(await asyncio.gather(*tasks))

@@ -1,0 +1,129 @@
+"""One replica: an agent on the shared log, which notes what the store acknowledged.
+
+Arguments: port, address of the store, prefix, lease in seconds, file of notes.
+"""
+
+import asyncio
+import os
+import resource
+import sys
+import threading
+from collections.abc import Sequence
+from uuid import UUID
+
+from coreason_client.server import AgentApp, AgentStream, Fenced, LogError, ValkeyStreamLog, serve
+from coreason_manifest.definitions.service import ServiceRequest
+
+from .content import Order, ends_burst, text_of
+
+AGENT_ID = "soak"
+HEARTBEAT = 1.0
+
+
+class NotingLog(ValkeyStreamLog):
+    """The log, with a line in a file for everything that the store has confirmed.
+
+    A line is written in one call, so it is there whole or not at all when the process is killed.
+    """
+
+    def __init__(self, url: str, *, prefix: str, lease: float, notes: str) -> None:
+        super().__init__(url, prefix=prefix, lease=lease)
+        self._notes = os.open(notes, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    def note(self, *words: object) -> None:
+        os.write(self._notes, f"{' '.join(map(str, words))}\n".encode())
+
+    async def append(
+        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
+    ) -> bool:
+        try:
+            cancel = await super().append(stream_id, epoch, first_seq, entries)
+        except Fenced:
+            self.note("fenced", stream_id, epoch)
+            raise
+        self.note("ack", stream_id, epoch, first_seq, len(entries))
+        return cancel
+
+    async def close(
+        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes], outcome: str
+    ) -> None:
+        try:
+            await super().close(stream_id, epoch, first_seq, entries, outcome)
+        except Fenced:
+            self.note("fenced", stream_id, epoch)
+            raise
+        self.note("ack", stream_id, epoch, first_seq, len(entries))
+        if epoch > 1:
+            self.note("takeover", stream_id, epoch)
+
+
+class Agent:
+    """Writes what it was asked for, in bursts; when it loses its stream it tries once more."""
+
+    def __init__(self, log: NotingLog) -> None:
+        self._log = log
+        self._late: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, request: ServiceRequest, stream: AgentStream) -> None:
+        self._log.note("begin", stream.stream_id, request.request_id)
+        written = 0
+        try:
+            for written in range(1, _order(request).packets + 1):
+                await self._write(stream, _order(request), written)
+        except asyncio.CancelledError:
+            # Nobody cancels here, so the stream belongs to another replica by now. An agent that
+            # did not hear of it would write on: past everything that would hold it back.
+            task = asyncio.ensure_future(self._write_late(stream.stream_id, written + 1))
+            self._late.add(task)
+            task.add_done_callback(self._late.discard)
+            raise
+
+    async def _write(self, stream: AgentStream, order: Order, seq: int) -> None:
+        text = text_of(order.name, seq)
+        if ends_burst(seq):
+            await stream.progress(text, 100 * seq / (order.packets + 1))
+            await asyncio.sleep(order.pause)
+        else:
+            await stream.write(text)
+
+    async def _write_late(self, stream_id: UUID, seq: int) -> None:
+        try:
+            await self._log.append(stream_id, 1, seq, [b"late"])
+        except LogError:
+            return
+        self._log.note("unfenced", stream_id, seq)
+
+
+def _order(request: ServiceRequest) -> Order:
+    (message,) = request.payload.messages or []
+    return Order.parse(message.text)
+
+
+def _leave_with_parent() -> None:
+    """End when whoever started this is gone, and its end of the pipe with it."""
+
+    def watch() -> None:
+        while os.read(sys.stdin.fileno(), 1024):  # not the buffer: its lock outlives the thread
+            pass
+        os._exit(3)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def raise_descriptor_limit() -> int:
+    """Allow as many open files as the system lets us; return how many."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def main(port: str, url: str, prefix: str, lease: str, notes: str) -> None:
+    raise_descriptor_limit()
+    _leave_with_parent()
+    log = NotingLog(url, prefix=prefix, lease=float(lease), notes=notes)
+    app = AgentApp(Agent(log), log=log, agent_id=AGENT_ID, heartbeat=HEARTBEAT, drain_timeout=2)
+    serve(app, port=int(port))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

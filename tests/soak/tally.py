@@ -1,0 +1,192 @@
+"""What was read, what was acknowledged, and the count of what must not be. No I/O."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+from uuid import UUID
+
+from coreason_manifest.definitions.presentation import Packet
+from coreason_manifest.definitions.service import ServiceRequest
+
+from .content import Order
+
+COMPLETE = "complete"
+HUNG = "hung"
+
+
+@dataclass(slots=True)
+class Reading:
+    """What one reader saw of one stream, packet by packet."""
+
+    order: Order
+    request: ServiceRequest
+    asked_at: float = 0.0
+    seen_at: float = 0.0
+    stream_id: UUID | None = None
+    last_seq: int = 0
+    delivered: set[int] = field(default_factory=set)
+    doubled: int = 0
+    out_of_order: int = 0
+    spliced: int = 0
+    wrong: int = 0
+    longest_silence: float = 0.0
+    first_after: float | None = None
+    reconnects: int = 0
+    asked_again: int = 0
+    end: str | None = None  # COMPLETE, HUNG, or the code of an error
+    at_its_end: bool = False  # the last packet of the stream was read
+
+    @classmethod
+    def of(cls, order: Order) -> Self:
+        return cls(order, order.request())
+
+    def begin(self, now: float) -> None:
+        self.asked_at = self.seen_at = now
+
+    def take(self, packet: Packet, now: float) -> None:
+        """Count one packet that was handed out."""
+        self.progress(now)
+        if self.first_after is None:
+            self.first_after = now - self.asked_at
+        if self.stream_id is None:
+            self.stream_id = packet.stream_id
+        self.spliced += packet.stream_id != self.stream_id
+        self.doubled += packet.seq in self.delivered
+        self.out_of_order += packet.seq < self.last_seq
+        self.wrong += not self.order.is_right(packet)
+        self.delivered.add(packet.seq)
+        self.last_seq = packet.seq
+
+    def progress(self, now: float) -> None:
+        self.longest_silence = max(self.longest_silence, now - self.seen_at)
+        self.seen_at = now
+
+    def complete(self) -> None:
+        """The iteration came to its end, which is right only after all packets."""
+        self.end, self.at_its_end = COMPLETE, True
+
+    def ended_with(self, code: str, stream_id: UUID, seq: int, now: float) -> None:
+        """The stream ended with an error, itself a numbered packet."""
+        self.progress(now)
+        self.stream_id = self.stream_id or stream_id
+        self.spliced += stream_id != self.stream_id
+        self.delivered.add(seq)
+        self.end, self.at_its_end = code, True
+
+    @property
+    def holes(self) -> int:
+        """How many numbers below the last one never came."""
+        return max(self.delivered, default=0) - len(self.delivered)
+
+
+@dataclass(slots=True)
+class Notes:
+    """What all replicas noted, taken together."""
+
+    acknowledged: dict[UUID, set[int]] = field(default_factory=dict)
+    begun: dict[UUID, list[UUID]] = field(default_factory=dict)  # streams by request
+    takeovers: int = 0
+    fenced: set[UUID] = field(default_factory=set)
+    unfenced: int = 0
+
+    @classmethod
+    def parse(cls, lines: Iterable[str]) -> "Notes":
+        notes = cls()
+        for line in lines:
+            kind, stream, *rest = line.split()
+            notes._take(kind, UUID(stream), rest)
+        return notes
+
+    def _take(self, kind: str, stream_id: UUID, rest: Sequence[str]) -> None:
+        match kind:
+            case "ack":
+                _, first, number = map(int, rest)
+                seqs = self.acknowledged.setdefault(stream_id, set())
+                seqs.update(range(first, first + number))
+            case "begin":
+                self.begun.setdefault(UUID(rest[0]), []).append(stream_id)
+            case "takeover":
+                self.takeovers += 1
+            case "fenced":
+                self.fenced.add(stream_id)
+            case "unfenced":
+                self.unfenced += 1
+            case _:
+                raise ValueError(f"no such note: {kind}")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table; `right` is None where any value is."""
+
+    name: str
+    value: str
+    right: bool | None = None
+
+
+def count(readings: Sequence[Reading], notes: Notes, stored: Mapping[UUID, int]) -> list[Row]:
+    """Return the table; `stored` is the last number of each stream as the store has it."""
+    ends = Counter(reading.end for reading in readings)
+    errors = {str(end): n for end, n in ends.items() if end not in (COMPLETE, HUNG)}
+    read = {reading.stream_id: reading for reading in readings if reading.at_its_end}
+    return [
+        _plain("streams", len(readings)),
+        _plain("packets acknowledged", sum(map(len, notes.acknowledged.values()))),
+        _plain("packets delivered", sum(len(reading.delivered) for reading in readings)),
+        _zero("lost: acknowledged and not delivered", sum(_lost(r, notes) for r in read.values())),
+        _zero("lost: acknowledged and not in the store", _not_stored(notes, stored)),
+        _zero("lost: in the store and not delivered", _unread(read, stored)),
+        _zero("lost: holes in the numbers", sum(reading.holes for reading in readings)),
+        _zero("doubled", sum(reading.doubled for reading in readings)),
+        _zero("out of order", sum(reading.out_of_order for reading in readings)),
+        _zero("spliced", sum(reading.spliced for reading in readings)),
+        _zero("wrong content", sum(reading.wrong for reading in readings)),
+        _zero("complete without all packets", sum(map(_too_short, readings))),
+        _zero("requests generated twice", sum(len(ids) > 1 for ids in notes.begun.values())),
+        _plain("streams complete", ends[COMPLETE]),
+        _plain("streams ended with a typed error", sum(errors.values())),
+        *(_plain(f"of these {code}", number) for code, number in sorted(errors.items())),
+        _zero("streams not read to their end", sum(not reading.at_its_end for reading in readings)),
+        _zero("streams that hung", ends[HUNG]),
+        _plain("longest silence", f"{max(r.longest_silence for r in readings):.1f} s"),
+        _plain("reconnects of clients", sum(reading.reconnects for reading in readings)),
+        _plain("asked again after a refusal", sum(reading.asked_again for reading in readings)),
+        _plain("takeovers", notes.takeovers),
+        _plain("streams with a fenced producer", len(notes.fenced)),
+        _zero("late appends that got through", notes.unfenced),
+    ]
+
+
+def _lost(reading: Reading, notes: Notes) -> int:
+    assert reading.stream_id is not None
+    return len(notes.acknowledged.get(reading.stream_id, set()) - reading.delivered)
+
+
+def _not_stored(notes: Notes, stored: Mapping[UUID, int]) -> int:
+    """Count what was acknowledged in streams that readers know and the store does not hold."""
+    return sum(
+        sum(seq > stored[stream_id] for seq in seqs)
+        for stream_id, seqs in notes.acknowledged.items()
+        if stream_id in stored
+    )
+
+
+def _unread(read: Mapping[UUID | None, Reading], stored: Mapping[UUID, int]) -> int:
+    return sum(
+        last != len(read[stream_id].delivered)
+        for stream_id, last in stored.items()
+        if stream_id in read
+    )
+
+
+def _too_short(reading: Reading) -> bool:
+    return reading.end == COMPLETE and len(reading.delivered) != reading.order.packets + 1
+
+
+def _plain(name: str, value: object) -> Row:
+    return Row(name, str(value))
+
+
+def _zero(name: str, value: int) -> Row:
+    return Row(name, str(value), value == 0)
