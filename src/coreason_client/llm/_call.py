@@ -114,9 +114,7 @@ def _message(where: str, message: Any) -> dict[str, Any]:
     return checked
 
 
-def _without(
-    where: str, message: Mapping[str, Any], unknown: Any, role: str
-) -> Mapping[str, Any]:
+def _without(where: str, message: Mapping[str, Any], unknown: Any, role: str) -> Mapping[str, Any]:
     """Return a message without what says nothing: nulls, and how an answer of ours ended.
 
     So `{"role": "assistant", **response["data"]}` goes on with a conversation.
