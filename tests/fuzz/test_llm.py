@@ -70,9 +70,13 @@ def trying(name: str, *, stream: bool, schema: bool = False, retries: int = 1) -
 
 def assert_response(response: Any) -> None:
     assert response["status"] == "success"
+    assert response["data"]["finish_reason"] in {"stop", "length", "tool_calls"}
+    assert_content(response)
+
+
+def assert_content(response: Any) -> None:
     data, usage = response["data"], response["usage"]
     assert isinstance(data["content"], str | None)
-    assert data["finish_reason"] in {"stop", "length", "tool_calls"}
     for call in data["tool_calls"]:
         assert isinstance(call["id"], str)
         assert call["id"]
@@ -89,7 +93,8 @@ def assert_error(error: LLMError) -> None:
     assert len(str(error)) < 5_000
     assert KEY not in f"{error!s}{error!r}{error.body}{error.code}{error.request_id}"
     if error.partial is not None:
-        assert_response(error.partial)
+        assert error.partial["status"] == "partial"
+        assert_content(error.partial)
 
 
 def off_the_wire(value: Any) -> Any:

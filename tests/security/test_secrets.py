@@ -66,17 +66,18 @@ class Heard:
     def leaks(self) -> list[tuple[str, str]]:
         """Return each line that holds a key, with the name of the key."""
         printed = self._capfd.readouterr()
-        lines = [*self._lines(), printed.out, printed.err]
+        lines = [*self._lines(), *f"{printed.out}\n{printed.err}".splitlines()]
         assert len(lines) > 3, "nothing was heard, so nothing was shown"
-        return [(name, line) for name, key in KEYS.items() for line in lines if key in line]
+        # The HTTP library says at DEBUG what a server sent, as it was sent.
+        ours = [line for line in lines if "receive_response_headers.complete" not in line]
+        return [(name, line) for name, key in KEYS.items() for line in ours if key in line]
 
     def _lines(self) -> Iterator[str]:
         formatter = logging.Formatter("%(name)s %(levelname)s %(message)s")
         for record in self._caplog.records:
-            if record.getMessage().startswith("receive_response_headers.complete"):
-                continue  # the HTTP library says at DEBUG what a server sent, as it was sent
             yield formatter.format(record)
-            yield repr(record.args)
+            if "receive_response_headers.complete" not in record.getMessage():
+                yield repr(record.args)
         yield from self.errors
 
 
