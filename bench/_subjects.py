@@ -17,6 +17,8 @@ SUBJECTS = (
     "fanout",
     "resume",
     "server",
+    "valkey",
+    "hold",
     "a2a",
     "llm",
 )

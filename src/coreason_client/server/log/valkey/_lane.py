@@ -13,6 +13,11 @@ Command: TypeAlias = tuple[Any, ...]
 Job: TypeAlias = tuple[Command, asyncio.Future[Any]]
 Execute: TypeAlias = Callable[[Sequence[Command]], Awaitable[Sequence[Any]]]
 
+# Most of what a small batch costs is not its commands. When several share one, there is more to
+# come, and a moment's wait lets it gather. A lone command is never held back.
+_SEVERAL = 4
+_GATHER = 0.002  # seconds from one batch to the next
+
 
 class LaneStopped(Exception):
     """The lane was stopped before the command had its reply."""
@@ -21,12 +26,20 @@ class LaneStopped(Exception):
 class Lane:
     """Sends commands in batches, on at most so many connections at once.
 
-    When idle a command goes out at once; while all connections are busy the commands gather. The
-    connections belong to tasks of the lane, so a caller that is cancelled never leaves one with an
-    answer that nobody reads.
+    When idle a command goes out at once; while all connections are busy, and for a moment after a
+    batch of several, the commands gather. The connections belong to tasks of the lane, so a caller
+    that is cancelled never leaves one with an answer that nobody reads.
     """
 
-    __slots__ = ("_execute", "_most_busy", "_most_commands", "_queue", "_waking", "_workers")
+    __slots__ = (
+        "_execute",
+        "_most_busy",
+        "_most_commands",
+        "_not_before",
+        "_queue",
+        "_waking",
+        "_workers",
+    )
 
     def __init__(self, execute: Execute, *, most_busy: int, most_commands: int) -> None:
         self._execute = execute
@@ -34,6 +47,7 @@ class Lane:
         self._most_commands = most_commands
         self._queue: deque[Job] = deque()
         self._workers: set[asyncio.Task[None]] = set()
+        self._not_before = 0.0  # the next batch
         self._waking = False  # a worker has been called and has not looked into the queue yet
 
     def submit(self, command: Command) -> "asyncio.Future[Any]":
@@ -57,15 +71,27 @@ class Lane:
             worker.add_done_callback(self._workers.discard)
 
     async def _work(self) -> None:
-        self._waking = False
         try:
-            while batch := self._take():
+            while batch := await self._gather():
+                self._waking = False
                 self._call_worker()
                 await self._send(batch)
         finally:
+            self._waking = False
             # At once: a command that comes before the callbacks of this task must find its place
             # free.
             self._workers.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+
+    async def _gather(self) -> list[Job]:
+        """Take the next batch, when it is time for one."""
+        loop = asyncio.get_running_loop()
+        early = self._not_before - loop.time()
+        if early > 0 and 0 < len(self._queue) < self._most_commands:
+            await asyncio.sleep(early)
+        batch = self._take()
+        if len(batch) >= _SEVERAL:
+            self._not_before = loop.time() + _GATHER
+        return batch
 
     def _take(self) -> list[Job]:
         batch: list[Job] = []

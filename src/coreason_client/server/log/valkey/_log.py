@@ -15,6 +15,7 @@ from ...errors import (
     RequestConflict,
     UnknownStream,
 )
+from .._tails import Tails
 from .._waiters import wait as wait_for
 from ..base import (
     DEFAULT_LEASE,
@@ -43,6 +44,7 @@ T = TypeVar("T")
 
 _MOST_TURNS = 1000  # kept of one conversation
 _AT_ONCE = 100  # streams looked at together when something has run out
+_TAIL_BYTES = 16 * 1024 * 1024  # of the latest entries of the streams that are written here
 _STATES = {
     b"held": LeaseState.HELD,
     b"cancel": LeaseState.CANCEL_REQUESTED,
@@ -61,29 +63,50 @@ class _Session:
         self.watch = Watch()
         self.wakeup = Wakeup(store, keys, self.watch, poll)
         # Streams that are written here, and until when that is sure: their readers in this process
-        # are woken directly and need no announcement.
+        # are woken directly and need no announcement, and nobody else can have added to the tail.
         self.ours: dict[UUID, float] = {}
+        self._tails = Tails(_TAIL_BYTES)
 
     async def close(self) -> None:
         await self.wakeup.close()
         await self.store.close()
         self.watch.nudge()
 
-    def own(self, stream_id: UUID, seconds: float) -> None:
-        self.ours[stream_id] = self.loop.time() + seconds
+    def own(self, stream_id: UUID, until: float) -> None:
+        self.ours[stream_id] = until
 
     def disown(self, stream_id: UUID) -> None:
+        self._tails.drop(stream_id)
         if self.ours.pop(stream_id, None) is not None:
             self.watch.wake(stream_id)  # whoever waits must listen elsewhere now
 
+    def owns(self, stream_id: UUID) -> bool:
+        return self.ours.get(stream_id, 0.0) > self.loop.time()
+
     def listen(self, stream_id: UUID) -> None:
-        if self.ours.get(stream_id, 0.0) <= self.loop.time():
+        if not self.owns(stream_id):
             self.wakeup.want(stream_id)
+
+    def show(self, stream_id: UUID, first_seq: int, entries: Sequence[bytes]) -> None:
+        """Let readers in this process see what the store has taken."""
+        if stream_id in self.ours:
+            self._tails.add(stream_id, first_seq, entries, ended=False)
+        self.watch.wake(stream_id)
+
+    def hide(self, stream_id: UUID) -> None:
+        """Let readers in this process ask the store."""
+        self._tails.drop(stream_id)
+        self.watch.wake(stream_id)
+
+    def tail(self, stream_id: UUID, after_seq: int, limit: int) -> Page | None:
+        """Return what follows a position, None when only the store knows."""
+        return self._tails.page(stream_id, after_seq, limit) if self.owns(stream_id) else None
 
     def forget_old(self) -> None:
         now = self.loop.time()
         for stream_id in [id_ for id_, until in self.ours.items() if until <= now]:
             del self.ours[stream_id]
+            self._tails.drop(stream_id)
 
 
 class ValkeyStreamLog(StreamLog):
@@ -159,13 +182,14 @@ class ValkeyStreamLog(StreamLog):
     async def open(self, stream: NewStream, owner: str) -> Opened:
         """Return the stream of the request, made now if there is none."""
         session = self._session()
+        until = session.loop.time() + self.lease
         own, name = stream.stream_id.hex.encode(), _request(stream.principal, stream.request_id)
         key = self._keys.request(name)
         made: StreamMeta | None = None
         holder: bytes | None = await session.store.command("GET", key)
         while True:
             if made is not None and holder == own:
-                session.own(stream.stream_id, self.lease)
+                session.own(stream.stream_id, until)
                 return Opened(made, created=True)
             known = None if holder is None else await self._load(self._stream_id(holder))
             if known is not None:
@@ -217,16 +241,21 @@ class ValkeyStreamLog(StreamLog):
         session = self._session()
         watch, loop = session.watch, session.loop
         deadline, nudges = loop.time() + wait, watch.nudges
+        woken = False
         while True:
             # Before the look at the store: what is announced from here on wakes this waiter.
             waiter = watch.enter(stream_id, after_seq)
             try:
-                page = await self._page(stream_id, after_seq, limit)
+                page = session.tail(stream_id, after_seq, limit)
+                # Whoever was woken and finds nothing here was woken for something in the store.
+                if page is None or (woken and not page.entries):
+                    page = await self._page(stream_id, after_seq, limit)
                 left = deadline - loop.time()
                 if page.entries or page.ended or left <= 0 or watch.nudges != nudges:
                     return page
                 session.listen(stream_id)
                 await wait_for(waiter, left)
+                woken = True
                 if watch.nudges != nudges:  # without another look: the log may be about to stop
                     return page
             finally:
@@ -260,7 +289,7 @@ class ValkeyStreamLog(StreamLog):
     async def renew(self, held: Mapping[UUID, int]) -> Mapping[UUID, LeaseState]:
         """Renew the leases of streams held with these epochs."""
         session = self._session()
-        until = self._clock() + self.lease
+        until, ours_until = self._clock() + self.lease, session.loop.time() + self.lease
         replies = await asyncio.gather(
             *(
                 session.store.script(scripts.RENEW, [self._keys.meta(id_)], epoch, repr(until))
@@ -273,7 +302,7 @@ class ValkeyStreamLog(StreamLog):
             if state is LeaseState.LOST:
                 session.disown(stream_id)
             else:
-                session.own(stream_id, self.lease)
+                session.own(stream_id, ours_until)
         await session.indexes.leased(
             [id_ for id_, state in states.items() if state is not LeaseState.LOST], until
         )
@@ -408,19 +437,15 @@ class ValkeyStreamLog(StreamLog):
         now: float,
     ) -> Sequence[bytes]:
         session, keys = self._session(), self._keys
-        reply: Sequence[bytes] = await session.store.script(
-            scripts.APPEND,
-            [keys.meta(stream_id), keys.entries(stream_id)],
-            epoch,
-            first_seq,
-            keys.channel(stream_id),
-            kind,
-            outcome,
-            repr(now),
-            *entries,
-        )
+        end = b"%b %b" % (repr(now).encode(), outcome) if kind == b"close" else b""
+        names = (keys.meta(stream_id), keys.entries(stream_id))
+        line = await session.store.script(scripts.APPEND, names, epoch, first_seq, end, *entries)
+        reply: Sequence[bytes] = line.split(b" ")
         if reply[0] == b"ok":
-            session.watch.wake(stream_id)
+            session.show(stream_id, first_seq, entries)
+            return reply
+        if reply[0] == b"held":  # it was there before, and what counts is what is there
+            session.hide(stream_id)
             return reply
         session.disown(stream_id)
         if reply[0] == b"fenced":

@@ -56,30 +56,34 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 return 'ok'
 """)
 
-# KEYS meta, entries. ARGV epoch, first number, channel, 'append' or 'close', outcome, now, entries.
+# KEYS meta, entries. ARGV epoch, first number, the end, entries. The end is empty, or the moment
+# and, after a space, the outcome. The reply is one line of words, which costs least to read.
 APPEND = Script("""
 local m = redis.call('HMGET', KEYS[1], 'epoch', 'last', 'cancel', 'ended', 'index')
-if not m[1] then return {'unknown'} end
+if not m[1] then return {ok = 'unknown'} end
 local first, last = tonumber(ARGV[2]), tonumber(m[2])
-local final = first + #ARGV - 7
+local final = first + #ARGV - 4
 local held = final <= last
-if m[1] ~= ARGV[1] or (m[4] and not held) then return {'fenced'} end
+if m[1] ~= ARGV[1] or (m[4] and not held) then return {ok = 'fenced'} end
 local ended = m[4]
 if not held then
-  if first ~= last + 1 then return {'gap', m[2]} end
-  for i = 7, #ARGV do
-    redis.call('XADD', KEYS[2], string.format('%d-0', first + i - 7), 'd', ARGV[i])
+  if first ~= last + 1 then return {ok = 'gap ' .. m[2]} end
+  for i = 4, #ARGV do
+    redis.call('XADD', KEYS[2], string.format('%d-0', first + i - 4), 'd', ARGV[i])
   end
   local now_last = string.format('%d', final)
-  if ARGV[4] == 'close' then
-    ended = ARGV[6]
-    redis.call('HSET', KEYS[1], 'last', now_last, 'ended', ended, 'outcome', ARGV[5])
+  local space = string.find(ARGV[3], ' ', 1, true)
+  if space then
+    ended = string.sub(ARGV[3], 1, space - 1)
+    redis.call('HSET', KEYS[1], 'last', now_last, 'ended', ended,
+      'outcome', string.sub(ARGV[3], space + 1))
   else
     redis.call('HSET', KEYS[1], 'last', now_last)
   end
-  redis.call('PUBLISH', ARGV[3], '')
+  redis.call('PUBLISH', string.sub(KEYS[1], 1, -5) .. 'wake', '')
 end
-return {'ok', m[3] or '0', ended or '', m[5] or ''}
+return {ok = (held and 'held ' or 'ok ') .. (m[3] or '0') .. ' ' .. (ended or '') .. ' '
+  .. (m[5] or '')}
 """)
 
 # KEYS meta, entries. ARGV position, most entries, most bytes.

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from redis.asyncio import BlockingConnectionPool, Connection, Redis, RedisCluster, SSLConnection
+from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, ReadOnlyError
+from redis.exceptions import NoScriptError, ReadOnlyError, ResponseError
 
 from ...._retry import Backoff
 from ...errors import LogUnavailable
@@ -26,7 +27,10 @@ _BACKOFF = Backoff(first=0.02, longest=1.0)
 # For one answer. Shorter than the patience, so that a connection that died without a word is
 # noticed while there is still time for another one.
 _ANSWER_SHARE = 0.4
-_BUSY = 2  # connections of a lane
+# Connections of a lane. Writes are short, and the more of them share a round trip the less each
+# costs; a page is long, and the next one need not wait for it.
+_WRITES_BUSY = 1
+_READS_BUSY = 2
 _WRITES_AT_ONCE = 128  # commands
 _READS_AT_ONCE = 16  # each may bring a whole page
 _CLUSTER_BUSY = 8  # where each command is a round trip of its own
@@ -39,7 +43,8 @@ class Store:
         self._address = address
         self._prefix = prefix
         self._patience = patience
-        self._options = _connection_options(address, patience)
+        self._answer = patience * _ANSWER_SHARE
+        self._options = _connection_options(address, self._answer)
         self._cluster: RedisCluster | None = None
         self._single: Redis | None = None
         if cluster:
@@ -47,9 +52,14 @@ class Store:
             self._writes = Lane(self._send_one, most_busy=_CLUSTER_BUSY, most_commands=1)
             self._reads = Lane(self._send_one, most_busy=_CLUSTER_BUSY, most_commands=1)
         else:
-            self._single = _single(address.host, address.port, address, self._options, 2 * _BUSY)
-            self._writes = Lane(self._send_all, most_busy=_BUSY, most_commands=_WRITES_AT_ONCE)
-            self._reads = Lane(self._send_all, most_busy=_BUSY, most_commands=_READS_AT_ONCE)
+            # `_send_all` sets the limit for an answer.
+            options = self._options | {"socket_timeout": None}
+            connections = _WRITES_BUSY + _READS_BUSY
+            self._single = _single(address.host, address.port, address, options, connections)
+            self._writes = Lane(
+                self._send_all, most_busy=_WRITES_BUSY, most_commands=_WRITES_AT_ONCE
+            )
+            self._reads = Lane(self._send_all, most_busy=_READS_BUSY, most_commands=_READS_AT_ONCE)
 
     async def command(self, *command: Argument) -> Any:
         """Run one command.
@@ -119,11 +129,18 @@ class Store:
             raise LogUnavailable(f"the log on {self._address.shown} has been stopped") from None
 
     async def _send_all(self, commands: Sequence[Command]) -> Sequence[Any]:
+        # What a pipeline of the client library does, without a timer for each reply: the batch has
+        # one.
         assert self._single is not None  # noqa: S101
-        async with self._single.pipeline(transaction=False) as pipeline:
-            for command in commands:
-                pipeline.execute_command(*command)
-            replies: list[Any] = await pipeline.execute(raise_on_error=False)
+        pool = self._single.connection_pool
+        async with asyncio.timeout(self._answer):
+            connection = await pool.get_connection()  # type: ignore[no-untyped-call]
+            try:
+                packed = connection.pack_commands(commands)
+                await connection.send_packed_command(packed, check_health=False)
+                replies = [await _reply(connection) for _ in commands]
+            finally:
+                await pool.release(connection)
         if any(isinstance(reply, ReadOnlyError) for reply in replies):
             # This was the primary, and its address may by now be that of another.
             await self._single.connection_pool.disconnect(inuse_connections=False)
@@ -136,8 +153,15 @@ class Store:
         return [await self._cluster.execute_command(*command)]
 
 
-def _connection_options(address: Address, patience: float) -> dict[str, Any]:
-    answer = patience * _ANSWER_SHARE
+async def _reply(connection: AbstractConnection) -> Any:
+    """Read one reply; one that is an error is returned, since others follow it."""
+    try:
+        return await connection.read_response()
+    except ResponseError as error:
+        return error
+
+
+def _connection_options(address: Address, answer: float) -> dict[str, Any]:
     return {
         "username": address.username,
         "password": address.password,

