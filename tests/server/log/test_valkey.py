@@ -467,6 +467,71 @@ async def test_a_producer_that_is_fenced_no_longer_vouches_for_its_readers() -> 
         assert (list(page.entries), page.ended) == ([b"lost"], True)
 
 
+def counted_reads(log: ValkeyStreamLog, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note each look at the store from now on."""
+    looks: list[str] = []
+    store = log._session().store
+    query = store.query
+
+    async def noted(*arguments: Any) -> Any:
+        looks.append("read")
+        return await query(*arguments)
+
+    monkeypatch.setattr(store, "query", noted)
+    return looks
+
+
+@aio
+async def test_a_live_reader_beside_its_producer_does_not_ask_the_store(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with logs(2, poll=NEVER) as (producer, other):
+        stream = new()
+        id_ = stream.stream_id
+        await producer.open(stream, "me")
+        await producer.append(id_, 1, 1, [b"one"])
+        looks = counted_reads(producer, monkeypatch)
+        assert list((await producer.read(id_, 0, 9, LONG)).entries) == [b"one"]
+        reading = asyncio.ensure_future(producer.read(id_, 1, 9, LONG))
+        await turns()
+        await producer.append(id_, 1, 2, [b"two", b"three"])
+        assert list((await reading).entries) == [b"two", b"three"]
+        assert looks == []
+        assert await everything(other, id_) == [b"one", b"two", b"three"]  # it is in the store too
+
+
+@aio
+async def test_a_batch_that_was_there_before_is_read_as_it_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with logs(poll=NEVER) as (log,):
+        stream = new()
+        id_ = stream.stream_id
+        await log.open(stream, "me")
+        await log.append(id_, 1, 1, [b"kept"])
+        await log.append(id_, 1, 1, [b"said again, in other words"])
+        looks = counted_reads(log, monkeypatch)
+        assert list((await log.read(id_, 0, 9, LONG)).entries) == [b"kept"]
+        assert looks == ["read"]
+
+
+@aio
+async def test_what_a_taken_over_stream_got_elsewhere_reaches_a_reader_here() -> None:
+    clock = Clock()
+    async with logs(2, poll=0.05, clock=clock) as (producer, heir):
+        stream = new()
+        id_ = stream.stream_id
+        await producer.open(stream, "me")
+        await producer.append(id_, 1, 1, [b"one"])
+        clock.forward(producer.lease)
+        (claim,) = await heir.claim_lost("me", 10)
+        await heir.close(id_, claim.epoch, 2, [b"lost"], "producer_lost")
+        # The process here has not noticed, and still trusts what it wrote itself.
+        assert list((await producer.read(id_, 0, 9, LONG)).entries) == [b"one"]
+        page = await producer.read(id_, 1, 9, LONG)
+        assert (list(page.entries), page.ended) == ([b"lost"], True)
+
+
 @aio
 async def test_many_waiting_readers_share_few_connections(own_server: ValkeyServer) -> None:
     async with logs(2, own_server, poll=NEVER) as (producer, other):
