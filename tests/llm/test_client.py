@@ -830,11 +830,23 @@ def test_the_proxys_own_password(monkeypatch: pytest.MonkeyPatch) -> None:
     run(go())
 
 
-def test_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_for_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def go() -> None:
+        async with provider(answer()) as proxy, provider(answer("direct")) as server:
+            monkeypatch.setenv("all_proxy", proxy.url)
+            monkeypatch.setenv("no_proxy", "127.0.0.1:1")  # another port than the server's
+            async with client(server) as ours:
+                assert (await ours.generate(MESSAGES))["data"]["content"] == "Hi"
+
+    run(go())
+
+
+@pytest.mark.parametrize("exception", ["localhost,127.0.0.1", "{}"])
+def test_no_proxy(exception: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def go() -> None:
         async with provider(answer()) as proxy, provider(answer("direct")) as server:
             monkeypatch.setenv("http_proxy", proxy.url)
-            monkeypatch.setenv("no_proxy", "localhost,127.0.0.1")
+            monkeypatch.setenv("no_proxy", exception.format(server.url.removeprefix("http://")))
             async with client(server) as ours:
                 assert (await ours.generate(MESSAGES))["data"]["content"] == "direct"
             assert proxy.connections == 0

@@ -339,8 +339,9 @@ def _proxy(url: str) -> URL | None:
 
     Looked up here, once for each address, because aiohttp would do it for each request.
     """
-    parts = urlsplit(url)
-    found = getproxies().get(parts.scheme)
-    if not found or not parts.hostname or proxy_bypass(parts.hostname):
+    parts, known = urlsplit(url), getproxies()
+    found = known.get(parts.scheme) or known.get("all")
+    # With its port, since an exception may be for one port alone.
+    if not found or not parts.hostname or proxy_bypass(parts.netloc):
         return None
     return URL(found if "://" in found else f"http://{found}")
