@@ -1,6 +1,7 @@
 """What `coreason serve` serves, in this process and in each of its workers."""
 
 import json
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -74,8 +75,6 @@ class Served:
 
 def worker() -> "AgentApp":
     """Make the application that the parent of this process was told to serve."""
-    import logging
-
     served = Served(**json.loads(os.environ.pop(_VARIABLE)))
     show_logs(served.verbose, usual=logging.WARNING)
     return served.app()

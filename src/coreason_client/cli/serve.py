@@ -4,7 +4,6 @@ import asyncio
 import logging
 import shlex
 import signal
-import socket
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -154,14 +153,10 @@ def _bindable(host: str, port: int) -> int:
     Raises:
         Failure: that is not possible.
     """
+    from ..server import listen
+
     try:
-        [(family, kind, protocol, _, address), *_] = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        with socket.socket(family, kind, protocol) as sock:
-            # As the server will: what is only waiting for late packets does not count as taken.
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind(address)
+        with listen(host, port) as sock:
             found: int = sock.getsockname()[1]
             return found
     except OSError as error:

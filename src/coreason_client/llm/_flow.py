@@ -66,7 +66,7 @@ BACKOFF = Backoff(first=1.0, longest=60.0, longest_wish=120.0)
 # Not frozen: that would double the cost of making one, and every call does.
 @dataclass(slots=True)
 class Policy:
-    """How long and how often a client tries; `clock` and `now` are for tests to replace."""
+    """How long and how often a client tries; `jitter` and `clock` are for tests to replace."""
 
     timeout: float = 60.0
     max_retries: int = 3
@@ -75,7 +75,6 @@ class Policy:
     limits: Limits | None = None
     jitter: Callable[[], float] = random.random
     clock: Callable[[], float] = time.monotonic
-    now: Callable[[], float] = time.time
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["count", "items", "mapping", "text"]
+__all__ = ["codes", "count", "http_status", "items", "mapping", "text"]
 
 _NOTHING: Mapping[str, Any] = {}
 _TOO_MANY = 2**53  # beyond, a float would not be exact
@@ -31,3 +31,14 @@ def count(value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if 0 <= value < _TOO_MANY else None
+
+
+def codes(*values: Any) -> tuple[str, ...]:
+    """Return the codes of an error among values, as text; an empty one or a zero is none."""
+    return tuple(str(value) for value in values if value and type(value) in (str, int))
+
+
+def http_status(value: Any) -> int | None:
+    """Return the HTTP status of an error that a body names, None for what is none."""
+    number = count(value)
+    return number if number is not None and 400 <= number < 600 else None

@@ -304,7 +304,7 @@ def _configured() -> "Configured":
     try:
         from .settings import read_settings
     except ModuleNotFoundError as error:
-        raise _missing(error) from error
+        raise _missing() from error
     return read_settings()
 
 
@@ -345,11 +345,11 @@ def _sessions(max_concurrency: int | None) -> "Sessions":
     try:
         from ._session import Sessions
     except ModuleNotFoundError as error:
-        raise _missing(error) from error
+        raise _missing() from error
     return Sessions(max_concurrency)
 
 
-def _missing(error: ModuleNotFoundError) -> MissingExtraError:
+def _missing() -> MissingExtraError:
     return MissingExtraError("the AI client", "llm")
 
 

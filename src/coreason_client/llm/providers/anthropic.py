@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from .._json import count, items, mapping, text
+from .._json import codes, count, http_status, items, mapping, text
 from .._reader import Piece, Reader
 from .._terms import Answer, Call, End, Fault, Faulted, Malformed, Profile, RawCall, Tokens
 from .._wire import Adapter
@@ -154,15 +154,11 @@ class Anthropic(Adapter):
         if isinstance(error, str) and error:
             return Fault(error)
         described = mapping(error)
-        codes = (
-            mapping(described.get("details")).get("error_code"),
-            described.get("code"),
-            described.get("type"),
-        )
+        special = mapping(described.get("details")).get("error_code")
         return Fault(
             text(described.get("message")) or text(reply.get("message")) or _shown(reply),
-            tuple(str(code) for code in codes if code and isinstance(code, str | int)),
-            status=_status(described.get("code")),
+            codes(special, described.get("code"), described.get("type")),
+            status=http_status(described.get("code")),
         )
 
 
@@ -513,12 +509,6 @@ def _tokens(usage: Mapping[str, Any]) -> Tokens | None:
         cache_write_1h=min(hour, written),
         reasoning=count(mapping(usage.get("output_tokens_details")).get("thinking_tokens")) or 0,
     )
-
-
-def _status(code: Any) -> int | None:
-    """Return a code that is an HTTP status, as some gateways give it."""
-    number = count(code)
-    return number if number is not None and 400 <= number < 600 else None
 
 
 def _shown(value: Any) -> str:

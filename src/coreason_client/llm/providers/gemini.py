@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from pydantic_core import from_json
 
-from .._json import count, items, mapping, text
+from .._json import count, http_status, items, mapping, text
 from .._reader import Piece, Reader
 from .._terms import (
     Answer,
@@ -470,14 +470,13 @@ def _tokens(usage: Any) -> Tokens | None:
 
 def _fault(error: Mapping[str, Any]) -> Fault:
     details = [mapping(detail) for detail in items(error.get("details"))]
-    status = count(error.get("code"))
     codes = [text(detail.get("reason")) for detail in details]
     codes += [text(error.get("status")), text(error.get("code"))]
     told = tuple(dict.fromkeys(filter(None, codes)))
     return Fault(
         message=text(error.get("message")) or (told[0] if told else ""),
         codes=told,
-        status=status if status is not None and 400 <= status <= 599 else None,
+        status=http_status(error.get("code")),
         param=next(filter(None, map(_field, details)), None),
         retry_after=next(filter(None, map(_delay, details)), None),
     )

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic_core import from_json, to_json
 
-from .._json import count, items, mapping, text
+from .._json import codes, count, items, mapping, text
 from .._reader import Piece, Reader
 from .._terms import Answer, Call, End, Fault, Faulted, Malformed, Profile, RawCall, Tokens
 from .._wire import Adapter
@@ -89,10 +89,9 @@ class Ollama(Adapter):
             return None
         if not isinstance(error, dict):
             return Fault(error if isinstance(error, str) else _shown(error))
-        codes = (error.get("code"), error.get("type"))
         return Fault(
             text(error.get("message")) or _shown(error),
-            tuple(str(code) for code in codes if code and isinstance(code, str | int)),
+            codes(error.get("code"), error.get("type")),
             param=text(error.get("param")) or None,
         )
 

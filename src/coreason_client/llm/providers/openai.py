@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic_core import from_json, to_json
 
-from .._json import count, items, mapping, text
+from .._json import codes, count, http_status, items, mapping, text
 from .._reader import Piece, Reader
 from .._terms import Answer, Call, End, Fault, Faulted, Malformed, Profile, RawCall, Tokens
 from .._wire import Adapter
@@ -371,7 +371,7 @@ def _fault(reply: Any) -> Fault | None:
     body = mapping(reply)
     error = body.get("error")
     if isinstance(error, str) and error:  # xAI, and Ollama
-        return Fault(error, _codes(body.get("code"), body.get("type")))
+        return Fault(error, codes(body.get("code"), body.get("type")))
     if isinstance(error, dict) and error:
         return _described(error)
     if "choices" in body:
@@ -386,17 +386,14 @@ def _fault(reply: Any) -> Fault | None:
 
 def _described(error: Mapping[str, Any]) -> Fault:
     code, kind = error.get("code"), error.get("type")
-    status = count(code)  # where it is one, the type says more
+    # Where the code is a number, the type says more.
+    told = codes(code, kind) if count(code) is None else codes(kind, code)
     return Fault(
         text(error.get("message")) or "the provider gave no reason",
-        _codes(code, kind) if status is None else _codes(kind, code),
-        status=status if status is not None and 400 <= status < 600 else None,
+        told,
+        status=http_status(code),
         param=text(error.get("param")) or None,
     )
-
-
-def _codes(*codes: Any) -> tuple[str, ...]:
-    return tuple(str(code) for code in codes if code and type(code) in (str, int))
 
 
 def _details(detail: Any) -> str:
