@@ -18,6 +18,7 @@ from coreason_client import (
     CAPProtocolError,
     CAPRuntimeError,
     CAPStreamReset,
+    CAPTimeoutError,
     CoreasonError,
     MissingExtraError,
     Position,
@@ -35,6 +36,9 @@ POSITION = Position(stream_id=ONE, seq=7, cursor=SECRET)
 FIELDS = {
     "position": POSITION,
     "attempts": 4,
+    "method": "POST",
+    "url": "https://agent.example/assist",
+    "proxy": "http://proxy.example:3128",
     "status_code": 429,
     "headers": {"set-cookie": SECRET},
     "body": SECRET.encode(),
@@ -43,7 +47,7 @@ FIELDS = {
         code="c", message=SECRET, severity=ErrorSeverity.FATAL, details={"key": SECRET}
     ),
 }
-CAP_KINDS = [CAPError, CAPConnectionError, CAPProtocolError, CAPRuntimeError]
+CAP_KINDS = [CAPError, CAPConnectionError, CAPProtocolError, CAPRuntimeError, CAPTimeoutError]
 LLM_FIELDS = {
     "provider": "anthropic",
     "model": "claude",

@@ -49,6 +49,12 @@ if TYPE_CHECKING:
     from .cap.aclient import (
         AsyncCAPClient,
     )
+    from .cap.answer import (
+        Answer,
+    )
+    from .cap.bookmark import (
+        Bookmark,
+    )
     from .cap.client import (
         CAPClient,
     )
@@ -58,6 +64,7 @@ if TYPE_CHECKING:
         CAPProtocolError,
         CAPRuntimeError,
         CAPStreamReset,
+        CAPTimeoutError,
     )
     from .cap.position import (
         Position,
@@ -130,6 +137,8 @@ _NAMES = {
         "Transport",
     ),
     ".cap.aclient": ("AsyncCAPClient",),
+    ".cap.answer": ("Answer",),
+    ".cap.bookmark": ("Bookmark",),
     ".cap.client": ("CAPClient",),
     ".cap.errors": (
         "CAPConnectionError",
@@ -137,6 +146,7 @@ _NAMES = {
         "CAPProtocolError",
         "CAPRuntimeError",
         "CAPStreamReset",
+        "CAPTimeoutError",
     ),
     ".cap.position": ("Position",),
     ".cap.streams": (
@@ -186,6 +196,7 @@ __all__ = [
     "A2AStreamClosedError",
     "AgentCard",
     "AgentCardResolver",
+    "Answer",
     "Artifact",
     "AsyncA2AClient",
     "AsyncAgentCardResolver",
@@ -196,12 +207,14 @@ __all__ = [
     "AsyncPacketStream",
     "AsyncRestTransport",
     "AsyncTransport",
+    "Bookmark",
     "CAPClient",
     "CAPConnectionError",
     "CAPError",
     "CAPProtocolError",
     "CAPRuntimeError",
     "CAPStreamReset",
+    "CAPTimeoutError",
     "ChatStream",
     "ClientError",
     "CoreasonError",

@@ -15,7 +15,8 @@
     │   ├── CAPConnectionError    no connection, or none that lasted, within the retry budget
     │   ├── CAPProtocolError      the server sent what the protocol does not allow
     │   │   └── CAPStreamReset    after a reconnect the server answered with another stream
-    │   └── CAPRuntimeError       the server refused the request, or ended the stream in error
+    │   ├── CAPRuntimeError       the server refused the request, or ended the stream in error
+    │   └── CAPTimeoutError       the deadline passed; also a TimeoutError
     ├── LLMError                  anything that the AI client raises
     │   ├── LLMAuthenticationError    no key, or one that the provider does not know
     │   ├── LLMPermissionError    the key may not do this

@@ -1,9 +1,12 @@
 """The two CAP clients as their users meet them, over real sockets."""
 
 import asyncio
+import inspect
 import logging
+import pickle
 import socket
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -14,13 +17,16 @@ import httpx2
 import pytest
 
 from coreason_client import (
+    Answer,
     AsyncCAPClient,
     AsyncChatStream,
+    Bookmark,
     CAPClient,
     CAPConnectionError,
     CAPError,
     CAPProtocolError,
     CAPRuntimeError,
+    CAPTimeoutError,
     ChatStream,
     Position,
     ServiceRequest,
@@ -279,7 +285,10 @@ def test_a_warning_is_logged_and_the_text_goes_on(
     run = server.run("warning_error")
     with CAPClient(run.base_url, KEY) as client:
         assert "".join(client.chat("x")) == run.text
-        assert "WARNING" in {record.levelname for record in caplog.records}
+        warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+        assert len(warnings) == 1
+        assert "a WARNING one" in warnings[0]
+        assert f"seq 9 of stream {run.stream_id}" in warnings[0]
         warned = [p for p in client.assist(make_request()) if isinstance(p, ErrorPacket)]
     assert len(warned) == 1
 
@@ -336,53 +345,277 @@ def test_reconnects_are_one_line_each(
 def test_the_async_client_waits_without_blocking_the_loop(
     server: FaultServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_protocol, "Backoff", lambda **wish: Backoff(0.2, 0.2, **wish))
+    monkeypatch.setattr(_protocol, "Backoff", lambda **wish: Backoff(60, 60, **wish))
     run = server.run("rst_mid_event")
 
-    async def use(client: AsyncCAPClient) -> int:
-        ticks = 0
+    async def use(client: AsyncCAPClient) -> None:
+        async def consume() -> None:
+            async for _ in client.chat("x"):
+                pass
 
-        async def tick() -> None:
-            nonlocal ticks
-            while True:
-                await asyncio.sleep(0)
-                ticks += 1
+        # The wait of half a minute or more must not hold up this task, which ends it.
+        consumer = asyncio.create_task(consume())
+        assert await asyncio.to_thread(run.wait_all_closed)
+        done, _ = await asyncio.wait([consumer], timeout=0.05)
+        assert not done
+        consumer.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await consumer
 
-        ticking = asyncio.create_task(tick())
-        async for _ in client.chat("x"):
-            pass
-        ticking.cancel()
-        return ticks
+    with_async(run.base_url, use)
 
-    assert with_async(run.base_url, use) > 100
+
+@pytest.mark.proves("RFC004-3.2-sleep")
+def test_the_sync_client_waits_between_attempts(
+    server: FaultServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_protocol, "Backoff", lambda **wish: Backoff(0.4, 0.4, **wish))
+    run = server.run("rst_mid_event")
+    with CAPClient(run.base_url, KEY) as client:
+        assert client.ask("x") == run.text
+    assert run.delays[0] >= 0.2  # of which jitter may take half
 
 
 # Resuming and stopping
 
 
-@pytest.mark.parametrize("stop", [1, 8, 20, 21])
-def test_a_stream_goes_on_in_another_client(server: FaultServer, stop: int) -> None:
+@pytest.mark.parametrize("stop", [0, 1, 8, 20, 21])
+def test_a_bookmark_continues_a_stream_in_another_client(server: FaultServer, stop: int) -> None:
     run = server.run("correct")
-    request = make_request()
     first: list[int] = []
-    with CAPClient(run.base_url, KEY) as client, client.assist(request) as stream:
-        for packet in stream:
-            first.append(packet.seq)
-            if packet.seq == stop:
-                break
-        assert stream.position is not None
-        saved = stream.position.to_json()
-    with CAPClient(run.base_url, KEY) as other:
-        position = Position.model_validate_json(saved)
-        if stop < 21:
-            rest = [packet.seq for packet in other.resume(request, position)]
-            assert first + rest == list(range(1, 22))
+    with CAPClient(run.base_url, KEY) as client, client.assist(make_request()) as stream:
+        while len(first) < stop:
+            first.append(next(stream).seq)
+        saved = stream.bookmark().to_json()
+    bookmark = Bookmark.model_validate_json(saved)
+    with CAPClient(run.base_url, KEY) as other, other.resume(bookmark) as resumed:
+        rest = [packet.seq for packet in resumed]
+        assert first + rest == list(range(1, 22))
+        assert resumed.complete
 
     async def use(client: AsyncCAPClient) -> list[int]:
-        return [packet.seq async for packet in client.resume(request, position)]
+        return [packet.seq async for packet in client.resume(bookmark)]
 
-    if stop < 21:
-        assert first + with_async(run.base_url, use) == list(range(1, 22))
+    assert first + with_async(run.base_url, use) == list(range(1, 22))
+    assert len({sent.headers["x-request-id"] for sent in run.requests}) == 1
+    assert len({sent.body for sent in run.requests}) == 1
+    assert bookmark.complete is (stop == 21)
+    assert len(run.requests) == {0: 2, 21: 1}.get(stop, 3)  # what is complete is not asked for
+
+
+def test_a_request_and_a_position_continue_a_stream_too(server: FaultServer) -> None:
+    run = server.run("correct")
+    request = make_request()
+    with CAPClient(run.base_url, KEY) as client:
+        with client.assist(request) as stream:
+            next(stream)
+            assert stream.position is not None
+            saved = stream.position.to_json()
+        position = Position.model_validate_json(saved)
+        assert [packet.seq for packet in client.resume(request, position)] == list(range(2, 22))
+        bookmark = stream.bookmark()
+        assert (bookmark.request, bookmark.position) == (request, position)
+        with pytest.raises(TypeError, match="bookmark"):
+            client.resume(request)
+        with pytest.raises(TypeError, match="its own position"):
+            client.resume(bookmark, position)
+
+
+def test_a_bookmark_continues_a_chat(server: FaultServer) -> None:
+    run = server.run("correct")
+    with CAPClient(run.base_url, KEY) as client:
+        with client.chat("Count", "my-conversation") as stream:
+            begun = [next(stream) for _ in range(5)]
+        saved = stream.bookmark().to_json()
+    with CAPClient(run.base_url, KEY) as client:
+        resumed = client.resume_chat(Bookmark.model_validate_json(saved))
+        assert resumed.conversation_id == "my-conversation"
+        assert "".join([*begun, *resumed]) == run.text
+
+    async def use(client: AsyncCAPClient) -> str:
+        chat = await client.chat("Count", "my-conversation")
+        first = await anext(chat)
+        await chat.aclose()
+        rest = [text async for text in client.resume_chat(chat.bookmark())]
+        return "".join([first, *rest])
+
+    assert with_async(run.base_url, use) == run.text
+
+
+# Whole answers
+
+
+@pytest.mark.parametrize("conversation", [None, "mine", UUID(int=7)])
+def test_ask_returns_the_whole_answer(server: FaultServer, conversation: str | UUID | None) -> None:
+    run = server.run("rst_mid_event")
+    with CAPClient(run.base_url, KEY) as client:
+        answer = client.ask("Count", conversation)
+        assert answer == run.text
+        assert isinstance(answer, str)
+        again = client.ask("More", answer.conversation_id)
+    assert again.conversation_id == answer.conversation_id
+    if conversation is not None:
+        assert answer.conversation_id == str(conversation)
+
+    async def use(client: AsyncCAPClient) -> Answer:
+        return await client.ask("Count", conversation)
+
+    assert with_async(server.run("rst_mid_event").base_url, use) == run.text
+
+
+def test_an_answer_keeps_its_events_and_survives_pickling() -> None:
+    event = {"type": "CUSTOM", "n": 1}
+    body = [*number(str(uuid4()), [("DELTA", "a"), ("EVENT", event), ("CLOSE", {})])]
+    with fixed(b"".join(sse(packet) for packet in body)) as (client, _):
+        answer = pickle.loads(pickle.dumps(client.ask("x", "mine")))
+    assert (answer, answer.conversation_id, answer.events) == ("a", "mine", [event])
+
+
+def test_ask_raises_what_chat_raises(server: FaultServer) -> None:
+    run = server.run("fatal_error")
+    with CAPClient(run.base_url, KEY) as client, pytest.raises(CAPRuntimeError) as caught:
+        client.ask("x")
+    assert caught.value.stream_error is not None
+
+
+# Deadlines
+
+
+@pytest.mark.parametrize("per_call", [True, False])
+@pytest.mark.parametrize(
+    ("fault", "strikes"), [("hung_with_heartbeats", {}), ("stall", {"times": 9})]
+)
+def test_a_deadline_ends_a_hung_answer(
+    server: FaultServer, fault: str, strikes: dict[str, Any], per_call: bool
+) -> None:
+    """Heartbeats keep it alive, or a silence shorter than the read timeout does."""
+    run = server.run(fault, **strikes)
+    options: dict[str, Any] = {} if per_call else {"deadline": 0.5}
+    call: dict[str, Any] = {"deadline": 0.5} if per_call else {}
+    began = time.monotonic()
+    with CAPClient(run.base_url, KEY, timeout=30, **options) as client:
+        stream = client.chat("x", **call)
+        with pytest.raises(CAPTimeoutError) as caught:
+            list(stream)
+    assert "deadline of 0.5 s" in str(caught.value)
+    assert caught.value.position is not None
+    assert caught.value.position.seq == 8
+
+    async def use(client: AsyncCAPClient) -> None:
+        with pytest.raises(CAPTimeoutError):
+            async for _ in client.chat("x", **call):
+                pass
+
+    with_async(run.base_url, use, timeout=30, **options)
+    assert time.monotonic() - began < 20  # neither waited for the read timeout
+    assert run.wait_all_closed()
+
+
+def test_an_answer_within_its_deadline_is_whole(server: FaultServer) -> None:
+    run = server.run("rst_mid_event")
+    with CAPClient(run.base_url, KEY, deadline=30) as client:
+        assert client.ask("x") == run.text
+
+
+# What a stream says of itself
+
+
+def test_a_stream_says_whether_it_was_sent_and_how_far_it_was_read(server: FaultServer) -> None:
+    run = server.run("correct")
+    with CAPClient(run.base_url, KEY) as client:
+        chat = client.chat("x", "mine")
+        packets = client.assist(make_request())
+        for stream in (chat, packets):
+            assert "not sent yet" in repr(stream)
+            assert not stream.complete
+        assert "conversation mine" in repr(chat)
+        assert run.requests == []
+        next(packets)
+        assert f"not complete, read up to seq 1 of stream {run.stream_id}" in repr(packets)
+        packets.close()
+        assert ": closed, read up to seq 1" in repr(packets)
+        assert chat.text == ""
+        list(chat)
+        assert chat.complete
+        assert ": complete, read up to seq 21" in repr(chat)
+        assert KEY not in repr(chat) + repr(packets)
+        unsent = client.chat("x")
+        unsent.close()
+        assert ": closed, read up to no packet" in repr(unsent)
+
+
+def test_a_closed_stream_is_not_mistaken_for_a_whole_one(server: FaultServer) -> None:
+    run = server.run("correct")
+    with CAPClient(run.base_url, KEY) as client:
+        for stream in (client.chat("x"), client.assist(make_request())):
+            with stream:
+                for _ in stream:
+                    break
+            assert not stream.complete
+            with pytest.raises(CAPConnectionError, match="closed before its end") as caught:
+                list(stream)
+            assert caught.value.position == stream.position
+        whole = client.chat("x")
+        list(whole)
+        whole.close()
+        assert list(whole) == []
+
+    async def use(client: AsyncCAPClient) -> None:
+        for stream in (client.chat("x"), client.assist(make_request())):
+            await anext(stream)
+            await stream.aclose()
+            with pytest.raises(CAPConnectionError, match="closed before its end"):
+                await anext(stream)
+
+    with_async(run.base_url, use)
+
+
+def test_a_failed_stream_is_not_mistaken_for_a_whole_one(server: FaultServer) -> None:
+    run = server.run("fatal_error")
+    with CAPClient(run.base_url, KEY) as client:
+        stream = client.chat("x")
+        with pytest.raises(CAPRuntimeError):
+            list(stream)
+        with pytest.raises(CAPConnectionError, match="failed before its end"):
+            list(stream)
+
+
+# Reconnecting for some time
+
+
+@pytest.mark.proves("R35a", "R35b", "R35c")
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, (3, 30.0)),
+        ({"max_retries": 3}, (3, 0.0)),
+        ({"max_retries": 5}, (5, 0.0)),
+        ({"reconnect_for": 0}, (3, 0)),
+        ({"reconnect_for": 90.0}, (3, 90.0)),
+        ({"max_retries": 1, "reconnect_for": 5}, (1, 5)),
+    ],
+)
+@pytest.mark.parametrize("face", [CAPClient, AsyncCAPClient])
+def test_who_passes_max_retries_gets_exactly_that_many(
+    face: Any, options: dict[str, Any], expected: tuple[int, float]
+) -> None:
+    endpoint = face("https://agent.example", KEY, **options)._endpoint
+    assert (endpoint.max_retries, endpoint.reconnect_for) == expected
+
+
+@pytest.mark.proves("R35a", "R35b", "R35c")
+def test_a_stream_that_has_begun_outlives_max_retries(server: FaultServer) -> None:
+    # With the short delays of these tests, a quarter of a second is many attempts.
+    run = server.run("transient_always")
+    patient = CAPClient(run.base_url, KEY, reconnect_for=0.25)
+    with patient as client, pytest.raises(CAPConnectionError) as caught:
+        client.ask("x")
+    assert caught.value.attempts > 4
+    run = server.run("transient_always")
+    exact = CAPClient(run.base_url, KEY, max_retries=3)
+    with exact as client, pytest.raises(CAPConnectionError) as caught:
+        client.ask("x")
+    assert caught.value.attempts == 4
 
 
 @pytest.mark.proves("RES1-stop-wire")
@@ -736,7 +969,7 @@ def test_unary_calls_of_the_async_client() -> None:
     ("arguments", "words"),
     [
         ({"base_url": "agent.example"}, "http://"),
-        ({"base_url": ""}, "address"),
+        ({"base_url": ""}, "URL"),
         ({"base_url": "ftp://agent.example"}, "http://"),
         ({"base_url": "https://"}, "http://"),
         ({"base_url": "https://me:pw@agent.example"}, "api_key"),
@@ -752,6 +985,9 @@ def test_unary_calls_of_the_async_client() -> None:
         ({"max_retry_delay": -1}, "0 or more"),
         ({"max_event_bytes": 0}, "at least 1"),
         ({"user_id": ""}, "user_id"),
+        ({"reconnect_for": -1}, "reconnect_for"),
+        ({"deadline": 0}, "deadline"),
+        ({"deadline": float("nan")}, "deadline"),
         ({"headers": {"X-A": "b\r\nc"}}, "X-A"),
         ({"headers": {"X A": "b"}}, "header name"),
     ],
@@ -766,12 +1002,22 @@ def test_bad_arguments_are_refused_with_a_sentence(
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"api_key": 5}, {"max_retries": "3"}, {"max_retries": True}, {"timeout": "60"}]
+    "arguments",
+    [
+        {"api_key": 5},
+        {"max_retries": "3"},
+        {"max_retries": True},
+        {"timeout": "60"},
+        {"base_url": None},
+        {"base_url": b"https://agent.example"},
+    ],
 )
-def test_arguments_of_the_wrong_kind_are_type_errors(arguments: dict[str, Any]) -> None:
+@pytest.mark.parametrize("face", [CAPClient, AsyncCAPClient])
+def test_arguments_of_the_wrong_kind_are_type_errors(face: Any, arguments: dict[str, Any]) -> None:
     good: dict[str, Any] = {"base_url": "https://agent.example", "api_key": KEY}
-    with pytest.raises(TypeError):
-        CAPClient(**good | arguments)
+    [name] = arguments
+    with pytest.raises(TypeError, match=name):
+        face(**good | arguments)
 
 
 def test_bad_calls_are_refused_before_anything_is_sent() -> None:
@@ -786,6 +1032,8 @@ def test_bad_calls_are_refused_before_anything_is_sent() -> None:
             client.chat("x", headers={"X-A": "\n"})
         with pytest.raises(ValueError, match="more than 0"):
             client.chat("x", timeout=-1)
+        with pytest.raises(ValueError, match="deadline"):
+            client.chat("x", deadline=0)
         assert seen == []
 
 
@@ -799,16 +1047,47 @@ def test_attributes_are_readable_and_the_key_is_not_shown(face: Any) -> None:
     assert repr(client) == f"{face.__name__}(base_url='https://agent.example/api')"
 
 
+@pytest.mark.parametrize(
+    ("given", "base"),
+    [
+        ("https://agent.example/assist", "https://agent.example"),
+        ("https://agent.example/assist/", "https://agent.example"),
+        ("https://agent.example/api/assist//", "https://agent.example/api"),
+        ("https://agent.example/assist/assist", "https://agent.example/assist"),
+        ("https://agent.example/assistant", "https://agent.example/assistant"),
+    ],
+)
+def test_a_base_url_may_end_with_assist(given: str, base: str) -> None:
+    assert CAPClient(given, KEY).base_url == base
+    assert AsyncCAPClient(given, KEY).base_url == base
+
+
+@pytest.mark.proves("RFC004-3.1-constructor")
+@pytest.mark.parametrize("face", [CAPClient, AsyncCAPClient])
+def test_the_constructor_has_the_documented_parameters_and_defaults(face: Any) -> None:
+    parameters = list(inspect.signature(face).parameters.values())
+    assert [p.name for p in parameters[:4]] == ["base_url", "api_key", "timeout", "max_retries"]
+    assert all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters[:4])
+    assert all(p.kind is p.KEYWORD_ONLY for p in parameters[4:])
+    assert (parameters[2].default, parameters[3].default) == (60.0, 3)
+    assert repr(parameters[3].default) == "3"
+
+
 @pytest.mark.proves("RFC004-4-exports", "RFC004-3.3-mirror")
 def test_names_are_exported() -> None:
     import coreason_client
+    from coreason_client.cap import aclient, client
+    from coreason_manifest.definitions import service
 
-    assert {"CAPClient", "AsyncCAPClient", "ServiceRequest"} <= set(coreason_client.__all__)
+    assert coreason_client.CAPClient is client.CAPClient
+    assert coreason_client.AsyncCAPClient is aclient.AsyncCAPClient
+    assert coreason_client.ServiceRequest is service.ServiceRequest
 
 
 @pytest.mark.proves("RFC004-3.1-chat-stream")
 def test_a_chat_stream_can_be_made_by_hand() -> None:
     stream = ChatStream(iter(["a", "b"]), "conv")
+    assert not stream.complete
     assert list(stream) == ["a", "b"]
     assert (stream.text, stream.conversation_id, stream.events) == ("ab", "conv", [])
     assert (stream.position, stream.stream_id, stream.request, stream.reconnects) == (
@@ -817,6 +1096,10 @@ def test_a_chat_stream_can_be_made_by_hand() -> None:
         None,
         0,
     )
+    assert stream.complete
+    assert "made by hand" in repr(stream)
+    with pytest.raises(CAPConnectionError, match="by hand"):
+        stream.bookmark()
     stream.close()
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+import httpx2
 import pytest
 
 from coreason_client import (
@@ -22,6 +23,7 @@ from coreason_client import (
     CAPProtocolError,
     CAPRuntimeError,
     CAPStreamReset,
+    CAPTimeoutError,
     PacketStream,
     ServiceRequest,
 )
@@ -44,6 +46,7 @@ class Row:
     error: type[CAPError] | None = None  # None: exactly the whole stream
     delivered: int | None = None  # how many packets before the error
     reconnects: int | None = None
+    requests: int | None = None  # exactly so many, redirects included
 
     @property
     def name(self) -> str:
@@ -55,9 +58,15 @@ def healed(fault: str, reconnects: int | None = None, **options: Any) -> Row:
     return Row(fault, options, reconnects=reconnects)
 
 
-def fails(fault: str, error: type[CAPError], delivered: int, **options: Any) -> Row:
-    return Row(fault, options, error, delivered)
+def fails(
+    fault: str, error: type[CAPError], delivered: int, requests: int = 1, **options: Any
+) -> Row:
+    return Row(fault, options, error, delivered, requests=requests)
 
+
+RETRIES = 3
+OPTIONS: dict[str, Any] = {"timeout": 0.5, "max_retries": RETRIES, "deadline": 20}
+"""Of every client; the one row that needs a shorter deadline has its own."""
 
 ROWS = [
     healed("correct", 0),
@@ -77,7 +86,7 @@ ROWS = [
     *[healed("status_on_reconnect", 2, status=s) for s in (408, 425, 429, 500, 502, 503, 504)],
     healed("html_on_reconnect", 2),
     *[
-        fails("status_on_reconnect", CAPRuntimeError, 8, status=status)
+        fails("status_on_reconnect", CAPRuntimeError, 8, 2, status=status)
         for status in (204, 400, 401, 403, 404, 410, 501)
     ],
     *[
@@ -90,13 +99,16 @@ ROWS = [
     healed("redirect", 0, status=307),
     healed("redirect", 0, status=308),
     healed("redirect", 0, cross_origin=True),
-    fails("redirect_loop", CAPRuntimeError, 0),
+    fails("redirect_loop", CAPRuntimeError, 0, 6),
     healed("ignores_last_event_id", 1),
     healed("duplicates", 0),
     healed("out_of_order", 1),
+    fails("out_of_order_always", CAPProtocolError, 9, 2),
+    fails("one_number_too_high", CAPProtocolError, 9, 2),
+    healed("close_number_too_low", 0),
     healed("gap_once", 1),
     healed("gap_always", 1),
-    fails("different_stream_after_reconnect", CAPStreamReset, 8),
+    fails("different_stream_after_reconnect", CAPStreamReset, 8, 2),
     healed("garbage_lines", 0),
     fails("truncated_utf8_in_packet", CAPProtocolError, 8),
     fails("bad_json", CAPProtocolError, 8),
@@ -110,6 +122,8 @@ ROWS = [
     healed("keepalive_comments", 0),
     healed("id_only_cursor", 1),
     healed("retry_field", 1),
+    healed("draining", 6),
+    fails("hung_with_heartbeats", CAPTimeoutError, 8),
     healed("no_ids", 1),
     healed("bom", 0),
     healed("cr_line_ends", 0),
@@ -117,11 +131,11 @@ ROWS = [
     healed("gzip", 0),
     healed("gzip", 1, cut=True),
     healed("transient_error", 1),
-    fails("transient_always", CAPConnectionError, 8),
+    fails("transient_always", CAPConnectionError, 8, 1 + RETRIES),
     fails("fatal_error", CAPRuntimeError, 8),
     healed("warning_error", 0),
-    fails("accept_and_close", CAPConnectionError, 0),
-    fails("accept_and_close", CAPConnectionError, 0, head=True),
+    fails("accept_and_close", CAPConnectionError, 0, 1 + RETRIES),
+    fails("accept_and_close", CAPConnectionError, 0, 1 + RETRIES, head=True),
     healed("close_then_keeps_open", 0),
 ]
 
@@ -152,10 +166,14 @@ class Result:
     stream: PacketStream | AsyncPacketStream
 
 
+def options_for(run: Run) -> dict[str, Any]:
+    return OPTIONS | ({"deadline": 0.7} if run.fault.name == "hung_with_heartbeats" else {})
+
+
 def read_sync(run: Run) -> Result:
     packets: list[Packet] = []
     error: CAPError | None = None
-    with CAPClient(run.base_url, "sk_secret", timeout=0.5) as client:
+    with CAPClient(run.base_url, "sk_secret", **options_for(run)) as client:
         stream = client.assist(make_request())
         try:
             packets.extend(stream)
@@ -168,7 +186,7 @@ def read_async(run: Run) -> Result:
     async def main() -> Result:
         packets: list[Packet] = []
         error: CAPError | None = None
-        async with AsyncCAPClient(run.base_url, "sk_secret", timeout=0.5) as client:
+        async with AsyncCAPClient(run.base_url, "sk_secret", **options_for(run)) as client:
             stream = client.assist(make_request())
             try:
                 async for packet in stream:
@@ -218,6 +236,9 @@ def test_fault(
         check_position(result, row)
     if row.reconnects is not None:
         assert result.stream.reconnects == row.reconnects
+    if row.requests is not None:
+        assert len(run.requests) == row.requests
+    assert result.stream.complete is (row.error is None)
     check_every_attempt_is_the_same_request(run)
     assert run.wait_all_closed(), "a connection leaked"
     record_property("table: What happens under each fault", line(row, client, result))
@@ -262,9 +283,29 @@ def test_every_fault_of_the_server_has_a_row() -> None:
 
 @pytest.mark.proves("RES1-half-open-wire")
 @pytest.mark.parametrize("face", [CAPClient, AsyncCAPClient])
-def test_silence_is_noticed_after_a_minute_unless_told_otherwise(face: Any) -> None:
-    # What happens then is in the rows of `stall`; nobody wants to wait for it here.
-    assert face("http://127.0.0.1", "key")._endpoint.timeouts.read == 60.0
+def test_silence_is_noticed_after_a_minute_unless_the_caller_says_otherwise(face: Any) -> None:
+    # What happens then is in the rows of `stall`; nobody wants to wait for it here. So this looks
+    # at the limit that reaches the transport.
+    limits: list[dict[str, float]] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        limits.append(dict(request.extensions["timeout"]))
+        return httpx2.Response(401)
+
+    transport = httpx2.MockTransport(answer)
+    if face is CAPClient:
+        with httpx2.Client(transport=transport) as http, pytest.raises(CAPRuntimeError):
+            face("http://127.0.0.1", "key", http_client=http).ask("x")
+    else:
+
+        async def main() -> None:
+            async with httpx2.AsyncClient(transport=transport) as http:
+                with pytest.raises(CAPRuntimeError):
+                    await face("http://127.0.0.1", "key", http_client=http).ask("x")
+
+        asyncio.run(main())
+    assert [limit["read"] for limit in limits] == [60.0]
+    assert limits[0]["connect"] == 10.0
 
 
 def test_the_server_wish_is_honoured(server: FaultServer) -> None:

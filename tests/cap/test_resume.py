@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from coreason_client._http._types import FailureKind, Headers, Request, ResponseHead
+from coreason_client._http._types import FailureKind, Headers, Request, ResponseHead, Timeouts
 from coreason_client._retry import Backoff
 from coreason_client.cap._resume import ResumeMachine
 from coreason_client.cap.errors import (
@@ -17,6 +17,7 @@ from coreason_client.cap.errors import (
     CAPProtocolError,
     CAPRuntimeError,
     CAPStreamReset,
+    CAPTimeoutError,
 )
 from coreason_client.cap.position import Position
 from coreason_manifest.definitions.presentation import (
@@ -28,6 +29,7 @@ from coreason_manifest.definitions.presentation import (
 from tests.cap.scripted import (
     KEY,
     SHELLS,
+    URL,
     Connection,
     Network,
     Outcome,
@@ -51,7 +53,7 @@ def play(request: pytest.FixtureRequest) -> Play:
     def play(*connections: Connection | Server, **options: Any) -> Outcome:
         first = connections[0]
         network = Network(first if callable(first) else connections)  # type: ignore[arg-type]
-        return run(machine_for(**options), network)
+        return run(machine_for(clock=network.clock, **options), network)
 
     return play
 
@@ -243,7 +245,11 @@ def test_an_error_packet_never_refills_the_budget(play: Play, severity: str) -> 
 @pytest.mark.proves("R07g")
 def test_the_retry_field_is_the_shortest_delay_from_then_on(play: Play) -> None:
     outcome = play(
-        sends(*words(1), extra=b"retry: 1500\n"), NOTHING, NOTHING, sends(close(2)), max_retries=3
+        sends(*words(1), extra=b"retry: 1500\n", end=LOST),
+        NOTHING,
+        NOTHING,
+        sends(close(2)),
+        max_retries=3,
     )
     assert outcome.network.delays == [1.5, 1.5, 2]
 
@@ -327,7 +333,187 @@ def test_exhausted_by_error_packets_carries_the_last_error(play: Play) -> None:
     assert problem.position.seq == 4
 
 
+@pytest.mark.proves("R07g")
+@pytest.mark.parametrize(("header", "delay"), [("1", 1.5), ("3", 3.0)])
+def test_of_two_delays_the_longer_one_counts(play: Play, header: str, delay: float) -> None:
+    outcome = play(
+        sends(*words(1), extra=b"retry: 1500\n", end=LOST),
+        status(503, retry_after=header),
+        sends(close(2)),
+    )
+    assert outcome.network.delays == [1.5, delay]
+
+
+# How long a stream that has begun keeps trying
+
+
+@pytest.mark.proves("R35a")
+def test_a_stream_that_has_begun_is_tried_for_some_time(play: Play) -> None:
+    outcome = play(sends(*words(1)), *[NOTHING] * 20, max_retries=3, reconnect_for=30)
+    problem = raised(outcome, CAPConnectionError)
+    assert outcome.network.delays == [0.5, 1, 2, 4, 8, 14.5]  # the last attempt is at 30 s
+    assert problem.attempts == 7
+
+
+@pytest.mark.proves("R35a")
+def test_a_restart_of_the_server_is_survived(play: Play) -> None:
+    down = Connection(refused=LOST)
+    outcome = play(sends(*words(1)), *[down] * 5, sends(close(2)), max_retries=3, reconnect_for=30)
+    assert outcome.seqs == [1, 2]
+    assert sum(outcome.network.delays) == 30
+
+
+@pytest.mark.proves("R35a")
+def test_the_time_begins_with_the_first_loss_after_a_packet(play: Play) -> None:
+    slow = Connection([sse(delta(2))], end=LOST, seconds=500)
+    outcome = play(
+        *[sends(*words(1)), NOTHING, slow, *[NOTHING] * 20], max_retries=1, reconnect_for=5
+    )
+    raised(outcome, CAPConnectionError)
+    assert outcome.network.delays == [0.5, 1, 0.5, 1, 2, 1.5]
+
+
+@pytest.mark.proves("R35a")
+def test_max_retries_counts_even_when_the_time_is_over(play: Play) -> None:
+    slow = Connection(refused=LOST, seconds=60)
+    outcome = play(sends(*words(1)), *[slow] * 9, max_retries=3, reconnect_for=30)
+    assert raised(outcome, CAPConnectionError).attempts == 4
+
+
+@pytest.mark.proves("R35a")
+def test_a_stream_that_has_not_begun_is_not_tried_longer(play: Play) -> None:
+    outcome = play(*[NOTHING] * 9, max_retries=2, reconnect_for=30)
+    assert raised(outcome, CAPConnectionError).attempts == 3
+
+
+@pytest.mark.proves("R35a")
+def test_a_resumed_stream_has_begun(play: Play) -> None:
+    position = Position(stream_id=UUID(A), seq=3)
+    outcome = play(*[NOTHING] * 9, max_retries=1, reconnect_for=3, position=position)
+    assert raised(outcome, CAPConnectionError).attempts == 4
+
+
+def test_the_server_may_ask_for_more_than_what_is_left_of_the_time(play: Play) -> None:
+    busy = status(503, retry_after="50")
+    outcome = play(sends(*words(1)), busy, sends(close(2)), max_retries=1, reconnect_for=30)
+    assert outcome.network.delays == [0.5, 50]
+
+
+DRAINS = Connection([b"retry: 200\n\n"])
+
+
+@pytest.mark.proves("R35d")
+def test_a_draining_server_costs_no_budget(play: Play) -> None:
+    outcome = play(sends(*words(1), extra=b"retry: 200\n\n"), *[DRAINS] * 9, sends(close(2)))
+    assert outcome.seqs == [1, 2]
+    assert outcome.network.delays == [0.5] * 10
+
+
+@pytest.mark.proves("R35d")
+def test_a_server_that_only_drains_is_given_up(play: Play) -> None:
+    outcome = play(sends(*words(1)), *[DRAINS] * 20, max_retries=2)
+    problem = raised(outcome, CAPConnectionError)
+    assert len(outcome.network.requests) == 1 + 10 + 2
+    assert problem.attempts == 3
+
+
+@pytest.mark.proves("R35d")
+def test_a_new_packet_lets_a_server_drain_again(play: Play) -> None:
+    drains = [DRAINS] * 10
+    outcome = play(
+        sends(*words(1)), *drains, sends(*words(2), extra=b"retry: 1\n\n"), *drains[:9],
+        sends(close(3)), max_retries=1,
+    )  # fmt: skip
+    assert outcome.seqs == [1, 2, 3]
+
+
+@pytest.mark.parametrize("end", [LOST, None])
+def test_only_a_clean_end_after_retry_is_a_drain(play: Play, end: Any) -> None:
+    outcome = play(sends(*words(1), extra=b"retry: 1\n", end=end), *[NOTHING] * 3, max_retries=1)
+    assert raised(outcome, CAPConnectionError).attempts == 2
+    assert len(outcome.network.requests) == (2 if end else 3)
+
+
+def test_who_wants_no_retries_gets_none_from_a_draining_server_either(play: Play) -> None:
+    outcome = play(sends(*words(1), extra=b"retry: 1\n\n"), max_retries=0)
+    raised(outcome, CAPConnectionError)
+    assert outcome.network.delays == []
+
+
+# The deadline of an answer
+
+
+def test_heartbeats_do_not_extend_the_deadline(play: Play) -> None:
+    beats = Connection([sse(delta(1)), b": heartbeat\n\n"], end=LOST, seconds=10)
+    outcome = play(beats, deadline=10)
+    problem = raised(outcome, CAPTimeoutError)
+    assert isinstance(problem, TimeoutError)
+    assert outcome.seqs == [1]
+    assert problem.position is not None
+    assert "deadline of 10 s" in str(problem)
+
+
+def test_what_arrived_is_handed_out_before_the_deadline_counts(play: Play) -> None:
+    late = Connection([sse(delta(1)) + sse(delta(2)) + sse(close(3))], seconds=10)
+    outcome = play(late, deadline=10)
+    assert outcome.seqs == [1, 2, 3]
+    assert outcome.error is None
+
+
+def test_no_attempt_is_planned_beyond_the_deadline(play: Play) -> None:
+    outcome = play(sends(*words(1)), *[NOTHING] * 9, max_retries=9, deadline=8)
+    problem = raised(outcome, CAPTimeoutError)
+    assert outcome.network.delays == [0.5, 1, 2, 4]
+    assert problem.__cause__ is LOST.__cause__
+    assert "reset" in str(problem)
+
+
+@pytest.mark.parametrize("retries", [0, 3])
+def test_a_read_that_waits_until_the_deadline_is_a_timeout(play: Play, retries: int) -> None:
+    silent = Connection([sse(delta(1))], end=failure(FailureKind.TIMEOUT), seconds=4.995)
+    raised(play(silent, deadline=5, max_retries=retries), CAPTimeoutError)
+
+
+def test_a_request_has_no_limit_beyond_the_deadline(play: Play) -> None:
+    outcome = play(Connection([sse(delta(1))], end=LOST, seconds=4), sends(close(2)), deadline=10)
+    first, second = outcome.network.requests
+    assert first.timeouts == Timeouts(10, 10, 10, 10)
+    assert second.timeouts == Timeouts(5.5, 5.5, 5.5, 5.5)
+    assert (first.deadline, second.deadline) == (10, 10)
+
+
+def test_without_a_deadline_a_request_keeps_its_limits(play: Play) -> None:
+    [request] = play(sends(close(1))).network.requests
+    assert (request.timeouts, request.deadline) == (None, None)
+
+
+# What an error says
+
+
+@pytest.mark.parametrize("proxy", [None, "http://proxy.example:3128"])
+def test_a_connection_error_names_method_url_and_proxy(play: Play, proxy: str | None) -> None:
+    for connection in (Connection(refused=LOST), Connection(refused=failure(FailureKind.REQUEST))):
+        problem = raised(play(connection, max_retries=0, proxy=proxy), CAPConnectionError)
+        assert (problem.method, problem.url, problem.proxy) == ("POST", URL, proxy)
+        assert f"POST {URL}" in str(problem)
+        assert ("through the proxy http://proxy.example:3128" in str(problem)) is bool(proxy)
+
+
 # Statuses
+
+
+@pytest.mark.parametrize("seq", [1, 7])
+def test_204_for_a_saved_position_means_that_nothing_follows_it(play: Play, seq: int) -> None:
+    position = Position(stream_id=UUID(A), seq=seq)
+    outcome = play(Connection(refused=LOST), status(204), position=position)
+    assert (outcome.packets, outcome.error) == ([], None)
+    assert outcome.machine.complete
+
+
+def test_204_after_a_packet_of_a_resumed_stream_is_final(play: Play) -> None:
+    position = Position(stream_id=UUID(A), seq=1)
+    outcome = play(sends(*words(2)), status(204), position=position)
+    assert raised(outcome, CAPRuntimeError).status_code == 204
 
 
 ERRORS = [400, 401, 403, 404, 408, 409, 410, 418, 422, 425, 429, 500, 501, 502, 503, 504, 599]
@@ -424,6 +610,12 @@ def test_a_redirect_at_the_same_origin_keeps_everything(play: Play, code: int) -
     )
     assert outcome.network.delays == []
     assert outcome.machine.reconnects == 0
+
+
+def test_redirects_are_counted_for_each_attempt(play: Play) -> None:
+    hops = [moved("/a"), moved("/b"), moved("/c")]
+    outcome = play(*hops, sends(*words(1)), *hops, sends(close(2)))
+    assert outcome.seqs == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -550,6 +742,44 @@ def test_a_gap_that_stays_is_legal_and_warned_of_once(
     assert sum("numbers with gaps" in record.message for record in caplog.records) == 1
 
 
+@pytest.mark.proves("R34a")
+@pytest.mark.parametrize(
+    ("numbers", "delivered"),
+    [
+        ([1, 2, 5, 3, 4, 6], [1, 2, 5]),
+        ([1, 2, 999, 4, 5, 6], [1, 2, 999]),
+        ([1, 2, 4, 6, 5], [1, 2, 4, 6]),
+        ([1, 2, 4, 6, 3], [1, 2, 4, 6]),
+        ([7, 8, 5], [7, 8]),
+    ],
+)
+def test_a_late_packet_is_never_taken_for_a_duplicate(
+    play: Play, numbers: list[int], delivered: list[int]
+) -> None:
+    server = [*words(*numbers), close(max(numbers) + 1)]
+    outcome = play(sends(*server), sends(*server))
+    problem = raised(outcome, CAPProtocolError)
+    assert "out of order" in str(problem)
+    assert outcome.seqs == delivered
+    assert problem.position is not None
+    assert problem.position.seq == delivered[-1]
+
+
+@pytest.mark.proves("R34a")
+def test_duplicates_around_a_legal_gap_are_dropped(play: Play) -> None:
+    gapped = [*words(1, 2, 5, 2, 5, 1, 9, 5, 9), close(10)]
+    outcome = play(sends(*gapped), sends(*gapped))
+    assert outcome.seqs == [1, 2, 5, 9, 10]
+
+
+@pytest.mark.proves("R34a")
+def test_the_gaps_of_a_stream_are_kept_while_another_is_read(play: Play) -> None:
+    server = [*words(1), *words(1, stream=B), *words(3), *words(2, stream=B), *words(2), close(4)]
+    outcome = play(sends(*server), sends(*server))
+    raised(outcome, CAPProtocolError)
+    assert [packet.p for packet in outcome.packets] == ["w1 ", "w1 ", "w3 ", "w2 "]
+
+
 def test_a_gap_is_remembered_across_a_failed_reconnect(play: Play) -> None:
     outcome = play(sends(*words(1, 3)), status(503), sends(*words(3), close(4)))
     assert outcome.seqs == [1, 3, 4]
@@ -574,10 +804,20 @@ def test_strict_sequence_accepts_a_gap_that_was_mended(play: Play) -> None:
     assert outcome.seqs == [1, 2, 3, 4]
 
 
-def test_a_close_that_is_told_again_still_ends_the_stream(play: Play) -> None:
+@pytest.mark.proves("R34b")
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_a_close_is_handed_out_whatever_its_number(play: Play, number: int) -> None:
+    outcome = play(sends(*words(1, 2, 3), close(number), *words(4)))
+    assert outcome.seqs == [1, 2, 3, number]
+    assert outcome.error is None
+    assert outcome.machine.complete
+    assert outcome.machine.position == Position(stream_id=UUID(A), seq=3, cursor=f"{A}:3")
+
+
+def test_a_close_that_is_repeated_ends_a_resumed_stream(play: Play) -> None:
     position = Position(stream_id=UUID(A), seq=3, cursor=None)
     outcome = play(sends(*words(1, 2), close(3)), position=position)
-    assert outcome.packets == []
+    assert outcome.seqs == [3]
     assert outcome.error is None
 
 

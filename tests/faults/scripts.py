@@ -11,6 +11,7 @@ clean end of the body with the connection kept.  ``describe()`` gives one senten
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import itertools
 import zlib
@@ -158,6 +159,26 @@ def gap_log(plan: Plan, *, skip: int = 2) -> list[Packet]:
         packet if packet.seq <= ahead else replace(packet, seq=packet.seq + skip)
         for packet in plain_log(plan)
     ]
+
+
+def swapped_log(plan: Plan) -> list[Packet]:
+    """Build the plain log with the two packets after the point of the fault swapped."""
+    packets = plain_log(plan)
+    at = plan.fault_after
+    return [*packets[:at], packets[at + 1], packets[at], *packets[at + 2 :]]
+
+
+def far_jump_log(plan: Plan) -> list[Packet]:
+    """Build the plain log with one number far too high at the point of the fault."""
+    packets = plain_log(plan)
+    at = plan.fault_after
+    return [*packets[:at], replace(packets[at], seq=999), *packets[at + 1 :]]
+
+
+def low_close_log(plan: Plan) -> list[Packet]:
+    """Build the plain log with a CLOSE whose number is not above the last one."""
+    *words, last = plain_log(plan)
+    return [*words, replace(last, seq=words[-1].seq)]
 
 
 def stream_error(
@@ -485,6 +506,24 @@ async def out_of_order(exchange: Exchange) -> None:
     await exchange.serve([*before, *rest[1:2], *rest[:1], *rest[2:]])
 
 
+@fault(always=True, log=swapped_log)
+async def out_of_order_always(exchange: Exchange) -> None:
+    """Swap the two packets after the fault on every connection."""
+    await exchange.serve_rest()
+
+
+@fault(always=True, log=far_jump_log)
+async def one_number_too_high(exchange: Exchange) -> None:
+    """Give one packet a number that is far too high, on every connection."""
+    await exchange.serve_rest()
+
+
+@fault(always=True, log=low_close_log)
+async def close_number_too_low(exchange: Exchange) -> None:
+    """Give CLOSE the number of the packet before it."""
+    await exchange.serve_rest()
+
+
 @fault()
 async def gap_once(exchange: Exchange) -> None:
     """Leave out one packet on the first connection and have it on the next."""
@@ -632,6 +671,28 @@ async def retry_field(exchange: Exchange, *, retry: int = 40) -> None:
     rest = await exchange.until_fault()
     await exchange.chunk(b"retry: %d\n\n" % retry)
     await _cut_in_half(exchange, rest, "fin")
+
+
+@fault(always=True)
+async def draining(exchange: Exchange, *, empty: int = 5, retry: int = 1) -> None:
+    """Ask to come back and end in order, then ``empty`` times more without a packet."""
+    if exchange.attempt > 1 + empty:
+        await exchange.serve_rest()
+        return
+    before, _ = exchange.split()
+    await exchange.head()
+    await exchange.events(before if exchange.attempt == 1 else [])
+    await exchange.chunk(b"retry: %d\n\n" % retry)
+    await exchange.end()
+
+
+@fault(always=True)
+async def hung_with_heartbeats(exchange: Exchange, *, interval: float = 0.02) -> None:
+    """Send comments for ever after the fault, and no packet."""
+    await exchange.until_fault()
+    while True:  # ends with the connection, which makes the next send fail
+        await exchange.chunk(b": heartbeat\n\n")
+        await asyncio.sleep(interval)
 
 
 @fault(always=True)

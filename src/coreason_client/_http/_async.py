@@ -17,6 +17,7 @@ from ._build import (
     is_over,
     is_raw,
     once,
+    read_limit,
     send_options,
     with_authorization,
 )
@@ -30,9 +31,12 @@ __all__ = ["AsyncResponse", "AsyncSender"]
 class AsyncResponse:
     """A response whose body is still to be read; `aclose` it in any case."""
 
-    def __init__(self, response: Any, on_close: Callable[[], None]) -> None:
+    def __init__(
+        self, response: Any, on_close: Callable[[], None], deadline: float | None = None
+    ) -> None:
         self._response = response
         self._on_close = on_close
+        self._deadline = deadline
         self.head = head_of(response)
 
     async def chunks(self) -> AsyncGenerator[bytes]:
@@ -41,7 +45,7 @@ class AsyncResponse:
         Raises:
             TransportFailure: the connection broke; what had arrived was handed out before.
         """
-        response = self._response
+        response, deadline = self._response, self._deadline
         raw = is_raw(response, self.head)
         pieces = response.aiter_raw() if raw else response.aiter_bytes()
         read_body, timeout = body_reader(response) if raw else (None, None)
@@ -50,7 +54,9 @@ class AsyncResponse:
                 try:
                     async for chunk in pieces:
                         yield chunk
-                        while read_body is not None and (more := await read_body(timeout)):
+                        while read_body is not None and (
+                            more := await read_body(read_limit(timeout, deadline))
+                        ):
                             yield more
                 except GeneratorExit:
                     if is_over(response):  # then the connection can be used again
@@ -112,7 +118,7 @@ class AsyncSender:
             with translated():
                 built = build(shard.client, request)
                 response = await shard.client.send(built, **send_options(request))
-                return AsyncResponse(response, release)
+                return AsyncResponse(response, release, request.deadline)
         except BaseException:
             release()
             raise

@@ -1,10 +1,11 @@
 """What the sync and the async sender share: making clients' requests and reading their heads."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ._types import Headers, Request, ResponseHead
+from ._types import SHORTEST_SECONDS, Headers, Request, ResponseHead, shorter
 
 __all__ = [
     "MAX_ERROR_BODY_SECONDS",
@@ -15,6 +16,7 @@ __all__ = [
     "is_over",
     "is_raw",
     "once",
+    "read_limit",
     "send_options",
     "with_authorization",
 ]
@@ -101,6 +103,13 @@ def body_reader(response: Any) -> tuple[Any, float | None]:
     limits = response.request.extensions.get("timeout")
     read = limits.get("read") if isinstance(limits, dict) else None
     return getattr(stream, "read_body", None), read
+
+
+def read_limit(timeout: float | None, deadline: float | None) -> float | None:
+    """Return how long the next read may wait: the read timeout, but not beyond the deadline."""
+    if deadline is None:
+        return timeout
+    return shorter(timeout, max(deadline - time.monotonic(), SHORTEST_SECONDS))
 
 
 def is_raw(response: Any, head: ResponseHead) -> bool:

@@ -17,6 +17,7 @@ from ._build import (
     is_over,
     is_raw,
     once,
+    read_limit,
     send_options,
     with_authorization,
 )
@@ -30,9 +31,12 @@ __all__ = ["SyncResponse", "SyncSender"]
 class SyncResponse:
     """A response whose body is still to be read; `close` it in any case."""
 
-    def __init__(self, response: Any, on_close: Callable[[], None]) -> None:
+    def __init__(
+        self, response: Any, on_close: Callable[[], None], deadline: float | None = None
+    ) -> None:
         self._response = response
         self._on_close = on_close
+        self._deadline = deadline
         self.head = head_of(response)
 
     def chunks(self) -> Generator[bytes]:
@@ -41,7 +45,7 @@ class SyncResponse:
         Raises:
             TransportFailure: the connection broke; what had arrived was handed out before.
         """
-        response = self._response
+        response, deadline = self._response, self._deadline
         raw = is_raw(response, self.head)
         pieces = response.iter_raw() if raw else response.iter_bytes()
         read_body, timeout = body_reader(response) if raw else (None, None)
@@ -49,7 +53,9 @@ class SyncResponse:
             try:
                 for chunk in pieces:
                     yield chunk
-                    while read_body is not None and (more := read_body(timeout)):
+                    while read_body is not None and (
+                        more := read_body(read_limit(timeout, deadline))
+                    ):
                         yield more
             except GeneratorExit:
                 if is_over(response):  # then the connection can be used again
@@ -105,7 +111,8 @@ class SyncSender:
         try:
             with translated():
                 built = build(shard.client, request)
-                return SyncResponse(shard.client.send(built, **send_options(request)), release)
+                response = shard.client.send(built, **send_options(request))
+                return SyncResponse(response, release, request.deadline)
         except BaseException:
             release()
             raise

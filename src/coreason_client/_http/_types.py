@@ -1,13 +1,14 @@
 """Requests, responses and failures as plain data; no HTTP library is imported here."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 __all__ = [
     "FINAL_FAILURES",
+    "SHORTEST_SECONDS",
     "FailureKind",
     "Headers",
     "Request",
@@ -18,11 +19,13 @@ __all__ = [
     "Timeouts",
     "TransportFailure",
     "origin",
+    "shorter",
     "timeouts_from",
 ]
 
 _CONNECT_SECONDS = 10.0
 _ENDLESS_SECONDS = 1e8  # three years: sockets refuse much more, so it is no limit at all
+SHORTEST_SECONDS = 0.001  # 0 would mean "do not block" to a socket
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -43,6 +46,18 @@ class Timeouts:
     read: float | None
     write: float | None
     pool: float | None
+
+    def within(self, seconds: float) -> "Timeouts":
+        """Return the same limits, none of them longer than so many seconds."""
+        return Timeouts(*(shorter(own, seconds) for own in astuple(self)))
+
+
+_NO_LIMITS = Timeouts(None, None, None, None)
+
+
+def shorter(limit: float | None, seconds: float) -> float:
+    """Return the shorter of two limits, of which the first may be missing."""
+    return seconds if limit is None else min(limit, seconds)
 
 
 SocketOption: TypeAlias = (
@@ -111,6 +126,9 @@ class Request:
     `bare` means: these headers and nothing that the HTTP client would add by itself, such as its
     default headers, cookies or authentication. So a redirect to another origin carries no
     credentials, whoever configured them.
+
+    `deadline` is the moment, on `time.monotonic`, after which no read of the body may wait. A
+    client that we made keeps it exactly; on a caller's client it shortens the read timeout.
     """
 
     method: str
@@ -119,6 +137,13 @@ class Request:
     content: bytes = field(default=b"", repr=False)
     timeouts: Timeouts | None = None
     bare: bool = False
+    deadline: float | None = None
+
+    def expiring(self, deadline: float, now: float) -> "Request":
+        """Return the request with a deadline, and with no limit that goes beyond it."""
+        left = max(deadline - now, SHORTEST_SECONDS)
+        limits = self.timeouts or _NO_LIMITS
+        return replace(self, timeouts=limits.within(left), deadline=deadline)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a CAP client sends and how it reads answers, without I/O: the rules of both clients."""
+"""The requests and answers of a CAP client, without I/O: the rules of both clients."""
 
 import inspect
 import random
@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote, urlsplit
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from pydantic import ValidationError
 
@@ -32,10 +32,11 @@ from .._trace import trace_headers
 from .._version import __version__
 from ._resume import ResumeMachine
 from ._words import describe
+from .bookmark import Bookmark
 from .errors import CAPConnectionError, CAPProtocolError, CAPRuntimeError
 from .position import Position
 
-__all__ = ["ApiKey", "Credential", "Endpoint", "chat_request"]
+__all__ = ["ApiKey", "Credential", "Endpoint", "base_url_of"]
 
 ApiKey = str | Callable[[], str] | Callable[[], Awaitable[str]]
 
@@ -95,6 +96,8 @@ class Endpoint:
     credential: Credential = field(repr=False)
     timeouts: Timeouts
     max_retries: int
+    reconnect_for: float
+    deadline: float | None
     max_retry_delay: float
     user_id: str
     headers: Mapping[str, str] = field(repr=False)
@@ -104,13 +107,16 @@ class Endpoint:
     def __post_init__(self) -> None:
         _check_base_url(self.base_url)
         if isinstance(self.max_retries, bool) or not isinstance(self.max_retries, int):
-            raise TypeError(f"max_retries must be a whole number, not {self.max_retries!r}")
+            raise TypeError(f"max_retries must be a whole number, got {self.max_retries!r}")
         if self.max_retries < 0:
-            raise ValueError(f"max_retries must be 0 or more, not {self.max_retries}")
+            raise ValueError(f"max_retries must be 0 or more, got {self.max_retries}")
+        if not self.reconnect_for >= 0:
+            raise ValueError(f"reconnect_for must be 0 or more, got {self.reconnect_for!r}")
+        _check_deadline(self.deadline)
         if not self.max_retry_delay >= 0:
-            raise ValueError(f"max_retry_delay must be 0 or more, not {self.max_retry_delay}")
+            raise ValueError(f"max_retry_delay must be 0 or more, got {self.max_retry_delay}")
         if self.max_event_bytes < 1:
-            raise ValueError(f"max_event_bytes must be at least 1, not {self.max_event_bytes}")
+            raise ValueError(f"max_event_bytes must be at least 1, got {self.max_event_bytes}")
         if not self.user_id:
             raise ValueError("user_id is empty: leave it out, or name the user")
         check_headers(self.headers)
@@ -120,13 +126,15 @@ class Endpoint:
     def assist(
         self,
         request: ServiceRequest,
-        position: Position | None,
         headers: Mapping[str, str] | None,
         timeout: TimeoutArgument,
+        deadline: float | None,
+        bookmark: Bookmark | None = None,
     ) -> ResumeMachine:
-        """Return the machine that reads the answer to a request."""
+        """Return the machine that reads the answer to a request, from its start or a bookmark."""
+        _check_deadline(deadline)
         if not isinstance(request, ServiceRequest):
-            raise TypeError(f"a ServiceRequest is needed, not {type(request).__name__}")
+            raise TypeError(f"assist takes a ServiceRequest, got {type(request).__name__}")
         own = {
             "Accept": "text/event-stream",
             "Cache-Control": "no-cache",
@@ -144,12 +152,46 @@ class Endpoint:
 
         return ResumeMachine(
             attempt,
-            position=position,
+            position=None if bookmark is None else bookmark.position,
+            complete=bookmark is not None and bookmark.complete,
             max_retries=self.max_retries,
+            reconnect_for=self.reconnect_for,
+            deadline=self.deadline if deadline is None else deadline,
             backoff=self._backoff,
             strict_sequence=self.strict_sequence,
             max_event_bytes=self.max_event_bytes,
             redact=self.credential.redact,
+        )
+
+    def bookmark(self, request: ServiceRequest | Bookmark, position: Position | None) -> Bookmark:
+        """Return the bookmark of a resume, or make one of its two parts.
+
+        Raises:
+            TypeError: it is neither a bookmark nor a request with a position.
+        """
+        if isinstance(request, Bookmark):
+            if position is not None:
+                raise TypeError("a bookmark has its own position: pass nothing else with it")
+            return request
+        if position is None:
+            raise TypeError("resume takes a bookmark, or a request and a position")
+        return Bookmark(request=request, position=position)
+
+    def chat_request(self, message: str, conversation_id: str | UUID | None) -> ServiceRequest:
+        """Wrap a user's message in an envelope; without a conversation_id a new one begins.
+
+        Raises:
+            TypeError: the message is not a string.
+            ValueError: the conversation_id is empty.
+        """
+        if not isinstance(message, str):
+            raise TypeError(f"a message is a string, got {type(message).__name__}")
+        session_id = str(uuid4() if conversation_id is None else conversation_id)
+        if not session_id:
+            raise ValueError("conversation_id is empty: leave it out to begin a conversation")
+        return ServiceRequest(
+            context=SessionContext(session_id=session_id, user_id=self.user_id),
+            payload=AgentRequest(messages=[ChatMessage.user(message)], session_id=session_id),
         )
 
     # Unary calls
@@ -229,23 +271,6 @@ class Endpoint:
         return dict(merged.values())
 
 
-def chat_request(message: str, conversation_id: str, user_id: str) -> ServiceRequest:
-    """Wrap a user's message in an envelope.
-
-    Raises:
-        TypeError: the message is not a string.
-        ValueError: the conversation_id is empty.
-    """
-    if not isinstance(message, str):
-        raise TypeError(f"a message is a string, not {type(message).__name__}")
-    if not conversation_id:
-        raise ValueError("conversation_id is empty: leave it out to begin a conversation")
-    return ServiceRequest(
-        context=SessionContext(session_id=conversation_id, user_id=user_id),
-        payload=AgentRequest(messages=[ChatMessage.user(message)], session_id=conversation_id),
-    )
-
-
 def _follow(request: Request, redirects: int = 0) -> Flow[Reply | TransportFailure]:
     """Send a request, and follow where it is sent on to."""
     result = yield request
@@ -263,14 +288,30 @@ def _follow(request: Request, redirects: int = 0) -> Flow[Reply | TransportFailu
     return (yield from _follow(request, redirects + 1))
 
 
+def base_url_of(base_url: str) -> str:
+    """Return a base URL without the slash, and without the `/assist`, that it may end with.
+
+    Raises:
+        TypeError: it is not a string.
+    """
+    if not isinstance(base_url, str):
+        raise TypeError(f"base_url must be a string, got {type(base_url).__name__}")
+    return base_url.rstrip("/").removesuffix("/assist").rstrip("/")
+
+
+def _check_deadline(deadline: float | None) -> None:
+    if deadline is not None and not deadline > 0:  # also true for NaN
+        raise ValueError(f"deadline must be more than 0 seconds, got {deadline!r}")
+
+
 def _check_base_url(base_url: str) -> None:
     if not VISIBLE.fullmatch(base_url):
-        raise ValueError(f"base_url must be an address without blanks, not {base_url!r}")
+        raise ValueError(f"base_url must be a URL without blanks, got {base_url!r}")
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"base_url must start with http:// or https://, as {base_url!r} does not")
+        raise ValueError(f"base_url must start with http:// or https://, got {base_url!r}")
     if "@" in parts.netloc:
         raise ValueError("base_url must not hold a user or password: the key goes into api_key")
     if parts.query or parts.fragment:
-        raise ValueError(f"base_url must not have a query or a fragment, as {base_url!r} has")
+        raise ValueError(f"base_url must not have a query or a fragment, got {base_url!r}")
     _ = parts.port  # a port that is no number is a ValueError of its own

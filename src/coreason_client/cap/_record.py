@@ -15,6 +15,7 @@ class ChatRecord:
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
+        self.exhausted = False
         self.events: list[PresentationEvent | dict[str, object]] = []
 
     @property

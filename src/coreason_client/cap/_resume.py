@@ -4,18 +4,21 @@ It knows no socket, clock, thread or event loop. The rules, by the names of `doc
 
 * Cursor (13). The last SSE id of a complete event, in force across connections; without one, the
   stream's id. It moves when the packet is handed out, never before.
-* Duplicates (10). The last number is kept per stream; a packet not above it is dropped.
+* Duplicates (10, 34). The numbers are kept per stream. A number that has arrived is dropped; one
+  that is not above the last and never arrived is an error. An end counts whatever its number.
 * No splice (11). Once packets were handed out, a new connection may only bring streams that this
   request has seen.
 * Gaps (12). A jump means lost packets: reconnect once from the last good position. If it is still
   there the server numbers with gaps, which is legal: one warning, or an error if `strict_sequence`.
 * Loss (6). Any transport failure, and an end of body before CLOSE. A failed certificate check and
   a closed client are final.
-* Budget (7). Losses in a row without a new packet, `max_retries` of them. Only a DELTA, EVENT or
-  CLOSE packet refills it. The delay doubles, and is never shorter than the server's wish.
+* Budget (7, 35). Losses in a row without a new packet; see `_budget`. Only a DELTA, EVENT or CLOSE
+  packet refills it. The delay doubles, and is never shorter than what the server asks for.
+* Deadline. A limit on the whole answer; heartbeats and reconnects do not extend it.
 * Statuses (8, 9). First attempt: anything but a 200 event stream is an error. Reconnect: some
-  statuses, and a 200 of another type, are one more loss; the rest is final. 307 and 308 are
-  followed; credentials stay at their origin.
+  statuses, and a 200 of another type, are one more loss; the rest is final. A 204 for a saved
+  position means that nothing follows it. 307 and 308 are followed; credentials stay at their
+  origin.
 * Errors in the stream (14). FATAL raises, TRANSIENT is a loss that moves the cursor, WARNING goes
   on. What is not a packet is a protocol error, and is not retried.
 """
@@ -24,6 +27,9 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from math import inf
+from typing import TypeVar
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -41,29 +47,61 @@ from coreason_manifest.definitions.presentation import (
 )
 
 from .._drive import Wait
+from .._http._checks import shown
 from .._http._redirect import FOLLOWED, MOST_REDIRECTS, redirected
 from .._http._types import FINAL_FAILURES, Request, ResponseHead, TransportFailure
 from .._retry import RETRIED_STATUSES, Backoff, retry_after, seconds
 from ..sse import ServerSentEvent, SSEDecoder, SSEEventTooLarge
 from ..sse._decode import DEFAULT_MAX_EVENT_BYTES
+from ._budget import RetryBudget
+from ._sequence import SequenceNumbers
 from ._words import describe
-from .errors import CAPConnectionError, CAPError, CAPProtocolError, CAPRuntimeError, CAPStreamReset
+from .errors import (
+    CAPConnectionError,
+    CAPError,
+    CAPProtocolError,
+    CAPRuntimeError,
+    CAPStreamReset,
+    CAPTimeoutError,
+)
 from .position import Position
 
 __all__ = ["ResumeMachine"]
 
 logger = logging.getLogger("coreason_client.cap")
 
+_TIMER_SLACK = 0.01
 _CONTENT = (DeltaPacket, EventPacket)
+_Error = TypeVar("_Error", bound=CAPError)
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """What a refusal or a loss left behind, for the fields of an error."""
+
+    server_delay: float | None = None
+    failure: TransportFailure | None = None
+    head: ResponseHead | None = None
+    body: bytes | None = None
+    stream_error: StreamError | None = None
+
+    @property
+    def cause(self) -> BaseException | None:
+        return self.failure and (self.failure.__cause__ or self.failure)
+
+
+_NOTHING = _Evidence()
 
 
 class ResumeMachine:
     """Reads one logical stream over as many connections as it takes.
 
-    `attempt` makes the request for a connection from the cursor, None for none. `position` is
-    where to go on, when the stream was begun elsewhere. `redact` takes our secrets out of words
-    that the server chose. `jitter` gives numbers from 0 to 1, `now`
-    the seconds since 1970; both are for tests to replace.
+    `attempt(cursor)` builds the request for a connection; the cursor is None on the first one.
+    `position` is where to continue a stream that was begun elsewhere, and `complete` says that it
+    was read to its end there. `deadline` limits the whole
+    answer, in seconds from the first request. `redact` removes our secrets from text that the
+    server chose, and `proxy_for` names the proxy on the way to a URL. `jitter` returns numbers from
+    0 to 1, `now` the seconds since 1970 and `clock` seconds that only grow; tests replace them.
     """
 
     def __init__(
@@ -71,49 +109,59 @@ class ResumeMachine:
         attempt: Callable[[str | None], Request],
         *,
         position: Position | None = None,
+        complete: bool = False,
         max_retries: int = 3,
+        reconnect_for: float = 0.0,
+        deadline: float | None = None,
         backoff: Backoff = Backoff(),  # noqa: B008 - immutable
         strict_sequence: bool = False,
         max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
         redact: Callable[[str], str] = str,
+        proxy_for: Callable[[str], str | None] = lambda url: None,
         jitter: Callable[[], float] = random.random,
         now: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._attempt = attempt
-        self._max_retries = max_retries
+        self._start = position
         self._backoff = backoff
+        self._budget = RetryBudget(max_retries, reconnect_for, backoff, jitter, clock)
+        self._deadline = deadline
         self._strict_sequence = strict_sequence
         self._max_event_bytes = max_event_bytes
         self._redact = redact
-        self._jitter = jitter
+        self._proxy_for = proxy_for
         self._now = now
+        self._clock = clock
 
         # What has been read.
         self._stream_id: UUID | None = None
         self._stream: int | None = None  # the same as a number: quicker to compare
         self._seq = -1
-        self._other_streams: dict[int, int] = {}  # their last numbers
+        self._numbers = SequenceNumbers(0)
+        self._other_streams: dict[int, tuple[int, SequenceNumbers]] = {}  # with their last numbers
         self._last_event_id = b""
         self._later_id: bytes | None = None
-        self._gap: tuple[int | None, int] | None = None  # where one reconnect was spent
+        self._gap: tuple[int | None, int] | None = None  # the gap that already cost a reconnect
         self._gaps_are_legal = False
         if position is not None:
             self._stream_id, self._stream = position.stream_id, position.stream_id.int
             self._seq = position.seq
             self._last_event_id = (position.cursor or "").encode()
 
-        # Where we are.
+        # The connection at hand.
         self._attempts = 0
-        self._failures = 0
+        self._losing = False  # there were losses since the last new packet
+        self._expires: float | None = None  # on the clock
         self._retry_seconds: float | None = None
         self._wait: Wait | None = None
-        self._request: Request | None = None  # of the connection at hand
+        self._request: Request | None = None
         self._redirected: Request | None = None
         self._redirects = 0
         self._decoder = SSEDecoder(max_event_bytes)
         self._resumed = False  # packets were read before this connection
         self._settled = True  # what becomes of this connection is decided
-        self._finished = False
+        self._finished = complete
         self._reading = False
         self._head: ResponseHead | None = None
 
@@ -124,6 +172,16 @@ class ResumeMachine:
             return None
         cursor = self._last_event_id.decode("utf-8", "replace") or None
         return Position(stream_id=self._stream_id, seq=self._seq, cursor=cursor)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the stream was read to its end."""
+        return self._finished
+
+    @property
+    def started(self) -> bool:
+        """Whether anything was sent."""
+        return self._attempts > 0
 
     @property
     def reconnects(self) -> int:
@@ -140,21 +198,26 @@ class ResumeMachine:
         """Whether more bytes of this response are wanted."""
         return self._reading
 
+    def ended_early(self, why: str) -> CAPConnectionError:
+        """Return the error for reading on after a stream was closed or has failed."""
+        return self._error(CAPConnectionError, f"{why}; use resume() to continue it")
+
     # Steps
 
     def next_step(self) -> Request | Wait | None:
-        """Say what to do next; None when the stream is over."""
+        """Return what to do next; None when the stream is over."""
         if self._finished:
             return None
         if self._wait is not None:
             wait, self._wait = self._wait, None
             return wait
         if self._redirected is not None:
-            self._request, self._redirected = self._redirected, None
+            request, self._redirected = self._redirected, None
         else:
             self._attempts += 1
             self._redirects = 0
-            self._request = self._attempt(self._cursor())
+            request = self._attempt(self._cursor())
+        self._request = self._limited(request)
         self._decoder = SSEDecoder(
             self._max_event_bytes, last_event_id=self._last_event_id.decode("utf-8", "replace")
         )
@@ -163,7 +226,7 @@ class ResumeMachine:
         return self._request
 
     def accepts(self, head: ResponseHead) -> bool:
-        """Say whether this is the response that carries the stream."""
+        """Return True if this is the response that carries the stream."""
         self._head = head
         self._reading = head.status == 200 and head.content_type == "text/event-stream"
         return self._reading
@@ -173,33 +236,41 @@ class ResumeMachine:
 
         Raises:
             CAPRuntimeError: the server refuses.
-            CAPProtocolError: it is no event stream, on the first attempt.
-            CAPConnectionError: one loss too many.
+            CAPProtocolError: the response is not an event stream, on the first attempt.
+            CAPConnectionError: the retry budget is spent.
+            CAPTimeoutError: the deadline has passed.
         """
         if head.status in FOLLOWED and "location" in head.headers:
             self._redirect(head, body)
             return
-        wish = retry_after(head.headers, self._now)
+        if head.status == 204 and self._start is not None and self._seq == self._start.seq:
+            self._finish()  # the saved position was the end
+            return
+        evidence = _Evidence(retry_after(head.headers, self._now), head=head, body=body)
         if self._attempts > 1 and (head.status == 200 or head.status in RETRIED_STATUSES):
-            self._lose(self._describe(head, body), wish=wish, head=head, body=body)
+            self._lose(self._describe(head, body), evidence)
             return
         kind = CAPProtocolError if head.status == 200 else CAPRuntimeError
-        raise self._error(kind, self._describe(head, body), wish=wish, head=head, body=body)
+        raise self._error(kind, self._describe(head, body), evidence)
 
     def lost(self, failure: TransportFailure | None) -> tuple[()]:
-        """Take note that the connection is gone, with a failure or with a clean end.
+        """Record that the connection is gone, with a failure or with a clean end.
 
         Raises:
-            CAPConnectionError: one loss too many, or one that no retry mends.
+            CAPConnectionError: the retry budget is spent, or no retry can help.
+            CAPTimeoutError: the deadline has passed.
         """
-        if failure is not None and failure.kind in FINAL_FAILURES:
-            cause = failure.__cause__ or failure
-            raise self._error(CAPConnectionError, f"no connection: {failure}") from cause
+        if failure is None:
+            if not self._settled:
+                drains = self._decoder.retry_ms is not None
+                self._lose("the response ended before a CLOSE packet", drains=drains)
+            return ()
+        evidence = _Evidence(failure=failure)
+        if failure.kind in FINAL_FAILURES:
+            message = f"{self._where()} failed: {failure}"
+            raise self._error(CAPConnectionError, message, evidence) from evidence.cause
         if not self._settled:
-            self._lose(
-                "the response ended before a CLOSE packet" if failure is None else str(failure),
-                failure=failure,
-            )
+            self._lose(str(failure), evidence)
         return ()
 
     # Packets
@@ -208,9 +279,10 @@ class ResumeMachine:
         """Take bytes and hand out the new packets in them, one at a time.
 
         Raises:
-            CAPProtocolError: what came is no packet, or too large, or of another stream.
+            CAPProtocolError: an event is not a packet, too large, or of another stream.
             CAPRuntimeError: a FATAL error packet.
-            CAPConnectionError: one loss too many.
+            CAPConnectionError: the retry budget is spent.
+            CAPTimeoutError: the deadline has passed.
         """
         events, too_large = self._decode(chunk)
         for event in events:
@@ -218,6 +290,8 @@ class ResumeMachine:
             if packet.stream_id.int != self._stream:
                 self._switch_stream(packet)
             if packet.seq != self._seq + 1 and not self._accepts_jump(packet):
+                if self._finished:
+                    yield packet  # a CLOSE, whatever its number
                 if self._reading:
                     continue
                 return
@@ -225,16 +299,23 @@ class ResumeMachine:
             self._seq = packet.seq
             self._last_event_id = event.id_bytes
             if isinstance(packet, _CONTENT):
-                self._failures = 0
+                if self._losing:
+                    self._refill()
                 yield packet
             elif self._hands_out(packet):
                 yield packet
             if not self._reading:
                 return
+        self._end_chunk(too_large)
+
+    def _end_chunk(self, too_large: SSEEventTooLarge | None) -> None:
+        """Check what concerns a chunk as a whole, after its packets were handed out."""
         if self._later_id is not None:
             self._last_event_id = self._later_id
         if too_large is not None:
             raise self._error(CAPProtocolError, str(too_large)) from too_large
+        if self._time_left() <= 0:
+            raise self._expired("the answer was not complete")
 
     def _decode(self, chunk: bytes) -> tuple[list[ServerSentEvent], SSEEventTooLarge | None]:
         """Return the events in a chunk; note the id of a block without data that follows them."""
@@ -263,25 +344,47 @@ class ResumeMachine:
     def _switch_stream(self, packet: Packet) -> None:
         """Make the packet's stream the present one."""
         number = packet.stream_id.int
-        last = self._other_streams.get(number)
+        known = self._other_streams.get(number)
         if self._stream_id is not None and self._stream is not None:
-            if last is None and self._resumed:
+            if known is None and self._resumed:
                 raise CAPStreamReset(self._stream_id, packet.stream_id, position=self.position)
-            self._other_streams[self._stream] = self._seq
+            self._other_streams[self._stream] = self._seq, self._numbers
         self._stream_id, self._stream = packet.stream_id, number
-        self._seq = packet.seq - 1 if last is None else last  # a stream may start anywhere
+        if known is None:  # a stream may start anywhere
+            known = packet.seq - 1, SequenceNumbers(packet.seq)
+        self._seq, self._numbers = known
 
     def _accepts_jump(self, packet: Packet) -> bool:
-        """Say whether a packet that is not the next in number is new and to be handed out."""
+        """Return True if a packet that is not the next in number is new and to be handed out."""
         if packet.seq <= self._seq:
-            # A duplicate is dropped; but an end, though told twice, is the end.
-            if isinstance(packet, ClosePacket):
-                self._finish()
-            elif isinstance(packet, ErrorPacket) and packet.p.severity is ErrorSeverity.FATAL:
-                self._take_error(packet.p)
+            self._check_late(packet)
             return False
-        if self._gaps_are_legal:
-            return True
+        if not self._gaps_are_legal and not self._accepts_gap(packet):
+            return False
+        self._numbers.skip(self._seq, packet.seq)
+        return True
+
+    def _check_late(self, packet: Packet) -> None:
+        """Accept an end and drop a duplicate; anything else was never delivered, and is an error.
+
+        Raises:
+            CAPProtocolError: the number was skipped before, or is below the first of the stream.
+            CAPRuntimeError: a FATAL error packet.
+        """
+        if isinstance(packet, ClosePacket):
+            self._refill()
+            self._finish()
+        elif isinstance(packet, ErrorPacket) and packet.p.severity is ErrorSeverity.FATAL:
+            self._take_error(packet.p)
+        elif not self._numbers.arrived(packet.seq):
+            raise self._error(
+                CAPProtocolError,
+                f"seq {packet.seq} of stream {packet.stream_id} came after seq {self._seq}:"
+                " the server sends packets out of order, so text would be missing",
+            )
+
+    def _accepts_gap(self, packet: Packet) -> bool:
+        """Return True if a gap is still there after one reconnect, so that it is legal."""
         missing = f"seq {packet.seq} came after seq {self._seq} of stream {packet.stream_id}"
         if self._gap != (self._stream, self._seq):
             self._gap = (self._stream, self._seq)
@@ -294,27 +397,32 @@ class ResumeMachine:
         return True
 
     def _hands_out(self, packet: Packet) -> bool:
-        """Take note of an end or an error; say whether the packet is for the caller."""
+        """Act on an end or an error; return True if the packet is for the caller."""
         if isinstance(packet, ErrorPacket):
             self._take_error(packet.p)
             return self._reading
-        self._failures = 0
+        self._refill()
         self._finish()
         return True
 
     def _take_error(self, error: StreamError) -> None:
-        words = f"{error.code}: {self._redact(error.message)}"
-        wish = seconds((error.details or {}).get("retry_after"))
+        message = f"{error.code}: {self._redact(error.message)}"
+        server_delay = seconds((error.details or {}).get("retry_after"))
+        evidence = _Evidence(server_delay, stream_error=error)
         match error.severity:
             case ErrorSeverity.FATAL:
                 self._settle()
-                raise self._error(CAPRuntimeError, words, wish=wish, stream_error=error)
+                raise self._error(CAPRuntimeError, message, evidence)
             case ErrorSeverity.TRANSIENT:
-                self._lose(words, wish=wish, stream_error=error)
+                self._lose(message, evidence)
             case ErrorSeverity.WARNING:
-                logger.warning("the agent warns after %s: %s", self.position, words)
+                logger.warning("the agent warns after %s: %s", self.position, message)
 
     # Losses
+
+    def _refill(self) -> None:
+        self._losing = False
+        self._budget.refill()
 
     def _settle(self) -> None:
         self._settled = True
@@ -324,72 +432,94 @@ class ResumeMachine:
         self._settle()
         self._finished = True
 
-    def _lose(
-        self,
-        cause: str,
-        *,
-        wish: float | None = None,
-        failure: TransportFailure | None = None,
-        head: ResponseHead | None = None,
-        body: bytes | None = None,
-        stream_error: StreamError | None = None,
-    ) -> None:
-        """Count a loss and plan the reconnect, or raise when the budget is spent."""
+    def _lose(self, why: str, evidence: _Evidence = _NOTHING, *, drains: bool = False) -> None:
+        """Plan the reconnect after a loss, or raise when the budget is spent.
+
+        `drains` means that the server ended the response in order and asked to come back.
+        """
         self._settle()
-        self._failures += 1
+        self._losing = True
+        asked = self._server_delay(evidence)
+        delay = self._budget.after_drain(asked) if drains else None
+        if delay is None:
+            delay = self._budget.after_loss(asked, begun=self._stream_id is not None)
+        # A timer may fire a moment early, and then the next attempt would come too late.
+        if self._time_left() <= (delay or _TIMER_SLACK):
+            raise self._expired(why, evidence) from evidence.cause
+        if delay is None:
+            raise self._exhausted(why, replace(evidence, server_delay=asked)) from evidence.cause
+        self._log_loss(why, delay)
+        self._wait = Wait(delay)
+
+    def _server_delay(self, evidence: _Evidence) -> float | None:
+        """Return the longest delay that the server has asked for; `retry:` stays in force."""
         if self._decoder.retry_ms is not None:
             self._retry_seconds = self._decoder.retry_ms / 1000
-        wish = max(filter(None, (wish, self._retry_seconds)), default=None)
-        delay = self._backoff.delay(self._failures, wish, self._jitter)
-        if self._failures <= self._max_retries and delay is not None:
-            logger.warning(
-                "connection lost after %s (%s); reconnecting in %.2f s, attempt %d of %d",
-                self.position or "no packet",
-                cause,
-                delay,
-                self._failures,
-                self._max_retries,
-            )
-            self._wait = Wait(delay)
-            return
-        if delay is None:
-            why = f"the server asks to wait {wish:g} s, more than {self._backoff.longest_wish:g} s"
-        elif self._failures == 1:
-            why = "the connection brought no new packet"
-        else:
-            why = f"{self._failures} connections in a row brought no new packet"
-        raise self._error(
-            CAPConnectionError,
-            f"{why}; the last one: {cause}",
-            wish=wish,
-            head=head,
-            body=body,
-            stream_error=stream_error,
-        ) from (failure.__cause__ or failure if failure is not None else None)
+        return max(filter(None, (evidence.server_delay, self._retry_seconds)), default=None)
 
-    def _error(
-        self,
-        kind: type[CAPError],
-        message: str,
-        *,
-        wish: float | None = None,
-        head: ResponseHead | None = None,
-        body: bytes | None = None,
-        stream_error: StreamError | None = None,
-    ) -> CAPError:
-        position = self.position
+    def _log_loss(self, why: str, delay: float) -> None:
+        logger.warning(
+            "connection lost after %s (%s); reconnecting in %.2f s, %s",
+            self.position or "no packet",
+            why,
+            delay,
+            self._budget.describe(),
+        )
+
+    def _exhausted(self, why: str, evidence: _Evidence) -> CAPConnectionError:
+        asked, longest = evidence.server_delay, self._backoff.longest_wish
+        if asked is not None and asked > longest:
+            reason = f"the server asks to wait {asked:g} s, more than max_retry_delay={longest:g}"
+        elif self._budget.failures == 1:
+            reason = "the connection brought no new packet"
+        else:
+            reason = f"{self._budget.failures} connections in a row brought no new packet"
+        message = f"{self._where()} failed: {reason}; the last one: {why}"
+        return self._error(CAPConnectionError, message, evidence)
+
+    def _time_left(self) -> float:
+        return inf if self._expires is None else self._expires - self._clock()
+
+    def _expired(self, why: str, evidence: _Evidence = _NOTHING) -> CAPTimeoutError:
+        self._settle()
+        message = f"{self._where()} passed its deadline of {self._deadline:g} s: {why}"
+        return self._error(CAPTimeoutError, message, evidence)
+
+    def _error(self, kind: type[_Error], message: str, evidence: _Evidence = _NOTHING) -> _Error:
+        position, request, head = self.position, self._request, evidence.head
         return kind(
             message if position is None else f"{message} (read up to {position})",
             position=position,
-            attempts=self._failures,
+            attempts=self._budget.failures,
+            method=None if request is None else request.method,
+            url=None if request is None else shown(request.url),
+            proxy=None if request is None else self._proxy_for(request.url),
             status_code=None if head is None else head.status,
             headers=None if head is None else head.headers,
-            body=body,
-            retry_after=wish,
-            stream_error=stream_error,
+            body=evidence.body,
+            retry_after=evidence.server_delay,
+            stream_error=evidence.stream_error,
         )
 
     # Requests
+
+    def _where(self) -> str:
+        """Return the request in words: method, URL and proxy."""
+        request = self._request
+        if request is None:
+            return "the request"
+        proxy = self._proxy_for(request.url)
+        through = "" if proxy is None else f" through the proxy {proxy}"
+        return f"{request.method} {shown(request.url)}{through}"
+
+    def _limited(self, request: Request) -> Request:
+        """Return the request with what is left of the deadline as its limits."""
+        if self._deadline is None:
+            return request
+        now = self._clock()
+        if self._expires is None:
+            self._expires = now + self._deadline
+        return request.expiring(self._expires, now)
 
     def _cursor(self) -> str | None:
         """Return the Last-Event-ID of the next request."""
@@ -407,8 +537,9 @@ class ResumeMachine:
                 raise ValueError(f"more than {MOST_REDIRECTS} in a row")
             self._redirected = redirected(self._request, head.headers["location"])
         except ValueError as error:
-            words = f"{self._describe(head, body)}, a redirect that is not followed: {error}"
-            raise self._error(CAPRuntimeError, words, head=head, body=body) from None
+            message = f"{self._describe(head, body)}, a redirect that is not followed: {error}"
+            evidence = _Evidence(head=head, body=body)
+            raise self._error(CAPRuntimeError, message, evidence) from None
         self._settle()
 
     def _describe(self, head: ResponseHead, body: bytes) -> str:

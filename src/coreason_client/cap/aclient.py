@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
 
@@ -10,7 +10,10 @@ from .._closing import AsyncClosing
 from .._drive import run_async
 from .._http._async import AsyncSender
 from .._http._types import TimeoutLike, timeouts_from
-from ._protocol import ApiKey, Credential, Endpoint, chat_request
+from ._budget import DEFAULT_MAX_RETRIES, reconnect_seconds
+from ._protocol import ApiKey, Credential, Endpoint, base_url_of
+from .answer import Answer
+from .bookmark import Bookmark
 from .position import Position
 from .streams import AsyncChatStream, AsyncPacketStream
 
@@ -21,14 +24,20 @@ class AsyncCAPClient(AsyncClosing):
     """Talks to one agent service, on asyncio or trio; the twin of `CAPClient`.
 
     Args:
-        base_url: the root of the service, such as `https://agent.example`.
+        base_url: the root of the service, such as `https://agent.example`; `/assist` at its end
+            is accepted and left out.
         api_key: the key, or a callable, async or not, that returns it and is asked before every
             request.
         timeout: the longest silence in seconds before a connection counts as lost, or an
             `httpx2.Timeout` (or `httpx.Timeout`) with all four limits.
-        max_retries: reconnections in a row without a new packet.
+        max_retries: the number of reconnections in a row without a new packet.
+        reconnect_for: the seconds for which a stream that has begun keeps reconnecting without a
+            new packet, even if `max_retries` is used up. The default is 30, and 0 if you pass
+            `max_retries`; 0 turns it off.
+        deadline: the seconds within which a whole answer has to be complete, whatever arrives
+            meanwhile. None, the default, is no limit.
         http_client: an `httpx2.AsyncClient` or `httpx.AsyncClient` of your own, which stays open.
-        user_id: whom `chat` speaks for.
+        user_id: the user id that `chat` sends.
         headers: extra headers for every request.
         strict_sequence: a gap in the numbers that a reconnect does not mend is an error.
         max_event_bytes: the largest event that is accepted.
@@ -43,16 +52,18 @@ class AsyncCAPClient(AsyncClosing):
         base_url: str,
         api_key: ApiKey,
         timeout: float | TimeoutLike = 60.0,
-        max_retries: int = 3,
+        max_retries: int = DEFAULT_MAX_RETRIES,
         *,
+        reconnect_for: float | None = None,
+        deadline: float | None = None,
         http_client: Any = None,
-        user_id: str = "anonymous",
+        user_id: str | UUID = "anonymous",
         headers: Mapping[str, str] | None = None,
         strict_sequence: bool = False,
         max_event_bytes: int = 10_000_000,
         max_retry_delay: float = 60.0,
     ) -> None:
-        self.base_url = base_url.rstrip("/")
+        self.base_url = base_url_of(base_url)
         self.api_key = api_key
         self.max_retries = max_retries
         credential = Credential(api_key)
@@ -61,8 +72,10 @@ class AsyncCAPClient(AsyncClosing):
             credential=credential,
             timeouts=timeouts_from(timeout),
             max_retries=max_retries,
+            reconnect_for=reconnect_seconds(max_retries, reconnect_for),
+            deadline=deadline,
             max_retry_delay=max_retry_delay,
-            user_id=user_id,
+            user_id=str(user_id),
             headers=dict(headers or {}),
             strict_sequence=strict_sequence,
             max_event_bytes=max_event_bytes,
@@ -78,42 +91,83 @@ class AsyncCAPClient(AsyncClosing):
         *,
         headers: Mapping[str, str] | None = None,
         timeout: float | TimeoutLike | None = None,
+        deadline: float | None = None,
     ) -> AsyncPacketStream:
-        """Ask, and iterate with `async for` over the packets of the answer, the CLOSE packet last.
+        """Send a request and iterate with `async for` over the packets; CLOSE comes last.
 
         Raises, while iterating:
             CAPConnectionError: the retries are used up.
             CAPProtocolError: the server sent what the protocol does not allow.
             CAPRuntimeError: the server refused, or ended the stream with a fatal error.
+            CAPTimeoutError: the deadline has passed.
         """
-        machine = self._endpoint.assist(request, None, headers, timeout)
+        machine = self._endpoint.assist(request, headers, timeout, deadline)
         return AsyncPacketStream(machine, request, self._sender)
 
     def resume(
         self,
-        request: ServiceRequest,
-        position: Position,
+        request: ServiceRequest | Bookmark,
+        position: Position | None = None,
         *,
         headers: Mapping[str, str] | None = None,
         timeout: float | TimeoutLike | None = None,
+        deadline: float | None = None,
     ) -> AsyncPacketStream:
-        """Go on with a stream where it was left, in this process or another; raises as `assist`."""
-        machine = self._endpoint.assist(request, position, headers, timeout)
-        return AsyncPacketStream(machine, request, self._sender)
+        """Continue a stream from a bookmark, in this process or another; raises as `assist`.
+
+        `resume(request, position)` does the same with the two parts of a bookmark.
+        """
+        bookmark = self._endpoint.bookmark(request, position)
+        asked = bookmark.request
+        machine = self._endpoint.assist(asked, headers, timeout, deadline, bookmark)
+        return AsyncPacketStream(machine, asked, self._sender)
 
     def chat(
         self,
         message: str,
-        conversation_id: str | None = None,
+        conversation_id: str | UUID | None = None,
         *,
         headers: Mapping[str, str] | None = None,
         timeout: float | TimeoutLike | None = None,
+        deadline: float | None = None,
     ) -> AsyncChatStream:
-        """Say something, and iterate with `async for` over the text; raises as `assist`."""
-        conversation_id = str(uuid4()) if conversation_id is None else conversation_id
-        request = chat_request(message, conversation_id, self._endpoint.user_id)
-        packets = self.assist(request, headers=headers, timeout=timeout)
-        return AsyncChatStream.of(packets, conversation_id)
+        """Send a message and iterate with `async for` over the text; raises as `assist`.
+
+        Nothing is sent before you iterate; `ask` returns the whole answer.
+        """
+        request = self._endpoint.chat_request(message, conversation_id)
+        packets = self.assist(request, headers=headers, timeout=timeout, deadline=deadline)
+        return AsyncChatStream._of(packets, request.context.session_id)
+
+    def resume_chat(
+        self,
+        bookmark: Bookmark,
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | TimeoutLike | None = None,
+        deadline: float | None = None,
+    ) -> AsyncChatStream:
+        """Continue a chat from a bookmark: the text after it; raises as `assist`."""
+        packets = self.resume(bookmark, headers=headers, timeout=timeout, deadline=deadline)
+        return AsyncChatStream._of(packets, bookmark.request.context.session_id)
+
+    async def ask(
+        self,
+        message: str,
+        conversation_id: str | UUID | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | TimeoutLike | None = None,
+        deadline: float | None = None,
+    ) -> Answer:
+        """Send a message and return the whole answer, a string; raises as `assist`."""
+        stream = self.chat(
+            message, conversation_id, headers=headers, timeout=timeout, deadline=deadline
+        )
+        async with stream:
+            async for _ in stream:
+                pass
+            return stream._answer()
 
     async def health(
         self,
@@ -121,12 +175,12 @@ class AsyncCAPClient(AsyncClosing):
         headers: Mapping[str, str] | None = None,
         timeout: float | TimeoutLike | None = None,
     ) -> HealthCheckResponse:
-        """Ask how the agent is, once and without retries.
+        """Return the health of the agent; asked once, without retries.
 
         Raises:
             CAPConnectionError: there was no answer.
             CAPRuntimeError: the server refused.
-            CAPProtocolError: the answer is no health report.
+            CAPProtocolError: the answer is not a health report.
         """
         return await run_async(self._endpoint.health(headers, timeout), self._sender)
 

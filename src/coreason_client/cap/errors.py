@@ -1,4 +1,4 @@
-"""What a CAP client raises. Each error carries fields, so that no program reads its words.
+"""The errors of the CAP clients. Each carries fields, so that no program has to parse a message.
 
 ::
 
@@ -6,7 +6,8 @@
     ├── CAPConnectionError
     ├── CAPProtocolError
     │   └── CAPStreamReset
-    └── CAPRuntimeError
+    ├── CAPRuntimeError
+    └── CAPTimeoutError
 """
 
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ __all__ = [
     "CAPProtocolError",
     "CAPRuntimeError",
     "CAPStreamReset",
+    "CAPTimeoutError",
 ]
 
 
@@ -33,11 +35,14 @@ class CAPError(CoreasonError):
     """Anything that a CAP client raises.
 
     Attributes:
-        position: how far the stream had come; hand it to `resume`. None before the first packet.
-        attempts: how many connections in a row had failed, or 0 where that is not the matter.
-        status_code: the HTTP status of the last response, where there was one.
-        headers: its headers, by names in any case.
-        body: its body, up to a bound.
+        position: how far the stream was read, for `resume`. None before the first packet.
+        attempts: the number of connections in a row that failed; 0 if the error is not about that.
+        method: the HTTP method of the last request.
+        url: its URL, without user, password and query.
+        proxy: the proxy that the environment names for it, without user and password.
+        status_code: the HTTP status of the last response, if there was one.
+        headers: its headers; names in any case.
+        body: its body, up to a limit.
         retry_after: the seconds that the server asked to wait.
         stream_error: the error that the server sent in the stream.
     """
@@ -48,6 +53,9 @@ class CAPError(CoreasonError):
         *,
         position: "Position | None" = None,
         attempts: int = 0,
+        method: str | None = None,
+        url: str | None = None,
+        proxy: str | None = None,
         status_code: int | None = None,
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
@@ -57,6 +65,9 @@ class CAPError(CoreasonError):
         super().__init__(message)
         self.position = position
         self.attempts = attempts
+        self.method = method
+        self.url = url
+        self.proxy = proxy
         self.status_code = status_code
         self.headers = headers
         self.body = body
@@ -97,3 +108,7 @@ class CAPStreamReset(CAPProtocolError):
 
 class CAPRuntimeError(CAPError):
     """The server refused the request, or ended the stream with a fatal error."""
+
+
+class CAPTimeoutError(CAPError, TimeoutError):
+    """The answer was not complete within `deadline` seconds; also a built-in `TimeoutError`."""
