@@ -21,6 +21,7 @@ from ._build import (
     send_options,
     with_authorization,
 )
+from ._checks import check_http_client
 from ._failures import translated
 from ._shards import Shards, shared_ssl_context
 from ._types import FailureKind, Request, TransportFailure
@@ -97,6 +98,7 @@ class AsyncSender:
     def __init__(
         self, client: Any = None, authorization: Callable[[], Awaitable[str]] | None = None
     ) -> None:
+        check_http_client(client, is_async=True)
         self._authorization = authorization
         self._given = None if client is None else Shards(lambda: client)
         self._by_loop: dict[object, _LoopClients] = {}

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-__all__ = ["SHORTEST_SECRET", "VISIBLE", "check_headers", "shown"]
+__all__ = ["SHORTEST_SECRET", "VISIBLE", "check_headers", "check_http_client", "shown"]
 
 SHORTEST_SECRET = 6
 """A key shorter than this is a word like any other, as those of local services are: to hide it
@@ -31,6 +31,28 @@ def check_headers(headers: Mapping[Any, Any]) -> None:
             raise ValueError(
                 f"the value of header {name} must be text in one line, without blanks around it"
             )
+
+
+def check_http_client(client: Any, *, is_async: bool) -> None:
+    """Refuse an `http_client` that cannot send our requests; None means that one is made.
+
+    Raises:
+        TypeError: it is not an HTTP client, or it is async where a sync one is needed, or the
+            other way round.
+    """
+    if client is None:
+        return
+    closing, other = ("aclose", "close") if is_async else ("close", "aclose")
+    sends = callable(getattr(client, "send", None)) and hasattr(client, "build_request")
+    if sends and hasattr(client, closing):
+        return
+    wanted = "AsyncClient" if is_async else "Client"
+    message = (
+        f"http_client must be an httpx2.{wanted} or httpx.{wanted}, got {type(client).__name__}"
+    )
+    if sends and hasattr(client, other):
+        message += f"; use the {'sync' if is_async else 'async'} client class with it"
+    raise TypeError(message)
 
 
 def shown(url: str) -> str:

@@ -21,6 +21,7 @@ from ._build import (
     send_options,
     with_authorization,
 )
+from ._checks import check_http_client
 from ._failures import translated
 from ._shards import Shards, shared_ssl_context
 from ._types import FailureKind, Request, TransportFailure
@@ -92,6 +93,7 @@ class SyncSender:
     """
 
     def __init__(self, client: Any = None, authorization: Callable[[], str] | None = None) -> None:
+        check_http_client(client, is_async=False)
         self._authorization = authorization
         self._clients = Shards(_new_client if client is None else lambda: client)
         self._owned = client is None
