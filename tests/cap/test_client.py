@@ -314,11 +314,36 @@ def test_chat_raises_what_assist_raises(
 
 def test_a_server_that_is_not_there(unused_url: str) -> None:
     with CAPClient(unused_url, KEY, max_retries=2) as client:
-        with pytest.raises(CAPConnectionError) as caught:
+        with pytest.raises(CAPConnectionError, match=f"POST {unused_url}/assist failed") as caught:
             list(client.chat("x"))
         assert caught.value.attempts == 3
-        with pytest.raises(CAPConnectionError):
+        assert (caught.value.method, caught.value.url) == ("POST", f"{unused_url}/assist")
+        with pytest.raises(CAPConnectionError, match=f"GET {unused_url}/health") as caught:
             client.health()
+        assert (caught.value.method, caught.value.url) == ("GET", f"{unused_url}/health")
+
+
+def test_a_proxy_that_is_not_there_is_named(
+    unused_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = unused_url.removeprefix("http://")
+    monkeypatch.setenv("HTTP_PROXY", f"http://me:pa55word@{proxy}")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with CAPClient("http://agent.example", KEY, max_retries=0) as client:
+        for call in (lambda: client.ask("x"), client.health):
+            with pytest.raises(CAPConnectionError, match="through the proxy") as caught:
+                call()
+            assert caught.value.proxy == unused_url
+            assert "pa55word" not in str(caught.value)
+        mine = httpx2.Client(trust_env=False, transport=httpx2.MockTransport(refuse))
+        with pytest.raises(CAPConnectionError) as caught:
+            CAPClient("http://agent.example", KEY, max_retries=0, http_client=mine).ask("x")
+        assert caught.value.proxy is None
+
+
+def refuse(request: httpx2.Request) -> httpx2.Response:
+    raise httpx2.ConnectError("refused")
 
 
 @pytest.fixture
@@ -1010,6 +1035,7 @@ def test_bad_arguments_are_refused_with_a_sentence(
         {"timeout": "60"},
         {"base_url": None},
         {"base_url": b"https://agent.example"},
+        {"http_client": object()},
     ],
 )
 @pytest.mark.parametrize("face", [CAPClient, AsyncCAPClient])

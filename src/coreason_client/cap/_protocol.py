@@ -17,7 +17,8 @@ from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRe
 from coreason_manifest.definitions.session import SessionContext
 
 from .._drive import Flow, Reply, Wait
-from .._http._checks import SHORTEST_SECRET, VISIBLE, check_headers
+from .._http._checks import SHORTEST_SECRET, VISIBLE, check_headers, shown
+from .._http._proxy import proxy_for
 from .._http._redirect import FOLLOWED, MOST_REDIRECTS, redirected
 from .._http._types import (
     FINAL_FAILURES,
@@ -31,7 +32,7 @@ from .._retry import Backoff, retry_after
 from .._trace import trace_headers
 from .._version import __version__
 from ._resume import ResumeMachine
-from ._words import describe
+from ._words import describe, where
 from .bookmark import Bookmark
 from .errors import CAPConnectionError, CAPProtocolError, CAPRuntimeError
 from .position import Position
@@ -103,6 +104,8 @@ class Endpoint:
     headers: Mapping[str, str] = field(repr=False)
     strict_sequence: bool
     max_event_bytes: int
+    proxies: bool
+    """Whether the proxies of the environment are used; a caller's HTTP client has its own."""
 
     def __post_init__(self) -> None:
         _check_base_url(self.base_url)
@@ -161,6 +164,7 @@ class Endpoint:
             strict_sequence=self.strict_sequence,
             max_event_bytes=self.max_event_bytes,
             redact=self.credential.redact,
+            proxy_for=self._proxy_for,
         )
 
     def bookmark(self, request: ServiceRequest | Bookmark, position: Position | None) -> Bookmark:
@@ -230,10 +234,20 @@ class Endpoint:
                 return result
             failures += 1
             if failures >= attempts or result.kind in FINAL_FAILURES:
-                words = f"no answer to {request.method} {request.url}: {result}"
-                cause = result.__cause__ or result
-                raise CAPConnectionError(words, attempts=failures) from cause
+                raise self._unanswered(request, result, failures) from (result.__cause__ or result)
             yield Wait(self._backoff.delay(failures, None, random.random) or 0.0)
+
+    def _unanswered(
+        self, request: Request, failure: TransportFailure, attempts: int
+    ) -> CAPConnectionError:
+        proxy = self._proxy_for(request.url)
+        return CAPConnectionError(
+            f"no answer to {where(request, proxy)}: {failure}",
+            attempts=attempts,
+            method=request.method,
+            url=shown(request.url),
+            proxy=proxy,
+        )
 
     def _refusal(self, request: Request, reply: Reply) -> CAPRuntimeError:
         return CAPRuntimeError(
@@ -251,6 +265,9 @@ class Endpoint:
         return Request(method, self.base_url + path, sent, b"", self._timeouts(timeout))
 
     # What a call may add
+
+    def _proxy_for(self, url: str) -> str | None:
+        return proxy_for(url) if self.proxies else None
 
     @property
     def _backoff(self) -> Backoff:

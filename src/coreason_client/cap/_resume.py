@@ -55,7 +55,7 @@ from ..sse import ServerSentEvent, SSEDecoder, SSEEventTooLarge
 from ..sse._decode import DEFAULT_MAX_EVENT_BYTES
 from ._budget import RetryBudget
 from ._sequence import SequenceNumbers
-from ._words import describe
+from ._words import describe, where
 from .errors import (
     CAPConnectionError,
     CAPError,
@@ -506,11 +506,7 @@ class ResumeMachine:
     def _where(self) -> str:
         """Return the request in words: method, URL and proxy."""
         request = self._request
-        if request is None:
-            return "the request"
-        proxy = self._proxy_for(request.url)
-        through = "" if proxy is None else f" through the proxy {proxy}"
-        return f"{request.method} {shown(request.url)}{through}"
+        return "the request" if request is None else where(request, self._proxy_for(request.url))
 
     def _limited(self, request: Request) -> Request:
         """Return the request with what is left of the deadline as its limits."""

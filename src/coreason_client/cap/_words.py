@@ -1,17 +1,23 @@
-"""How a response that is not what was asked for is put into words, without secrets."""
+"""Requests and unexpected responses in words, without secrets."""
 
 import json
 
 from .._http._checks import shown
 from .._http._types import Request, ResponseHead
 
-__all__ = ["describe"]
+__all__ = ["describe", "where"]
 
 _LONGEST_DETAIL = 500
 
 
+def where(request: Request, proxy: str | None) -> str:
+    """Return the method and the URL of a request, and the proxy on the way to it."""
+    through = "" if proxy is None else f" through the proxy {proxy}"
+    return f"{request.method} {shown(request.url)}{through}"
+
+
 def describe(request: Request, head: ResponseHead, body: bytes) -> str:
-    """Say what was asked and what came back, with the words of a problem document."""
+    """Return what was asked and what came back, with the text of a problem document."""
     what = f"HTTP {head.status}"
     if head.status == 200:
         what = f"a response of type {head.content_type or 'unknown'}, not text/event-stream"

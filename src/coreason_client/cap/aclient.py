@@ -79,6 +79,7 @@ class AsyncCAPClient(AsyncClosing):
             headers=dict(headers or {}),
             strict_sequence=strict_sequence,
             max_event_bytes=max_event_bytes,
+            proxies=http_client is None,
         )
         self._sender = AsyncSender(http_client, credential.authorization_async)
 

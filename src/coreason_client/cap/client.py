@@ -78,6 +78,7 @@ class CAPClient(Closing):
             headers=dict(headers or {}),
             strict_sequence=strict_sequence,
             max_event_bytes=max_event_bytes,
+            proxies=http_client is None,
         )
         self._sender = SyncSender(http_client, credential.authorization)
 
