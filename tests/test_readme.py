@@ -1,4 +1,4 @@
-"""The code in the README runs as printed, with only the address and the key changed."""
+"""The code in the documents runs as printed, with only the address and the key changed."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,18 @@ from tests.llm.server import Replied
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 SPOKEN = b'{"choices":[{"message":{"content":"Hello."},"finish_reason":"stop"}]}'
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCKS = PYTHON.findall(README)
+COUNTED = "w1 w2 w3 w4 w5 w6 w7 w8 w9 w10 w11 w12 w13 w14 w15 w16 w17 w18 w19 w20 "
+
+# A line of each example of the README, and what the example prints.
+PRINTED = {
+    "client.ask(": f"{COUNTED}{COUNTED}\n",
+    "A2AClient.connect": "1\u20282\u20283\u20284\u2028",
+    "generate_sync": "Hello. ",
+    "packets.bookmark()": "w1 w2 w3 4 DELTA\n",
+    "AgentApp(agent)": "1 2 3 \n",
+}
 
 
 @pytest.fixture
@@ -29,19 +40,31 @@ def addresses(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
         }
 
 
-def test_there_are_examples() -> None:
-    assert len(BLOCKS) >= 3
-
-
-@pytest.mark.parametrize("number", range(len(BLOCKS)))
-def test_an_example_runs(
-    number: int, addresses: dict[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    code = BLOCKS[number]
+def run_block(code: str, addresses: dict[str, str], name: str) -> None:
     for printed, real in addresses.items():
         code = code.replace(printed, real)
-    exec(compile(code, f"README.md, example {number + 1}", "exec"), {"__name__": "__main__"})
-    assert capsys.readouterr().out
+    exec(compile(code, name, "exec"), {"__name__": "__main__"})
+
+
+def test_every_example_is_known() -> None:
+    assert len(BLOCKS) == len(PRINTED)
+
+
+@pytest.mark.parametrize("line", PRINTED)
+def test_an_example_prints_what_it_should(
+    line: str, addresses: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    [code] = [block for block in BLOCKS if line in block]
+    run_block(code, addresses, f"README.md, {line}")
+    assert capsys.readouterr().out.startswith(PRINTED[line])
+
+
+def test_the_example_of_a_bookmark_runs(
+    addresses: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    [code] = PYTHON.findall((ROOT / "docs" / "cap.md").read_text())
+    run_block(code, addresses, "docs/cap.md")
+    assert capsys.readouterr().out == COUNTED.replace(" ", " \n", 1)
 
 
 def test_the_shortest_a2a_program_has_four_lines() -> None:
