@@ -6,7 +6,7 @@ the list is well formed, no test names an id that is not on it, and every requir
 is built is proved by at least one test. The requirements of the open parts are printed.
 
 The marks are read from the source with ``ast``, so the result does not depend on which tests were
-selected or skipped.
+selected. A test that may be skipped proves nothing: nobody would notice that it did not run.
 """
 
 import ast
@@ -68,9 +68,13 @@ def proved_ids(source: str) -> Iterator[tuple[str, int]]:
     """The ids in every ``....proves("ID", ...)`` call of a module, each with its line.
 
     Any such call counts, so a decorator, a ``pytestmark`` and the marks of a ``pytest.param`` are
-    all found.
+    all found. Those of a test that may be skipped are left out.
     """
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    skipped = {id(node) for function in skippable(tree) for node in ast.walk(function)}
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
         if node.func.attr != "proves":
@@ -78,6 +82,23 @@ def proved_ids(source: str) -> Iterator[tuple[str, int]]:
         for arg in node.args:
             if isinstance(arg, ast.Constant) and isinstance(arg.value, str):
                 yield arg.value, arg.lineno
+
+
+def skippable(tree: ast.Module) -> list[ast.AST]:
+    """The functions that may skip: themselves, by a mark, or through a fixture or a helper."""
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    words = {function.name: words_of(function) for function in functions}
+    found = {"skip", "skipif", "importorskip"}
+    while more := {name for name, used in words.items() if used & found} - found:
+        found |= more
+    return [function for function in functions if function.name in found]
+
+
+def words_of(function: ast.AST) -> set[str]:
+    """Every name that stands in a function: what it calls, takes, and is marked with."""
+    names = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
+    names |= {n.attr for n in ast.walk(function) if isinstance(n, ast.Attribute)}
+    return names | {n.arg for n in ast.walk(function) if isinstance(n, ast.arg)}
 
 
 def bullets(lines: list[str]) -> str:
@@ -101,6 +122,32 @@ def test_marks_are_found_wherever_they_stand() -> None:
         """
     )
     assert {id_ for id_, _ in proved_ids(source)} == {"MODULE", "ONE", "TWO", "PARAM", "METHOD"}
+
+
+def test_a_test_that_may_be_skipped_proves_nothing() -> None:
+    source = textwrap.dedent(
+        """
+        @pytest.fixture
+        def curl():
+            if shutil.which("curl") is None:
+                pytest.skip("no curl")
+
+        @pytest.mark.proves("FIXTURE")
+        def test_with_curl(curl): ...
+
+        @pytest.mark.skipif(sys.platform == "win32", reason="no")
+        @pytest.mark.proves("MARK")
+        def test_marked(): ...
+
+        @pytest.mark.proves("BODY")
+        def test_body():
+            pytest.importorskip("numpy")
+
+        @pytest.mark.proves("KEPT")
+        def test_always(): ...
+        """
+    )
+    assert {id_ for id_, _ in proved_ids(source)} == {"KEPT"}
 
 
 def test_ids_are_unique() -> None:
