@@ -444,7 +444,7 @@ def test_who_wants_no_retries_gets_none_from_a_draining_server_either(play: Play
 
 
 def test_heartbeats_do_not_extend_the_deadline(play: Play) -> None:
-    beats = Connection([sse(delta(1)), b": heartbeat\n\n"], end=LOST, seconds=10)
+    beats = Connection([sse(delta(1)), b": heartbeat\n\n", sse(delta(2))], seconds=10)
     outcome = play(beats, deadline=10)
     problem = raised(outcome, CAPTimeoutError)
     assert isinstance(problem, TimeoutError)
