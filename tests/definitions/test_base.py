@@ -1,10 +1,12 @@
 """What every wire model shares."""
 
 import json
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from importlib import import_module
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -379,3 +381,71 @@ def test_equal_content_is_equal() -> None:
     assert one == two
     assert one != StreamPacket.model_validate(packet("DELTA", "Ho"))
     assert one.stream_id == UUID(ID)
+
+
+@pytest.fixture
+def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The machine's own zone is Asia/Tokyo, written so that no zone database is needed."""
+    monkeypatch.setenv("TZ", "JST-9")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("tokyo")
+@pytest.mark.parametrize("value", ["2024-01-01T00:00:00", datetime(2024, 1, 1)])
+def test_a_moment_without_a_zone_is_in_utc_wherever_the_machine_is(value: object) -> None:
+    assert datetime(2024, 1, 1).astimezone().utcoffset() == timedelta(hours=9)
+    moment: datetime = TypeAdapter[datetime](Timestamp).validate_python(value)
+    assert moment == datetime(2024, 1, 1, tzinfo=UTC)
+    assert moment.utcoffset() == timedelta()
+
+
+# Ids.
+
+NAMES: dict[type[CoReasonBaseModel], tuple[str, ...]] = {
+    SessionContext: ("session_id", "user_id", "agent_id"),
+    UserContext: ("user_id",),
+    TraceContext: ("trace_id", "span_id", "parent_id"),
+    AgentRequest: ("session_id", "request_id", "root_request_id", "parent_request_id"),
+    FilePart: ("file_id",),
+    ToolCallPart: ("id",),
+    ToolCallResponsePart: ("id",),
+    CitationItem: ("source_id",),
+    HealthCheckResponse: ("agent_id",),
+}
+OTHERS: dict[type[CoReasonBaseModel], dict[str, Any]] = {
+    AgentRequest: {"payload": {}},
+    ToolCallPart: {"name": "add"},
+    CitationItem: {"uri": "u", "title": "t", "confidence": 1.0},
+    HealthCheckResponse: {"status": "ok", "version": "1", "uptime_seconds": 1.0},
+}
+
+
+@pytest.mark.parametrize("model", list(NAMES), ids=lambda model: model.__name__)
+def test_an_id_may_be_a_uuid(model: type[CoReasonBaseModel]) -> None:
+    ids = {name: uuid4() for name in NAMES[model]}
+    built = model(**ids, **OTHERS.get(model, {}))
+    assert {name: built.dump()[name] for name in ids} == {n: str(id_) for n, id_ in ids.items()}
+    assert model.model_validate_json(built.to_json()) == built
+
+
+def test_the_user_of_a_session_may_have_a_uuid() -> None:
+    id_ = uuid4()
+    for user in (UserContext(user_id=id_), {"user_id": id_}):
+        context = SessionContext.model_validate({"session_id": id_, "user": user})
+        assert (context.session_id, context.user_id) == (str(id_), str(id_))
+
+
+@pytest.mark.parametrize("model", list(NAMES), ids=lambda model: model.__name__)
+@pytest.mark.parametrize("wrong", [7, True, ["a"], {}])
+def test_an_id_in_json_is_a_string(model: type[CoReasonBaseModel], wrong: object) -> None:
+    values = {name: str(uuid4()) for name in NAMES[model]} | OTHERS.get(model, {})
+    model.model_validate_json(json.dumps(values))
+    name = NAMES[model][0]
+    with pytest.raises(ValidationError) as caught:
+        model.model_validate_json(json.dumps(values | {name: wrong}))
+    assert [error["type"] for error in caught.value.errors()] == ["string_type"]
+    schema = model.model_json_schema()["properties"][name]
+    assert {"type": "string"} in schema.get("anyOf", [{"type": schema.get("type")}])

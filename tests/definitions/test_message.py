@@ -1,6 +1,7 @@
 """Messages and their parts (RFC 004, section 1)."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from pydantic import ValidationError
@@ -142,7 +143,7 @@ def test_a_message_needs_a_role_and_parts(wrong: Fields) -> None:
             {"role": "assistant", "parts": [{"type": "text", "content": "Hello"}], "name": "Bot"},
         ),
         (
-            ChatMessage.tool({"sum": 3}, "call_1", "add"),
+            ChatMessage.tool("call_1", {"sum": 3}, "add"),
             {
                 "role": "tool",
                 "parts": [{"type": "tool_call_response", "id": "call_1", "response": {"sum": 3}}],
@@ -150,8 +151,34 @@ def test_a_message_needs_a_role_and_parts(wrong: Fields) -> None:
             },
         ),
         (
-            ChatMessage.tool("3"),
+            ChatMessage.tool(None, "3"),
             {"role": "tool", "parts": [{"type": "tool_call_response", "response": "3"}]},
+        ),
+        (
+            ChatMessage.tool(content="3", tool_call_id="call_1"),
+            {
+                "role": "tool",
+                "parts": [{"type": "tool_call_response", "id": "call_1", "response": "3"}],
+            },
+        ),
+        (
+            ChatMessage.tool(response="3", tool_call_id="call_1", name="add"),
+            {
+                "role": "tool",
+                "parts": [{"type": "tool_call_response", "id": "call_1", "response": "3"}],
+                "name": "add",
+            },
+        ),
+        (
+            ChatMessage.tool(response="3"),
+            {"role": "tool", "parts": [{"type": "tool_call_response", "response": "3"}]},
+        ),
+        (
+            ChatMessage.tool(UUID(int=1), "3"),
+            {
+                "role": "tool",
+                "parts": [{"type": "tool_call_response", "id": str(UUID(int=1)), "response": "3"}],
+            },
         ),
     ],
 )
@@ -159,6 +186,20 @@ def test_a_message_needs_a_role_and_parts(wrong: Fields) -> None:
 def test_the_factories(built: ChatMessage, dumped: Fields) -> None:
     assert built.dump() == dumped
     assert ChatMessage.model_validate(dumped) == built
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"tool_call_id": "call_1"}, {"content": "3", "response": "3"}]
+)
+def test_a_tool_message_has_its_content_once(arguments: Fields) -> None:
+    with pytest.raises(TypeError, match=r"ChatMessage\.tool\(tool_call_id, content\)"):
+        ChatMessage.tool(**arguments)
+
+
+def test_an_id_that_is_not_one_is_refused() -> None:
+    """As from code for the earlier order, with the content first."""
+    with pytest.raises(ValidationError, match="id"):
+        ChatMessage.tool({"sum": 3}, "call_1")  # type: ignore[call-overload]
 
 
 def test_text_joins_the_text_parts_alone() -> None:

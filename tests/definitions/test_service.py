@@ -314,7 +314,7 @@ objects = st.dictionaries(
 messages = st.one_of(
     st.builds(ChatMessage.user, texts, st.none() | texts),
     st.builds(ChatMessage.assistant, texts, st.none() | texts),
-    st.builds(ChatMessage.tool, objects, st.none() | texts, st.none() | texts),
+    st.builds(ChatMessage.tool, st.none() | texts, objects, st.none() | texts),
 )
 envelopes = st.builds(
     ServiceRequest,

@@ -2,11 +2,13 @@
 
 from datetime import UTC, datetime
 from typing import Annotated, Any
+from uuid import UUID
 
 from pydantic import (
     AfterValidator,
     AwareDatetime,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -74,6 +76,14 @@ Timestamp = Annotated[
 """A moment; one that comes without a zone is taken as UTC."""
 
 
+def _uuid_as_text(value: object) -> object:
+    return str(value) if isinstance(value, UUID) else value
+
+
+Id = Annotated[str, BeforeValidator(_uuid_as_text)]
+"""An id that is a string in JSON; a `UUID` object is taken as its text."""
+
+
 def explain(error: ValidationError) -> str:
     """Say in one line which fields were wrong and why, without repeating their values."""
     problems = error.errors(include_url=False, include_input=False)
@@ -92,4 +102,4 @@ def _explain_one(problem: ErrorDetails) -> str:
     return f"{where[:_LONGEST_WHERE]}: {words}"
 
 
-__all__ = ["CoReasonBaseModel", "StrictModel", "Timestamp", "explain", "utc_now"]
+__all__ = ["CoReasonBaseModel", "Id", "StrictModel", "Timestamp", "explain", "utc_now"]

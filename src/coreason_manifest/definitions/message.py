@@ -1,11 +1,12 @@
 """Messages and their parts; a part is told apart by its `type`."""
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, overload
+from uuid import UUID
 
 from pydantic import Field
 
-from ._base import CoReasonBaseModel
+from ._base import CoReasonBaseModel, Id
 
 __all__ = [
     "BlobPart",
@@ -19,6 +20,9 @@ __all__ = [
     "ToolCallResponsePart",
     "UriPart",
 ]
+
+
+_MISSING: Any = object()
 
 
 class Role(StrEnum):
@@ -50,7 +54,7 @@ class FilePart(CoReasonBaseModel):
     """A file that the service already has, by its id."""
 
     type: Literal["file"] = "file"
-    file_id: str
+    file_id: Id
     mime_type: str | None = None
     modality: str | None = None
 
@@ -69,7 +73,7 @@ class ToolCallPart(CoReasonBaseModel):
 
     type: Literal["tool_call"] = "tool_call"
     name: str
-    id: str | None = None
+    id: Id | None = None
     arguments: Any = None
 
 
@@ -77,7 +81,7 @@ class ToolCallResponsePart(CoReasonBaseModel):
     """What a tool answered."""
 
     type: Literal["tool_call_response"] = "tool_call_response"
-    id: str | None = None
+    id: Id | None = None
     response: Any = None
 
 
@@ -111,12 +115,47 @@ class ChatMessage(CoReasonBaseModel):
         """Make a message of the assistant's from text."""
         return cls(role=Role.ASSISTANT, parts=[TextPart(content=content)], name=name)
 
+    @overload
     @classmethod
     def tool(
-        cls, response: Any, tool_call_id: str | None = None, name: str | None = None
+        cls, tool_call_id: str | UUID | None, content: Any, name: str | None = None
+    ) -> "ChatMessage": ...
+
+    @overload
+    @classmethod
+    def tool(
+        cls,
+        tool_call_id: str | UUID | None = None,
+        *,
+        content: Any = ...,
+        name: str | None = None,
+        response: Any = ...,
+    ) -> "ChatMessage": ...
+
+    @classmethod
+    def tool(
+        cls,
+        tool_call_id: str | UUID | None = None,
+        content: Any = _MISSING,
+        name: str | None = None,
+        *,
+        response: Any = _MISSING,
     ) -> "ChatMessage":
-        """Make a message with what a tool answered."""
-        part = ToolCallResponsePart(id=tool_call_id, response=response)
+        """Make a message with the answer of a tool: the id of the call, then the content.
+
+        `response` is another name for `content`.
+
+        Raises:
+            TypeError: the content is missing, or given twice.
+        """
+        if (content is _MISSING) is (response is _MISSING):
+            raise TypeError(
+                "ChatMessage.tool() takes the id of the tool call and then the content, once: "
+                "ChatMessage.tool(tool_call_id, content)"
+            )
+        part = ToolCallResponsePart.model_validate(
+            {"id": tool_call_id, "response": response if content is _MISSING else content}
+        )
         return cls(role=Role.TOOL, parts=[part], name=name)
 
     @property

@@ -22,7 +22,7 @@ from pydantic import (
     ValidationInfo,
 )
 
-from ._base import CoReasonBaseModel, StrictModel, Timestamp, explain, utc_now
+from ._base import CoReasonBaseModel, Id, StrictModel, Timestamp, explain, utc_now
 
 __all__ = [
     "CitationBlock",
@@ -75,7 +75,7 @@ class PresentationEventType(StrEnum):
 class CitationItem(StrictModel):
     """One source that an answer rests on."""
 
-    source_id: str
+    source_id: Id
     uri: str
     title: str
     snippet: str | None = None

@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 from pydantic import Field, model_validator
 
-from ._base import CoReasonBaseModel, Timestamp, utc_now
+from ._base import CoReasonBaseModel, Id, Timestamp, utc_now
 from .message import ChatMessage
 from .presentation import PresentationEventType
 
@@ -29,7 +29,7 @@ class AgentRequest(CoReasonBaseModel):
     """
 
     request_id: UUID = Field(default_factory=uuid4)
-    session_id: str | None = None
+    session_id: Id | None = None
     root_request_id: UUID | None = None
     parent_request_id: UUID | None = None
     timestamp: Timestamp = Field(default_factory=utc_now)

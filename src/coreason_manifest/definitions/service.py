@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 from pydantic import Field
 
-from ._base import CoReasonBaseModel, Timestamp, utc_now
+from ._base import CoReasonBaseModel, Id, Timestamp, utc_now
 from .request import AgentRequest
 from .session import SessionContext
 
@@ -33,6 +33,6 @@ class HealthCheckResponse(CoReasonBaseModel):
     """How an agent feels."""
 
     status: Literal["ok", "degraded", "maintenance"]
-    agent_id: str
+    agent_id: Id
     version: str
     uptime_seconds: float

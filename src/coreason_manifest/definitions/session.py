@@ -4,7 +4,7 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from ._base import CoReasonBaseModel, Timestamp, utc_now
+from ._base import CoReasonBaseModel, Id, Timestamp, utc_now
 
 __all__ = ["SessionContext", "TraceContext", "UserContext"]
 
@@ -12,7 +12,7 @@ __all__ = ["SessionContext", "TraceContext", "UserContext"]
 class UserContext(CoReasonBaseModel):
     """The person or program that asks."""
 
-    user_id: str
+    user_id: Id
     email: str | None = None
     tier: str | None = None
     locale: str | None = None
@@ -21,17 +21,17 @@ class UserContext(CoReasonBaseModel):
 class TraceContext(CoReasonBaseModel):
     """Where a request stands in a distributed trace."""
 
-    trace_id: str
-    span_id: str
-    parent_id: str | None = None
+    trace_id: Id
+    span_id: Id
+    parent_id: Id | None = None
 
 
 class SessionContext(CoReasonBaseModel):
     """The conversation that a request belongs to; `user_id` may be given alone or inside `user`."""
 
-    session_id: str
-    user_id: str
-    agent_id: str | None = None
+    session_id: Id
+    user_id: Id
+    agent_id: Id | None = None
     user: UserContext | None = None
     trace: TraceContext | None = None
     permissions: list[str] = Field(default_factory=list, fail_fast=True)
