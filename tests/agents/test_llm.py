@@ -13,13 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client import CAPClient, CAPRuntimeError, ServiceRequest
+from coreason_client.agents import _prompt
 from coreason_client.agents import llm as agents_llm
 from coreason_client.agents.llm import llm_agent
 from coreason_client.cli.chaos import ChaosProxy
 from coreason_client.llm import LLMClient, LLMError, LLMRequestError
 from coreason_client.llm import errors as llm_errors
 from coreason_client.llm._call import check_call
-from coreason_client.server import AgentApp, AgentStream, LogUnavailable, running
+from coreason_client.server import (
+    AgentApp,
+    AgentStream,
+    History,
+    LogUnavailable,
+    Turn,
+    running,
+)
+from coreason_client.server._turns import make_turn
 from coreason_manifest.definitions.message import (
     BlobPart,
     ChatMessage,
@@ -287,12 +296,97 @@ def test_the_history_is_trimmed_by_whole_turns(options: dict[str, int], kept: li
     assert [content for _, content in served.sent()] == [*kept, "33333"]
 
 
-def test_an_answer_that_broke_is_no_part_of_the_conversation() -> None:
+def test_an_answer_that_broke_is_sent_with_its_question() -> None:
     broken = streamed([chunk(content="half")], cut=True)
     with model(broken, answer("One.")) as served, serving(served) as client:
         failure(client, request("First?", session="s"))
         read(client, request("Again?", session="s"))
+    assert served.sent() == [("user", "First?"), ("assistant", "half"), ("user", "Again?")]
+
+
+def test_a_cancelled_answer_is_sent_with_its_question() -> None:
+    begun = streamed([chunk(content="Once upon")], hold=True)
+    with model(begun, answer("Short.")) as served, serving(served) as client:
+        with client.assist(request("Tell me a story.", session="s")) as packets:
+            next(packets)
+            assert packets.stream_id is not None
+            client.cancel(packets.stream_id)
+        read(client, request("Shorter, please.", session="s"))
+    assert served.sent() == [
+        ("user", "Tell me a story."),
+        ("assistant", "Once upon"),
+        ("user", "Shorter, please."),
+    ]
+
+
+def test_a_question_without_an_answer_is_joined_to_the_next_one() -> None:
+    """Several providers refuse two messages of the user in a row."""
+    replies = refusal(500), refusal(500), answer("One.")
+    with model(*replies) as served, serving(served) as client:
+        failure(client, request("First?", session="s"))
+        failure(client, request("Second?", session="s"))
+        read(client, request("Third?", session="s"))
+        read(client, request("Fourth?", session="s"))
+    assert served.sent(2) == [("user", "First?\n\nSecond?\n\nThird?")]
+    assert served.sent(3) == [
+        ("user", "First?\n\nSecond?\n\nThird?"),
+        ("assistant", "One."),
+        ("user", "Fourth?"),
+    ]
+
+
+def test_joined_questions_keep_their_pictures_and_a_name_that_both_have() -> None:
+    pictured = ChatMessage(
+        role=Role.USER,
+        parts=[TextPart(content="See"), UriPart(uri=PICTURE, modality="image")],
+        name="ann",
+    )
+    text = {"type": "text", "text": "And?"}
+    parts = [
+        {"type": "text", "text": "See"},
+        {"type": "image_url", "image_url": {"url": PICTURE}},
+    ]
+    earlier = [Turn((pictured,), "cancelled")]
+    for name in ("ann", "bob", None):
+        asked = [ChatMessage.user("And?", name)]
+        [joined] = _prompt.conversation(asked, earlier, None, 1000)
+        assert joined["content"] == [*parts, text]
+        assert joined.get("name") == ("ann" if name == "ann" else None)
+    asked = [pictured, ChatMessage.user("!")]
+    [joined, last] = _prompt.conversation(asked, [Turn((ChatMessage.user("And?"),), "x")], None, 99)
+    assert joined["content"] == [text, *parts]
+    assert last["content"] == "!"
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(400, ""), (400, "context_length_exceeded"), (400, "content_filter")],
+)
+def test_a_question_that_the_model_refused_is_not_sent_again(status: int, code: str) -> None:
+    """It would be refused again, and with it every later question."""
+    replies = answer("Hi."), refusal(status, code), answer("One.")
+    with model(*replies) as served, serving(served) as client:
+        read(client, request("Hello", session="s"))
+        failure(client, request("Refused", session="s"))
+        read(client, request("Again?", session="s"))
+    assert served.sent() == [("user", "Hello"), ("assistant", "Hi."), ("user", "Again?")]
+
+
+def test_the_question_of_an_unsupported_request_is_not_sent_again() -> None:
+    asked = message(Role.USER, TextPart(content="Read"), FilePart(file_id="f"))
+    with model(answer("One.")) as served, serving(served) as client:
+        failure(client, request(asked, session="s"))
+        read(client, request("Again?", session="s"))
     assert served.sent() == [("user", "Again?")]
+
+
+def test_a_long_question_without_an_answer_hides_no_earlier_turn() -> None:
+    replies = answer("Hi."), refusal(500), answer("One.")
+    with model(*replies) as served, serving(served, history_chars=20) as client:
+        read(client, request("Hello", session="s"))
+        failure(client, request("long " * 10, session="s"))
+        read(client, request("Again?", session="s"))
+    assert served.sent() == [("user", "Hello"), ("assistant", "Hi."), ("user", "Again?")]
 
 
 def message(role: Role, *parts: MessagePart, name: str | None = None) -> ChatMessage:
@@ -372,18 +466,42 @@ MESSAGES = st.builds(
 )
 
 
-@given(st.lists(MESSAGES, max_size=8), st.text(max_size=8), st.integers(0, 60))
+TURNS = st.builds(
+    Turn,
+    messages=st.lists(MESSAGES, max_size=4).map(tuple),
+    error=st.none() | st.just("cancelled"),
+)
+
+
+@given(st.lists(TURNS, max_size=5), st.text(max_size=8), st.integers(0, 60))
 def test_whatever_was_said_earlier_can_be_sent_again(
-    earlier: list[ChatMessage], question: str, chars: int
+    earlier: list[Turn], question: str, chars: int
 ) -> None:
     """Nothing in a history keeps a question from being asked, and no bound is passed."""
-    [*before, last] = agents_llm._conversation([ChatMessage.user(question)], earlier, "S", chars)
-    assert last == {"role": "user", "content": question}
+    asked = [ChatMessage.user(question)]
+    [*before, last] = _prompt.conversation(asked, earlier, "S", chars)
+    assert last["role"] == "user"
+    content = last["content"]
+    assert (content if isinstance(content, str) else content[-1]["text"]).endswith(question)
     assert before[0] == {"role": "system", "content": "S"}
     spoken = [said for said in before if said["role"] != "system"]
     assert {said["role"] for said in spoken} <= {"user", "assistant"}
-    assert sum(agents_llm._length(said) for said in spoken) <= chars
+    kept = [said for turn in _prompt._latest(earlier, chars) for said in turn]
+    assert sum(_prompt._length(said) for said in kept) <= chars
     check_call([*before, last], MODEL, None, 0.5, 10)
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS, st.booleans()), max_size=5), TEXTS)
+def test_questions_and_answers_alternate(said: list[tuple[str, str, bool]], question: str) -> None:
+    turns = [
+        make_turn([ChatMessage.user(asked)], answered, None if complete else "cancelled")
+        for asked, answered, complete in said
+    ]
+    sent = _prompt.conversation([ChatMessage.user(question)], turns, None, 10_000)
+    roles = [message["role"] for message in sent]
+    assert roles == ["user", "assistant"] * (len(roles) // 2) + ["user"]
+    words = "".join(message["content"] for message in sent)
+    assert all(asked in words and answered in words for asked, answered, _ in said)
 
 
 # Errors
@@ -570,8 +688,8 @@ class _Silent(AgentStream):
     def __init__(self) -> None:
         pass
 
-    async def history(self, limit: int = 50) -> list[ChatMessage]:
-        return []
+    async def history(self, limit: int = 50) -> History:
+        return History()
 
     async def write(self, text: str) -> None:
         raise LogUnavailable("the log is away")

@@ -220,9 +220,19 @@ def test_another_body_under_a_known_request_gets_409(peer: Peer) -> None:
     body = envelope("one")
     whole = peer.ask(body)
     other = {**envelope("two"), "request_id": body["request_id"]}
-    assert peer.ask(other).status == 409
-    assert peer.ask(other, f"{whole.stream_id}:1").status == 409
-    assert peer.ask(envelope(), f"{whole.stream_id}:1").status == 409
+    repeated = peer.ask(other)
+    assert repeated.status == 409
+    assert "send a new request_id with a new body" in repeated.problem["detail"]
+    for wrong, difference in ((other, "another body"), (envelope(), "another request_id")):
+        refused = peer.ask(wrong, f"{whole.stream_id}:1")
+        assert refused.problem == {
+            "type": "urn:coreason:problem:request-conflict",
+            "title": "Conflict",
+            "status": 409,
+            "detail": f"The stream was opened by a request with {difference}. Resume with the "
+            "request that opened the stream (its request_id and body): save both with "
+            "`stream.bookmark()`.",
+        }
     assert peer.ask(body).status == 200
 
 

@@ -177,16 +177,22 @@ async def test_history_is_what_the_same_conversation_said_before() -> None:
         await stream.write(answer)
         await stream.complete()
     _, failed = await begin(log, envelope("three?"))
-    await failed.write("never mind")
+    await failed.write("half")
     await failed.fail("no_data", "There is no data.")
     _, stream = await begin(log, envelope("four?"))
-    assert [(m.role.value, m.text) for m in await stream.history()] == [
+    history = await stream.history()
+    assert [(m.role.value, m.text) for m in history] == [
         ("user", "one?"),
         ("assistant", "1"),
         ("user", "two?"),
         ("assistant", "2"),
+        ("user", "three?"),
+        ("assistant", "half"),
     ]
-    assert [m.text for m in await stream.history(limit=1)] == ["two?", "2"]
+    assert [turn.outcome for turn in history.turns] == ["complete", "complete", "no_data"]
+    assert [turn.complete for turn in history.turns] == [True, True, False]
+    assert [m.text for m in await stream.history(limit=1)] == ["three?", "half"]
+    assert await stream.history(limit=0) == []
     _, other_session = await begin(log, envelope(session="t"))
     assert await other_session.history() == []
     _, other_principal = await begin(log, principal="q")

@@ -13,27 +13,14 @@ What a reader gets:
   below and its words are ours: a provider's words are for whoever runs the agent, in the log.
 """
 
-import json
 import logging
-import re
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
 from coreason_manifest.definitions._base import utc_now
-from coreason_manifest.definitions.message import (
-    BlobPart,
-    ChatMessage,
-    MessagePart,
-    ReasoningPart,
-    Role,
-    TextPart,
-    ToolCallPart,
-    ToolCallResponsePart,
-    UriPart,
-)
+from coreason_manifest.definitions.message import Role
 from coreason_manifest.definitions.presentation import StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest
 
@@ -55,6 +42,7 @@ from ..llm.errors import (
     LLMServerError,
     LLMTimeoutError,
 )
+from ._prompt import UnreadableError, conversation
 
 if TYPE_CHECKING:
     from ..server import AgentStream
@@ -110,11 +98,19 @@ _ERRORS: dict[type[LLMError], tuple[str, str]] = {
     LLMError: ("model_error", "The model gave no answer."),
 }
 
+_UNSUPPORTED = "unsupported_content"
+# Turns that the model or its provider refused: sent again, they would be refused again, and with
+# them every later question of the conversation.
+_REFUSED = frozenset(
+    (
+        _UNSUPPORTED,
+        *(_ERRORS[kind][0] for kind in (LLMRequestError, LLMContextLengthError, LLMFilteredError)),
+    )
+)
+
 _LONGEST_PIECE = 100_000  # characters of one packet, far below what readers accept
 _LONGEST_THOUGHT = 4_000
 _PARAGRAPH = "\n\n"
-# What OpenAI takes as a name; another one would have the whole request refused.
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}", re.ASCII)
 
 Agent: TypeAlias = "Callable[[ServiceRequest, AgentStream], Coroutine[Any, Any, None]]"
 
@@ -138,7 +134,8 @@ def llm_agent(
     all, and its connections are closed with the event loop. `system` goes before any instructions
     of a request. Of what was said earlier, the latest `history_turns` turns go along, as long as
     they have no more than `history_chars` characters together; none when a request brings answers
-    of its own, which makes it the conversation. `thoughts=False` keeps from readers what the model
+    of its own, which makes it the conversation. Cancelled and broken turns count as turns; those
+    that the model refused are left out. `thoughts=False` keeps from readers what the model
     thinks. `tell_errors` gives them the AI client's own words about an error, which may hold the
     provider's: only for readers who run the agent themselves.
 
@@ -189,11 +186,12 @@ class _Answering:
         asked = request.payload.messages or []
         brings_answers = any(message.role is Role.ASSISTANT for message in asked)
         wanted = 0 if brings_answers else self.history_turns
-        earlier = await stream.history(wanted) if wanted else []
+        turns = (await stream.history(wanted)).turns if wanted else ()
+        earlier = [turn for turn in turns if turn.outcome not in _REFUSED]
         try:
-            messages = _conversation(asked, earlier, self.system, self.history_chars)
-        except _UnreadableError as error:
-            await stream.fail("unsupported_content", str(error))
+            messages = conversation(asked, earlier, self.system, self.history_chars)
+        except UnreadableError as error:
+            await stream.fail(_UNSUPPORTED, str(error))
             return
         thinking = _Thinking(stream if self.thoughts else None)
         try:
@@ -285,146 +283,3 @@ def _usage_event(model: str, response: Response) -> dict[str, Any]:
         "type": USAGE,
         "data": data,
     }
-
-
-# What the model is sent
-
-
-class _UnreadableError(Exception):
-    """A request holds what no model could be sent; the words are for the reader."""
-
-
-def _conversation(
-    asked: Sequence[ChatMessage], earlier: Sequence[ChatMessage], system: str | None, chars: int
-) -> list[Message]:
-    """Return what was said and asked, in order, with all instructions before it.
-
-    The instructions of the request replace those of earlier ones, which would else add up when a
-    client sends them each time.
-
-    Raises:
-        _UnreadableError: there is nothing to ask, or something that cannot be read.
-    """
-    new = [message for part in asked for message in _strictly(part)]
-    if not new:
-        raise _UnreadableError("The request has no message for the model.")
-    instructions = _instructions(asked) or _instructions(earlier)[-1:]
-    if system is not None:
-        instructions.insert(0, system)
-    return [
-        *({"role": "system", "content": text} for text in instructions),
-        *_latest(earlier, chars),
-        *new,
-    ]
-
-
-def _instructions(messages: Sequence[ChatMessage]) -> list[str]:
-    return [message.text for message in messages if message.role is Role.SYSTEM and message.text]
-
-
-def _latest(earlier: Sequence[ChatMessage], chars: int) -> list[Message]:
-    """Return the latest whole turns that fit into so many characters."""
-    kept: list[Message] = []
-    for turn in reversed(_turns(earlier)):
-        messages = [message for part in turn for message in _leniently(part)]
-        chars -= sum(_length(message) for message in messages)
-        if chars < 0:
-            break
-        kept[:0] = messages
-    return kept
-
-
-def _turns(messages: Sequence[ChatMessage]) -> list[list[ChatMessage]]:
-    """Split at the answers, each of which ends a turn."""
-    turns: list[list[ChatMessage]] = [[]]
-    for message in messages:
-        turns[-1].append(message)
-        if message.role is Role.ASSISTANT:
-            turns.append([])
-    return turns
-
-
-def _length(message: Message) -> int:
-    content = message["content"]
-    return len(content) if isinstance(content, str) else len(json.dumps(content))
-
-
-def _leniently(message: ChatMessage) -> list[Message]:
-    """Return an earlier message, or its text when the rest cannot be read again.
-
-    The calls that tools answered are not kept with a conversation, so their results say nothing.
-    """
-    if message.role is Role.USER:
-        with suppress(_UnreadableError):
-            return _strictly(message)
-    spoken = message.role in (Role.USER, Role.ASSISTANT)
-    return [_named(message, message.text)] if spoken and message.text else []
-
-
-def _strictly(message: ChatMessage) -> list[Message]:
-    """Return a message as the AI client wants it; none for what says nothing.
-
-    Raises:
-        _UnreadableError: it holds what a model cannot be sent.
-    """
-    if message.role is Role.SYSTEM:
-        return []  # it has gone before all others
-    if message.role is Role.TOOL:
-        return [_result(part) for part in message.parts if not isinstance(part, ReasoningPart)]
-    if message.role is Role.ASSISTANT:
-        return _said(message)
-    if all(isinstance(part, TextPart) for part in message.parts):
-        return [_named(message, message.text)]
-    return [_named(message, [_seen(part) for part in message.parts])]
-
-
-def _named(message: ChatMessage, content: Any) -> Message:
-    named: Message = {"role": str(message.role), "content": content}
-    if message.name is not None and _NAME.fullmatch(message.name):
-        named["name"] = message.name
-    return named
-
-
-def _said(message: ChatMessage) -> list[Message]:
-    calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
-    if not calls:
-        # Some providers refuse an empty answer in what was said.
-        return [_named(message, message.text)] if message.text else []
-    asked = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
-    return [{**_named(message, message.text or None), "tool_calls": asked}]
-
-
-def _result(part: MessagePart) -> Message:
-    if not isinstance(part, ToolCallResponsePart):
-        raise _unreadable(part)
-    told = part.response
-    content = told if isinstance(told, str) else json.dumps(told, ensure_ascii=False)
-    return {"role": "tool", "tool_call_id": part.id, "content": content}
-
-
-def _seen(part: MessagePart) -> dict[str, Any]:
-    """Return a part of what the user says: text, a picture, or the address of anything else."""
-    if isinstance(part, TextPart):
-        return {"type": "text", "text": part.content}
-    if isinstance(part, UriPart):
-        return _picture(part.uri) if _is_picture(part) else {"type": "text", "text": part.uri}
-    if isinstance(part, BlobPart) and part.mime_type and _is_picture(part):
-        return _picture(f"data:{part.mime_type};base64,{part.content}")
-    raise _unreadable(part)
-
-
-def _picture(url: str) -> dict[str, Any]:
-    return {"type": "image_url", "image_url": {"url": url}}
-
-
-def _is_picture(part: BlobPart | UriPart) -> bool:
-    return (part.mime_type or "").startswith("image/") or part.modality == "image"
-
-
-def _unreadable(part: MessagePart) -> _UnreadableError:
-    kind = getattr(part, "mime_type", None)
-    told = f" ({kind})" if kind else ""
-    return _UnreadableError(
-        f"A message has a part of type {part.type}{told}, which the model cannot be sent: send "
-        "text, pictures or addresses."
-    )

@@ -10,7 +10,10 @@ try:
 except ImportError:
     raise MissingExtraError("coreason_client.server", "server") from None
 
+from coreason_manifest.definitions.service import ServiceRequest
+
 from ._listen import listen
+from ._turns import History, Turn
 from .app import AgentApp
 from .errors import (
     Fenced,
@@ -33,6 +36,7 @@ __all__ = [
     "AgentApp",
     "AgentStream",
     "Fenced",
+    "History",
     "LogError",
     "LogUnavailable",
     "MemoryStreamLog",
@@ -41,8 +45,10 @@ __all__ = [
     "RequestConflict",
     "RunningServer",
     "SQLiteStreamLog",
+    "ServiceRequest",
     "StreamEnded",
     "StreamLog",
+    "Turn",
     "UnknownStream",
     "ValkeyStreamLog",
     "check_host",

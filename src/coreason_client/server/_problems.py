@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse
 
 from .errors import LogError, LogUnavailable, PositionGone, RequestConflict, UnknownStream
 
-__all__ = ["Problem", "as_problem", "validation_problem"]
+__all__ = ["Problem", "as_problem", "resume_conflict", "validation_problem"]
 
 _MOST_ERRORS = 20
 # Writing out an error takes microseconds and kilobytes; a body can hold millions of wrong items.
@@ -95,6 +95,16 @@ def validation_problem(error: ValidationError) -> Problem:
     where = ".".join(map(str, errors[0]["loc"])) or "the body"
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     return Problem(422, "invalid-request", f"{where}: {errors[0]['msg']}{more}", errors=errors)
+
+
+def resume_conflict(difference: str) -> Problem:
+    """Refuse to resume a stream for a request that did not open it."""
+    return Problem(
+        409,
+        "request-conflict",
+        f"The stream was opened by a request with {difference}. Resume with the request that "
+        "opened the stream (its request_id and body): save both with `stream.bookmark()`.",
+    )
 
 
 def as_problem(error: Exception) -> Problem:

@@ -1,5 +1,6 @@
 """What each path does, once the application runs."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from time import monotonic_ns
@@ -20,14 +21,17 @@ from ._limits import RequestRate, retry_after
 from ._metrics import Metrics
 from ._openapi import openapi
 from ._options import Options
-from ._problems import Problem
+from ._problems import Problem, resume_conflict
 from ._producers import CANCELLED
 from ._reader import EventStream
 from ._runtime import Runtime
-from .errors import LogError, PositionGone, RequestConflict, UnknownStream
+from ._turns import dump_question
+from .errors import LogError, PositionGone, UnknownStream
 from .log.base import NewStream, StreamMeta
 
 __all__ = ["Routes"]
+
+_CANCEL_WAIT = 1.0  # seconds that the response to a cancel waits for the end of the stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +136,8 @@ class Routes:
             producer = runtime.producers.get(meta.stream_id)
             if producer is not None:
                 producer.stop(CANCELLED)
+                # Most agents stop at once; the next question then finds the turn in the history.
+                await asyncio.wait({producer.task}, timeout=_CANCEL_WAIT)
         return Response(status_code=204)
 
     def _principal(self, request: Request) -> str:
@@ -204,7 +210,8 @@ class Routes:
                 f"This key has {self._options.max_streams_per_key} streams running.",
                 headers={"Retry-After": "1"},
             )
-        new = NewStream(uuid4(), principal, request_id, asked.fingerprint)
+        question = dump_question(principal, asked.request)
+        new = NewStream(uuid4(), principal, request_id, asked.fingerprint, question)
         opened = await runtime.log.open(new, runtime.owner)
         if opened.created:
             runtime.producers.start(asked.request, opened.meta, asked.headers, asked.at)
@@ -216,11 +223,9 @@ class Routes:
         """Find the stream that the cursor names: a resume never starts a second generation."""
         meta = await _owned(runtime, asked.principal, cursor.stream_id)
         if meta.request_id != asked.request.request_id:
-            raise Problem(
-                409, "request-conflict", "The stream answers another request than this one."
-            )
+            raise resume_conflict("another request_id")
         if meta.fingerprint != asked.fingerprint:
-            raise RequestConflict(meta.request_id)
+            raise resume_conflict("another body")
         if cursor.seq > meta.last_seq:
             raise Problem(
                 400, "bad-position", f"The stream has not come to packet {cursor.seq} yet."

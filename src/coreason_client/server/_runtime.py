@@ -15,6 +15,7 @@ from ._metrics import Metrics
 from ._options import Options
 from ._producers import CANCELLED, PRODUCER_LOST, SERVER_STOPPED, Producers
 from ._trace import Tracing
+from ._turns import dump_turn, make_turn, parse_question, written_text
 from .errors import Fenced, LogError
 from .log.base import Claim, LeaseState, StreamLog
 
@@ -23,6 +24,7 @@ __all__ = ["Runtime"]
 logger = logging.getLogger("coreason_client.server")
 
 _CLAIMS_AT_ONCE = 100
+_PAGE = 1000  # entries read at once
 # A lease survives two missed renewals.
 _RENEWALS_PER_LEASE = 10 / 3
 # Periods after which an upkeep is late: something held us up, or the store.
@@ -187,6 +189,7 @@ class Runtime:
             await asyncio.gather(*(self._bury(claim) for claim in claims))
 
     async def _bury(self, claim: Claim) -> None:
+        await self._keep_turn(claim)
         seq = claim.last_seq + 1
         frame, _ = Frames(claim.stream_id).packet(seq, StreamOpCode.ERROR, PRODUCER_LOST)
         try:
@@ -195,6 +198,29 @@ class Runtime:
             return
         self.metrics.taken_over()
         logger.warning("stream %s lost its producer after packet %d", *_where(claim))
+
+    async def _keep_turn(self, claim: Claim) -> None:
+        """Keep the question of a lost stream, and the text that was written."""
+        if not claim.question:  # opened by a release that did not store it
+            return
+        try:
+            conversation, asked = parse_question(claim.question)
+            turn = make_turn(asked, await self._written(claim), PRODUCER_LOST.code)
+            await self.log.add_turn(conversation, claim.stream_id, dump_turn(turn))
+        except (LogError, ValueError) as error:
+            # The stream must end all the same: its readers wait for that.
+            logger.warning("the turn of stream %s was not kept: %s", claim.stream_id, error)
+
+    async def _written(self, claim: Claim) -> str:
+        texts: list[str] = []
+        position = 0
+        while position < claim.last_seq:
+            page = await self.log.read(claim.stream_id, position, _PAGE, 0)
+            if not page.entries:
+                break
+            texts.append(written_text(page.entries))
+            position += len(page.entries)
+        return "".join(texts)
 
     # The end.
 

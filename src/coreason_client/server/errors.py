@@ -101,7 +101,10 @@ class RequestConflict(LogError):
     """A request_id is known, but came with another body."""
 
     def __init__(self, request_id: UUID) -> None:
-        super().__init__(f"the request {request_id} was made before with another body")
+        super().__init__(
+            f"the request {request_id} was made before with another body: send a new request_id "
+            "with a new body"
+        )
         self.request_id = request_id
 
 

@@ -1,6 +1,7 @@
 """What an agent writes to."""
 
 import asyncio
+import logging
 import mimetypes
 import re
 from collections.abc import Callable, Mapping
@@ -8,10 +9,7 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from pydantic import TypeAdapter
-
 from coreason_manifest.definitions._base import utc_now
-from coreason_manifest.definitions.message import ChatMessage, Role
 from coreason_manifest.definitions.presentation import (
     CitationBlock,
     CitationItem,
@@ -30,15 +28,24 @@ from coreason_manifest.definitions.service import ServiceRequest
 from ._appender import Appender
 from ._frames import Frames
 from ._metrics import NOT_METERED, StreamMeter
-from .errors import StreamEnded
-from .log.base import Conversation, StreamLog, StreamMeta
+from ._turns import (
+    COMPLETE,
+    History,
+    conversation_of,
+    dump_turn,
+    last_question,
+    make_turn,
+    new_messages,
+    parse_turn,
+)
+from .errors import LogError, StreamEnded
+from .log.base import StreamLog, StreamMeta
 
 __all__ = ["AgentStream"]
 
-COMPLETE = "complete"
+logger = logging.getLogger("coreason_client.server")
 
 _SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*", re.ASCII)
-_MESSAGES = TypeAdapter(list[ChatMessage])
 
 
 class AgentStream:
@@ -61,6 +68,7 @@ class AgentStream:
         self._request = request
         self._meta = meta
         self._log = log
+        self._conversation = conversation_of(meta.principal, request)
         self._frames = Frames(meta.stream_id, now)
         self._appender = Appender(log, meta.stream_id, meta.epoch, on_cancel, meter)
         self._text: list[str] = []
@@ -77,6 +85,11 @@ class AgentStream:
         return self._request
 
     @property
+    def question(self) -> str:
+        """The text of the last user message of the request, an empty string if it has none."""
+        return last_question(self._request)
+
+    @property
     def stream_id(self) -> UUID:
         """The id of this generation."""
         return self._meta.stream_id
@@ -91,14 +104,15 @@ class AgentStream:
         """Whether the last packet has been written."""
         return self._ended
 
-    async def history(self, limit: int = 50) -> list[ChatMessage]:
+    async def history(self, limit: int = 50) -> History:
         """Return the messages of the latest turns of this conversation, oldest first.
 
-        A turn is what a request added to the conversation and the text that answered it. Only
-        answers that came to their end count, and only those of the same key and agent.
+        A turn is what a request added to the conversation and the text that answered it. Turns
+        that were cancelled or failed are kept with what was written; `history.turns` has the
+        `outcome` of each. Only turns of the same key and agent are returned, at most 1,000.
         """
-        turns = await self._log.turns(self._conversation, limit)
-        return [message for turn in turns for message in _MESSAGES.validate_json(turn)]
+        stored = await self._log.turns(self._conversation, limit)
+        return History(parse_turn(turn) for turn in stored)
 
     # What the agent may write.
 
@@ -132,7 +146,7 @@ class AgentStream:
         self._check_open()
         frame, packet = self._frames.packet(self._appender.next_seq, op, p)
         if op is StreamOpCode.CLOSE:
-            await self._close(p)
+            await self._close(frame)
         elif op is StreamOpCode.ERROR:
             await self._error(packet.p, frame)
         else:
@@ -228,7 +242,9 @@ class AgentStream:
         if self._ended:
             await self._settle()
         else:
-            await self._close({"reason": COMPLETE})
+            payload = {"reason": COMPLETE}
+            frame, _ = self._frames.packet(self._appender.next_seq, StreamOpCode.CLOSE, payload)
+            await self._close(frame)
 
     async def end_with(self, error: StreamError) -> None:
         """End the stream in error; without effect if it has ended."""
@@ -236,12 +252,7 @@ class AgentStream:
             await self._settle()
             return
         frame, _ = self._frames.packet(self._appender.next_seq, StreamOpCode.ERROR, error)
-        self._ended = True
-        await self._appender.finish(frame, error.code, StreamOpCode.ERROR)
-
-    @property
-    def _conversation(self) -> Conversation:
-        return Conversation(self._meta.principal, self._request.context.session_id)
+        await self._finish(frame, error.code)
 
     async def _event(self, kind: PresentationEventType, data: EventData) -> None:
         await self.write_packet(StreamOpCode.EVENT, PresentationEvent(type=kind, data=data))
@@ -268,14 +279,13 @@ class AgentStream:
                 f"and {error.code!r} is not"
             )
         if error.severity is ErrorSeverity.FATAL:
-            self._ended = True
-            await self._appender.finish(frame, error.code, StreamOpCode.ERROR)
+            await self._finish(frame, error.code)
             return
         if error.severity is ErrorSeverity.TRANSIENT:
             self._transient = error
         await self._appender.add(frame, StreamOpCode.ERROR)
 
-    async def _close(self, payload: object) -> None:
+    async def _close(self, frame: bytes) -> None:
         if self._transient is not None:
             # The agent stopped at an error and did not finish its answer: a CLOSE would tell
             # readers that half an answer is a whole one.
@@ -283,8 +293,13 @@ class AgentStream:
                 self._transient.model_copy(update={"severity": ErrorSeverity.FATAL})
             )
             return
+        await self._finish(frame, None)
+
+    async def _finish(self, frame: bytes, error: str | None) -> None:
+        """End the stream with its last frame; `error` is the code of a FATAL one."""
         self._ended = True
-        self._closing = asyncio.ensure_future(self._keep_turn_and_close(payload))
+        # A task of its own: an agent that is cancelled meanwhile must not leave half an end.
+        self._closing = asyncio.ensure_future(self._keep_turn_and_end(frame, error))
         await asyncio.shield(self._closing)
 
     async def _settle(self) -> None:
@@ -298,26 +313,20 @@ class AgentStream:
         if self._ended:
             raise StreamEnded(self.stream_id)
 
-    async def _keep_turn_and_close(self, payload: object) -> None:
-        # The turn first: who sees the CLOSE may ask the next question at once. The two are not
-        # one step, since a conversation and a stream may live on two machines.
-        turn = _MESSAGES.dump_json(self._turn(), exclude_none=True)
-        await self._log.add_turn(self._conversation, self.stream_id, turn)
-        frame, _ = self._frames.packet(self._appender.next_seq, StreamOpCode.CLOSE, payload)
-        await self._appender.finish(frame, COMPLETE)
-
-    def _turn(self) -> list[ChatMessage]:
-        """What this request added to the conversation, and the answer.
-
-        A client may send the whole conversation with each request; what comes after the last
-        answer in it is new.
-        """
-        messages = self._request.payload.messages or []
-        start = 0
-        for index, message in enumerate(messages, 1):
-            if message.role is Role.ASSISTANT:
-                start = index
-        return [*messages[start:], ChatMessage.assistant("".join(self._text))]
+    async def _keep_turn_and_end(self, frame: bytes, error: str | None) -> None:
+        # The turn first: a reader that sees the end may ask the next question at once. The two
+        # are not one step, since a conversation and a stream may live on two machines.
+        self._appender.check_open()
+        turn = make_turn(new_messages(self._request), "".join(self._text), error)
+        try:
+            await self._log.add_turn(self._conversation, self.stream_id, dump_turn(turn))
+        except LogError as failure:
+            if error is None:
+                raise
+            # Readers must learn of the error, whatever becomes of the conversation.
+            logger.warning("the turn of stream %s was not kept: %s", self.stream_id, failure)
+        op = StreamOpCode.CLOSE if error is None else StreamOpCode.ERROR
+        await self._appender.finish(frame, COMPLETE if error is None else error, op)
 
 
 def _mime_type(url: str) -> str:

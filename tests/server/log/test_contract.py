@@ -28,6 +28,7 @@ from coreason_client.server.log import (
     StreamLog,
     StreamMeta,
 )
+from coreason_client.server.log.base import MOST_TURNS
 
 from ..aio import aio, turns
 from .backends import BACKENDS, Clock
@@ -52,8 +53,13 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
     return opener
 
 
-def new(principal: str = "ann", request_id: UUID | None = None, body: str = "b") -> NewStream:
-    return NewStream(uuid4(), principal, request_id or uuid4(), body)
+def new(
+    principal: str = "ann",
+    request_id: UUID | None = None,
+    body: str = "b",
+    question: bytes = b"",
+) -> NewStream:
+    return NewStream(uuid4(), principal, request_id or uuid4(), body, question)
 
 
 async def start(log: StreamLog, stream: NewStream | None = None) -> UUID:
@@ -435,6 +441,27 @@ async def test_many_streams_expire_at_once(opened: Opener) -> None:
         assert all(meta.body_gone for meta in metas)
 
 
+# Questions.
+
+
+@aio
+async def test_a_claim_returns_the_question_until_the_end_drops_it(opened: Opener) -> None:
+    async with opened() as (log, clock):
+        question = bytes(range(256)) * 20
+        stream = new(question=question)
+        await start(log, stream)
+        joined = new(request_id=stream.request_id, question=b"another")
+        assert not (await log.open(joined, "me")).created
+        without = await start(log)
+        for epoch in (2, 3):
+            clock.forward(log.lease + 1)
+            claims = {claim.stream_id: claim for claim in await log.claim_lost("heir", 10)}
+            assert claims[stream.stream_id] == Claim(stream.stream_id, epoch, 0, question)
+            assert claims[without] == Claim(without, epoch, 0)
+        await log.close(stream.stream_id, 3, 1, entries(1), "producer_lost")
+        assert list((await log.read(stream.stream_id, 0, 10, 0)).entries) == entries(1)
+
+
 # Conversations.
 
 
@@ -451,6 +478,36 @@ async def test_turns_are_kept_in_order_and_once(opened: Opener) -> None:
         assert list(await log.turns(talk, 2)) == [b"turn 2", b"turn 3"]
         assert list(await log.turns(Conversation("bob", "s"), 10)) == []
         assert list(await log.turns(Conversation("ann", "t"), 10)) == []
+
+
+@pytest.mark.parametrize("limit", [0, -1, -5])
+@aio
+async def test_no_turns_are_returned_for_a_limit_below_one(opened: Opener, limit: int) -> None:
+    async with opened() as (log, _):
+        talk = Conversation("ann", "s")
+        for number in range(3):
+            await log.add_turn(talk, uuid4(), b"turn %d" % number)
+        assert list(await log.turns(talk, limit)) == []
+
+
+@aio
+async def test_a_conversation_keeps_its_latest_turns(opened: Opener) -> None:
+    async with opened() as (log, _):
+        talk, other = Conversation("ann", "s"), Conversation("ann", "t")
+        first = uuid4()
+        await log.add_turn(talk, first, b"the first")
+        await log.add_turn(other, uuid4(), b"of another conversation")
+        await asyncio.gather(*(log.add_turn(talk, uuid4(), b"x") for _ in range(MOST_TURNS - 3)))
+        latest = [b"turn %d" % number for number in range(2)]
+        for turn in latest:
+            await log.add_turn(talk, uuid4(), turn)
+        await log.add_turn(talk, first, b"again")
+        kept = list(await log.turns(talk, 2 * MOST_TURNS))
+        assert (len(kept), kept[0], kept[-2:]) == (MOST_TURNS, b"the first", latest)
+        await log.add_turn(talk, uuid4(), b"one more")
+        kept = list(await log.turns(talk, 2 * MOST_TURNS))
+        assert (len(kept), kept[0], kept[-3:]) == (MOST_TURNS, b"x", [*latest, b"one more"])
+        assert list(await log.turns(other, 10)) == [b"of another conversation"]
 
 
 @aio
@@ -486,8 +543,9 @@ async def test_a_log_can_be_started_again(opened: Opener) -> None:
 
 
 class _Model:
-    def __init__(self, fingerprint: str) -> None:
+    def __init__(self, fingerprint: str, request: UUID) -> None:
         self.fingerprint = fingerprint
+        self.request = request
         self.entries: list[bytes] = []
         self.epoch = 1
         self.lease_until = 0.0
@@ -522,7 +580,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(request=requests, body=st.sampled_from("ab"))
     def open(self, request: UUID, body: str) -> None:
-        stream = new(request_id=request, body=body)
+        stream = new(request_id=request, body=body, question=request.bytes)
         known = self.by_request.get(request)
         if known is not None and self.model[known].fingerprint != body:
             with pytest.raises(RequestConflict):
@@ -532,7 +590,7 @@ class LogMachine(RuleBasedStateMachine):
         assert opened.created == (known is None)
         if known is None:
             self.by_request[request] = stream.stream_id
-            self.model[stream.stream_id] = made = _Model(body)
+            self.model[stream.stream_id] = made = _Model(body, request)
             made.lease_until = self.clock.now + self.log.lease
         else:
             assert opened.meta.stream_id == known
@@ -605,7 +663,8 @@ class LogMachine(RuleBasedStateMachine):
             if lost:
                 model.epoch += 1
                 model.lease_until = self.clock.now + self.log.lease
-                assert claims[id_] == Claim(id_, model.epoch, len(model.entries))
+                question = model.request.bytes
+                assert claims[id_] == Claim(id_, model.epoch, len(model.entries), question)
 
     @rule(seconds=st.sampled_from([1.0, 6.0, 60.0, 150.0]))
     def wait(self, seconds: float) -> None:

@@ -10,9 +10,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from coreason_client.server.errors import Fenced, LogUnavailable
-from coreason_client.server.log import Claim, NewStream, SQLiteStreamLog
+from coreason_client.server.log import Claim, Conversation, NewStream, SQLiteStreamLog, _sql
 from coreason_client.server.log._tails import Tails
-from coreason_client.server.log.base import PAGE_BYTES
+from coreason_client.server.log.base import MOST_TURNS, PAGE_BYTES
 
 from ..aio import aio
 
@@ -83,6 +83,68 @@ async def test_a_later_schema_is_refused(tmp_path: Path) -> None:
     db.close()
     with pytest.raises(LogUnavailable, match="schema version 99"):
         await start(path)
+
+
+@aio
+async def test_a_file_of_an_earlier_release_is_read_and_written(tmp_path: Path) -> None:
+    """It has no questions; the earlier release can go on with the file afterwards."""
+    path = tmp_path / "l.db"
+    db = sqlite3.connect(path)
+    db.executescript(_sql.SCHEMA)
+    db.execute(f"PRAGMA application_id = {_sql.APPLICATION_ID}")
+    db.execute("PRAGMA user_version = 1")
+    running, ended, talk = uuid4(), uuid4(), Conversation("p", "s")
+    for stream_id, outcome in ((running, None), (ended, "complete")):
+        db.execute(
+            "INSERT INTO streams (stream_id, principal, request_id, fingerprint, epoch, last_seq,"
+            " opened_at, outcome, ended_at, cancel_requested, body_gone, lease_until)"
+            " VALUES (?, 'p', ?, 'f', 1, 0, 0, ?, 0, 0, 0, 0)",
+            (stream_id.bytes, uuid4().bytes, outcome),
+        )
+    db.executemany(
+        "INSERT INTO turns (principal, session_id, stream_id, turn, added_at)"
+        " VALUES ('p', 's', ?, ?, 0)",
+        [(uuid4().bytes, b"turn %d" % number) for number in range(MOST_TURNS + 2)],
+    )
+    db.commit()
+    db.close()
+    log = await start(path)
+    assert list(await log.claim_lost("me", 10)) == [Claim(running, 2, 0)]
+    assert len(await log.turns(talk, 2 * MOST_TURNS)) == MOST_TURNS
+    await log.add_turn(talk, uuid4(), b"new")
+    assert list(await log.turns(talk, 2)) == [b"turn %d" % (MOST_TURNS + 1), b"new"]
+    opened = NewStream(uuid4(), "p", uuid4(), "f", b"a question")
+    await log.open(opened, "me")
+    await log.close(running, 2, 1, [b"x"], "producer_lost")
+    await log.stop("me")
+    db = sqlite3.connect(path)
+    assert db.execute("PRAGMA user_version").fetchone() == (1,)
+    # As the earlier release would, which knows nothing of questions.
+    db.execute("UPDATE streams SET outcome = 'x', ended_at = 0 WHERE outcome IS NULL")
+    db.commit()
+    db.close()
+    await (await start(path)).stop("me")
+    db = sqlite3.connect(path)
+    assert db.execute("SELECT COUNT(*) FROM questions").fetchone() == (0,)
+    db.close()
+
+
+@aio
+async def test_the_end_of_a_stream_frees_its_question(tmp_path: Path) -> None:
+    log = await start(tmp_path / "l.db")
+    stream = NewStream(uuid4(), "p", uuid4(), "f", b"a question")
+    await log.open(stream, "me")
+
+    def count() -> "asyncio.Future[object]":
+        assert log._worker is not None
+        return log._worker.submit(
+            lambda db: db.execute("SELECT COUNT(*) FROM questions").fetchone()
+        )
+
+    assert await count() == (1,)
+    await log.close(stream.stream_id, 1, 1, [b"x"], "complete")
+    assert await count() == (0,)
+    await log.stop("me")
 
 
 @pytest.mark.parametrize("kind", ["folder", "garbage", "no folder"])

@@ -130,16 +130,6 @@ async def test_any_bytes_and_any_names_come_back_as_they_were() -> None:
         assert list(await log.turns(talk, 0)) == []
 
 
-@aio
-async def test_a_conversation_keeps_its_latest_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coreason_client.server.log.valkey._log._MOST_TURNS", 3)
-    async with logs() as (log,):
-        talk = Conversation("ann", "s")
-        for number in range(5):
-            await log.add_turn(talk, uuid4(), b"%d" % number)
-        assert list(await log.turns(talk, 100)) == [b"2", b"3", b"4"]
-
-
 @pytest.mark.proves("RES2-5b")
 def test_the_keys_of_a_stream_are_in_one_slot() -> None:
     keys = Keys("p")

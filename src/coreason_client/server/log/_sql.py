@@ -6,18 +6,23 @@ from typing import Any
 from uuid import UUID
 
 from ..errors import Fenced, OutOfSequence, PositionGone, UnknownStream
-from .base import PAGE_BYTES, LeaseState, Page, StreamMeta
+from .base import MOST_TURNS, PAGE_BYTES, Conversation, LeaseState, Page, StreamMeta
 
 __all__ = [
     "APPLICATION_ID",
     "SCHEMA",
     "SCHEMA_VERSION",
     "add",
+    "add_turn",
     "by_id",
     "by_request",
+    "end",
     "page",
     "pragma",
+    "question",
     "renew",
+    "turns",
+    "upgrade",
 ]
 
 APPLICATION_ID = 0x436F5265  # "CoRe"
@@ -58,6 +63,14 @@ CREATE TABLE turns (
 );
 CREATE INDEX turns_age ON turns (added_at);
 """
+# Added to files of earlier releases too, which ignore it. A table of its own, since an append
+# rewrites the row of its stream, and a question may be megabytes.
+_QUESTIONS = """
+CREATE TABLE IF NOT EXISTS questions (
+    n INTEGER PRIMARY KEY,
+    question BLOB NOT NULL
+)
+"""
 _META = (
     "stream_id, principal, request_id, fingerprint, epoch, last_seq, opened_at, outcome, ended_at,"
     " cancel_requested, body_gone"
@@ -67,6 +80,13 @@ _META = (
 def pragma(db: sqlite3.Connection, name: str) -> int:
     value: int = db.execute(f"PRAGMA {name}").fetchone()[0]
     return value
+
+
+def upgrade(db: sqlite3.Connection) -> None:
+    """Add what files of earlier releases do not have."""
+    db.execute(_QUESTIONS)
+    # An earlier release may have ended streams without dropping their questions.
+    db.execute("DELETE FROM questions WHERE n NOT IN (SELECT n FROM streams WHERE outcome IS NULL)")
 
 
 def _meta(row: tuple[Any, ...]) -> StreamMeta:
@@ -161,3 +181,51 @@ def renew(db: sqlite3.Connection, stream_id: UUID, epoch: int, until: float) -> 
     if row is None:
         return LeaseState.LOST
     return LeaseState.CANCEL_REQUESTED if row[0] else LeaseState.HELD
+
+
+def end(db: sqlite3.Connection, stream_id: UUID, outcome: str, now: float) -> None:
+    """End a stream and drop its question."""
+    (n,) = db.execute(
+        "UPDATE streams SET outcome = ?, ended_at = ? WHERE stream_id = ? RETURNING n",
+        (outcome, now, stream_id.bytes),
+    ).fetchone()
+    db.execute("DELETE FROM questions WHERE n = ?", (n,))
+
+
+def question(db: sqlite3.Connection, stream_id: UUID) -> bytes:
+    """Return what a stream was opened with."""
+    row = db.execute(
+        "SELECT question FROM questions JOIN streams USING (n) WHERE stream_id = ?",
+        (stream_id.bytes,),
+    ).fetchone()
+    return b"" if row is None else bytes(row[0])
+
+
+def add_turn(
+    db: sqlite3.Connection, conversation: Conversation, stream_id: UUID, turn: bytes, now: float
+) -> None:
+    """Add a turn, and drop the oldest ones beyond what a conversation keeps."""
+    whose = (conversation.principal, conversation.session_id)
+    db.execute(
+        "INSERT OR IGNORE INTO turns (principal, session_id, stream_id, turn, added_at)"
+        " VALUES (?, ?, ?, ?, ?)",
+        (*whose, stream_id.bytes, turn, now),
+    )
+    count = db.execute(
+        "SELECT COUNT(*) FROM turns WHERE principal = ? AND session_id = ?", whose
+    ).fetchone()[0]
+    if count > MOST_TURNS:
+        db.execute(
+            "DELETE FROM turns WHERE id IN (SELECT id FROM turns WHERE principal = ?"
+            " AND session_id = ? ORDER BY id LIMIT ?)",
+            (*whose, count - MOST_TURNS),
+        )
+
+
+def turns(db: sqlite3.Connection, conversation: Conversation, limit: int) -> list[bytes]:
+    """Return the latest turns of a conversation, oldest first."""
+    rows = db.execute(
+        "SELECT turn FROM turns WHERE principal = ? AND session_id = ? ORDER BY id DESC LIMIT ?",
+        (conversation.principal, conversation.session_id, max(0, min(limit, MOST_TURNS))),
+    ).fetchall()
+    return [turn for (turn,) in reversed(rows)]

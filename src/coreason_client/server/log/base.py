@@ -23,8 +23,11 @@ The rules, each held by the contract test suite:
 * Retention. It counts from the end: first the entries go (`PositionGone`), later all the rest
   (`UnknownStream`), and then the request_id is free again. An unfinished stream never expires.
   A position at the very end of an ended stream misses nothing and is never gone.
+* Questions. A stream is opened with a question, opaque bytes. A claim returns it, so that whoever
+  takes over a stream knows what was asked. The end of the stream drops it.
 * Conversations. Turns are opaque bytes, kept in the order of their adding, at most once for each
-  stream, and dropped with the final status when nothing was added for as long.
+  stream, and dropped with the final status when nothing was added for as long. A conversation
+  keeps its latest `MOST_TURNS` turns.
 
 No operation needs to touch two streams at once, nor a stream and a conversation, so that a store
 spread over many machines can fulfil it. Time comes from a clock that the log is given.
@@ -40,6 +43,7 @@ from uuid import UUID
 
 __all__ = [
     "DEFAULT_LEASE",
+    "MOST_TURNS",
     "PAGE_BYTES",
     "Claim",
     "Conversation",
@@ -55,6 +59,7 @@ DEFAULT_LEASE = 10.0
 # A page ends with the entry that passes this, however many entries were asked for: a reader holds
 # one page, and thousands of readers hold thousands.
 PAGE_BYTES = 262_144
+MOST_TURNS = 1000  # kept of one conversation
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,7 @@ class NewStream:
     principal: str
     request_id: UUID
     fingerprint: str
+    question: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +108,15 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A stream taken over from a producer that is gone; the next entry is `last_seq + 1`."""
+    """A stream taken over from a producer that is gone; the next entry is `last_seq + 1`.
+
+    `question` is what the stream was opened with.
+    """
 
     stream_id: UUID
     epoch: int
     last_seq: int
+    question: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,4 +232,4 @@ class StreamLog(ABC):
 
     @abstractmethod
     async def turns(self, conversation: Conversation, limit: int) -> Sequence[bytes]:
-        """Return the latest turns of a conversation, oldest first."""
+        """Return the latest turns of a conversation, oldest first; none for a limit below 1."""

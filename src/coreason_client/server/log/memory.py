@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from ..errors import Fenced, OutOfSequence, PositionGone, RequestConflict, UnknownStream
@@ -10,6 +11,7 @@ from ._waiters import Waiters
 from ._waiters import wait as wait_for
 from .base import (
     DEFAULT_LEASE,
+    MOST_TURNS,
     PAGE_BYTES,
     Claim,
     Conversation,
@@ -24,7 +26,6 @@ from .base import (
 __all__ = ["MemoryStreamLog"]
 
 DEFAULT_MAX_BYTES = 512 * 1024 * 1024
-_MOST_TURNS = 1000  # kept of one conversation
 
 
 class _Stream:
@@ -176,6 +177,7 @@ class MemoryStreamLog(StreamLog):
             if not self._add(stream, epoch, first_seq, entries):
                 return
             stream.outcome = outcome
+            stream.new = replace(stream.new, question=b"")
             stream.ended_at = self._clock()
             del self._running[stream_id]
             self._ended[stream_id] = stream
@@ -231,7 +233,9 @@ class MemoryStreamLog(StreamLog):
                 if stream.lease_until <= now:
                     stream.epoch += 1
                     stream.lease_until = now + self.lease
-                    claims.append(Claim(stream_id, stream.epoch, stream.last_seq))
+                    claims.append(
+                        Claim(stream_id, stream.epoch, stream.last_seq, stream.new.question)
+                    )
         return claims
 
     async def expire(self, retention: float, final_retention: float) -> None:
@@ -254,14 +258,16 @@ class MemoryStreamLog(StreamLog):
             turns = self._conversations.setdefault(conversation, _Turns())
             turns.touched_at = self._clock()
             turns.by_stream.setdefault(stream_id, turn)
-            if len(turns.by_stream) > _MOST_TURNS:
+            if len(turns.by_stream) > MOST_TURNS:
                 del turns.by_stream[next(iter(turns.by_stream))]
 
     async def turns(self, conversation: Conversation, limit: int) -> Sequence[bytes]:
         """Return the latest turns of a conversation, oldest first."""
         with self._lock:
             turns = self._conversations.get(conversation)
-            return [] if turns is None else list(turns.by_stream.values())[-limit:]
+            if turns is None or limit < 1:
+                return []
+            return list(turns.by_stream.values())[-limit:]
 
     # What follows is called under the lock.
 

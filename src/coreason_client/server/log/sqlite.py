@@ -105,6 +105,12 @@ class SQLiteStreamLog(StreamLog):
                     now + self.lease,
                 ),
             )
+            if stream.question:
+                db.execute(
+                    "INSERT INTO questions (n, question) SELECT n, ? FROM streams"
+                    " WHERE stream_id = ?",
+                    (stream.question, stream.stream_id.bytes),
+                )
             return Opened(_sql.by_id(db, stream.stream_id), created=True)
 
         return await self._submit(run)
@@ -137,10 +143,7 @@ class SQLiteStreamLog(StreamLog):
         def run(db: sqlite3.Connection) -> bool:
             added, _ = _sql.add(db, stream_id, epoch, first_seq, entries)
             if added:
-                db.execute(
-                    "UPDATE streams SET outcome = ?, ended_at = ? WHERE stream_id = ?",
-                    (outcome, self._clock(), stream_id.bytes),
-                )
+                _sql.end(db, stream_id, outcome, self._clock())
             return added
 
         def after(added: bool) -> None:
@@ -210,7 +213,8 @@ class SQLiteStreamLog(StreamLog):
                 " RETURNING stream_id, epoch, last_seq",
                 (now + self.lease, now, limit),
             ).fetchall()
-            return [Claim(UUID(bytes=id_), epoch, last_seq) for id_, epoch, last_seq in rows]
+            claimed = ((UUID(bytes=id_), epoch, last_seq) for id_, epoch, last_seq in rows)
+            return [Claim(*stream, _sql.question(db, stream[0])) for stream in claimed]
 
         return await self._submit(run)
 
@@ -236,29 +240,13 @@ class SQLiteStreamLog(StreamLog):
 
     async def add_turn(self, conversation: Conversation, stream_id: UUID, turn: bytes) -> None:
         """Add what one stream contributed to a conversation."""
-        principal, session_id = conversation.principal, conversation.session_id
-
-        def run(db: sqlite3.Connection) -> None:
-            db.execute(
-                "INSERT OR IGNORE INTO turns (principal, session_id, stream_id, turn, added_at)"
-                " VALUES (?, ?, ?, ?, ?)",
-                (principal, session_id, stream_id.bytes, turn, self._clock()),
-            )
-
-        await self._submit(run)
+        await self._submit(
+            lambda db: _sql.add_turn(db, conversation, stream_id, turn, self._clock())
+        )
 
     async def turns(self, conversation: Conversation, limit: int) -> Sequence[bytes]:
         """Return the latest turns of a conversation, oldest first."""
-
-        def run(db: sqlite3.Connection) -> list[bytes]:
-            rows = db.execute(
-                "SELECT turn FROM turns WHERE principal = ? AND session_id = ?"
-                " ORDER BY id DESC LIMIT ?",
-                (conversation.principal, conversation.session_id, limit),
-            ).fetchall()
-            return [turn for (turn,) in reversed(rows)]
-
-        return await self._submit(run)
+        return await self._submit(lambda db: _sql.turns(db, conversation, limit))
 
     def _start(self, owner: str) -> None:
         with self._owners_lock:
@@ -349,6 +337,7 @@ class SQLiteStreamLog(StreamLog):
                 db.execute(statement)
             db.execute(f"PRAGMA application_id = {_sql.APPLICATION_ID}")
             db.execute(f"PRAGMA user_version = {_sql.SCHEMA_VERSION}")
+        _sql.upgrade(db)
         db.execute("UPDATE streams SET lease_until = 0 WHERE outcome IS NULL")
         db.execute("COMMIT")
 

@@ -36,6 +36,10 @@ class Keys:
         """The entries of a stream: a Redis stream with the ids 1-0, 2-0, …"""
         return f"{self.prefix}:{{{stream_id.hex}}}:entries"
 
+    def question(self, stream_id: UUID) -> str:
+        """What a running stream was opened with: a string."""
+        return f"{self.prefix}:{{{stream_id.hex}}}:question"
+
     def channel(self, stream_id: UUID) -> str:
         """Where an append to a stream is announced."""
         return f"{self.prefix}:{{{stream_id.hex}}}:wake"

@@ -19,6 +19,7 @@ from .._tails import Tails
 from .._waiters import wait as wait_for
 from ..base import (
     DEFAULT_LEASE,
+    MOST_TURNS,
     PAGE_BYTES,
     Claim,
     Conversation,
@@ -42,7 +43,6 @@ __all__ = ["ValkeyStreamLog"]
 
 T = TypeVar("T")
 
-_MOST_TURNS = 1000  # kept of one conversation
 _AT_ONCE = 100  # streams looked at together when something has run out
 _TAIL_BYTES = 16 * 1024 * 1024  # of the latest entries of the streams that are written here
 _STATES = {
@@ -343,7 +343,7 @@ class ValkeyStreamLog(StreamLog):
             stream_id.hex,
             turn,
             repr(now),
-            _MOST_TURNS,
+            MOST_TURNS,
         )
 
     async def turns(self, conversation: Conversation, limit: int) -> Sequence[bytes]:
@@ -354,7 +354,7 @@ class ValkeyStreamLog(StreamLog):
         found: list[bytes | None] = await self._session().store.query(
             scripts.TURNS,
             [self._keys.turns(name), self._keys.order(name)],
-            min(limit, _MOST_TURNS),
+            min(limit, MOST_TURNS),
         )
         return [turn for turn in found if turn is not None]
 
@@ -392,13 +392,14 @@ class ValkeyStreamLog(StreamLog):
         await session.indexes.leased([stream.stream_id], until)
         await session.store.script(
             scripts.CREATE,
-            [self._keys.meta(stream.stream_id)],
+            [self._keys.meta(stream.stream_id), self._keys.question(stream.stream_id)],
             text(stream.principal),
             stream.request_id.hex,
             text(stream.fingerprint),
             repr(now),
             repr(until),
             name,
+            stream.question,
         )
         if self._clock() >= until:
             # The store was slow. A claim may have found a name without a stream in the index.
@@ -421,7 +422,8 @@ class ValkeyStreamLog(StreamLog):
         # Otherwise it ends as lost when its lease has run out.
         with suppress(LogUnavailable):
             session = self._session()
-            await session.store.command("DEL", self._keys.meta(stream_id))
+            keys = self._keys.meta(stream_id), self._keys.question(stream_id)
+            await session.store.command("DEL", *keys)
             await session.indexes.unleased(stream_id)
 
     # Appending and reading.
@@ -437,8 +439,11 @@ class ValkeyStreamLog(StreamLog):
         now: float,
     ) -> Sequence[bytes]:
         session, keys = self._session(), self._keys
-        end = b"%b %b" % (repr(now).encode(), outcome) if kind == b"close" else b""
-        names = (keys.meta(stream_id), keys.entries(stream_id))
+        end = b""
+        names = [keys.meta(stream_id), keys.entries(stream_id)]
+        if kind == b"close":
+            end = b"%b %b" % (repr(now).encode(), outcome)
+            names.append(keys.question(stream_id))
         line = await session.store.script(scripts.APPEND, names, epoch, first_seq, end, *entries)
         reply: Sequence[bytes] = line.split(b" ")
         if reply[0] == b"ok":
@@ -477,8 +482,9 @@ class ValkeyStreamLog(StreamLog):
     async def _claim(self, stream_id: UUID, now: float, name: str) -> Claim | None:
         session = self._session()
         until = now + self.lease
+        keys = [self._keys.meta(stream_id), self._keys.question(stream_id)]
         reply: Sequence[bytes] = await session.store.script(
-            scripts.CLAIM, [self._keys.meta(stream_id)], repr(now), repr(until), name
+            scripts.CLAIM, keys, repr(now), repr(until), name
         )
         state = reply[0]
         if state == b"gone":
@@ -489,7 +495,7 @@ class ValkeyStreamLog(StreamLog):
             await session.indexes.leased([stream_id], float(reply[1]))
         else:
             await session.indexes.leased([stream_id], float(reply[3]))
-            return Claim(stream_id, int(reply[1]), int(reply[2]))
+            return Claim(stream_id, int(reply[1]), int(reply[2]), reply[4])
         return None
 
     async def _drop_all(self, index: Sequence[str], due: float, body: float, final: float) -> None:
@@ -502,7 +508,11 @@ class ValkeyStreamLog(StreamLog):
         stream_id, request = self._ours(lambda: split_member(member))
         reply: Sequence[bytes] = await session.store.script(
             scripts.DROP,
-            [self._keys.meta(stream_id), self._keys.entries(stream_id)],
+            [
+                self._keys.meta(stream_id),
+                self._keys.entries(stream_id),
+                self._keys.question(stream_id),
+            ],
             repr(body),
             repr(final),
         )

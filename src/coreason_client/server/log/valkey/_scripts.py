@@ -33,9 +33,11 @@ class Script:
         self.sha = sha1(self.source.encode(), usedforsecurity=False).hexdigest()
 
 
-# KEYS meta. ARGV principal, request_id, fingerprint, now, end of the lease, digest of the request.
+# KEYS meta, question. ARGV principal, request_id, fingerprint, now, end of the lease, digest of the
+# request, question.
 CREATE = Script("""
 if redis.call('EXISTS', KEYS[1]) == 0 then
+  if ARGV[7] ~= '' then redis.call('SET', KEYS[2], ARGV[7]) end
   redis.call('HSET', KEYS[1], 'epoch', '1', 'last', '0', 'principal', ARGV[1], 'request', ARGV[2],
     'print', ARGV[3], 'opened', ARGV[4], 'lease', ARGV[5], 'index', ARGV[6])
 end
@@ -56,8 +58,9 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 return 'ok'
 """)
 
-# KEYS meta, entries. ARGV epoch, first number, the end, entries. The end is empty, or the moment
-# and, after a space, the outcome. The reply is one line of words, which costs least to read.
+# KEYS meta, entries and, for an end, question. ARGV epoch, first number, the end, entries. The end
+# is empty, or the moment and, after a space, the outcome. The reply is one line of words, which
+# costs least to read.
 APPEND = Script("""
 local m = redis.call('HMGET', KEYS[1], 'epoch', 'last', 'cancel', 'ended', 'index')
 if not m[1] then return {ok = 'unknown'} end
@@ -77,6 +80,7 @@ if not held then
     ended = string.sub(ARGV[3], 1, space - 1)
     redis.call('HSET', KEYS[1], 'last', now_last, 'ended', ended,
       'outcome', string.sub(ARGV[3], space + 1))
+    redis.call('UNLINK', KEYS[3])
   else
     redis.call('HSET', KEYS[1], 'last', now_last)
   end
@@ -129,27 +133,29 @@ if tonumber(m[2]) < tonumber(ARGV[2]) then redis.call('HSET', KEYS[1], 'lease', 
 return m[3] and 'cancel' or 'held'
 """)
 
-# KEYS meta. ARGV now, end of the lease, a name of this claim.
+# KEYS meta, question. ARGV now, end of the lease, a name of this claim.
 # The name makes a claim repeatable: whoever lost the answer asks again and is told the same.
 CLAIM = Script("""
 local m = redis.call('HMGET', KEYS[1], 'epoch', 'last', 'lease', 'claim', 'ended', 'index')
 if not m[1] then return {'gone'} end
 if m[5] then return {'ended', m[5], m[6] or ''} end
-if m[4] == ARGV[3] then return {'won', m[1], m[2], m[3]} end
+local question = redis.call('GET', KEYS[2]) or ''
+if m[4] == ARGV[3] then return {'won', m[1], m[2], m[3], question} end
 if tonumber(m[3]) > tonumber(ARGV[1]) then return {'held', m[3]} end
 local epoch = redis.call('HINCRBY', KEYS[1], 'epoch', 1)
 redis.call('HSET', KEYS[1], 'lease', ARGV[2], 'claim', ARGV[3])
-return {'won', string.format('%d', epoch), m[2], ARGV[2]}
+return {'won', string.format('%d', epoch), m[2], ARGV[2], question}
 """)
 
-# KEYS meta, entries. ARGV the latest end whose entries go, the latest end whose stream goes.
+# KEYS meta, entries, question. ARGV the latest end whose entries go, the latest end whose stream
+# goes.
 DROP = Script("""
 local m = redis.call('HMGET', KEYS[1], 'epoch', 'ended', 'gone')
 if not m[1] then return {'gone'} end
 if not m[2] then return {'running'} end
 local ended = tonumber(m[2])
 if ended <= tonumber(ARGV[2]) then
-  redis.call('UNLINK', KEYS[1], KEYS[2])
+  redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3])
   return {'gone'}
 end
 if ended > tonumber(ARGV[1]) and not m[3] then return {'kept', m[2]} end
