@@ -1,14 +1,16 @@
 """What counts as an agent is decided when the application is made."""
 
 import functools
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from coreason_client.server import AgentApp, MemoryStreamLog
+from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog
 
 from .conftest import Serve
+from .peer import envelope
 
 
 async def function(request: Any, stream: Any) -> None:
@@ -52,6 +54,90 @@ async def with_more(request: Any, stream: Any, word: str) -> None:
 )
 def test_agents(serve: Serve, agent: Any, text: str) -> None:
     assert serve(agent).ask().text == text
+
+
+async def returning(request: Any, stream: Any) -> str:
+    return "r"
+
+
+async def writing_and_returning(request: Any, stream: Any) -> str:
+    await stream.write("written, ")
+    return "then returned"
+
+
+class ReturningInstance:
+    async def __call__(self, request: Any, stream: Any) -> str:
+        return "c"
+
+
+@pytest.mark.parametrize(
+    ("agent", "texts"),
+    [
+        (returning, ["r"]),
+        (writing_and_returning, ["written, ", "then returned"]),
+        (ReturningInstance(), ["c"]),
+        (functools.partial(with_more, word="nothing is returned"), ["nothing is returned"]),
+    ],
+    ids=["function", "both", "instance", "partial"],
+)
+def test_a_returned_string_is_written_last(serve: Serve, agent: Any, texts: list[str]) -> None:
+    answer = serve(agent).ask()
+    assert answer.payloads == [*texts, {"reason": "complete"}]
+
+
+def test_an_empty_string_writes_nothing(serve: Serve) -> None:
+    async def agent(request: Any, stream: Any) -> str:
+        return ""
+
+    assert serve(agent).ask().payloads == [{"reason": "complete"}]
+
+
+def test_a_long_string_is_returned_in_several_packets(serve: Serve) -> None:
+    text = "\x00x€😀" * 300_000  # with escapes more than one packet may hold
+
+    async def agent(request: Any, stream: Any) -> str:
+        return text
+
+    answer = serve(agent).ask()
+    assert answer.text == text
+    assert len(answer.packets) > 2
+
+
+def test_a_returned_string_is_part_of_the_conversation(serve: Serve) -> None:
+    async def agent(request: Any, stream: AgentStream) -> str:
+        return "|".join(message.text for message in await stream.history())
+
+    peer = serve(agent)
+    assert [peer.ask(envelope(word)).text for word in "ab"] == ["", "a|"]
+
+
+@pytest.mark.parametrize("returned", [7, b"text", ["text"], {"text": "t"}, False, object()])
+def test_any_other_returned_value_is_an_error_of_the_agent(
+    serve: Serve, returned: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def forgetful(request: Any, stream: Any) -> Any:
+        await stream.write("half")
+        return returned
+
+    with caplog.at_level(logging.ERROR, "coreason_client.server"):
+        answer = serve(forgetful).ask()
+    assert (answer.text, answer.last.p.code) == ("half", "agent_error")
+    [record] = caplog.records
+    name = type(returned).__name__
+    assert f"forgetful returned {name}: an agent returns its text" in record.getMessage()
+    assert answer.last.p.message == "The agent failed with an internal error."
+
+
+def test_a_string_that_comes_after_the_end_is_reported(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def agent(request: Any, stream: AgentStream) -> str:
+        await stream.fail("no_data", "There is no data.")
+        return "too late"
+
+    with caplog.at_level(logging.ERROR, "coreason_client.server"):
+        assert serve(agent).ask().last.p.code == "no_data"
+    assert "has ended and takes no more packets" in caplog.text
 
 
 def plain(request: Any, stream: Any) -> None: ...

@@ -18,12 +18,13 @@ __all__ = ["Agent", "Runner", "as_runner"]
 
 Yielded: TypeAlias = str | PresentationEvent | StreamError | dict[str, Any]
 Agent: TypeAlias = (
-    Callable[[ServiceRequest, AgentStream], Awaitable[None]]
+    Callable[[ServiceRequest, AgentStream], Awaitable[str | None]]
     | Callable[[ServiceRequest], AsyncIterator[Yielded]]
     | Callable[[ServiceRequest, AgentStream], AsyncIterator[Yielded]]
 )
-Runner: TypeAlias = Callable[[ServiceRequest, AgentStream], Awaitable[object]]
+Runner: TypeAlias = Callable[[ServiceRequest, AgentStream], Awaitable[None]]
 
+_LONGEST_PIECE = 100_000  # characters of one packet, far below what readers accept
 _WANTED = (
     "an agent is `async def assist(request, stream)`, or an async generator function "
     "`async def assist(request)` that yields text and events"
@@ -46,8 +47,22 @@ def as_runner(agent: object) -> Runner:
         raise TypeError(f"{_WANTED}, and {_name(agent)} is not async")
     if not _takes(agent, 2):
         raise TypeError(f"{_WANTED}, and {_name(agent)} does not take these two arguments")
-    runner: Runner = agent
-    return runner
+    return _from_coroutine(agent)
+
+
+def _from_coroutine(agent: Callable[..., Awaitable[object]]) -> Runner:
+    async def run(request: ServiceRequest, stream: AgentStream) -> None:
+        returned = await agent(request, stream)
+        if isinstance(returned, str):
+            for start in range(0, len(returned), _LONGEST_PIECE):
+                await stream.write(returned[start : start + _LONGEST_PIECE])
+        elif returned is not None:
+            raise TypeError(
+                f"the agent {_name(agent)} returned {type(returned).__name__}: an agent returns "
+                "its text as a string, or None if it has written to the stream"
+            )
+
+    return run
 
 
 def _from_generator(agent: Callable[..., Any]) -> Runner:

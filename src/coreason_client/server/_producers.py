@@ -143,7 +143,11 @@ class Producer:
     async def _end_failed(self, error: BaseException) -> None:
         self._failure = error
         if not isinstance(error, LogError):
-            logger.error("the agent of stream %s failed", self.meta.stream_id, exc_info=error)
+            logger.error(
+                "the agent of stream %s failed: %s: %s",
+                *(self.meta.stream_id, type(error).__name__, error),
+                exc_info=error,
+            )
         await self._stream.end_with(AGENT_ERROR)
 
 
