@@ -234,6 +234,40 @@ def test_a_cancelled_turn_is_kept_when_the_cancel_returns(
     assert history(peer) == [(["wait", "half "], "cancelled")]
 
 
+def test_the_response_to_a_cancel_waits_for_an_agent_that_cleans_up(serve: Serve) -> None:
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        try:
+            await as_told(request, stream)
+        finally:
+            if stream.cancelled:
+                await asyncio.sleep(0.3)  # far longer than the next request needs to arrive
+
+    peer = serve(agent)
+    with peer.open(envelope("wait")) as answer:
+        answer.until(1)
+    assert peer.cancel(answer.stream_id) == 204
+    assert history(peer) == [(["wait", "half "], "cancelled")]
+
+
+def test_the_response_to_a_cancel_does_not_wait_for_ever(serve: Serve) -> None:
+    gate = Gate()
+
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        await stream.write("a")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await gate.wait()
+
+    peer = serve(agent, cancel_grace=LIMIT)
+    with peer.open() as answer:
+        answer.until(1)
+        assert peer.cancel(answer.stream_id) == 204
+        gate.seen()
+        gate.open()
+        assert answer.rest().last.p.code == "cancelled"
+
+
 def test_a_turn_that_another_replica_cancelled_is_kept(serve: Serve) -> None:
     log, gate = MemoryStreamLog(), Gate()
 

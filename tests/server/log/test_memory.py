@@ -35,6 +35,16 @@ async def test_makes_room_by_dropping_what_ended_first() -> None:
 
 
 @aio
+async def test_the_end_of_a_stream_frees_its_question() -> None:
+    log = MemoryStreamLog()
+    stream = NewStream(uuid4(), "p", uuid4(), "f", b"a question")
+    await log.open(stream, "me")
+    assert log._streams[stream.stream_id].new.question == b"a question"
+    await log.close(stream.stream_id, 1, 1, [b"x"], "complete")
+    assert log._streams[stream.stream_id].new.question == b""
+
+
+@aio
 async def test_an_append_in_one_thread_wakes_a_reader_in_another() -> None:
     log, stream = MemoryStreamLog(), new()
     await log.open(stream, "me")

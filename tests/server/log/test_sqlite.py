@@ -119,6 +119,7 @@ async def test_a_file_of_an_earlier_release_is_read_and_written(tmp_path: Path) 
     await log.stop("me")
     db = sqlite3.connect(path)
     assert db.execute("PRAGMA user_version").fetchone() == (1,)
+    assert db.execute("SELECT COUNT(*) FROM turns").fetchone() == (MOST_TURNS,)
     # As the earlier release would, which knows nothing of questions.
     db.execute("UPDATE streams SET outcome = 'x', ended_at = 0 WHERE outcome IS NULL")
     db.commit()

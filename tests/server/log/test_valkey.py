@@ -130,12 +130,25 @@ async def test_any_bytes_and_any_names_come_back_as_they_were() -> None:
         assert list(await log.turns(talk, 0)) == []
 
 
+@aio
+async def test_the_end_of_a_stream_frees_its_question() -> None:
+    async with logs() as (log,):
+        stream = NewStream(uuid4(), "p", uuid4(), "f", b"a question")
+        await log.open(stream, "me")
+        key, store = log._keys.question(stream.stream_id), log._session().store
+        assert await store.command("GET", key) == b"a question"
+        await log.append(stream.stream_id, 1, 1, [b"x"])
+        assert await store.command("EXISTS", key) == 1
+        await log.close(stream.stream_id, 1, 2, [b"x"], "complete")
+        assert await store.command("EXISTS", key) == 0
+
+
 @pytest.mark.proves("RES2-5b")
 def test_the_keys_of_a_stream_are_in_one_slot() -> None:
     keys = Keys("p")
     for _ in range(50):
         id_, name = uuid4(), digest("ann", uuid4().bytes)
-        tags = [keys.meta(id_), keys.entries(id_), keys.channel(id_)]
+        tags = [keys.meta(id_), keys.entries(id_), keys.question(id_), keys.channel(id_)]
         assert {key_slot(key.encode()) for key in tags} == {key_slot(id_.hex.encode())}
         pair = [keys.turns(name), keys.order(name), keys.request(name)]
         assert len({key_slot(key.encode()) for key in pair}) == 1
