@@ -34,6 +34,7 @@ from coreason_client.llm import (
     generate,
     generate_sync,
 )
+from coreason_client.llm._limits import Limits
 from tests.llm.server import Provider, Received, Replied, provider
 
 Result = TypeVar("Result")
@@ -706,21 +707,36 @@ def test_a_turn_is_given_back_whatever_happens() -> None:
     run(go())
 
 
-def test_requests_a_minute() -> None:
+def test_requests_beyond_the_limit_of_a_minute_are_not_sent() -> None:
     async def go() -> None:
-        async with provider(answer()) as server:
-            async with client(server, requests_per_minute=600, deadline=20) as ours:
-                ours._limits._requests._level = 2.0  # type: ignore[union-attr]
-                loop = asyncio.get_running_loop()
-                start = loop.time()
-                await asyncio.gather(*(ours.generate(MESSAGES) for _ in range(5)))
-                assert loop.time() - start >= 0.28  # the first two at once, then one each 0.1 s
-            assert len(server.received) == 5
-            async with client(server, requests_per_minute=1, deadline=1) as ours:
-                await ours.generate(MESSAGES)
-                with pytest.raises(LLMTimeoutError) as caught:
-                    await ours.generate(MESSAGES)
-                assert caught.value.attempts == 0
+        async with (
+            provider(answer()) as server,
+            client(server, requests_per_minute=3, deadline=1) as ours,
+        ):
+            calls = (ours.generate(MESSAGES) for _ in range(10))
+            results = await asyncio.gather(*calls, return_exceptions=True)
+            refused = [result for result in results if isinstance(result, LLMTimeoutError)]
+            assert [error.attempts for error in refused] == [0] * 7
+            assert len(server.received) == 3
+
+    run(go())
+
+
+def test_a_request_is_sent_when_the_minute_is_over() -> None:
+    async def go() -> None:
+        async with provider(answer()) as server, client(server, requests_per_minute=2) as ours:
+            await asyncio.gather(*(ours.generate(MESSAGES) for _ in range(2)))
+            assert ours._limits is not None
+            early = asyncio.get_running_loop().time() - 59.7
+            aged = Limits(2, None)
+            for _ in range(2):
+                reservation = aged.reserve(0, early, 1.0)
+                assert reservation is not None
+                assert aged.wait(reservation, early) == 0.0
+            ours._limits = aged
+            await asyncio.wait_for(ours.generate(MESSAGES), 10)
+            assert asyncio.get_running_loop().time() >= early + 60.0
+            assert len(server.received) == 3
 
     run(go())
 

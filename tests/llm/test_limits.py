@@ -1,144 +1,304 @@
-"""The limits that a client sets itself: never passed, and no longer waited for than needed."""
+"""The limits that a client sets itself: kept in every minute, without a needless wait."""
 
-from itertools import accumulate, pairwise
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coreason_client.llm._limits import Limits
+from coreason_client.llm import _limits
+from coreason_client.llm._limits import Limits, Reservation
 
 MINUTE = 60.0
-SLACK = 1e-6
+NEVER = float("inf")
 
-limits = st.one_of(st.integers(1, 100), st.floats(0.25, 500, allow_nan=False, allow_infinity=False))
-pauses = st.one_of(st.just(0.0), st.just(0.0), st.floats(0, 200, allow_nan=False))
-wanted = st.lists(st.tuples(pauses, st.integers(0, 300)), min_size=1, max_size=25)
+limits = st.one_of(st.integers(1, 20), st.floats(1, 500, allow_nan=False))
+pauses = st.one_of(st.just(0.0), st.just(0.0), st.floats(0, 100, allow_nan=False))
+wanted = st.lists(st.tuples(pauses, st.integers(0, 300)), min_size=1, max_size=30)
 Sent = list[tuple[float, int]]
 
 
-def send(budget: Limits, calls: list[tuple[float, int]]) -> Sent:
-    """When each call goes out, with its tokens, if each is made so long after the one before."""
-    moments = accumulate(pause for pause, _ in calls)
-    return [
-        (now + budget.reserve(tokens, now), tokens)
-        for now, (_, tokens) in zip(moments, calls, strict=True)
-    ]
+def assert_kept(limit: float, sent: Iterable[tuple[float, int]]) -> None:
+    """No window of a minute holds more than the limit, wherever it begins."""
+    amounts = list(sent)
+    for index, (start, _) in enumerate(amounts):
+        within = sum(amount for time, amount in amounts[index:] if time < start + MINUTE)
+        assert within <= limit, (limit, amounts)
 
 
-def assert_kept(limit: float, amounts: Sent) -> None:
-    """In every minute there is no more than the limit and one bucket, or one call beyond it."""
-    for index, (start, first) in enumerate(amounts):
-        within = sum(
-            amount for moment, amount in amounts[index:] if moment < start + MINUTE - SLACK
-        )
-        assert within <= max(limit, first) + limit + SLACK * within
+def send_at(budget: Limits, tokens: int, now: float) -> float:
+    """Return the time at which a request goes out that waits exactly as long as it is asked to."""
+    reservation = budget.reserve(tokens, now, NEVER)
+    assert reservation is not None
+    return sent_at(budget, reservation, now)
 
 
-@given(limits, wanted)
-def test_no_minute_has_more_requests_than_allowed(limit: float, calls: Sent) -> None:
-    assert_kept(limit, [(moment, 1) for moment, _ in send(Limits(limit, None), calls)])
+def sent_at(budget: Limits, reservation: Reservation, now: float) -> float:
+    for _ in range(10):
+        seconds = budget.wait(reservation, now)
+        if seconds == 0:
+            return now
+        now += seconds
+    raise AssertionError("it is never sent")
 
 
-@given(limits, wanted)
-def test_no_minute_has_more_tokens_than_allowed(limit: float, calls: Sent) -> None:
-    assert_kept(limit, send(Limits(None, limit), calls))
+def send_all(budget: Limits, calls: Sent) -> Sent:
+    """Send calls one after the other, each so long after the one before."""
+    now, sent = 0.0, []
+    for pause, tokens in calls:
+        now = send_at(budget, tokens, now + pause)
+        sent.append((now, tokens))
+    return sent
 
 
-@given(limits, limits, wanted)
-@example(10, 100, [(0.0, 0)] * 110 + [(0.0, 50)] * 20)  # tokens saved up in a queue of requests
-@example(10, 100, [(0.0, 1000)] + [(0.0, 0)] * 40)  # requests saved up behind many tokens
-def test_both_limits_are_kept_together(requests: float, tokens: float, calls: Sent) -> None:
-    sent = send(Limits(requests, tokens), calls)
-    assert_kept(requests, [(moment, 1) for moment, _ in sent])
-    assert_kept(tokens, sent)
+def send_together(budget: Limits, calls: Sent) -> Sent:
+    """Plan all calls at their times, whatever the others wait for; each wakes on time."""
+    now, planned = 0.0, []
+    for pause, tokens in calls:
+        now += pause
+        reservation = budget.reserve(tokens, now, NEVER)
+        assert reservation is not None
+        planned.append((max(now, reservation.time), reservation, tokens))
+    return [(sent_at(budget, made, time), tokens) for time, made, tokens in planned]
 
 
-@given(st.none() | limits, st.none() | limits, wanted)
-def test_calls_go_out_in_the_order_in_which_they_were_made(
-    requests: float | None, tokens: float | None, calls: Sent
+def test_a_burst_is_the_limit_and_no_more() -> None:
+    budget = Limits(120, None)
+    times = [send_at(budget, 0, 0.0) for _ in range(360)]
+    assert times == [0.0] * 120 + [60.0] * 120 + [120.0] * 120
+
+
+def test_a_steady_stream_at_the_limit_never_waits() -> None:
+    budget = Limits(120, None)
+    for number in range(1000):
+        reservation = budget.reserve(0, number * 0.5, NEVER)
+        assert reservation is not None
+        assert budget.wait(reservation, number * 0.5) == 0.0
+
+
+@pytest.mark.parametrize("send", [send_all, send_together])
+@given(requests=limits, tokens=limits, calls=wanted)
+@example(requests=120, tokens=500, calls=[(0.0, 0)] * 239)
+@example(requests=10, tokens=100, calls=[(0.0, 0)] * 30 + [(0.0, 50)] * 20)
+@example(requests=10, tokens=100, calls=[(0.0, 1000)] + [(0.0, 0)] * 40)
+def test_no_minute_has_more_than_the_limits(
+    send: object, requests: float, tokens: float, calls: Sent
 ) -> None:
-    moments = [moment for moment, _ in send(Limits(requests, tokens), calls)]
-    assert all(later >= earlier - SLACK for earlier, later in pairwise(moments))
+    assert callable(send)
+    sent = send(Limits(requests, tokens), calls)
+    assert_kept(requests, ((time, 1) for time, _ in sent))
+    assert_kept(tokens, ((time, min(amount, int(tokens))) for time, amount in sent))
 
 
-@given(limits, wanted)
-def test_a_wait_is_as_long_as_it_must_be(limit: float, calls: Sent) -> None:
-    """Against a bucket that is filled by the minute, in the time in which the calls go out."""
-    level, at = float(limit), 0.0
-    for moment, amount in send(Limits(None, limit), calls):
-        level = min(level + (moment - at) * limit / MINUTE, max(limit, amount)) - amount
-        at = moment
-        assert level >= -SLACK * max(1.0, limit, amount)
-    total = sum(amount for _, amount in calls)
-    last_made = sum(pause for pause, _ in calls)
-    assert at <= last_made + max(0.0, total - limit) * MINUTE / limit + SLACK * max(1.0, at)
+@given(requests=limits, tokens=limits, calls=wanted)
+def test_a_wait_is_as_long_as_it_must_be(requests: float, tokens: float, calls: Sent) -> None:
+    """Compare with the definition: the earliest time, in order, at which both limits are kept."""
+    most = (int(requests), int(tokens))
+    sent: list[tuple[float, tuple[int, int]]] = []
+    made, last = 0.0, 0.0
+    expected = []
+    for pause, amount in calls:
+        made += pause
+        share = (1, min(amount, most[1]))
+        candidates = [max(made, last), *(time + MINUTE for time, _ in sent)]
+        last = min(
+            start
+            for start in candidates
+            if start >= max(made, last)
+            and all(
+                sum(old[kind] for time, old in sent if time + MINUTE > start) + share[kind]
+                <= most[kind]
+                for kind in (0, 1)
+            )
+        )
+        sent.append((last, share))
+        expected.append(last)
+    assert [time for time, _ in send_together(Limits(requests, tokens), calls)] == expected
 
 
-def test_what_fits_the_bucket_does_not_wait() -> None:
-    budget = Limits(3, None)
-    assert [budget.reserve(0, 100.0) for _ in range(5)] == [0.0, 0.0, 0.0, 20.0, 40.0]
-    assert budget.reserve(0, 1000.0) == 0.0
+@given(limit=st.integers(1, 50), minutes=st.integers(1, 5))
+def test_the_full_rate_is_reached(limit: int, minutes: int) -> None:
+    budget = Limits(limit, limit * 10)
+    times = [send_at(budget, 10, 0.0) for _ in range(limit * minutes)]
+    assert times[-1] == MINUTE * (minutes - 1)
 
 
-def test_a_call_larger_than_the_bucket_is_let_through_in_its_time() -> None:
+@dataclass
+class Client:
+    """A client under load: requests wake late, are cancelled, and are corrected afterwards."""
+
+    requests: int
+    tokens: int
+    now: float = 0.0
+    waiting: list[tuple[Reservation, int]] = field(default_factory=list)
+    answered: list[Reservation] = field(default_factory=list)
+    sent: Sent = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.budget = Limits(self.requests, self.tokens)
+
+    def act(self, kind: str, number: int, pause: float) -> None:
+        self.now += pause
+        if kind == "call":
+            reservation = self.budget.reserve(number, self.now, NEVER)
+            assert reservation is not None
+            self.waiting.append((reservation, min(number, self.tokens)))
+        elif kind == "wake" and self.waiting:
+            self.wake(number % len(self.waiting))
+        elif kind == "cancel" and self.waiting:
+            self.budget.cancel(self.waiting.pop(number % len(self.waiting))[0])
+        elif kind == "settle" and self.answered:
+            reservation = self.answered.pop(number % len(self.answered))
+            assert reservation.tokens is not None
+            # Downwards only: what is used beyond an estimate cannot be taken back.
+            self.budget.settle(reservation, min(number, reservation.tokens.amount))
+
+    def wake(self, index: int) -> None:
+        reservation, tokens = self.waiting[index]
+        if self.budget.wait(reservation, self.now) == 0:
+            del self.waiting[index]
+            self.answered.append(reservation)
+            self.sent.append((self.now, tokens))
+
+
+actions = st.lists(
+    st.tuples(
+        st.sampled_from(["call", "call", "wake", "wake", "wake", "cancel", "settle"]),
+        st.integers(0, 60),
+        st.one_of(st.just(0.0), st.floats(0, 70, allow_nan=False)),
+    ),
+    max_size=80,
+)
+
+
+@given(requests=st.integers(1, 5), tokens=st.integers(1, 100), steps=actions)
+@example(  # the first wakes late, the second on time: only 59.5 s lie between them
+    requests=1,
+    tokens=100,
+    steps=[
+        *(("call", 0, 0.0), ("wake", 0, 0.0), ("call", 0, 0.0), ("call", 0, 0.0)),
+        *(("wake", 0, 60.5), ("wake", 0, 59.5), ("wake", 0, 0.5)),
+    ],
+)
+def test_requests_that_wake_late_keep_the_limits_too(
+    requests: int, tokens: int, steps: list[tuple[str, int, float]]
+) -> None:
+    client = Client(requests, tokens)
+    for kind, number, pause in steps:
+        client.act(kind, number, pause)
+    assert_kept(requests, ((time, 1) for time, _ in client.sent))
+    # With the amounts that were reserved when nothing was corrected.
+    if not any(kind == "settle" for kind, _, _ in steps):
+        assert_kept(tokens, client.sent)
+
+
+@given(requests=st.integers(1, 5), tokens=st.integers(1, 100), steps=actions)
+def test_everything_that_waits_is_sent_in_the_end(
+    requests: int, tokens: int, steps: list[tuple[str, int, float]]
+) -> None:
+    client = Client(requests, tokens)
+    for kind, number, pause in steps:
+        client.act(kind, number, pause)
+    minutes = len(client.waiting) + 1
+    latest = max((reservation.time for reservation, _ in client.waiting), default=client.now)
+    client.now = max(client.now, latest)
+    for _ in range(minutes):
+        for index in reversed(range(len(client.waiting))):
+            client.wake(index)
+        client.now += MINUTE
+    assert client.waiting == []
+
+
+@given(limit=limits, reserved=st.integers(0, 300), used=st.integers(0, 300))
+def test_the_tokens_that_were_used_count(limit: float, reserved: int, used: int) -> None:
+    estimated, known = Limits(None, limit), Limits(None, limit)
+    reservation = estimated.reserve(reserved, 0.0, NEVER)
+    assert reservation is not None
+    assert estimated.wait(reservation, 0.0) == 0.0
+    estimated.settle(reservation, used)
+    send_at(known, used, 0.0)
+    assert send_at(estimated, 300, 1.0) == send_at(known, 300, 1.0)
+
+
+def test_more_tokens_than_reserved_make_the_next_one_wait() -> None:
     budget = Limits(None, 100)
-    assert budget.reserve(300, 0.0) == 120.0
-    assert budget.reserve(0, 120.0) == 0.0
-    assert budget.reserve(50, 120.0) == 30.0
+    first = budget.reserve(10, 0.0, NEVER)
+    assert first is not None
+    assert budget.wait(first, 0.0) == 0.0
+    planned = budget.reserve(50, 0.0, NEVER)
+    assert planned is not None
+    budget.settle(first, 5000)
+    assert budget.wait(planned, 0.0) == 60.0
 
 
-def test_neither_idle_time_nor_what_is_given_back_saves_up_more_than_a_bucket() -> None:
-    idle, generous = Limits(None, 100), Limits(None, 100)
-    assert idle.reserve(0, 0.0) == 0.0
-    assert idle.reserve(300, 1000.0) == 120.0
-    generous.used(1000, 0)
-    assert generous.reserve(300, 0.0) == 120.0
+def test_a_correction_that_comes_after_its_minute_changes_nothing() -> None:
+    budget = Limits(None, 100)
+    first = budget.reserve(100, 0.0, NEVER)
+    assert first is not None
+    assert budget.wait(first, 0.0) == 0.0
+    assert send_at(budget, 100, 60.0) == 60.0
+    budget.settle(first, 0)
+    assert send_at(budget, 1, 61.0) == 120.0
 
 
-def test_a_limit_below_one_a_minute_lets_the_first_wait_its_share() -> None:
+@given(requests=limits, tokens=limits, calls=wanted, refused=st.integers(0, 500))
+def test_what_nobody_waits_for_leaves_nothing_behind(
+    requests: float, tokens: float, calls: Sent, refused: int
+) -> None:
+    with_it, without_it = Limits(requests, tokens), Limits(requests, tokens)
+    assert send_together(with_it, calls) == send_together(without_it, calls)
+    now = sum(pause for pause, _ in calls)
+    assert with_it.reserve(refused, now, 0.0) is None
+    assert send_at(with_it, 1, now) == send_at(without_it, 1, now)
+
+
+def test_a_cancelled_reservation_makes_room() -> None:
+    budget = Limits(None, 100)
+    cancelled = budget.reserve(80, 0.0, NEVER)
+    assert cancelled is not None
+    budget.cancel(cancelled)
+    assert send_at(budget, 100, 0.0) == 0.0
+
+
+def test_a_reservation_above_the_limit_counts_as_the_limit() -> None:
+    budget = Limits(None, 100)
+    assert [send_at(budget, amount, 0.0) for amount in (300, 0, 1)] == [0.0, 0.0, 60.0]
+
+
+def test_a_limit_below_one_is_one_in_a_longer_window() -> None:
     budget = Limits(0.5, None)
-    assert [budget.reserve(0, 0.0), budget.reserve(0, 60.0)] == [60.0, 120.0]
+    assert [send_at(budget, 0, 0.0) for _ in range(3)] == [0.0, 120.0, 240.0]
 
 
 def test_without_limits_nothing_waits() -> None:
     budget = Limits(None, None)
-    assert [budget.reserve(10**9, 0.0) for _ in range(100)] == [0.0] * 100
-    budget.give_back(10**9)
-    budget.used(10**9, 0)
+    assert [send_at(budget, 10**9, 0.0) for _ in range(100)] == [0.0] * 100
 
 
-@given(limits, limits, wanted, pauses, st.integers(0, 5000), st.integers(0, 300))
-@example(10, 100, [(0.0, 0)], 0.0, 5000, 1)  # refused for its tokens, the requests go on
-def test_a_reservation_that_is_given_back_leaves_nothing_behind(
-    requests: float, tokens: float, calls: Sent, pause: float, refused: int, after: int
-) -> None:
-    with_it, without_it = Limits(requests, tokens), Limits(requests, tokens)
-    now = sum(before for before, _ in calls) + pause
-    assert send(with_it, calls) == send(without_it, calls)
-    with_it.reserve(refused, now)
-    with_it.give_back(refused)
-    expected = without_it.reserve(after, now)
-    assert with_it.reserve(after, now) == pytest.approx(expected, rel=1e-6, abs=1e-3)
-
-
-@given(limits, st.integers(0, 300), st.integers(0, 300))
-def test_what_was_really_used_counts(limit: float, reserved: int, used: int) -> None:
-    estimated, known = Limits(None, limit), Limits(None, limit)
-    estimated.reserve(reserved, 0.0)
-    estimated.used(reserved, used)
-    known.reserve(used, 0.0)
-    assert estimated.reserve(300, 0.0) == pytest.approx(known.reserve(300, 0.0), abs=1e-6)
-
-
-def test_giving_back_never_fills_more_than_the_bucket() -> None:
-    budget = Limits(2, 100)
-    for _ in range(10):
-        budget.used(100, 0)
-        budget.give_back(100)
-    assert [budget.reserve(50, 0.0) for _ in range(3)] == [0.0, 0.0, 30.0]
-
-
-def test_a_clock_that_stands_still_or_goes_back_gives_nothing() -> None:
+def test_a_clock_that_goes_back_gives_nothing() -> None:
     budget = Limits(1, None)
-    assert [budget.reserve(0, now) for now in (10.0, 10.0, 5.0)] == [0.0, 60.0, 120.0]
+    assert [send_at(budget, 0, now) for now in (10.0, 10.0, 5.0)] == [10.0, 70.0, 130.0]
+
+
+def test_memory_is_bounded_and_the_limit_is_kept() -> None:
+    budget = Limits(1_000_000, 10**9)
+    sent = []
+    for number in range(20_000):  # 200 s of 100 requests a second
+        now = number / 100
+        assert send_at(budget, 7, now) == now
+        sent.append(now)
+    for limit in (budget._requests, budget._tokens):
+        assert limit is not None
+        for log in (limit.planned, limit.sent):
+            assert len(log._entries) <= 2 * _limits._MOST_ENTRIES + 1
+            assert 6000 <= log._total / (7 if limit is budget._tokens else 1) <= 6010
+
+
+def test_entries_that_were_joined_still_keep_the_limit() -> None:
+    budget = Limits(3000, None)
+    times = [send_at(budget, 0, number / 100) for number in range(9000)]
+    assert all(later >= time + MINUTE for time, later in zip(times, times[3000:], strict=False))
+    # At best they go out in three groups of 30 s each; joined entries cost a tenth of a second.
+    assert times[3000] < 60.1
+    assert times[-1] < 150.1

@@ -31,7 +31,7 @@ from ..sse import SSEDecoder, SSEEventTooLarge
 from ._assemble import assemble, partial
 from ._classify import Failure, malformed, refused, unreached, withheld
 from ._cost import cost
-from ._limits import Limits
+from ._limits import Limits, Reservation
 from ._lines import LineDecoder, LineTooLong
 from ._reader import Reader
 from ._route import Route
@@ -152,7 +152,7 @@ class Trying:
         self._failures = 0  # of this plan
         self._mended = False
         self._wait: Wait | None = None
-        self._reserved = False
+        self._reservation: Reservation | None = None  # of the present attempt
         self._earlier: list[LLMError] = []
 
     def next_step(self) -> Request | Wait:
@@ -168,7 +168,6 @@ class Trying:
         if left <= 0:
             raise self.out_of_time()
         self._attempts += 1
-        self._reserved = False
         self.timeout = min(self._policy.timeout, left)
         plan, timeouts = self.plan, _timeouts(self.timeout)
         return Request("POST", plan.url, plan.route.headers, plan.content, timeouts)
@@ -181,8 +180,7 @@ class Trying:
         """
         error = failure.error
         error.attempts = self._attempts
-        if self._policy.limits is not None:
-            self._policy.limits.used(self._estimate(), 0)
+        self._settle(0)
         if failure.unsupported is not None and not self._mended:
             self._mended = True
             if self.plan.without(failure.unsupported):
@@ -201,8 +199,7 @@ class Trying:
 
     def succeeded(self, response: Response) -> Response:
         """Take note of an answer."""
-        if self._policy.limits is not None:
-            self._policy.limits.used(self._estimate(), response["usage"]["total_tokens"])
+        self._settle(response["usage"]["total_tokens"])
         if self.fell_back:
             response["model"] = self.plan.asked
         return response
@@ -240,21 +237,25 @@ class Trying:
     def _own_limit(self) -> Wait | None:
         """Return the wait that the client's own limits ask for before a request."""
         limits = self._policy.limits
-        if limits is None or self._reserved:
+        if limits is None:
             return None
-        seconds = limits.reserve(self._estimate(), self._policy.clock())
-        if seconds <= 0:
-            return None
-        self._reserved = True
-        if seconds >= self.left():
-            limits.give_back(self._estimate())
+        now, left = self._policy.clock(), self.left()
+        if self._reservation is None:
+            tokens = len(self.plan.content) // 4 + self.plan.call.max_tokens
+            self._reservation = limits.reserve(tokens, now, left)
+            if self._reservation is None:
+                raise self.out_of_time()
+        seconds = limits.wait(self._reservation, now)
+        if seconds > 0 and seconds >= left:
+            limits.cancel(self._reservation)
             raise self.out_of_time()
-        return Wait(seconds)
+        return Wait(seconds) if seconds > 0 else None
 
-    def _estimate(self) -> int:
-        tokens = len(self.plan.content) // 4 + self.plan.call.max_tokens
-        limits = self._policy.limits
-        return tokens if limits is None else limits.most(tokens)
+    def _settle(self, tokens: int) -> None:
+        """Correct the reservation of an attempt that is over."""
+        reservation, self._reservation = self._reservation, None
+        if self._policy.limits is not None and reservation is not None:
+            self._policy.limits.settle(reservation, tokens)
 
     def left(self) -> float:
         """Return the seconds up to the deadline, which begins to run when this is first asked."""
