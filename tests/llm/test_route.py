@@ -88,6 +88,85 @@ def test_the_way_of_a_model(
     assert route.key == KEY
 
 
+OPENROUTER = "https://openrouter.ai/api/v1"
+GROQ = "https://api.groq.com/openai/v1"
+PROXY = "http://proxy:8080"
+VERTEX = (
+    "https://europe-west4-aiplatform.googleapis.com/v1/projects/p/locations/l/publishers/google"
+)
+
+
+@pytest.mark.parametrize(
+    ("chosen_by", "model", "name", "sent"),
+    [
+        # OpenRouter names every model `maker/model`, its own ones `openrouter/…`.
+        ("key", "openrouter/openai/gpt-4o", "openrouter", "openai/gpt-4o"),
+        ("key", "openrouter/anthropic/claude-opus-4.5:beta", "openrouter", None),
+        ("key", "openrouter/auto", "openrouter", "openrouter/auto"),
+        ("key", "openrouter/openrouter/auto", "openrouter", "openrouter/auto"),
+        ("key", "openrouter/free", "openrouter", "openrouter/free"),
+        (OPENROUTER, "openai/gpt-4o", "openrouter", "openai/gpt-4o"),
+        (OPENROUTER, "openrouter/openai/gpt-4o", "openrouter", "openai/gpt-4o"),
+        (OPENROUTER, "openrouter/auto", "openrouter", "openrouter/auto"),
+        (OPENROUTER, "openrouter/openrouter/auto", "openrouter", "openrouter/auto"),
+        (OPENROUTER, "groq/compound", "openrouter", "groq/compound"),
+        (OPENROUTER, "deepseek/deepseek-r1:free", "openrouter", "deepseek/deepseek-r1:free"),
+        (OPENROUTER, "@preset/mine", "openrouter", "@preset/mine"),
+        (PROXY, "openrouter/openai/gpt-4o", "openrouter", "openai/gpt-4o"),
+        (PROXY, "openrouter/auto", "openrouter", "openrouter/auto"),
+        # Groq's own systems are named `groq/compound…`, the rest bare or after their makers.
+        ("key", "groq/compound", "groq", "groq/compound"),
+        ("key", "groq/compound-mini", "groq", "groq/compound-mini"),
+        ("key", "groq/groq/compound", "groq", "groq/compound"),
+        ("key", "groq/llama-3.3-70b-versatile", "groq", "llama-3.3-70b-versatile"),
+        ("key", "groq/openai/gpt-oss-120b", "groq", "openai/gpt-oss-120b"),
+        (GROQ, "groq/compound", "groq", "groq/compound"),
+        (GROQ, "groq/groq/compound-mini", "groq", "groq/compound-mini"),
+        (GROQ, "llama-3.3-70b-versatile", "groq", "llama-3.3-70b-versatile"),
+        (GROQ, "openai/gpt-oss-120b", "groq", "openai/gpt-oss-120b"),
+        (GROQ, "meta-llama/llama-4-scout-17b-16e-instruct", "groq", None),
+        # Prefixes are removed once, and paths behind them stay.
+        ("key", "together/meta-llama/Llama-3.3-70B-Instruct-Turbo", "together", None),
+        ("https://api.together.xyz/v1", "openai/gpt-oss-20b", "together", "openai/gpt-oss-20b"),
+        ("key", "fireworks/accounts/fireworks/models/x", "fireworks", None),
+        ("https://api.fireworks.ai", "accounts/fireworks/models/x", "fireworks", None),
+        ("https://api.fireworks.ai", "fireworks/accounts/me/models/x", "fireworks", None),
+        ("key", "deepseek/deepseek-chat", "deepseek", "deepseek-chat"),
+        ("key", "xai/grok-4", "xai", "grok-4"),
+        ("key", "mistral/mistral-large-latest", "mistral", "mistral-large-latest"),
+        ("key", "anthropic/claude-opus-4-5", "anthropic", "claude-opus-4-5"),
+        ("key", "openai/gpt-4o", "openai", "gpt-4o"),
+        ("key", "openai/ft:gpt-4o:me::1", "openai", "ft:gpt-4o:me::1"),
+        # Tags and namespaces of Ollama.
+        ("key", "ollama/llama3.3:70b-instruct-q4_K_M", "ollama", "llama3.3:70b-instruct-q4_K_M"),
+        ("http://box:11434", "hf.co/maker/model-GGUF:Q4_K_M", "ollama", None),
+        ("http://box:11434", "ollama/hf.co/maker/model:Q4", "ollama", "hf.co/maker/model:Q4"),
+        ("http://box:11434/v1", "ollama/llama3", "ollama-openai", "llama3"),
+        # Deployments of Azure are named by their owners.
+        ("https://mine.openai.azure.com", "gpt-4o", "azure", "gpt-4o"),
+        ("https://mine.openai.azure.com", "azure/my-deployment", "azure", "my-deployment"),
+        ("https://mine.services.ai.azure.com", "Mistral-Large-3", "azure", "Mistral-Large-3"),
+        # Gemini takes names with and without their kind.
+        ("key", "gemini/gemini-2.5-pro", "gemini", "gemini-2.5-pro"),
+        ("key", "gemini/models/gemini-2.5-pro", "gemini", "models/gemini-2.5-pro"),
+        ("https://generativelanguage.googleapis.com", "models/gemini-2.5-pro", "gemini", None),
+        ("https://generativelanguage.googleapis.com", "tunedModels/mine", "gemini", None),
+        (VERTEX, "gemini/gemini-2.5-pro", "gemini", "gemini-2.5-pro"),
+        # Elsewhere: a name without a known prefix is sent as it is.
+        (PROXY, "meta-llama/Llama-3.1-8B-Instruct", "openai-compatible", None),
+        (PROXY, "groq/compound", "groq", "groq/compound"),
+    ],
+)
+def test_the_name_that_is_sent(chosen_by: str, model: str, name: str, sent: str | None) -> None:
+    """`sent` is None where it is the model without the prefix of its provider, if it has one."""
+    if chosen_by == "key":
+        given = target(keys={profile.name: "k" for profile in PROFILES})
+    else:
+        given = target(chosen_by)
+    route = given.route(model)
+    assert (route.profile.name, route.model) == (name, sent or model.removeprefix(f"{name}/"))
+
+
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
 def test_a_row_is_all_that_a_provider_needs(profile: Any) -> None:
     assert sum(row.name == profile.name for row in PROFILES) == 1
@@ -195,7 +274,7 @@ def test_the_provider_can_be_named() -> None:
     assert (route.profile.name, route.model) == ("openai-compatible", "openai/gpt-oss-120b")
 
 
-@pytest.mark.parametrize("model", ["openai/", "anthropic/"])
+@pytest.mark.parametrize("model", ["openai/", "anthropic/", "openrouter/", "groq/"])
 def test_a_prefix_alone_is_no_model(model: str) -> None:
     with pytest.raises(LLMError):
         target("http://proxy:8080").route(model)

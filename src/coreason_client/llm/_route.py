@@ -2,9 +2,12 @@
 
 The rules:
 
-* A base URL whose host is known decides, and model names pass it as they are, but for its own
-  prefix. At another host the prefix of `provider/model` decides, else it is OpenAI-compatible.
+* A base URL whose host is known decides. At another host the prefix of `provider/model` decides,
+  else it is OpenAI-compatible.
 * Without a base URL the prefix decides, and it is OpenAI without one.
+* Model names are sent as they are, but for the prefix of the provider that was chosen, which is
+  removed once. It stays where it is part of the model's own name, as in `groq/compound` at Groq and
+  `openrouter/auto` at OpenRouter.
 * The key belongs to the base URL, or to OpenAI without one, and is never sent anywhere else. A
   model of a provider whose own key was given goes to that provider's own address, with that key.
 * A base URL without a path gets the provider's.
@@ -204,10 +207,11 @@ def _is_at(place: str, host: str, port: int | None) -> bool:
 
 
 def _name(model: str, profile: Profile) -> str:
-    """Return the model's name as the provider knows it."""
-    if profile.keeps_prefix:
-        return model
-    return model.removeprefix(f"{_prefix(profile)}/")
+    """Return the model's name as the provider knows it: without a routing prefix, removed once."""
+    prefix = f"{_prefix(profile)}/"
+    name = model.removeprefix(prefix)
+    is_own = profile.only_vendor_names and name and "/" not in name
+    return model if is_own or model.startswith(profile.own_names) else name
 
 
 def _prefix(profile: Profile) -> str:

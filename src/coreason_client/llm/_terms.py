@@ -80,8 +80,11 @@ class Profile:
     vendor_names: bool = False
     """Whether its models are named after their makers, so that `openai/…` is one of its own."""
 
-    keeps_prefix: bool = False
-    """Whether its models' own names may begin with its own name."""
+    own_names: tuple[str, ...] = ()
+    """Beginnings of its models' own names that look like its routing prefix (`groq/compound`)."""
+
+    only_vendor_names: bool = False
+    """Whether each of its models is named `vendor/model`, so that `prefix/model` is one of them."""
 
     echoes_reasoning: bool = False
     """Whether an assistant's message goes back with its `reasoning_content`."""

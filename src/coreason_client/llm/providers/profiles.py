@@ -46,6 +46,7 @@ PROFILES: tuple[Profile, ...] = (
         key_variable="GROQ_API_KEY",
         max_tokens_field="max_completion_tokens",
         vendor_names=True,
+        own_names=("groq/compound",),
         prices="groq",
     ),
     Profile(
@@ -65,7 +66,7 @@ PROFILES: tuple[Profile, ...] = (
         path="/api/v1",
         key_variable="OPENROUTER_API_KEY",
         vendor_names=True,
-        keeps_prefix=True,
+        only_vendor_names=True,
         prices="openrouter",
     ),
     Profile(
