@@ -7,6 +7,7 @@ is an error; what the provider did not count is estimated and marked.
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic_core import ValidationError, from_json
@@ -152,13 +153,10 @@ def usage_of(answer: Answer, call: Call, price: Price) -> Usage:
     tokens = answer.tokens or Tokens()
     estimated = tokens.prompt is None or tokens.completion is None
     if estimated:
-        tokens = Tokens(
+        tokens = replace(
+            tokens,
             prompt=estimate(_asked(call)) if tokens.prompt is None else tokens.prompt,
             completion=_answered(answer) if tokens.completion is None else tokens.completion,
-            cached=tokens.cached,
-            cache_write=tokens.cache_write,
-            cache_write_1h=tokens.cache_write_1h,
-            reasoning=tokens.reasoning,
         )
     prompt, completion = tokens.prompt or 0, tokens.completion or 0
     usage: Usage = {

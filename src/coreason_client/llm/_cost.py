@@ -7,14 +7,14 @@ are looked up again now and then, since a price may depend on the date and the t
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 from ..errors import MissingExtraError
-from ._terms import Tokens
+from ._terms import Bill, Tokens
 
 __all__ = ["cost", "load"]
 
@@ -31,6 +31,8 @@ _KEYS = {
     "request": ("requests_kcount", 1_000),
 }
 
+_NO_BILL = Bill()
+
 _Rate: TypeAlias = Callable[[int], float]  # dollars for one, by the length of the prompt
 
 
@@ -43,16 +45,40 @@ def load() -> None:
 def cost(
     provider: str | None, model: str, tokens: Tokens, *, now: Callable[[], float] = time.time
 ) -> float | None:
-    """Return the dollars that an answer cost, None when the price of the model is not known."""
-    price = _price(provider, model, int(now()) // _SLOT_SECONDS)
-    if price is None:
-        return None
+    """Return the dollars that an answer cost, None when the price of a model is not known.
+
+    The amount that the provider billed comes first. Else the model that answered is priced, or
+    `model`, which was asked for, when the table does not know that one.
+    """
+    bill = tokens.bill or _NO_BILL
+    if bill.dollars is not None:
+        return round(bill.dollars, _DIGITS)
+    slot = int(now()) // _SLOT_SECONDS
+    dollars = 0.0
+    for other, part in bill.parts or (("", tokens),):
+        price = _first_price(provider, (other,) if other else (bill.model, model), bill.tier, slot)
+        if price is None:
+            return None
+        dollars += _dollars(price, part)
+    return round(dollars, _DIGITS)
+
+
+def _first_price(
+    provider: str | None, models: Sequence[str], tier: str, slot: int
+) -> Mapping[str, _Rate] | None:
+    for model in models:
+        if model and (price := _price(provider, model, tier, slot)) is not None:
+            return price
+    return None
+
+
+def _dollars(price: Mapping[str, _Rate], tokens: Tokens) -> float:
     prompt, completion = tokens.prompt or 0, tokens.completion or 0
     # Each class of tokens is part of the one before it, and pays its own rate.
     cached = min(tokens.cached, prompt)
     written = min(tokens.cache_write, prompt - cached)
     for_an_hour = min(tokens.cache_write_1h, written)
-    dollars = (
+    return (
         price["input"](prompt) * (prompt - cached - written)
         + price["cache_read"](prompt) * cached
         + price["cache_write"](prompt) * (written - for_an_hour)
@@ -60,18 +86,17 @@ def cost(
         + price["output"](prompt) * completion
         + price["request"](prompt)
     )
-    return round(dollars, _DIGITS)
 
 
 @lru_cache(maxsize=1024)
-def _price(provider: str | None, model: str, slot: int) -> Mapping[str, _Rate] | None:
+def _price(provider: str | None, model: str, tier: str, slot: int) -> Mapping[str, _Rate] | None:
     """Return the rates of a model; one that a class of tokens does not have is its parent's."""
-    prices = _looked_up(provider, model, slot)
+    prices = _looked_up(provider, model, tier, slot)
     if prices is None:
         return None
     rates = {name: _rate(prices[key], per) for name, (key, per) in _KEYS.items() if key in prices}
-    if "input" not in rates and "output" not in rates:
-        return None  # priced by something else than tokens
+    if prices and "input" not in rates and "output" not in rates:
+        return None  # priced by something else than tokens; without any price it is free
     rates.setdefault("request", _free)
     rates.setdefault("input", _free)
     rates.setdefault("output", _free)
@@ -81,12 +106,16 @@ def _price(provider: str | None, model: str, slot: int) -> Mapping[str, _Rate] |
     return rates
 
 
-def _looked_up(provider: str | None, model: str, slot: int) -> Mapping[str, Any] | None:
+def _looked_up(provider: str | None, model: str, tier: str, slot: int) -> Mapping[str, Any] | None:
     try:
-        _, found = _snapshot().find_provider_model(model, None, provider, None)
+        seller, found = _snapshot().find_provider_model(model, None, provider, None)
     except LookupError:
         return None
-    prices = found.get_prices(datetime.fromtimestamp(slot * _SLOT_SECONDS, UTC))
+    # A tier counts for the models of the provider itself, not for those that it resells.
+    variants = tier and getattr(found, "price_variants", None)
+    own = variants and any(found is one for one in seller.models)
+    moment = datetime.fromtimestamp(slot * _SLOT_SECONDS, UTC)
+    prices = found.get_prices(moment, {"service_tier": tier}) if own else found.get_prices(moment)
     return {key: price for key, price in vars(prices).items() if price is not None}
 
 

@@ -9,6 +9,7 @@ from .types import Message
 
 __all__ = [
     "Answer",
+    "Bill",
     "Call",
     "End",
     "Fault",
@@ -140,6 +141,22 @@ class Tokens:
     cache_write: int = 0
     cache_write_1h: int = 0
     reasoning: int = 0
+    bill: "Bill | None" = field(default=None, compare=False)
+
+
+@dataclass(slots=True)
+class Bill:
+    """What a reply says about its price; empty where it says nothing.
+
+    `model` is the model that answered, `tier` its service tier, and `dollars` the amount that was
+    billed. `parts` are runs that are priced one by one, each with its model where that is another;
+    together they are all the tokens.
+    """
+
+    model: str = ""
+    tier: str = ""
+    dollars: float | None = None
+    parts: Sequence[tuple[str, Tokens]] = ()
 
 
 @dataclass(slots=True)

@@ -962,7 +962,7 @@ ANSWERS: list[Unary] = [
     Unary(
         name="a model whose price is not known",
         model="openai/no-such-model",
-        reply=says(),
+        reply=says(model="no-such-model"),
         data=HELLO,
         usage=USAGE,
         priced=False,

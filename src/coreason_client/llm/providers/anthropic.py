@@ -18,6 +18,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from .._bill import with_bill, with_iterations
 from .._json import codes, count, http_status, items, mapping, text
 from .._reader import Piece, Reader
 from .._terms import Answer, Call, End, Fault, Faulted, Malformed, Profile, RawCall, Tokens
@@ -134,7 +135,7 @@ class Anthropic(Adapter):
             calls=list(_calls(blocks)),
             end=_end(reply.get("stop_reason")),
             reasoning=_joined(blocks, "thinking"),
-            tokens=_tokens(mapping(reply.get("usage"))),
+            tokens=with_bill(_tokens(mapping(reply.get("usage"))), reply),
         )
         if answer.content or answer.calls or answer.reasoning or text(reply.get("stop_reason")):
             return answer
@@ -165,7 +166,7 @@ class Anthropic(Adapter):
 class AnthropicReader(Reader):
     """Reads the events of one stream."""
 
-    __slots__ = ("_open", "_seal", "_thought", "_thoughts", "_usage")
+    __slots__ = ("_model", "_open", "_seal", "_thought", "_thoughts", "_usage")
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,6 +175,7 @@ class AnthropicReader(Reader):
         self._seal = ""
         self._thoughts: list[dict[str, Any]] = []
         self._usage: dict[str, Any] = {}
+        self._model = ""
 
     def read(self, data: bytes, event: bytes) -> Sequence[Piece]:
         """Take one event; the type within it counts for more than its name.
@@ -270,7 +272,9 @@ class AnthropicReader(Reader):
         self._seal = ""
 
     def _start(self, value: dict[str, Any]) -> Sequence[Piece]:
-        self._count(mapping(mapping(value.get("message")).get("usage")))
+        message = mapping(value.get("message"))
+        self._model = text(message.get("model"))
+        self._count(mapping(message.get("usage")))
         return ()
 
     def _change(self, value: dict[str, Any]) -> Sequence[Piece]:
@@ -293,7 +297,8 @@ class AnthropicReader(Reader):
             known, new = count(self._usage.get(key)), count(value)
             if value is not None and (known is None or (new is not None and new >= known)):
                 self._usage[key] = value
-        self.tokens = _tokens(self._usage)
+        reply = {"model": self._model, "usage": self._usage}
+        self.tokens = with_bill(_tokens(self._usage), reply)
 
 
 _EVENTS: Mapping[str, Callable[[AnthropicReader, dict[str, Any]], Sequence[Piece]]] = {
@@ -492,6 +497,10 @@ def _end(reason: Any) -> End:
 
 
 def _tokens(usage: Mapping[str, Any]) -> Tokens | None:
+    return with_iterations(_counted(usage), usage.get("iterations"), _counted)
+
+
+def _counted(usage: Mapping[str, Any]) -> Tokens | None:
     fresh, completion = count(usage.get("input_tokens")), count(usage.get("output_tokens"))
     if fresh is None and completion is None:
         return None

@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from pydantic_core import from_json
 
+from .._bill import with_bill
 from .._json import count, http_status, items, mapping, text
 from .._reader import Piece, Reader
 from .._terms import (
@@ -170,7 +171,7 @@ class Gemini(Adapter):
             calls=calls,
             end=end or "stop",
             reasoning="".join(reasoning),
-            tokens=_tokens(reply.get("usageMetadata")),
+            tokens=with_bill(_tokens(reply.get("usageMetadata")), reply),
         )
 
     def reader(self) -> Reader:
@@ -212,7 +213,7 @@ class _GeminiReader(Reader):
             (part,) = candidate["content"]["parts"]
             words = part["text"]
             if words.__class__ is str and len(part) == 1 and _goes_on(reply, candidate):
-                self._count(reply.get("usageMetadata"))
+                self._count(reply)
                 return (self.text(words),) if words else ()
         except (KeyError, TypeError, ValueError):
             pass
@@ -236,16 +237,22 @@ class _GeminiReader(Reader):
                 pieces.append(self.reasoning(words) if thought else self.text(words))
             if "functionCall" in part:
                 pieces.extend(self._call(part))
-        self._count(reply.get("usageMetadata"))
+        self._count(reply)
         end = _end(reply, candidate, usable=bool(self._text or self._calls))
         if end is not None:
             self.end = end
         return pieces
 
-    def _count(self, usage: Any) -> None:
+    def _count(self, reply: Mapping[str, Any]) -> None:
         """Take the usage so far, which replaces what was told before."""
-        if usage:
-            self.tokens = _tokens(usage) or self.tokens
+        usage = reply.get("usageMetadata")
+        tokens = _tokens(usage) if usage else None
+        if tokens is not None:
+            if self.tokens is None:
+                with_bill(tokens, reply)
+            else:  # the model is the same in every event
+                tokens.bill = self.tokens.bill
+            self.tokens = tokens
 
     def _call(self, part: Mapping[str, Any]) -> Iterator[Piece]:
         call = mapping(part["functionCall"])

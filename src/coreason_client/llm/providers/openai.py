@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from pydantic_core import from_json, to_json
 
+from .._bill import with_bill
 from .._json import codes, count, http_status, items, mapping, text
 from .._reader import Piece, Reader
 from .._terms import Answer, Call, End, Fault, Faulted, Malformed, Profile, RawCall, Tokens
@@ -104,7 +105,7 @@ class OpenAI(Adapter):
             calls=_calls(message),
             end=end,
             reasoning=reasoning,
-            tokens=_tokens(reply),
+            tokens=with_bill(_tokens(reply), reply),
         )
 
     def reader(self) -> Reader:
@@ -304,7 +305,7 @@ class _Reader(Reader):
 
     def _read_any(self, chunk: Mapping[str, Any], event: bytes) -> Sequence[Piece]:
         self._check(chunk, event)
-        tokens = _tokens(chunk)
+        tokens = with_bill(_tokens(chunk), chunk)
         if tokens is not None:
             self.tokens = tokens
         choices = items(chunk.get("choices"))
