@@ -1,9 +1,10 @@
 """What an answer cost, by the price table of `genai-prices`.
 
-The table takes a third of a second to load, so that is done when the first answer is priced. Its
-own arithmetic takes about 130 µs a call, half of what a whole bare request costs; so the prices of
-a model are looked up once and multiplied here, with the same result (a test compares them). They
-are looked up again now and then, since a price may depend on the date and the time of day.
+The library's own arithmetic takes about 130 µs a call, half of what a whole bare request costs; so
+the prices of a model are looked up once and multiplied here, with the same result (a test compares
+them). They are looked up again now and then, since a price may depend on the date and the time of
+day. What a reply says about its price comes from `_bill.py`, the thread that loads the table from
+`_prices.py`.
 """
 
 import time

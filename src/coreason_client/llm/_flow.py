@@ -84,6 +84,7 @@ class Plan:
     call: Call
     route: Route
     asked: str = ""
+    pricing: Callable[[str | None, str, Tokens], float | None] = cost
     body: dict[str, Any] = field(init=False)
     content: bytes = field(init=False)
     url: str = field(init=False)
@@ -125,7 +126,7 @@ class Plan:
 
     def price(self, tokens: Tokens) -> float | None:
         """Return what tokens cost."""
-        return cost(self.route.profile.prices, self.route.model, tokens)
+        return self.pricing(self.route.profile.prices, self.route.model, tokens)
 
 
 def _laid_over(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The AI client: one call for every provider."""
 
 import asyncio
-import threading
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -12,16 +11,16 @@ from .._closing import AsyncClosing
 from .._drive import drive_async, run_async
 from .._http._checks import check_headers
 from ..errors import MissingExtraError
-from . import _cost
 from ._call import check_call
 from ._flow import BACKOFF, AnswerMachine, Plan, Policy, Trying, generate_flow
 from ._limits import Limits
+from ._prices import LatePrice, load, loaded
 from ._route import Route, Target, check_base_url, check_key, check_provider, known_host
 from ._terms import Call
-from .errors import LLMConnectionError, LLMRequestError
+from .errors import LLMConnectionError, LLMError, LLMRequestError
 from .providers.profiles import PROFILES
 from .streams import LLMStream
-from .types import CallOptions, Delta, Response
+from .types import CallOptions, Delta, Response, UsageDelta
 
 if TYPE_CHECKING:
     from ._session import Session, Sessions
@@ -141,7 +140,10 @@ class LLMClient(AsyncClosing):
         session = await self._session()
         async with session.turn(trying.left, trying.out_of_time):
             flow = generate_flow(trying, response_format)
-            return await run_async(flow, session.sender(whole=True), _MAX_ANSWER_BYTES)
+            response = await run_async(flow, session.sender(whole=True), _MAX_ANSWER_BYTES)
+        if isinstance(trying.plan.pricing, LatePrice):
+            await trying.plan.pricing.set(response["usage"])
+        return response
 
     def stream(
         self,
@@ -181,10 +183,10 @@ class LLMClient(AsyncClosing):
 
     async def _deltas(self, trying: Trying, machine: AnswerMachine) -> AsyncGenerator[Delta]:
         session = await self._session()
-        async with (
-            session.turn(trying.left, trying.out_of_time),
-            aclosing(drive_async(machine, session.sender(whole=False))) as deltas,
-        ):
+        received = drive_async(machine, session.sender(whole=False))
+        if isinstance(trying.plan.pricing, LatePrice):
+            received = _priced(received, trying.plan.pricing)
+        async with session.turn(trying.left, trying.out_of_time), aclosing(received) as deltas:
             async for delta in deltas:
                 yield delta
 
@@ -195,6 +197,10 @@ class LLMClient(AsyncClosing):
         plans = [self._plan(call, call.model)]
         if fallbacks:
             plans += [self._plan(call, name) for name in _names(fallbacks)]
+        if not loaded():
+            late = LatePrice()
+            for plan in plans:
+                plan.pricing = late
         return plans
 
     def _plan(self, call: Call, model: str) -> Plan:
@@ -214,7 +220,7 @@ class LLMClient(AsyncClosing):
         return Trying(plans, policy)
 
     async def _session(self) -> "Session":
-        _load_prices_meanwhile()
+        load()
         session = await self._sessions.current()
         if session is None:
             raise LLMConnectionError("the client has been closed: make another one")
@@ -353,15 +359,18 @@ def _missing() -> MissingExtraError:
     return MissingExtraError("the AI client", "llm")
 
 
-_prices: threading.Thread | None = None
-
-
-def _load_prices_meanwhile() -> None:
-    """Load the price table while the first answer is on its way, instead of after it."""
-    global _prices
-    if _prices is None:
-        _prices = threading.Thread(target=_cost.load, name="coreason-prices")
-        _prices.start()
+async def _priced(deltas: AsyncGenerator[Delta], price: LatePrice) -> AsyncGenerator[Delta]:
+    """Iterate over deltas, with the price that is not known before the table is loaded."""
+    try:
+        async with aclosing(deltas):
+            async for delta in deltas:
+                if isinstance(delta, UsageDelta):
+                    await price.set(delta.usage)
+                yield delta
+    except LLMError as error:
+        if error.partial is not None:
+            await price.set(error.partial["usage"])
+        raise
 
 
 def _limits(requests: float | None, tokens: float | None) -> Limits | None:
