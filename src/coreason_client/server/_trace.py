@@ -3,9 +3,10 @@
 The names follow the semantic conventions for generative AI (`invoke_agent`). A span says who ran,
 for how long and how it ended, and never what was said.
 
-The agent runs in a context in which its span is the current one, so its own spans and its calls
-to models are children of it, although the request that started it may be long gone. Without a
-configured SDK nothing is recorded, but the context of the caller still passes through.
+The agent runs in a context in which its span is the current one, so spans that the agent starts
+are children of it, although the request that started it may be long gone. The AI client starts no
+spans of its own. Without a configured SDK nothing is recorded, but the context of the caller still
+passes through.
 """
 
 from __future__ import annotations
