@@ -34,12 +34,12 @@ def with_bill(tokens: Tokens | None, reply: Mapping[str, Any]) -> Tokens | None:
     if tokens is None:
         return None
     usage = mapping(reply.get("usage"))
-    bill = tokens.bill or Bill()
-    bill.model = text(reply.get("model")) or text(reply.get("modelVersion")) or bill.model
-    tier = text(reply.get("service_tier")) or text(usage.get("service_tier"))
-    bill.tier = tier or bill.tier
-    bill.dollars = _dollars(usage)
-    tokens.bill = bill
+    tokens.bill = Bill(
+        text(reply.get("model") or reply.get("modelVersion")),
+        text(reply.get("service_tier") or usage.get("service_tier")),
+        _dollars(usage),
+        () if tokens.bill is None else tokens.bill.parts,
+    )
     return tokens
 
 
@@ -74,7 +74,8 @@ def _dollars(usage: Mapping[str, Any]) -> float | None:
     if isinstance(cost, dict):
         return _amount(cost.get("total_cost"))
     if cost is None:
-        return _amount(usage.get("cost_in_usd_ticks"), _TICKS_PER_DOLLAR)
+        ticks = usage.get("cost_in_usd_ticks")
+        return None if ticks is None else _amount(ticks, _TICKS_PER_DOLLAR)
     billed = _amount(cost)
     if billed is None or usage.get("is_byok") is not True:
         return billed

@@ -8,7 +8,7 @@ day. What a reply says about its price comes from `_bill.py`, the thread that lo
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -55,37 +55,42 @@ def cost(
     if bill.dollars is not None:
         return round(bill.dollars, _DIGITS)
     slot = int(now()) // _SLOT_SECONDS
-    dollars = 0.0
-    for other, part in bill.parts or (("", tokens),):
-        price = _first_price(provider, (other,) if other else (bill.model, model), bill.tier, slot)
+    if bill.parts:
+        return _sum(provider, model, bill, slot)
+    price = _price(provider, bill.model, bill.tier, slot) if bill.model else None
+    if price is None:
+        price = _price(provider, model, bill.tier, slot)
+    return None if price is None else round(_dollars(price, tokens), _DIGITS)
+
+
+def _sum(provider: str | None, model: str, bill: Bill, slot: int) -> float | None:
+    """Return what the parts of an answer cost, None when the price of one is not known."""
+    total = 0.0
+    for other, tokens in bill.parts:
+        models = [other] if other else filter(None, (bill.model, model))
+        prices = (_price(provider, name, bill.tier, slot) for name in models)
+        price = next(filter(None, prices), None)
         if price is None:
             return None
-        dollars += _dollars(price, part)
-    return round(dollars, _DIGITS)
-
-
-def _first_price(
-    provider: str | None, models: Sequence[str], tier: str, slot: int
-) -> Mapping[str, _Rate] | None:
-    for model in models:
-        if model and (price := _price(provider, model, tier, slot)) is not None:
-            return price
-    return None
+        total += _dollars(price, tokens)
+    return round(total, _DIGITS)
 
 
 def _dollars(price: Mapping[str, _Rate], tokens: Tokens) -> float:
     prompt, completion = tokens.prompt or 0, tokens.completion or 0
+    dollars = price["output"](prompt) * completion + price["request"](prompt)
+    if not tokens.cached and not tokens.cache_write:
+        return dollars + price["input"](prompt) * prompt
     # Each class of tokens is part of the one before it, and pays its own rate.
     cached = min(tokens.cached, prompt)
     written = min(tokens.cache_write, prompt - cached)
     for_an_hour = min(tokens.cache_write_1h, written)
     return (
-        price["input"](prompt) * (prompt - cached - written)
+        dollars
+        + price["input"](prompt) * (prompt - cached - written)
         + price["cache_read"](prompt) * cached
         + price["cache_write"](prompt) * (written - for_an_hour)
         + price["cache_write_1h"](prompt) * for_an_hour
-        + price["output"](prompt) * completion
-        + price["request"](prompt)
     )
 
 
