@@ -585,6 +585,7 @@ def test_what_is_not_sent_is_not_counted() -> None:
     for _ in range(50):
         error = Play(reply(), limits=limits, deadline=10).fails(LLMTimeoutError)
         assert error.attempts == 0
+        assert "requests_per_minute" in str(error)
     patient = Play(reply(), limits=limits)
     patient.run()
     assert patient.waits == [60.0]

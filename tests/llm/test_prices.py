@@ -145,6 +145,17 @@ def test_a_stream_that_is_left_does_not_wait_for_the_table(loader: SlowLoader) -
     assert not loader.may_end.is_set()
 
 
+def test_an_amount_that_was_billed_waits_for_no_table(loader: SlowLoader) -> None:
+    async def go() -> None:
+        billed = ANSWER.body.replace(b'"usage": {', b'"usage": {"cost": 0.25, ')
+        async with provider(Replied(body=billed)) as server, client(server) as ours:
+            response = await asyncio.wait_for(ours.generate(MESSAGES), 20)
+            assert response["usage"]["cost_estimate"] == 0.25
+
+    asyncio.run(go())
+    assert not loader.may_end.is_set()
+
+
 def test_the_table_is_loaded_once(loader: SlowLoader) -> None:
     async def go() -> None:
         async with provider(ANSWER) as server, client(server) as ours:

@@ -245,11 +245,11 @@ class Trying:
             tokens = len(self.plan.content) // 4 + self.plan.call.max_tokens
             self._reservation = limits.reserve(tokens, now, left)
             if self._reservation is None:
-                raise self.out_of_time()
+                raise self._over_limit()
         seconds = limits.wait(self._reservation, now)
         if seconds > 0 and seconds >= left:
             limits.cancel(self._reservation)
-            raise self.out_of_time()
+            raise self._over_limit()
         return Wait(seconds) if seconds > 0 else None
 
     def _settle(self, tokens: int) -> None:
@@ -268,9 +268,19 @@ class Trying:
     def out_of_time(self) -> LLMError:
         """Return the error for a deadline that passed."""
         route = self.plan.route
+        return self._timed_out(f"no answer from {route.profile.name} for model {route.model}")
+
+    def _over_limit(self) -> LLMError:
+        """Return the error for a request that would wait for the client's own limits too long."""
+        return self._timed_out(
+            "the request was not sent: requests_per_minute or tokens_per_minute of this client "
+            "leaves no room for it"
+        )
+
+    def _timed_out(self, reason: str) -> LLMError:
+        route = self.plan.route
         error = LLMTimeoutError(
-            f"no answer from {route.profile.name} for model {route.model} within the deadline of "
-            f"{self._policy.deadline:g} s",
+            f"{reason} within the deadline of {self._policy.deadline:g} s",
             provider=route.profile.name,
             model=route.model,
         )

@@ -69,7 +69,10 @@ class LatePrice:
         self._asked: tuple[str | None, str, Tokens] | None = None
 
     def __call__(self, provider: str | None, model: str, tokens: Tokens) -> float | None:
-        """Remember what is to be priced; a later one replaces it."""
+        """Return an amount that was billed, else remember what is to be priced later."""
+        if tokens.bill is not None and tokens.bill.dollars is not None:
+            self._asked = None
+            return _cost.cost(provider, model, tokens)
         self._asked = provider, model, tokens
         return None
 

@@ -1,4 +1,4 @@
-"""Which provider answers for a model, at which address, and with which key. Pure.
+"""The route of a model: its provider, the address and the key. Pure.
 
 The rules:
 
@@ -35,7 +35,7 @@ _ENDPOINTS = ("/chat/completions", "/v1/messages")
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a model's requests go, and what goes with them."""
+    """The provider, address, name and headers of the requests for one model."""
 
     profile: Profile
     adapter: Adapter
@@ -48,7 +48,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the caller configured; `provider` names a profile that counts whatever the host."""
+    """The caller's configuration; `provider` names a profile that applies to any host."""
 
     base_url: str | None
     api_key: str | None = field(repr=False)
@@ -57,16 +57,17 @@ class Target:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def route(self, model: str) -> Route:
-        """Return the way of a model.
+        """Return the route of a model.
 
         Raises:
             LLMAuthenticationError: there is no key for it.
+            LLMRequestError: the model has no name, or its provider no address.
         """
         profile, own = self._profile(model)
         base, query = self._base(profile, own=own)
         name = _name(model, profile)
         if not name:
-            raise LLMRequestError(f"model is {model!r}, which names a provider and no model")
+            raise LLMRequestError(f"model must name a model behind the provider, got {model!r}")
         key = self.api_key if own else self.keys.get(profile.name)
         if key is None and profile.needs_key:
             raise self._no_key(profile, model, base, own=own)
@@ -75,16 +76,16 @@ class Target:
         return Route(profile, adapter, base, query, name, key, headers)
 
     def _profile(self, model: str) -> tuple[Profile, bool]:
-        """Return the profile, and whether it is the one that the base URL and the key are for."""
+        """Return the profile, and True if the base URL and the key belong to it."""
         named = _BY_NAME.get(model.partition("/")[0]) if "/" in model else None
         home = self._home()
-        if home is None:  # somewhere that only the model's name can tell
+        if home is None:  # an unknown host: only the model's name can decide
             elsewhere = named is not None and named.name in self.keys
             return named or COMPATIBLE, not elsewhere
         if named is None or home.vendor_names:
             return home, True
         if named.name == _prefix(home):
-            # Named on purpose, and nothing else is configured: the provider's own key will do.
+            # The caller named the provider and configured nothing else: its own key is used.
             bare = self.base_url is None and self.api_key is None
             return home, not (bare and named.name in self.keys)
         if named.name in self.keys or self.base_url is None:
@@ -102,8 +103,7 @@ class Target:
         if given is None:
             if not profile.base_url:
                 raise LLMRequestError(
-                    f"{profile.name} has no address that is the same for everybody: give base_url, "
-                    "or set LLM_API_BASE_URL"
+                    f"{profile.name} has no common address: give base_url, or set LLM_API_BASE_URL"
                 )
             return profile.base_url, ""
         parts = urlsplit(given)
@@ -121,7 +121,7 @@ class Target:
             why = f"there is no key for {shown(base)}"
             if self.api_key is not None:
                 home = shown(self.base_url or _DEFAULT.base_url)
-                why = f"model {model!r} is one of {profile.name}, and the key is for {home}"
+                why = f"model {model!r} belongs to {profile.name}, and the key is for {home}"
             words = (
                 f"{why}: set {profile.key_variable}, or set LLM_API_BASE_URL to "
                 f"{profile.base_url} beside LLM_API_KEY"
@@ -138,15 +138,14 @@ def check_base_url(base_url: str) -> str:
     parts = _parts(base_url)
     if parts is None:
         raise ValueError(
-            "base_url must be an address such as https://api.openai.com/v1, and "
-            f"{base_url!r} is not"
+            f"base_url must be an address such as https://api.openai.com/v1, got {base_url!r}"
         )
     if "@" in parts.netloc:
         raise ValueError("base_url must not have a user or a password: give the key as api_key")
     if tail := next((tail for tail in _ENDPOINTS if parts.path.rstrip("/").endswith(tail)), None):
-        raise ValueError(f"base_url must not have {tail} at its end, which is added for each call")
+        raise ValueError(f"base_url must not end with {tail}, which is added for each call")
     if parts.fragment:
-        raise ValueError(f"base_url must not have a fragment, as #{parts.fragment} is")
+        raise ValueError(f"base_url must not have a fragment, got #{parts.fragment}")
     return base_url.rstrip("/")
 
 
@@ -170,19 +169,19 @@ def check_key(key: Any, name: str = "api_key") -> str:
     return str(key)
 
 
-def check_provider(name: str) -> str:
+def check_provider(name: str, argument: str = "provider") -> str:
     """Return the name of a profile.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is none; `argument` is the argument that names it.
     """
     if name not in _BY_NAME:
-        raise ValueError(f"provider is one of {', '.join(_BY_NAME)}, and {name!r} is not")
+        raise ValueError(f"{argument} must be one of {', '.join(_BY_NAME)}, got {name!r}")
     return name
 
 
 def known_host(url: str) -> bool:
-    """Say whether the host of a URL is one that is known."""
+    """Return True if the host of a URL is a known provider."""
     return _parts(url) is not None and _at(url) is not None
 
 

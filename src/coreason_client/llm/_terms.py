@@ -1,4 +1,4 @@
-"""What is said between the client and the adapters, in our own terms."""
+"""Provider-neutral types shared by the client and the adapters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 End: TypeAlias = Literal["stop", "length", "tool_calls", "filtered"]
-"""How a provider says that the answer ended, in our words."""
+"""The reason why an answer ended."""
 
 Auth: TypeAlias = Literal["bearer", "api-key", "x-api-key", "x-goog-api-key"]
 
@@ -40,19 +40,19 @@ class Profile:
     """Also the prefix of `name/model` that chooses it."""
 
     prefix: str = ""
-    """What stands for the name in the names of its models, where that differs."""
+    """Model-name prefix, if it differs from `name`."""
 
     wire: Literal["openai", "anthropic", "gemini", "ollama"] = "openai"
 
     base_url: str = ""
-    """Where it lives when nobody says otherwise; empty when that differs for everybody."""
+    """Default base URL; empty when every customer has an address of their own."""
 
     hosts: tuple[str, ...] = ()
     """Hosts that are known to be it: `api.example` exactly, `.example` for all below, `:11434` for
     a port of any host; a path behind one narrows it down, and the narrowest counts."""
 
     path: str = "/v1"
-    """What a base URL without a path gets."""
+    """Path that is added to a base URL without one."""
 
     auth: Auth = "bearer"
 
@@ -64,7 +64,7 @@ class Profile:
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
 
     required_choice: Literal["required", "any"] = "required"
-    """What forces the model to call some tool."""
+    """Value of `tool_choice` that forces a call of some tool."""
 
     names: bool = True
     """Whether messages may have a `name`."""
@@ -79,7 +79,7 @@ class Profile:
     """Whether `stream_options` asks for usage at the end of a stream."""
 
     vendor_names: bool = False
-    """Whether its models are named after their makers, so that `openai/…` is one of its own."""
+    """Whether its models are named after their vendors, so that `openai/…` is one of its own."""
 
     own_names: tuple[str, ...] = ()
     """Beginnings of its models' own names that look like its routing prefix (`groq/compound`)."""
@@ -91,7 +91,7 @@ class Profile:
     """Whether an assistant's message goes back with its `reasoning_content`."""
 
     prices: str | None = None
-    """Under which name the price table knows it."""
+    """Its id in the price table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Call:
 
 @dataclass(slots=True)
 class Tokens:
-    """What a provider counted; None where it counted nothing.
+    """Token counts of a provider; None where it sent none.
 
     `prompt` includes what was read from and written to a cache, `completion` includes reasoning.
     `cache_write_1h` is the part of `cache_write` that is kept for an hour.
@@ -161,9 +161,9 @@ class Bill:
 
 @dataclass(slots=True)
 class RawCall:
-    """A tool call as it came: the id may be missing, the arguments text or an object.
+    """A tool call as received: the id may be missing, the arguments are text or an object.
 
-    `signature` is what the provider wants to see again when the call comes back to it.
+    `signature` must be sent back to the provider with the call.
     """
 
     id: str | None
@@ -178,13 +178,13 @@ def new_call_id() -> str:
 
 
 def is_model(value: Any) -> bool:
-    """Say whether a value is a pydantic model; whoever has one has loaded pydantic already."""
+    """Return True if a value is a pydantic model class, without importing pydantic."""
     return isinstance(value, type) and hasattr(value, "model_json_schema")
 
 
 @dataclass(slots=True)
 class Answer:
-    """What a provider answered, in our own terms."""
+    """The answer of a provider."""
 
     content: str | None = None
     calls: list[RawCall] = field(default_factory=list)
@@ -211,7 +211,7 @@ class Fault:
 
 
 class Faulted(Exception):
-    """A stream brought an error instead of the rest of the answer."""
+    """A stream delivered an error instead of the rest of the answer."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.message)
@@ -219,7 +219,7 @@ class Faulted(Exception):
 
 
 class Malformed(Exception):
-    """What came is not the wire format; `code` is the provider's own word for it, if it has one."""
+    """What was received is not the wire format; `code` is the provider's error code, if any."""
 
     def __init__(self, sentence: str, code: str | None = None) -> None:
         super().__init__(sentence)

@@ -50,7 +50,7 @@ class LLMClient(AsyncClosing):
     fallbacks: by default long enough for every attempt to time out, and a minute of waits. `keys`
     are keys of other providers, by their names, for models such as `anthropic/…` and for
     fallbacks: `api_key` goes to `base_url` only. `first_wait` is the wait before the first retry,
-    which doubles.
+    which doubles. `requests_per_minute` and `tokens_per_minute` hold in every 60 seconds.
 
     Raises:
         ValueError: an argument cannot work.
@@ -84,7 +84,10 @@ class LLMClient(AsyncClosing):
         self._target = Target(
             self.base_url,
             None if api_key is None else check_key(api_key),
-            {check_provider(name): check_key(key, name) for name, key in (keys or {}).items()},
+            {
+                check_provider(name, "each name in keys"): check_key(key, name)
+                for name, key in (keys or {}).items()
+            },
             None if provider is None else check_provider(provider),
             dict(headers or {}),
         )

@@ -25,7 +25,7 @@ class LLMSettings(BaseSettings):
         env_file=_ENV_FILE,
         env_file_encoding="utf-8",
         env_ignore_empty=True,
-        case_sensitive=True,  # as the names are looked up below, to see whether one has changed
+        case_sensitive=True,  # as the names that are looked up below
         extra="ignore",
         hide_input_in_errors=True,
     )
@@ -55,12 +55,13 @@ _VARIABLES = (
     *_KEY_VARIABLES.values(),
 )
 
-_RAW_VARIABLES = tuple(map(os.environ.encodekey, _VARIABLES))
+# Keys of the dict behind `os.environ`; bytes on POSIX.
+_RAW_VARIABLES = tuple(map(getattr(os.environ, "encodekey", str), _VARIABLES))
 
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """What the environment says; `keys` are those that belong to one provider, by its name."""
+    """The configuration; `keys` are the keys of single providers, by their names."""
 
     api_key: str | None = field(repr=False)
     base_url: str | None
@@ -80,10 +81,11 @@ def read_settings() -> Configured:
 
 
 def _values() -> tuple[object, ...]:
-    """Return what changes when one of the variables does.
+    """Return the raw values of the variables, to see whether one has changed.
 
-    Past `os.environ` where that can be: it raises and catches an exception for each variable that
-    is not set, which takes 27 µs here, a quarter of what a bare request costs.
+    Reads the dict behind `os.environ` where possible: `os.environ` itself raises and catches an
+    exception for each variable that is not set, which takes 27 µs here, a quarter of what a bare
+    request costs.
     """
     data = getattr(os.environ, "_data", None)
     if not isinstance(data, dict):
@@ -92,7 +94,7 @@ def _values() -> tuple[object, ...]:
 
 
 def _stamp() -> tuple[str, int, int, int] | None:
-    """Return what changes when `.env` does, or when it is another one."""
+    """Return the identity and version of `.env`, None when there is none."""
     try:
         found = os.stat(_ENV_FILE)  # noqa: PTH116 - a Path costs more than the look itself
     except OSError:
@@ -108,7 +110,7 @@ def _read(values: tuple[object, ...], stamp: tuple[str, int, int, int] | None) -
         settings: Any = _ProviderKeys()
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        # Only numbers can be wrong here: a key is any text, and is never repeated.
+        # Only numbers can be invalid: a key is any text, so no key is ever shown here.
         raise LLMRequestError(
             f"{first['loc'][0]} is {first['input']!r}, in the environment or in {_ENV_FILE}: "
             f"{first['msg'].lower()}"

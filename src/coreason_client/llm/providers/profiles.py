@@ -1,8 +1,7 @@
 """The providers, as data. To add one that is compatible with OpenAI, add one row.
 
-A row says which wire format the provider speaks, where it lives and how it differs; the meaning
-of each column is told by `Profile`. The facts are those of the providers' own SDKs and of recorded
-traffic.
+A row holds the wire format of a provider, its addresses and its differences; `Profile` describes
+each column. The facts come from the providers' SDKs and documentation, and from recorded traffic.
 """
 
 from .._terms import Profile
@@ -149,4 +148,4 @@ PROFILES: tuple[Profile, ...] = (
 )
 
 COMPATIBLE = Profile(name="openai-compatible")
-"""What stands behind an address that is not known, when the model's name does not say either."""
+"""The profile of an unknown host, when the model's name has no known prefix."""
