@@ -12,8 +12,8 @@ It knows no socket, clock, thread or event loop. The rules, by the names of `doc
   there the server numbers with gaps, which is legal: one warning, or an error if `strict_sequence`.
 * Loss (6). Any transport failure, and an end of body before CLOSE. A failed certificate check and
   a closed client are final.
-* Budget (7, 35). Losses in a row without a new packet; see `_budget`. Only a DELTA or an EVENT packet
-  refills it. The delay doubles, and is never shorter than what the server asks for.
+* Budget (7, 35). Losses in a row without a new packet; see `_budget`. Only a DELTA or an EVENT
+  packet refills it. The delay doubles, and is never shorter than what the server asks for.
 * Deadline. A limit on the whole answer; heartbeats and reconnects do not extend it.
 * Statuses (8, 9). First attempt: anything but a 200 event stream is an error. Reconnect: some
   statuses, and a 200 of another type, are one more loss; the rest is final. A 204 for a saved
