@@ -103,7 +103,8 @@ class Target:
         if given is None:
             if not profile.base_url:
                 raise LLMRequestError(
-                    f"{profile.name} has no common address: give base_url, or set LLM_API_BASE_URL"
+                    f"{profile.name} has no address that is the same for everybody: give base_url, "
+                    "or set LLM_API_BASE_URL"
                 )
             return profile.base_url, ""
         parts = urlsplit(given)
