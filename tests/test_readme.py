@@ -24,7 +24,7 @@ PRINTED = {
     "A2AClient.connect": "1\u20282\u20283\u20284\u2028",
     "generate_sync": "Hello. ",
     "packets.bookmark()": "w1 w2 w3 4 DELTA\n",
-    "AgentApp(agent)": "1 2 3 \n",
+    "AgentApp(agent)": "1 2 3 as you asked: Count to three.\n",
 }
 
 

@@ -89,7 +89,7 @@ def test_it_writes_word_by_word_and_cites_what_it_quotes(client: CAPClient) -> N
     pieces = [packet.p for packet in packets if isinstance(packet, DeltaPacket)]
     assert len(pieces) > 50
     assert all(len(piece.split()) == 1 for piece in pieces)
-    assert "docs/cap.md#positions" in cited(packets)
+    assert "docs/cap.md#resume-in-another-process" in cited(packets)
     for uri in cited(packets):
         assert (ROOT / uri.partition("#")[0]).is_file()
 
@@ -101,7 +101,7 @@ def test_links_lead_from_the_root_of_the_project(client: CAPClient) -> None:
 def test_a_follow_up_means_what_it_follows(client: CAPClient) -> None:
     alone = cited(ask(client, "and in another process?"))
     after = cited(ask(client, "How do I resume a stream?", "and in another process?"))
-    assert after[0] == "docs/cap.md#positions"
+    assert after[0] == "docs/cap.md#resume-in-another-process"
     assert "mind" in str(events(ask(client, "What is a position?", "and why?"))[1].data)
     assert alone
 

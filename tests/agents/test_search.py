@@ -56,7 +56,7 @@ def test_nothing_is_found_in_nothing() -> None:
     ("question", "expected"),
     [
         ("How do I resume a stream?", "docs/sse_wire_protocol.md#resuming"),
-        ("How do I resume a stream?", "docs/cap.md#positions"),
+        ("How do I resume a stream?", "docs/cap.md#resume-in-another-process"),
         ("What is the retry budget?", "docs/decisions.md#7-the-retry-budget"),
         ("When is CAPStreamReset raised?", "README.md#when-something-goes-wrong"),
         ("Which exit codes does the command line have?", "docs/cli.md#exit-codes"),

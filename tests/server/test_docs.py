@@ -1,4 +1,4 @@
-"""The Python examples of docs/server.md run and type-check as printed, each on its own."""
+"""The Python examples of the documents type-check as printed; those of docs/server.md run."""
 
 import re
 import subprocess
@@ -14,8 +14,14 @@ from .conftest import Serve
 from .peer import envelope
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "server.md").read_text()
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks_of(page: str) -> list[str]:
+    return PYTHON.findall((ROOT / page).read_text())
+
+
+BLOCKS = blocks_of("docs/server.md")
 
 
 def check(folder: Path, blocks: list[str]) -> subprocess.CompletedProcess[str]:
@@ -34,12 +40,14 @@ def check(folder: Path, blocks: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.timeout(300)  # without a cache mypy reads all dependencies
-def test_the_examples_of_the_server_page_type_check(tmp_path: Path) -> None:
-    assert len(BLOCKS) >= 4
+def test_the_examples_of_the_documents_type_check(tmp_path: Path) -> None:
+    pages = [blocks_of(page) for page in ("README.md", "docs/cap.md", "docs/server.md")]
+    assert all(pages)
+    blocks = [block for page in pages for block in page]
     wrong = "from coreason_client.server import AgentStream\n\nstream: AgentStream = 7\n"
-    checked = check(tmp_path, [*BLOCKS, wrong])
+    checked = check(tmp_path, [*blocks, wrong])
     assert "Found 1 error in 1 file" in checked.stdout, checked.stdout + checked.stderr
-    assert f"example_{len(BLOCKS) + 1}.py:3: error: Incompatible types" in checked.stdout
+    assert f"example_{len(blocks) + 1}.py:3: error: Incompatible types" in checked.stdout
 
 
 @pytest.mark.parametrize(
