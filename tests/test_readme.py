@@ -20,7 +20,7 @@ COUNTED = "w1 w2 w3 w4 w5 w6 w7 w8 w9 w10 w11 w12 w13 w14 w15 w16 w17 w18 w19 w2
 
 # A line of each example of the README, and what the example prints.
 PRINTED = {
-    "client.ask(": f"{COUNTED}{COUNTED}\n",
+    "stream.conversation_id)": f"{COUNTED}{COUNTED}\n",
     "A2AClient.connect": "1\u20282\u20283\u20284\u2028",
     "generate_sync": "Hello. ",
     "packets.bookmark()": "w1 w2 w3 4 DELTA\n",
