@@ -10,6 +10,7 @@ __all__ = ["SUBJECTS", "run"]
 # Each is a module here with a function `table`; the order is that of the output.
 SUBJECTS = (
     "decode",
+    "shapes",
     "packets",
     "large",
     "imports",

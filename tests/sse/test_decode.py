@@ -1,4 +1,4 @@
-"""The decoder, against the WHATWG text, against a naive one, and at its limits."""
+"""The decoder, against the WHATWG text, against a reference, and at its limits."""
 
 import ast
 import pickle
@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import coreason_client.sse
 from coreason_client.sse import ServerSentEvent, SSEDecoder, SSEEventTooLarge, _decode
 from coreason_client.sse._decode import DEFAULT_MAX_EVENT_BYTES
+from tests.sse.reference import BOM, Reference, TooLarge
 
-BOM = b"\xef\xbb\xbf"
 KIB = 1024
 
 
@@ -617,54 +617,20 @@ def test_an_id_of_the_connection_before_stays_in_force(
 # Against a decoder that is slow and obviously right
 
 
-@dataclass
-class Naive:
-    """The WHATWG text, sentence by sentence, over all the bytes at once."""
+def referred(wire: bytes, limit: int = sys.maxsize) -> Outcome:
+    """Decode the wire with the reference."""
+    reference = Reference(limit)
+    try:
+        events = texts(reference.feed(wire))
+    except TooLarge:
+        return Outcome(texts(reference.partial), too_large=True)
+    last_id = reference.last_event_id.decode("utf-8", "replace")
+    return Outcome(events, last_id, reference.retry_ms)
 
-    limit: int = sys.maxsize
 
-    def decode(self, wire: bytes) -> Outcome:
-        events: list[tuple[str, str, str]] = []
-        data, event_type, id_buffer = b"", b"", b""
-        last_id, retry = b"", None
-        for line in self.finished_lines(wire):
-            if len(line) > self.limit + len(b"retry: "):
-                return Outcome(events, too_large=True)
-            name, _, value = line.partition(b":")
-            value = value.removeprefix(b" ")
-            if line == b"":
-                last_id = id_buffer
-                if data:
-                    text = data[:-1].decode("utf-8", "replace")
-                    type_ = event_type.decode("utf-8", "replace") or "message"
-                    events.append((type_, text, last_id.decode("utf-8", "replace")))
-                data, event_type = b"", b""
-            elif name == b"data":
-                data += value + b"\n"
-                if len(data) - 1 > self.limit:
-                    return Outcome(events, too_large=True)
-            elif name == b"event":
-                event_type = value
-            elif name == b"id" and b"\0" not in value:
-                id_buffer = value
-            elif name == b"retry" and value and set(value) <= set(b"0123456789"):
-                retry = int(value)
-        return Outcome(events, last_id.decode("utf-8", "replace"), retry)
-
-    @staticmethod
-    def finished_lines(wire: bytes) -> Iterator[bytes]:
-        line, after_cr = b"", False
-        for code in wire.removeprefix(BOM):
-            byte = bytes([code])
-            if byte == b"\n" and after_cr:
-                after_cr = False
-                continue
-            after_cr = byte == b"\r"
-            if byte in (b"\r", b"\n"):
-                yield line
-                line = b""
-            else:
-                line += byte
+def texts(events: Iterable[tuple[bytes, bytes, bytes]]) -> list[tuple[str, str, str]]:
+    found = [ServerSentEvent(data, event_type, event_id) for event_type, data, event_id in events]
+    return [(event.event, event.data, event.id) for event in found]
 
 
 TOKENS = [
@@ -688,10 +654,10 @@ def decoder_with(limit: int, digest_above: int) -> SSEDecoder:
 @example(wire=BOM + b"data: x\n\n", cuts=[1, 2])
 @settings(max_examples=200, deadline=None)
 @pytest.mark.proves("RES1-drip", "A2A-sse-feed")
-def test_any_wire_decodes_as_the_naive_decoder_says(
+def test_any_wire_decodes_as_the_reference_says(
     digest_above: int, wire: bytes, cuts: list[int]
 ) -> None:
-    expected = Naive().decode(wire)
+    expected = referred(wire)
     for chunks in ([wire], cut(wire, cuts), pieces(wire, 1)):
         assert decode(chunks, decoder_with(10_000, digest_above)) == expected
 
@@ -703,7 +669,7 @@ def test_whether_an_event_is_too_large_does_not_depend_on_the_chunking(
     wire: bytes, cuts: list[int], limit: int, digest_above: int
 ) -> None:
     wire += b"\n\n"  # every block is finished
-    expected = Naive(limit).decode(wire)
+    expected = referred(wire, limit)
     for chunks in ([wire], cut(wire, cuts), pieces(wire, 1)):
         assert decode(chunks, decoder_with(limit, digest_above)) == expected
 
@@ -1031,7 +997,10 @@ def test_the_parser_is_our_own_and_knows_no_protocol_above() -> None:
     assert len(sources) > 1
     found = {name for path in sources for name in imports_of(path)}
     ours = {name for name in found if name.startswith(".")}
-    assert ours <= {"._decode", "._encode", "._stream", "..errors"}
+    assert ours <= {
+        *("._block", "._decode", "._encode", "._event", "._lines", "._stream", "._template"),
+        "..errors",
+    }
     assert found - ours <= sys.stdlib_module_names | {"collections.abc"}
 
 

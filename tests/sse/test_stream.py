@@ -7,7 +7,6 @@ import pytest
 
 from coreason_client.sse import ServerSentEvent, SSEDecoder, SSEEventTooLarge, parse_sse_stream
 from coreason_client.sse._decode import DEFAULT_MAX_EVENT_BYTES
-from coreason_client.sse._stream import events_in
 
 CHUNKS = [b"id: 1\nda", b"ta: a\n\ndata: b\r", b"", b"\n\r\ndata: c\n\nevent: e\n", b"data: d\n\nd"]
 EVENTS = [
@@ -125,5 +124,5 @@ def test_an_error_of_the_chunks_passes_through_after_what_arrived() -> None:
 
 def test_the_events_of_one_chunk() -> None:
     decoder = SSEDecoder(10)
-    assert [event.data for event in events_in(decoder, b"data: a\n\ndata: b\n\ndata")] == ["a", "b"]
-    assert [event.data for event in events_in(decoder, b": c\n\n")] == ["c"]
+    assert [event.data for event in decoder.events(b"data: a\n\ndata: b\n\ndata")] == ["a", "b"]
+    assert [event.data for event in decoder.events(b": c\n\n")] == ["c"]

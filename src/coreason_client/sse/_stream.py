@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterab
 from contextlib import AsyncExitStack, aclosing
 from typing import overload
 
-from ._decode import DEFAULT_MAX_EVENT_BYTES, ServerSentEvent, SSEDecoder, SSEEventTooLarge
+from ._decode import DEFAULT_MAX_EVENT_BYTES, ServerSentEvent, SSEDecoder
 
 __all__ = ["parse_sse_stream"]
 
@@ -33,19 +33,9 @@ def parse_sse_stream(
     return _parse(chunks, decoder)
 
 
-def events_in(decoder: SSEDecoder, chunk: bytes) -> Iterator[ServerSentEvent]:
-    """Iterate over the events that a chunk completes, those before a too large one included."""
-    try:
-        events = decoder.feed(chunk)
-    except SSEEventTooLarge as error:
-        yield from error.events
-        raise
-    yield from events
-
-
 def _parse(chunks: Iterable[bytes], decoder: SSEDecoder) -> Iterator[ServerSentEvent]:
     for chunk in chunks:
-        yield from events_in(decoder, chunk)
+        yield from decoder.events(chunk)
 
 
 async def _parse_async(
@@ -55,5 +45,5 @@ async def _parse_async(
         if isinstance(chunks, AsyncGenerator):
             await stack.enter_async_context(aclosing(chunks))
         async for chunk in chunks:
-            for event in events_in(decoder, chunk):
+            for event in decoder.events(chunk):
                 yield event
