@@ -1,4 +1,7 @@
-"""A server that answers every request with the same bytes, an HTTP chunk for every packet."""
+"""A server that answers every request with the same bytes, an HTTP chunk for every packet.
+
+Its arguments are the number of packets and, if the events have one, their type.
+"""
 
 import re
 import socket
@@ -11,8 +14,9 @@ from ._wire import SSE_HEAD, chunk, close, events, packets
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 
 
-def _response(count: int) -> bytes:
-    stream = events([*packets(count - 1), close(count - 1)], with_ids=True)
+def _response(count: int, event_type: str | None = None) -> bytes:
+    payloads = [*packets(count - 1), close(count - 1)]
+    stream = events(payloads, with_ids=True, event_type=event_type)
     return SSE_HEAD + b"".join(map(chunk, stream)) + chunk(b"")
 
 
@@ -40,6 +44,6 @@ def _accept(listener: socket.socket, response: bytes) -> None:
 if __name__ == "__main__":
     _listener = socket.create_server(("127.0.0.1", 0))
     threading.Thread(
-        target=_accept, args=(_listener, _response(int(sys.argv[1]))), daemon=True
+        target=_accept, args=(_listener, _response(int(sys.argv[1]), *sys.argv[2:])), daemon=True
     ).start()
     answer(_listener.getsockname()[1])

@@ -46,14 +46,21 @@ def _compact(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def events(payloads: list[bytes], *, with_ids: bool = False, stream: UUID = _STREAM) -> list[bytes]:
+def events(
+    payloads: list[bytes],
+    *,
+    with_ids: bool = False,
+    event_type: str | None = None,
+    stream: UUID = _STREAM,
+) -> list[bytes]:
     """Wrap each packet as an event, with the id that a resumable server gives it or without."""
+    head = b"" if event_type is None else b"event: %b\n" % event_type.encode()
     if with_ids:
         return [
-            b"id: %b:%d\ndata: %b\n\n" % (str(stream).encode(), seq, payload)
+            b"%bid: %b:%d\ndata: %b\n\n" % (head, str(stream).encode(), seq, payload)
             for seq, payload in enumerate(payloads)
         ]
-    return [b"data: %b\n\n" % payload for payload in payloads]
+    return [b"%bdata: %b\n\n" % (head, payload) for payload in payloads]
 
 
 def chunked(stream: list[bytes], size: int) -> list[bytes]:

@@ -14,7 +14,7 @@ from coreason_client.sse import SSEDecoder
 from coreason_manifest.definitions.presentation import StreamPacket, parse_packet
 
 from ._child import child
-from ._measure import Effort, Table, Turn, at_most, compare, measure, timed
+from ._measure import Effort, Row, Table, Turn, at_most, compare, measure, timed
 from ._wire import PACKET_BYTES
 
 __all__ = ["table"]
@@ -107,18 +107,25 @@ def _async_turns(url: str, stack: ExitStack) -> dict[str, Turn]:
     }
 
 
-def table(effort: Effort) -> Table:
-    """Compare on one connection that brings packets faster than they are read."""
-    with child("_fake_agent", _PACKETS) as server, ExitStack() as stack:
+def _rows(effort: Effort, where: str, *server_arguments: object) -> list[Row]:
+    with child("_fake_agent", _PACKETS, *server_arguments) as server, ExitStack() as stack:
         turns = _async_turns(server.url, stack) | _sync_turns(server.url, stack)
         costs = measure(turns, effort.fewer(2))
+    return [
+        compare(costs, "AsyncCAPClient", "httpx2.AsyncClient", _GOAL, where=where),
+        compare(costs, "AsyncCAPClient", "httpx2.AsyncClient with our decoder", where=where),
+        compare(costs, "CAPClient", "httpx2.Client", _GOAL, where=where),
+        compare(costs, "CAPClient", "httpx2.Client with our decoder", where=where),
+    ]
+
+
+def table(effort: Effort) -> Table:
+    """Compare on one connection that brings packets faster than they are read."""
     return Table(
         f"From a socket to validated {PACKET_BYTES}-byte packets, a chunk each",
         "packet",
         [
-            compare(costs, "AsyncCAPClient", "httpx2.AsyncClient", _GOAL),
-            compare(costs, "AsyncCAPClient", "httpx2.AsyncClient with our decoder"),
-            compare(costs, "CAPClient", "httpx2.Client", _GOAL),
-            compare(costs, "CAPClient", "httpx2.Client with our decoder"),
+            *_rows(effort, "id, data: "),
+            *_rows(effort, "event, id, data: ", "message"),
         ],
     )

@@ -19,6 +19,7 @@ own decoder because none of those on PyPI passes the standard's own tests, and b
 times as fast (`bench/README.md`).
 """
 
+import re
 import sys
 from collections.abc import Iterator
 
@@ -34,6 +35,7 @@ DEFAULT_MAX_EVENT_BYTES = 10_000_000
 _BOM = b"\xef\xbb\xbf"
 # As numbers, because `b"\r" in chunk` takes eight times as long as `13 in chunk`.
 _LF, _CR = b"\n\r"
+_LONE_CR = re.compile(rb"\r(?!\n)")
 # An unfinished block is kept as text up to here, and line by line beyond.
 _DIGEST_ABOVE = 65_536
 _LOOK_EVERY = 4096
@@ -156,16 +158,16 @@ class SSEDecoder:
         """Turn every line end into LF; a LF whose CR ended the chunk before is swallowed."""
         if not self._after_cr and chunk[-1] != _CR:
             without_cr = chunk.replace(b"\r", b"")
-            # Replacing one byte twice is four times as fast as replacing CRLF once.
-            if without_cr.replace(b"\n", b"\r\n") == chunk:  # each line ends with CRLF
+            # Dropping every CR is right if each is followed by a LF. If all line ends are CRLF, the
+            # way back shows it; replacing one byte twice is four times as fast as CRLF once.
+            if without_cr.replace(b"\n", b"\r\n") == chunk or not _LONE_CR.search(chunk):
                 return without_cr
         if self._after_cr and chunk[:1] == b"\n":
             chunk = chunk[1:]
             self._after_cr = False
         if chunk:
             self._after_cr = chunk[-1:] == b"\r"
-        # Faster than `replace(b"\r\n", b"\n")`, which searches the text twice.
-        return b"\n".join(chunk.split(b"\r\n")).replace(b"\r", b"\n")
+        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _join(self, chunk: bytes, events: list[ServerSentEvent]) -> bytes:
         """Return the unfinished block with this chunk, or nothing when it ends no block.
@@ -181,8 +183,7 @@ class SSEDecoder:
             self._keep(chunk)
             return b""
         if pending:
-            pending += chunk
-            chunk = bytes(pending)
+            chunk = bytes(pending) + chunk
             self._clear_pending()
         if self._block is not None:
             chunk = self._finish_digested(self._block, chunk, events)

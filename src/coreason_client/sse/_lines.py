@@ -12,7 +12,7 @@ from ._event import ServerSentEvent, new_event
 __all__ = ["read_blocks"]
 
 _NUL = 0
-_FIELDS = frozenset((b"data", b"id", b"event", b"retry", b""))
+_FIELDS = frozenset((b"id", b"event", b"retry", b""))
 
 
 def read_blocks(  # noqa: C901 - one flat loop, see above
@@ -47,16 +47,17 @@ def read_blocks(  # noqa: C901 - one flat loop, see above
         # A field name contains no colon. So if the text before the first ": " is the name of a
         # field, the first colon of the line ends it, and the space after it is dropped.
         name, _, value = line.partition(b": ")
-        if name not in _FIELDS:  # another field, a comment, or no space after the colon
-            name, _, value = line.partition(b":")
-            if value[:1] == b" ":
-                value = value[1:]
-        if name == b"data":
+        if name == b"data":  # by far the most frequent
             if data is None:
                 data = value
             else:
                 more.append(value)
-        elif name == b"id":
+            continue
+        if name not in _FIELDS:  # another field, a comment, or no space after the colon
+            name, _, value = line.partition(b":")
+            if value[:1] == b" ":
+                value = value[1:]
+        if name == b"id":
             if _NUL not in value:
                 last_event_id = value
         elif name == b"event":
@@ -64,8 +65,9 @@ def read_blocks(  # noqa: C901 - one flat loop, see above
         elif name == b"retry":
             new_retry_ms = parse_retry(value)
             retry_ms = retry_ms if new_retry_ms is None else new_retry_ms
-        elif name in event_fields:
-            event_type = name
+        elif name == b"data" or name in event_fields:
+            if name != b"data":
+                event_type = name
             if data is None:
                 data = value
             else:

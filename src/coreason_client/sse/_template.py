@@ -27,16 +27,21 @@ __all__ = ["Template", "learn"]
 # As numbers, because `b"\n" in text` takes eight times as long as `10 in text`.
 _NUL, _LF = b"\0\n"
 _END = b"\n\n"
-# Every text from here on starts with another character than a space. (So do some texts below;
-# they are read line by line.)
+# A value that is not below this does not start with a space. Neither do some values below it, the
+# empty one for example; they are read line by line.
 _ABOVE_SPACE = b"!"
+# A template is kept as long as the stream, so its size has a limit of its own.
+_MAX_CONSTANT_BYTES = 1024
 
 
 class Template:
     """The constant text of one shape of block, and what it means.
 
     `head` is the text before the first value, `middle` the text between two values of a block.
-    `lowest` is the lowest value that has the same meaning wherever it stands.
+    A value below `lowest` may start with a space that would have to be dropped.
+
+    Each shape has a class of its own, and two methods that say the same: one for a single event,
+    and a loop without calls for many. That is where the time of decoding goes.
     """
 
     __slots__ = ("_between", "_event", "_head", "_head_size", "_lowest", "_middle", "retry_ms")
@@ -168,13 +173,15 @@ class _IdAndData(Template):
         return event
 
     def _events_of(self, pieces: list[bytes], last_event_id: bytes) -> list[ServerSentEvent] | None:
-        if self._lowest or _NUL in b"".join(pieces):
+        if _NUL in b"".join(pieces):
             return None
-        event_type, middle = self._event, self._middle
+        event_type, middle, lowest = self._event, self._middle, self._lowest
         events: list[ServerSentEvent] = []
         for piece in pieces:
             event_id, found, data = piece.partition(middle)
             if not found or _LF in data or _LF in event_id:
+                return None
+            if lowest and (data < lowest or event_id < lowest):
                 return None
             event = new_event()
             event.data_bytes = data
@@ -185,12 +192,12 @@ class _IdAndData(Template):
 
 
 class _DataAndId(Template):
-    """A block with one line of data and an id after it."""
+    """A block with one line of data and an id after it, which is found sooner from the end."""
 
     __slots__ = ()
 
     def _event_of(self, piece: bytes, last_event_id: bytes) -> ServerSentEvent | None:
-        data, found, event_id = piece.partition(self._middle)
+        data, found, event_id = piece.rpartition(self._middle)
         if not found or _LF in data or _LF in event_id or _NUL in event_id:
             return None
         if data < self._lowest or event_id < self._lowest:
@@ -202,13 +209,15 @@ class _DataAndId(Template):
         return event
 
     def _events_of(self, pieces: list[bytes], last_event_id: bytes) -> list[ServerSentEvent] | None:
-        if self._lowest or _NUL in b"".join(pieces):
+        if _NUL in b"".join(pieces):
             return None
-        event_type, middle = self._event, self._middle
+        event_type, middle, lowest = self._event, self._middle, self._lowest
         events: list[ServerSentEvent] = []
         for piece in pieces:
-            data, found, event_id = piece.partition(middle)
+            data, found, event_id = piece.rpartition(middle)
             if not found or _LF in data or _LF in event_id:
+                return None
+            if lowest and (data < lowest or event_id < lowest):
                 return None
             event = new_event()
             event.data_bytes = data
@@ -230,22 +239,22 @@ class _TwoLines(Template):
         if first < self._lowest or second < self._lowest:
             return None
         event = new_event()
-        event.data_bytes = b"%b\n%b" % (first, second)
+        event.data_bytes = b"\n".join((first, second))
         event.event_bytes = self._event
         event.id_bytes = last_event_id
         return event
 
     def _events_of(self, pieces: list[bytes], last_event_id: bytes) -> list[ServerSentEvent] | None:
-        if self._lowest:
-            return None
-        event_type, middle = self._event, self._middle
+        event_type, middle, lowest = self._event, self._middle, self._lowest
         events: list[ServerSentEvent] = []
         for piece in pieces:
             first, found, second = piece.partition(middle)
             if not found or _LF in first or _LF in second:
                 return None
+            if lowest and (first < lowest or second < lowest):
+                return None
             event = new_event()
-            event.data_bytes = b"%b\n%b" % (first, second)
+            event.data_bytes = b"\n".join((first, second))
             event.event_bytes = event_type
             event.id_bytes = last_event_id
             events.append(event)
@@ -264,7 +273,7 @@ def learn(block: bytes) -> Template | None:
     """Return the template of a block, given without its empty line; None if it can have none.
 
     The values that vary must be data, or data and an id, or two lines of data, the last of them
-    in the last line. Everything before is constant: types, reconnection times and comments.
+    in the last line. Types, reconnection times and comments are constant text, of limited size.
     """
     fields: tuple[bytes, ...] = ()
     texts: list[bytes] = []  # the constant text before each value
@@ -290,7 +299,7 @@ def learn(block: bytes) -> Template | None:
             return None
         constant += line + b"\n"
     kind = _KINDS.get(fields)
-    if kind is None or constant != b"\n":
+    if kind is None or constant != b"\n" or sum(map(len, texts)) > _MAX_CONSTANT_BYTES:
         return None
     head, middle = (*texts, b"")[:2]
     return kind(head, middle, event, retry_ms, lowest)
