@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx2
 
+from .. import _fork
 from ._build import (
     MAX_ERROR_BODY_SECONDS,
     body_reader,
@@ -38,29 +39,35 @@ class AsyncResponse:
         self._response = response
         self._on_close = on_close
         self._deadline = deadline
+        self._generation = _fork.generation()
         self.head = head_of(response)
 
     async def chunks(self) -> AsyncGenerator[bytes]:
         """Iterate over the body as it arrives; close the iterator when stopping early.
 
         Raises:
-            TransportFailure: the connection broke; what had arrived was handed out before.
+            TransportFailure: the connection broke, what had arrived was handed out before; or it
+                belongs to another process.
         """
+        self._check_process()
         response, deadline = self._response, self._deadline
         raw = is_raw(response, self.head)
         pieces = response.aiter_raw() if raw else response.aiter_bytes()
         read_body, timeout = body_reader(response) if raw else (None, None)
         with translated():
-            async with aclosing(pieces):
+            async with _fork.aclosing(pieces):
                 try:
                     async for chunk in pieces:
                         yield chunk
+                        self._check_process()
                         while read_body is not None and (
                             more := await read_body(read_limit(timeout, deadline))
                         ):
                             yield more
+                            self._check_process()
                 except GeneratorExit:
-                    if is_over(response):  # then the connection can be used again
+                    # Then the connection can be used again.
+                    if is_over(response) and self._generation == _fork.generation():
                         async for _ in pieces:
                             pass
                     raise
@@ -80,11 +87,17 @@ class AsyncResponse:
 
     async def aclose(self) -> None:
         """Close the response; its connection is closed too unless the body was read to its end."""
+        if self._generation != _fork.generation():
+            return
         try:
             with suppress(TransportFailure), translated():
                 await self._response.aclose()
         finally:
             self._on_close()
+
+    def _check_process(self) -> None:
+        if self._generation != _fork.generation():
+            raise _fork.other_process()
 
 
 class AsyncSender:
@@ -92,7 +105,7 @@ class AsyncSender:
 
     `client` is the caller's own and stays open; without it one is made for each event loop,
     because a pooled connection belongs to the loop that opened it. `authorization` gives the
-    value of that header, anew for every request.
+    value of that header, anew for every request. A forked child starts with no connections.
     """
 
     def __init__(
@@ -100,9 +113,11 @@ class AsyncSender:
     ) -> None:
         check_http_client(client, is_async=True)
         self._authorization = authorization
+        self._client = client
         self._given = None if client is None else Shards(lambda: client)
         self._by_loop: dict[object, _LoopClients] = {}
         self._closed = False
+        _fork.register(self)
 
     async def open(self, request: Request) -> AsyncResponse:
         """Send the request and return the response as soon as its head is there.
@@ -142,6 +157,12 @@ class AsyncSender:
         clients = self._by_loop.get(_current_loop())
         if clients is not None:
             await clients.aclose()
+
+    def after_fork(self) -> None:
+        """Leave the connections to the parent process, and locks that its threads may hold."""
+        _fork.keep((self._given, self._by_loop))
+        self._given = None if self._client is None else Shards(lambda: self._client)
+        self._by_loop = {}
 
     async def _clients(self) -> Shards[Any]:
         if self._given is not None:

@@ -221,6 +221,8 @@ class _AsyncioStream(httpcore2.AsyncNetworkStream):
         names = {"client_addr": "sockname", "server_addr": "peername"}
         if info == "is_readable":
             return self._buffer.has_news
+        if info == "socket" and self._transport.is_closing():
+            return None  # uvloop still names a descriptor that may be in use for something else
         return self._transport.get_extra_info(names.get(info, info))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import httpcore2
 import httpx2
 
+from .. import _fork
 from ._asyncio import AsyncioBackend
 from ._merge import ChunkMerger
 from ._types import SocketOption
@@ -54,6 +55,11 @@ class _MergingStream(httpcore2.NetworkStream):
         self._unread = b""  # of a body, for h11
         self._failure: Exception | None = None
         self._ended = False
+        _fork.register(self)
+
+    def after_fork(self) -> None:
+        """Leave the connection to the parent process."""
+        _fork.disconnect(self._stream.get_extra_info("socket"))
 
     @property
     def response_is_over(self) -> bool:
@@ -147,6 +153,11 @@ class _AsyncMergingStream(httpcore2.AsyncNetworkStream):
         self._unread = b""  # of a body, for h11
         self._failure: Exception | None = None
         self._ended = False
+        _fork.register(self)
+
+    def after_fork(self) -> None:
+        """Leave the connection to the parent process."""
+        _fork.disconnect(self._stream.get_extra_info("socket"))
 
     @property
     def response_is_over(self) -> bool:

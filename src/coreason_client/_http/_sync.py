@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx2
 
+from .. import _fork
 from ._build import (
     MAX_ERROR_BODY_SECONDS,
     body_reader,
@@ -38,28 +39,34 @@ class SyncResponse:
         self._response = response
         self._on_close = on_close
         self._deadline = deadline
+        self._generation = _fork.generation()
         self.head = head_of(response)
 
     def chunks(self) -> Generator[bytes]:
         """Iterate over the body as it arrives; close the iterator when stopping early.
 
         Raises:
-            TransportFailure: the connection broke; what had arrived was handed out before.
+            TransportFailure: the connection broke, what had arrived was handed out before; or it
+                belongs to another process.
         """
+        self._check_process()
         response, deadline = self._response, self._deadline
         raw = is_raw(response, self.head)
         pieces = response.iter_raw() if raw else response.iter_bytes()
         read_body, timeout = body_reader(response) if raw else (None, None)
-        with translated(), closing(pieces):
+        with translated(), _fork.closing(pieces):
             try:
                 for chunk in pieces:
                     yield chunk
+                    self._check_process()
                     while read_body is not None and (
                         more := read_body(read_limit(timeout, deadline))
                     ):
                         yield more
+                        self._check_process()
             except GeneratorExit:
-                if is_over(response):  # then the connection can be used again
+                # Then the connection can be used again.
+                if is_over(response) and self._generation == _fork.generation():
                     for _ in pieces:
                         pass
                 raise
@@ -78,26 +85,35 @@ class SyncResponse:
 
     def close(self) -> None:
         """Close the response; its connection is closed too unless the body was read to its end."""
+        if self._generation != _fork.generation():
+            return
         try:
             with suppress(TransportFailure), translated():
                 self._response.close()
         finally:
             self._on_close()
 
+    def _check_process(self) -> None:
+        if self._generation != _fork.generation():
+            raise _fork.other_process()
+
 
 class SyncSender:
     """Opens responses; safe to use from many threads.
 
     `client` is the caller's own and stays open; without it one is made, and closed with this.
-    `authorization` gives the value of that header, anew for every request.
+    `authorization` gives the value of that header, anew for every request. A forked child starts
+    with no connections.
     """
 
     def __init__(self, client: Any = None, authorization: Callable[[], str] | None = None) -> None:
         check_http_client(client, is_async=False)
         self._authorization = authorization
-        self._clients = Shards(_new_client if client is None else lambda: client)
+        self._make = _new_client if client is None else lambda: client
+        self._clients = Shards(self._make)
         self._owned = client is None
         self._closed = threading.Event()
+        _fork.register(self)
 
     def open(self, request: Request) -> SyncResponse:
         """Send the request and return the response as soon as its head is there.
@@ -133,6 +149,14 @@ class SyncSender:
         self._closed.set()
         for client in self._clients.drain() if self._owned else ():
             client.close()
+
+    def after_fork(self) -> None:
+        """Leave the connections to the parent process, and locks that its threads may hold."""
+        _fork.keep(self._clients)
+        self._clients = Shards(self._make)
+        was_closed, self._closed = self._closed.is_set(), threading.Event()
+        if was_closed:
+            self._closed.set()
 
     def _check_open(self) -> None:
         if self._closed.is_set():

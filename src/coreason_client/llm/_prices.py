@@ -16,6 +16,8 @@ from .types import Usage
 
 __all__ = ["LatePrice", "load", "loaded"]
 
+_LONGEST_LOADING = 5.0  # for which a fork waits
+
 _lock = threading.Lock()
 _loading: Future[None] | None = None
 
@@ -87,6 +89,13 @@ class LatePrice:
             usage["cost_estimate"] = _cost.cost(*self._asked)
 
 
+def _finish() -> None:
+    """Wait for the table before a fork: the child would inherit half of an import."""
+    if _loading is not None:
+        with suppress(TimeoutError):
+            _loading.result(_LONGEST_LOADING)
+
+
 def _forget() -> None:
     """Forget a thread that the child of a fork does not have."""
     global _lock, _loading
@@ -96,4 +105,4 @@ def _forget() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(before=_finish, after_in_child=_forget)

@@ -17,6 +17,7 @@ import aiohttp
 from multidict import CIMultiDictProxy
 from yarl import URL
 
+from .. import _fork
 from .._http._types import FailureKind, Headers, Request, ResponseHead, TransportFailure
 
 __all__ = ["Session", "Sessions"]
@@ -27,12 +28,23 @@ _AT_ONCE = nullcontext()
 
 
 class Sessions:
-    """One session for each event loop; each is closed with its loop, or by `aclose`."""
+    """One session for each event loop; each is closed with its loop, or by `aclose`.
+
+    A forked child starts with none.
+    """
 
     def __init__(self, max_concurrency: int | None) -> None:
         self._max_concurrency = max_concurrency
         self._by_loop: dict[asyncio.AbstractEventLoop, Session] = {}
         self._closed = False
+        _fork.register(self)
+
+    def after_fork(self) -> None:
+        """Leave the connections to the parent process."""
+        for session in self._by_loop.values():
+            session.after_fork()
+        _fork.keep(self._by_loop)
+        self._by_loop = {}
 
     async def current(self) -> "Session | None":
         """Return the session of the running loop, made if there is none; None after a close."""
@@ -125,6 +137,11 @@ class Session:
         for connection in list(self._sockets):
             connection.close()
         await self.aclose()
+
+    def after_fork(self) -> None:
+        """Leave the connections to the parent process."""
+        for connection in list(self._sockets):
+            _fork.disconnect(connection)
 
     def _new_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
         family, kind, protocol, *_ = address
@@ -251,15 +268,18 @@ class _Response:
 
     def __init__(self, session: Session, response: aiohttp.ClientResponse) -> None:
         self._session = session
+        self._generation = _fork.generation()
         session.reading.add(response)
         self._response = response
         self.head = ResponseHead(response.status, _Headers(response.headers))
 
     async def chunks(self) -> AsyncGenerator[bytes]:
         """Iterate over the body as it comes."""
+        self._check_process()
         try:
             while chunk := await self._response.content.readany():
                 yield chunk
+                self._check_process()
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if not isinstance(error, TimeoutError) and (rest := self._unread()):
                 yield rest
@@ -285,6 +305,8 @@ class _Response:
 
     async def aclose(self) -> None:
         """Give the connection back when the body is over, else close it."""
+        if self._generation != _fork.generation():
+            return
         content = self._response.content
         self._session.reading.discard(self._response)
         try:
@@ -295,6 +317,10 @@ class _Response:
                 self._response.release()
             else:
                 self._response.close()
+
+    def _check_process(self) -> None:
+        if self._generation != _fork.generation():
+            raise _fork.other_process()
 
 
 def _kind(error: Exception) -> FailureKind:
