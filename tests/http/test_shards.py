@@ -7,7 +7,7 @@ import pytest
 
 from coreason_client._http import _shards
 from coreason_client._http._async import AsyncResponse, AsyncSender
-from coreason_client._http._shards import Shards, shared_ssl_context
+from coreason_client._http._shards import Shards, client_options
 from coreason_client._http._types import Request, timeouts_from
 from tests.faults import FaultServer
 
@@ -70,10 +70,10 @@ def test_many_threads_never_share_more_than_allowed() -> None:
 
 
 def test_the_ssl_context_is_made_once_for_each_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert shared_ssl_context() is shared_ssl_context()
-    usual = shared_ssl_context()
+    assert client_options()["verify"] is client_options()["verify"]
+    usual = client_options()["verify"]
     monkeypatch.setenv("SSL_CERT_DIR", "/nowhere/at/all")
-    assert shared_ssl_context() is not usual
+    assert client_options()["verify"] is not usual
 
 
 @pytest.mark.proves("R04l", "R04m")

@@ -58,6 +58,8 @@ def _kind_of(error: Exception) -> FailureKind | None:
     kind = next((kind for name, kind in _KINDS.items() if name in names), None)
     if kind is None and isinstance(error, OSError):  # a transport of the caller's own
         kind = FailureKind.BROKEN
+    if kind is None and isinstance(error, UnicodeError | OverflowError):
+        kind = FailureKind.REQUEST  # a host or a port that the socket library refuses
     if kind is FailureKind.CONNECT and _is_certificate_error(error):
         return FailureKind.CERTIFICATE
     return kind

@@ -6,7 +6,7 @@ into a client of its own.
 """
 
 from dataclasses import replace
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 from ._types import Request, origin
 
@@ -37,9 +37,14 @@ def redirected(request: Request, location: str) -> Request:
         ValueError: the location is not an address that can be followed.
     """
     target = urljoin(request.url, location)
-    if urlsplit(target).scheme not in ("http", "https"):
+    scheme, host, _ = there = origin(target)
+    if scheme not in ("http", "https") or not host:
         raise ValueError("not an http or https address")
-    if not request.bare and origin(target) == origin(request.url):
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise ValueError("the host name is not valid") from None
+    if not request.bare and there == origin(request.url):
         return replace(request, url=target)
     harmless = {
         name: value for name, value in request.headers.items() if name.lower() in _HARMLESS_HEADERS

@@ -10,12 +10,13 @@ import ssl
 import threading
 from collections.abc import Callable
 from functools import lru_cache
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from os import environ
-from typing import Generic, TypeVar
+from typing import Generic, TypedDict, TypeVar
 
 import httpx2
 
-__all__ = ["Shard", "Shards", "shared_ssl_context"]
+__all__ = ["Shard", "Shards", "client_options"]
 
 _REQUESTS_PER_CLIENT = 32
 
@@ -65,12 +66,26 @@ class Shards(Generic[Client]):
             return clients
 
 
-def shared_ssl_context() -> ssl.SSLContext:
-    """Return the context of all clients made here: reading the certificates takes a while.
+class ClientOptions(TypedDict):
+    """Arguments of an HTTP client, sync or async."""
 
-    Made as httpx2 makes it, environment variables included.
-    """
-    return _ssl_context(environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR"))
+    cookies: CookieJar
+    limits: httpx2.Limits
+    verify: ssl.SSLContext
+
+
+def client_options() -> ClientOptions:
+    """Return the arguments of the HTTP clients that we make."""
+    return {
+        # One client may serve many users: a cookie set for one must not be sent for another.
+        "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+        # A stream holds its connection for as long as it lasts: a limit would be a limit on
+        # streams.
+        "limits": httpx2.Limits(max_keepalive_connections=20),
+        # Shared, because reading the certificates takes a while; made as httpx2 makes it,
+        # environment variables included.
+        "verify": _ssl_context(environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR")),
+    }
 
 
 @lru_cache(maxsize=4)

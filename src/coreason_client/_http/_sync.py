@@ -24,7 +24,7 @@ from ._build import (
 )
 from ._checks import check_http_client
 from ._failures import translated
-from ._shards import Shards, shared_ssl_context
+from ._shards import Shards, client_options
 from ._types import FailureKind, Request, TransportFailure
 
 __all__ = ["SyncResponse", "SyncSender"]
@@ -166,8 +166,6 @@ class SyncSender:
 def _new_client() -> httpx2.Client:
     from ._backend import merge_chunks  # httpcore2, which httpx2 imports with its first client
 
-    # A stream holds its connection for as long as it lasts: a limit would be a limit on streams.
-    limits = httpx2.Limits(max_keepalive_connections=20)
-    client = httpx2.Client(limits=limits, verify=shared_ssl_context())
+    client = httpx2.Client(**client_options())
     merge_chunks(client)
     return client

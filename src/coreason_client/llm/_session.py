@@ -231,7 +231,7 @@ class _Sender:
         timeout = _timeout(connect, read, whole=self._whole)
         try:
             return _Response(self._session, await self._session.post(request, timeout))
-        except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as error:
+        except (aiohttp.ClientError, OSError, ValueError, OverflowError, RuntimeError) as error:
             failure = self._session.translated(error)
             if not isinstance(error, aiohttp.ClientResponseError):  # which shows our headers
                 failure.__cause__ = error
@@ -333,7 +333,7 @@ def _kind(error: Exception) -> FailureKind:
         return FailureKind.PROXY
     if isinstance(error, aiohttp.ClientConnectorError):
         return FailureKind.CONNECT
-    if isinstance(error, ValueError):  # an InvalidURL is one too
+    if isinstance(error, ValueError | OverflowError):  # an InvalidURL is one too
         return FailureKind.REQUEST
     return FailureKind.BROKEN
 
