@@ -12,6 +12,7 @@ from ._version import __version__
 if TYPE_CHECKING:
     from coreason_manifest.definitions.service import ServiceRequest
 
+    from ._secret import Secret
     from .a2a import (
         A2AClient,
         A2AConnectionError,
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
 
 # Where each name lives.
 _NAMES = {
+    "._secret": ("Secret",),
     ".a2a": (
         "A2AClient",
         "A2AConnectionError",
@@ -243,6 +245,7 @@ __all__ = [
     "Part",
     "Position",
     "RestTransport",
+    "Secret",
     "ServiceRequest",
     "Task",
     "TaskArtifactUpdateEvent",

@@ -8,8 +8,9 @@ import asyncio
 import hmac
 import logging
 import traceback
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import httpx2
 import pytest
@@ -18,24 +19,41 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from coreason_client import A2AClient, AsyncCAPClient, CAPClient
+from coreason_client import (
+    A2AClient,
+    AgentCardResolver,
+    AsyncA2AClient,
+    AsyncCAPClient,
+    CAPClient,
+    Secret,
+)
 from coreason_client.errors import CoreasonError
 from coreason_client.llm import LLMClient
 from coreason_client.server import AgentApp, AgentStream, RunningServer, running
 from coreason_client.server._auth import Keys
 from coreason_client.server._problems import Problem
 from coreason_manifest.definitions.service import ServiceRequest
+from tests.http.support import one_answer
 
 KEYS = {
     "server": "sk-server-4f1c9e7ab2",
     "wrong": "sk-wrong-93d0aa17c4",
     "metrics": "sk-metrics-77be01d9f3",
     "header": "sk-header-5e21c8f06b",
+    "cookie": "session-aa91b3c05d",
+    "marked": "marked-77f0e2d9b1",
+    "call": "sk-call-0c9d8e7f6a",
     "llm": "sk-llm-c0ffee12ab34",
     "other llm": "sk-other-llm-0badcafe99",
     "environment": "sk-environment-8844aa1100",
     "a2a": "sk-a2a-1f2e3d4c5b6a",
 }
+SECRET_HEADERS = {
+    "X-Secret": KEYS["header"],
+    "Cookie": f"session={KEYS['cookie']}",
+    "X-Tenant": Secret(KEYS["marked"]),
+}
+CALL = {"X-Call-Token": KEYS["call"]}
 NOWHERE = "http://127.0.0.1:9"
 MESSAGES = [{"role": "user", "content": "hi"}]
 
@@ -61,7 +79,9 @@ class Heard:
         while seen is not None:
             self.errors += [str(seen), repr(seen), repr(seen.args)]
             self.errors += getattr(seen, "__notes__", [])
-            seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+            if seen.__cause__ is not None and seen.__context__ not in (None, seen.__cause__):
+                self.keep(seen.__context__)
+            seen = seen.__cause__ or seen.__context__  # also where it is suppressed
 
     def leaks(self) -> list[tuple[str, str]]:
         """Return each line that holds a key, with the name of the key."""
@@ -69,14 +89,14 @@ class Heard:
         lines = [*self._lines(), *f"{printed.out}\n{printed.err}".splitlines()]
         assert len(lines) > 3, "nothing was heard, so nothing was shown"
         # The HTTP library says at DEBUG what a server sent, as it was sent.
-        ours = [line for line in lines if "receive_response_headers.complete" not in line]
+        ours = [line for line in lines if "receive_response_headers." not in line]
         return [(name, line) for name, key in KEYS.items() for line in ours if key in line]
 
     def _lines(self) -> Iterator[str]:
         formatter = logging.Formatter("%(name)s %(levelname)s %(message)s")
         for record in self._caplog.records:
             yield formatter.format(record)
-            if "receive_response_headers.complete" not in record.getMessage():
+            if "receive_response_headers." not in record.getMessage():
                 yield repr(record.args)
         yield from self.errors
 
@@ -113,7 +133,7 @@ def server() -> Iterator[RunningServer]:
 
 async def _repeat(request: Request) -> Response:
     """Repeat the credentials of a request in the manner that its path asks for."""
-    names = ("authorization", "x-api-key", "x-goog-api-key", "api-key", "x-secret")
+    names = ("authorization", "x-api-key", "x-goog-api-key", "api-key", *SECRET_HEADERS, *CALL)
     said = " ".join(request.headers.get(name, "") for name in names)
     body = {"error": {"message": f"bad key {said}", "code": said, "type": said}, "detail": said}
     manner = request.path_params["manner"]
@@ -141,7 +161,19 @@ def hostile() -> Iterator[str]:
         yield server.url
 
 
-MANNERS = ("200", "400", "401", "403", "404", "429", "500", "words", "page", "stream", "moved")
+MANNERS = (
+    "200",
+    "400",
+    "401",
+    "403",
+    "404",
+    "429",
+    "500",
+    "words",
+    "page",
+    "stream",
+    "moved",
+)
 
 
 def test_the_clients_and_the_server_among_themselves(heard: Heard, server: RunningServer) -> None:
@@ -176,15 +208,81 @@ def test_cap_and_a2a_against_a_server_that_repeats_keys(
     heard: Heard, hostile: str, manner: str
 ) -> None:
     url = f"{hostile}/{manner}"
-    with CAPClient(url, KEYS["server"], max_retries=0) as client:
+    with CAPClient(url, KEYS["server"], max_retries=0, headers=SECRET_HEADERS) as client:
         with heard.fails():
-            list(client.chat("hi"))
+            list(client.chat("hi", headers=CALL))
         with heard.fails():
-            client.health()
-    headers = {"Authorization": f"Bearer {KEYS['a2a']}", "X-Secret": KEYS["header"]}
-    with A2AClient(url, headers=headers, max_retries=0) as agent_client:
-        heard.errors.append(repr(agent_client))
+            client.health(headers=CALL)
+        if manner not in ("200", "page", "stream"):  # with which a cancel succeeds
+            with heard.fails():
+                client.cancel("00000000-0000-0000-0000-000000000001", headers=CALL)
+    in_headers = {"Authorization": f"Bearer {KEYS['a2a']}", **SECRET_HEADERS}
+    choices: list[Any] = [{"auth": KEYS["a2a"], "headers": SECRET_HEADERS}, {"headers": in_headers}]
+    for options in choices:
+        with A2AClient(url, max_retries=0, **options) as agent_client:
+            heard.errors.append(repr(agent_client))
+            with heard.fails():
+                agent_client.send_message("hi")
+            with heard.fails():
+                list(agent_client.send_message_stream("hi"))
+    with AgentCardResolver(headers=in_headers) as resolver, heard.fails():
+        resolver.resolve(url)
     assert heard.leaks() == []
+
+
+@pytest.mark.parametrize("manner", MANNERS)
+def test_async_cap_and_a2a_against_a_server_that_repeats_keys(
+    heard: Heard, hostile: str, manner: str
+) -> None:
+    url = f"{hostile}/{manner}"
+
+    async def token() -> str:
+        return KEYS["a2a"]
+
+    async def main() -> None:
+        async with AsyncCAPClient(
+            url, KEYS["server"], max_retries=0, headers=SECRET_HEADERS
+        ) as client:
+            with heard.fails():
+                async for _ in client.chat("hi", headers=CALL):
+                    pass
+            with heard.fails():
+                await client.health(headers=CALL)
+        async with AsyncA2AClient(
+            url, max_retries=0, auth=token, headers=SECRET_HEADERS
+        ) as agent_client:
+            with heard.fails():
+                await agent_client.send_message("hi")
+            with heard.fails():
+                async for _ in agent_client.send_message_stream("hi"):
+                    pass
+
+    asyncio.run(main())
+    assert heard.leaks() == []
+
+
+def test_what_an_http_library_cannot_read_is_not_repeated(heard: Heard) -> None:
+    """The libraries put the bytes that they refuse into their errors, the causes of ours."""
+    unreadable = " ".join(["HTTP/1.1 what", *KEYS.values()]).encode() + b"\r\n\r\n"
+    headers = {f"X-{name.replace(' ', '-')}-Key": key for name, key in KEYS.items()}
+    calls: list[Callable[[str], object]] = [
+        lambda url: list(CAPClient(url, KEYS["server"], max_retries=0, headers=headers).chat("hi")),
+        lambda url: CAPClient(url, KEYS["server"], max_retries=0, headers=headers).health(),
+        lambda url: A2AClient(url, max_retries=0, headers=headers).send_message("hi"),
+        lambda url: list(A2AClient(url, max_retries=0, headers=headers).send_message_stream("hi")),
+        lambda url: AgentCardResolver(headers=headers).resolve(url),
+        lambda url: asyncio.run(_generate(url, headers)),
+    ]
+    for call in calls:
+        with one_answer(unreadable) as (url, _), heard.fails():
+            call(url)
+    assert any("***" in error for error in heard.errors)
+    assert heard.leaks() == []
+
+
+async def _generate(url: str, headers: dict[str, str]) -> None:
+    async with LLMClient(KEYS["llm"], url, max_retries=0, headers=headers) as client:
+        await client.generate(MESSAGES, "m")
 
 
 @pytest.mark.parametrize("manner", MANNERS)
@@ -198,6 +296,7 @@ def test_the_ai_client_against_a_server_that_repeats_keys(
             f"{hostile}/{manner}",
             provider=provider,
             keys={"mistral": KEYS["other llm"]},
+            headers=SECRET_HEADERS,
             max_retries=1,
             first_wait=0.001,
             timeout=5,

@@ -5,11 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-__all__ = ["SHORTEST_SECRET", "VISIBLE", "check_headers", "check_http_client", "shown"]
-
-SHORTEST_SECRET = 6
-"""A key shorter than this is a word like any other, as those of local services are: to hide it
-would hide half of what is said, and protect nothing."""
+__all__ = ["VISIBLE", "check_headers", "check_http_client", "shown"]
 
 VISIBLE = re.compile(r"[!-~]+", re.ASCII)
 

@@ -12,11 +12,13 @@ import inspect
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from .._drive import AsyncOpener, SyncOpener
 from .._http._types import Request
+from .._secret import header_secrets, redact, redact_chain
 from .errors import A2AError
 from .types import AgentCard, SecurityScheme
 
@@ -161,13 +163,10 @@ class Credentials:
         """Whether asking again may give something else."""
         return any(source.refreshes for source, _ in self.sources)
 
-    def hide(self, error: A2AError) -> None:
-        """Take what we know to be secret out of an error's words: an agent may repeat it."""
-        for secret in filter(None, (source.last for source, _ in self.sources)):
-            error.args = tuple(
-                part.replace(secret, "***") if isinstance(part, str) else part
-                for part in error.args
-            )
+    def redact(self, text: str, headers: Mapping[str, str]) -> str:
+        """Return a text without the credentials and without the secrets among the headers."""
+        known = (source.last for source, _ in self.sources)
+        return redact(text, (*known, *header_secrets(headers)))
 
     def apply(self, request: Request, *, refresh: bool = False) -> Request:
         """Return the request with the credentials, unless it left its origin."""
@@ -225,37 +224,56 @@ def _named(
 # Shells
 
 
-class SyncAuthSender:
+class _Redacting:
+    """What both shells do with secrets: an agent may repeat them."""
+
+    _given: Credentials
+    _sent: Mapping[str, str] = MappingProxyType({})  # the headers of the last request
+
+    def _remember(self, request: Request) -> Request:
+        if not request.bare:
+            self._sent = request.headers
+        return request
+
+    def redact(self, text: str) -> str:
+        """Return a text without the secrets that were sent."""
+        return self._given.redact(text, self._sent)
+
+    def hide(self, error: A2AError) -> None:
+        """Redact the words of an error, and of those that it came from."""
+        redact_chain(error, self.redact)
+
+
+class SyncAuthSender(_Redacting):
     """A sender whose requests carry credentials; the sync one of a pair."""
 
     def __init__(self, sender: SyncOpener, given: Credentials) -> None:
         self._sender = sender
         self._given = given
         self.sleep = sender.sleep
-        self.hide = given.hide
 
     def open(self, request: Request) -> Any:
         """Send the request, and once more with new credentials on a 401."""
-        response = self._sender.open(self._given.apply(request))
+        response = self._sender.open(self._remember(self._given.apply(request)))
         if response.head.status != 401 or request.bare or not self._given.refreshes:
             return response
         response.close()
-        return self._sender.open(self._given.apply(request, refresh=True))
+        return self._sender.open(self._remember(self._given.apply(request, refresh=True)))
 
 
-class AsyncAuthSender:
+class AsyncAuthSender(_Redacting):
     """A sender whose requests carry credentials; the async one of a pair."""
 
     def __init__(self, sender: AsyncOpener, given: Credentials) -> None:
         self._sender = sender
         self._given = given
         self.sleep = sender.sleep
-        self.hide = given.hide
 
     async def open(self, request: Request) -> Any:
         """Send the request, and once more with new credentials on a 401."""
-        response = await self._sender.open(await self._given.apply_async(request))
+        response = await self._sender.open(self._remember(await self._given.apply_async(request)))
         if response.head.status != 401 or request.bare or not self._given.refreshes:
             return response
         await response.aclose()
-        return await self._sender.open(await self._given.apply_async(request, refresh=True))
+        again = await self._given.apply_async(request, refresh=True)
+        return await self._sender.open(self._remember(again))

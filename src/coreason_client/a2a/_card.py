@@ -21,6 +21,7 @@ from .._drive import BodyTooLarge, Flow, Reply
 from .._http._checks import check_headers, shown
 from .._http._redirect import MOST_REDIRECTS, redirected
 from .._http._types import Request, Timeouts, TransportFailure, timeouts_from
+from .._secret import header_secrets, redact, redact_chain
 from .._version import __version__
 from ._call import (
     check_url,
@@ -30,7 +31,7 @@ from ._call import (
 )
 from ._dialects import V10, card_from_v03, shaped
 from ._wire import FROM_PYTHON, parse_json
-from .errors import A2AResponseTooLargeError
+from .errors import A2AError, A2AResponseTooLargeError
 from .types import AgentCard
 
 __all__ = ["WELL_KNOWN", "CardRules", "read_card"]
@@ -68,7 +69,13 @@ class CardRules:
             A2AHTTPError: there is no card, or no answer, or it is too large.
             A2AJSONError: what is there is not a card.
         """
-        base = check_url(base_url).rstrip("/")
+        try:
+            return (yield from self._resolve(check_url(base_url).rstrip("/")))
+        except A2AError as error:
+            redact_chain(error, lambda text: redact(text, header_secrets(self.headers)))
+            raise
+
+    def _resolve(self, base: str) -> Flow[AgentCard]:
         urls = [base] if base.endswith(".json") else [base + path for path in WELL_KNOWN]
         for url in urls[:-1]:
             card = yield from self._get(url, missing_ok=True)

@@ -84,6 +84,7 @@ class HealMachine:
         self._subscribes = name == "resubscribe"
         known = params.get("id") if self._subscribes else params.get("message", {}).get("taskId")
         self.assembly = Assembly(known)
+        self.redact: Callable[[str], str] = str  # for log lines; the transport sets it
 
         # Where we are.
         self._begun = False  # the first response was accepted
@@ -318,6 +319,7 @@ class HealMachine:
         """Ask for the task itself from now on."""
         self._settle()
         self._begun = True
+        why = self.redact(why)
         logger.info("task %s is asked for instead of subscribed to: %s", self._task_id, why)
         self._operation = ("get_task", {"id": self._task_id})
         self._last_event_id = b""
@@ -346,6 +348,7 @@ class HealMachine:
         delay = self._settings.backoff.delay(self._losses, wish, self._jitter)
         if self._failures > self._settings.max_retries or delay is None:
             raise self._closed(cause, error, wish)
+        cause = self.redact(cause)
         logger.warning(
             "stream of task %s lost (%s); resubscribing in %.2f s", self._task_id, cause, delay
         )

@@ -152,6 +152,8 @@ def _params(request: BaseModel) -> dict[str, Any]:
 class _Base:
     """What all transports over HTTP share."""
 
+    _opener: SyncAuthSender | AsyncAuthSender
+
     def __init__(self, route: Route) -> None:
         self._route = route
 
@@ -164,11 +166,15 @@ class _Base:
         return self._route.channel.dialect.version
 
     def _machine(self, name: str, request: BaseModel, resume: bool) -> HealMachine:
-        return HealMachine(self._route, name, _params(request), resume=resume)
+        machine = HealMachine(self._route, name, _params(request), resume=resume)
+        machine.redact = self._opener.redact
+        return machine
 
 
 class _HttpTransport(_Base):
     """The calls of the protocol, sync."""
+
+    _opener: SyncAuthSender
 
     def __init__(self, route: Route, card: AgentCard | None, options: Options) -> None:
         super().__init__(route)
@@ -251,6 +257,8 @@ class _HttpTransport(_Base):
 
 class _AsyncHttpTransport(_Base):
     """The calls of the protocol, async."""
+
+    _opener: AsyncAuthSender
 
     def __init__(self, route: Route, card: AgentCard | None, options: Options) -> None:
         super().__init__(route)

@@ -17,7 +17,7 @@ from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRe
 from coreason_manifest.definitions.session import SessionContext
 
 from .._drive import Flow, Reply, Wait
-from .._http._checks import SHORTEST_SECRET, VISIBLE, check_headers, shown
+from .._http._checks import VISIBLE, check_headers, shown
 from .._http._proxy import proxy_for
 from .._http._redirect import FOLLOWED, MOST_REDIRECTS, redirected
 from .._http._types import (
@@ -29,6 +29,7 @@ from .._http._types import (
     timeouts_from,
 )
 from .._retry import Backoff, retry_after
+from .._secret import header_secrets, redact, redact_chain
 from .._trace import trace_headers
 from .._version import __version__
 from ._resume import ResumeMachine
@@ -67,9 +68,9 @@ class Credential:
         key = self._api_key if isinstance(self._api_key, str) else self._api_key()
         return self._bearer(key if isinstance(key, str) else await key)
 
-    def redact(self, text: str) -> str:
-        """Take the key out of words that somebody else chose."""
-        return text.replace(self._last, "***") if len(self._last) >= SHORTEST_SECRET else text
+    def redact(self, text: str, headers: Mapping[str, str]) -> str:
+        """Return a text without the key and without the secrets among the headers."""
+        return redact(text, (self._last, *header_secrets(headers)))
 
     def _bearer(self, key: str) -> str:
         _check_key(key)
@@ -163,7 +164,7 @@ class Endpoint:
             backoff=self._backoff,
             strict_sequence=self.strict_sequence,
             max_event_bytes=self.max_event_bytes,
-            redact=self.credential.redact,
+            redact=lambda text: self.credential.redact(text, fixed),
             proxy_for=self._proxy_for,
         )
 
@@ -211,6 +212,7 @@ class Endpoint:
         except ValidationError as error:
             why = explain(error)
         if reply.head.status == 200:
+            why = self.credential.redact(why, request.headers)
             words = f"the answer to GET /health is no health report: {why}"
             raise CAPProtocolError(words, status_code=200, body=reply.body)
         raise self._refusal(request, reply)
@@ -233,6 +235,7 @@ class Endpoint:
             if isinstance(result, Reply):
                 return result
             failures += 1
+            redact_chain(result, lambda text: self.credential.redact(text, request.headers))
             if failures >= attempts or result.kind in FINAL_FAILURES:
                 raise self._unanswered(request, result, failures) from (result.__cause__ or result)
             yield Wait(self._backoff.delay(failures, None, random.random) or 0.0)
@@ -251,7 +254,7 @@ class Endpoint:
 
     def _refusal(self, request: Request, reply: Reply) -> CAPRuntimeError:
         return CAPRuntimeError(
-            self.credential.redact(describe(request, reply.head, reply.body)),
+            self.credential.redact(describe(request, reply.head, reply.body), request.headers),
             status_code=reply.head.status,
             headers=reply.head.headers,
             body=reply.body,

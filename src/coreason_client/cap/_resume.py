@@ -51,6 +51,7 @@ from .._http._checks import shown
 from .._http._redirect import FOLLOWED, MOST_REDIRECTS, redirected
 from .._http._types import FINAL_FAILURES, Request, ResponseHead, TransportFailure
 from .._retry import RETRIED_STATUSES, Backoff, retry_after, seconds
+from .._secret import redact_chain
 from ..sse import ServerSentEvent, SSEDecoder, SSEEventTooLarge
 from ..sse._decode import DEFAULT_MAX_EVENT_BYTES
 from ._budget import RetryBudget
@@ -265,6 +266,7 @@ class ResumeMachine:
                 drains = self._decoder.retry_ms is not None
                 self._lose("the response ended before a CLOSE packet", drains=drains)
             return ()
+        redact_chain(failure, self._redact)
         evidence = _Evidence(failure=failure)
         if failure.kind in FINAL_FAILURES:
             message = f"{self._where()} failed: {failure}"
@@ -404,7 +406,7 @@ class ResumeMachine:
         return True
 
     def _take_error(self, error: StreamError) -> None:
-        message = f"{error.code}: {self._redact(error.message)}"
+        message = self._redact(f"{error.code}: {error.message}")
         server_delay = seconds((error.details or {}).get("retry_after"))
         evidence = _Evidence(server_delay, stream_error=error)
         match error.severity:
@@ -437,6 +439,7 @@ class ResumeMachine:
         """
         self._settle()
         self._losing = True
+        why = self._redact(why)
         asked = self._server_delay(evidence)
         delay = self._budget.after_drain(asked) if drains else None
         if delay is None:
@@ -485,6 +488,7 @@ class ResumeMachine:
 
     def _error(self, kind: type[_Error], message: str, evidence: _Evidence = _NOTHING) -> _Error:
         position, request, head = self.position, self._request, evidence.head
+        message = self._redact(message)
         return kind(
             message if position is None else f"{message} (read up to {position})",
             position=position,

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from .._http._checks import SHORTEST_SECRET
 from .._http._checks import shown as visible
 from .._http._types import FINAL_FAILURES, FailureKind, ResponseHead, TransportFailure
 from .._retry import RETRIED_STATUSES, retry_after, seconds
+from .._secret import header_secrets, redact, redact_chain
 from ._route import Route
 from ._terms import Fault, Malformed
 from .errors import (
@@ -123,8 +123,8 @@ def refused(
     fault = fault or Fault("")
     status = fault.status or head.status
     kind = _kind(fault.codes, status)
-    words = _hidden(fault.message, route.key)[:_LONGEST_WORDS]
-    code = _hidden(fault.codes[0], route.key) if fault.codes else None
+    words = _hidden(fault.message, route)[:_LONGEST_WORDS]
+    code = _hidden(fault.codes[0], route) if fault.codes else None
     known = any(code in _BY_CODE for code in fault.codes)
     error = kind(
         _sentence(route, status, head.status, words, code),
@@ -134,7 +134,7 @@ def refused(
         code=code,
         request_id=_request_id(head) or fault.request_id,
         retry_after=_wish(head, fault, now),
-        body=_text(body, route.key),
+        body=_text(body, route),
     )
     unsupported = fault.param if _UNSUPPORTED & set(fault.codes) else None
     return Failure(error, _may_try_again(head, kind, status, known=known), unsupported)
@@ -144,6 +144,7 @@ def unreached(
     route: Route, failure: TransportFailure, seconds: float, *, partway: bool = False
 ) -> Failure:
     """Make of a connection that failed, or was silent for so many seconds, what it is."""
+    redact_chain(failure, lambda text: _hidden(text, route))
     of = f"from {route.profile.name} for model {route.model}"
     if failure.kind is FailureKind.TIMEOUT:
         kind: type[LLMError] = LLMTimeoutError
@@ -162,7 +163,7 @@ def malformed(
     route: Route, head: ResponseHead, why: Malformed | str, body: bytes, *, again: bool = False
 ) -> Failure:
     """Make of an answer that is none what it is."""
-    words = _hidden(str(why), route.key)
+    words = _hidden(str(why), route)
     error = LLMResponseError(
         f"{route.profile.name} sent what is no answer of model {route.model}: {words}",
         provider=route.profile.name,
@@ -170,7 +171,7 @@ def malformed(
         status=head.status,
         code=why.code if isinstance(why, Malformed) else None,
         request_id=_request_id(head),
-        body=_text(body, route.key),
+        body=_text(body, route),
     )
     return Failure(error, again)
 
@@ -241,14 +242,19 @@ def _request_id(head: ResponseHead) -> str | None:
     return next((head.headers[name] for name in _REQUEST_IDS if name in head.headers), None)
 
 
-def _text(body: bytes, key: str | None) -> str:
-    # Hidden before it is cut; and the half of a key that this cut may have left goes too.
-    beginning = body[: _LONGEST_BODY + len(key or "")]
-    text = _hidden(beginning.decode("utf-8", "replace"), key)
-    if key and len(beginning) < len(body):
-        text = text[: len(text) - len(key) + 1]
+def _text(body: bytes, route: Route) -> str:
+    # Redacted before it is cut; and the half of a secret that this cut may have left goes too.
+    longest = max((len(secret) for secret in _secrets(route)), default=0)
+    beginning = body[: _LONGEST_BODY + longest]
+    text = _hidden(beginning.decode("utf-8", "replace"), route)
+    if longest and len(beginning) < len(body):
+        text = text[: len(text) - longest + 1]
     return text[:_LONGEST_BODY]
 
 
-def _hidden(words: str, key: str | None) -> str:
-    return words.replace(key, "[key]") if key and len(key) >= SHORTEST_SECRET else words
+def _hidden(words: str, route: Route) -> str:
+    return redact(words, _secrets(route))
+
+
+def _secrets(route: Route) -> list[str]:
+    return [*filter(None, [route.key]), *header_secrets(route.headers)]

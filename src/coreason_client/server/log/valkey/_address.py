@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from ...._secret import redact
+
 __all__ = ["Address", "parse_address"]
 
 _SCHEMES = {"redis": False, "valkey": False, "rediss": True, "valkeys": True}
@@ -25,10 +27,7 @@ class Address:
 
     def scrub(self, text: str) -> str:
         """Take the credentials out of a text: some servers repeat what they refuse."""
-        for secret in (self.password, self.username):
-            if secret:
-                text = text.replace(secret, "***")
-        return text
+        return redact(text, (self.password, self.username))
 
 
 def parse_address(url: str) -> Address:
