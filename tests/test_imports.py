@@ -53,7 +53,6 @@ ROOMS: dict[str, set[str]] = {
         "coreason_client.errors",
         "coreason_client._lazy",
         "coreason_client._retry",
-        "coreason_client._secret",
     },
     "coreason_client.agents": {
         "coreason_manifest.definitions",

@@ -61,8 +61,10 @@ def register(inherited: Inherited) -> None:
 
 def other_process() -> TransportFailure:
     """Return the failure for a stream that another process began."""
-    words = "this stream belongs to the process that began it, and a fork made another: begin it"
-    return TransportFailure(FailureKind.CLOSED, f"{words} again here")
+    return TransportFailure(
+        FailureKind.CLOSED,
+        "this stream was begun in another process, before a fork: begin a new one here",
+    )
 
 
 def keep(value: object) -> None:

@@ -27,6 +27,11 @@ from coreason_client import (
     CAPClient,
     Secret,
 )
+from coreason_client._drive import Wait
+from coreason_client._http._types import FailureKind, TransportFailure
+from coreason_client._http._types import Request as Sent
+from coreason_client._secret import redact
+from coreason_client.cap._resume import ResumeMachine
 from coreason_client.errors import CoreasonError
 from coreason_client.llm import LLMClient
 from coreason_client.server import AgentApp, AgentStream, RunningServer, running
@@ -86,13 +91,13 @@ class Heard:
     def leaks(self) -> list[tuple[str, str]]:
         """Return each line that holds a key, with the name of the key."""
         printed = self._capfd.readouterr()
-        lines = [*self._lines(), *f"{printed.out}\n{printed.err}".splitlines()]
+        lines = [*self.lines(), *f"{printed.out}\n{printed.err}".splitlines()]
         assert len(lines) > 3, "nothing was heard, so nothing was shown"
         # The HTTP library says at DEBUG what a server sent, as it was sent.
         ours = [line for line in lines if "receive_response_headers." not in line]
         return [(name, line) for name, key in KEYS.items() for line in ours if key in line]
 
-    def _lines(self) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
         formatter = logging.Formatter("%(name)s %(levelname)s %(message)s")
         for record in self._caplog.records:
             yield formatter.format(record)
@@ -277,6 +282,28 @@ def test_what_an_http_library_cannot_read_is_not_repeated(heard: Heard) -> None:
         with one_answer(unreadable) as (url, _), heard.fails():
             call(url)
     assert any("***" in error for error in heard.errors)
+    assert heard.leaks() == []
+
+
+def test_log_lines_about_lost_connections_show_no_secret(heard: Heard, hostile: str) -> None:
+    options: Any = {"auth": KEYS["a2a"], "headers": SECRET_HEADERS}
+    with A2AClient(f"{hostile}/503", max_retries=1, **options) as client, heard.fails():
+        list(client.resubscribe("task-1"))
+
+    def redacted(text: str) -> str:
+        return redact(text, KEYS.values())
+
+    machine = ResumeMachine(lambda _: Sent("POST", NOWHERE, {}), max_retries=1, redact=redacted)
+    for _ in range(2):
+        assert isinstance(machine.next_step(), Sent)
+        lost = TransportFailure(FailureKind.BROKEN, f"illegal line {KEYS['server']}")
+        if machine.reconnects:
+            with heard.fails():
+                machine.lost(lost)
+        else:
+            machine.lost(lost)
+            assert isinstance(machine.next_step(), Wait)
+    assert sum("lost" in line and "***" in line for line in heard.lines()) >= 2
     assert heard.leaks() == []
 
 
