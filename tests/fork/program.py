@@ -18,8 +18,7 @@ from typing import Any
 from coreason_client import A2AClient, AsyncA2AClient, AsyncCAPClient, CAPClient, LLMClient
 from coreason_client.a2a import A2AConnectionError
 from coreason_client.cap.errors import CAPConnectionError
-from coreason_client.llm import LLMConnectionError, _cost
-from coreason_client.llm import client as llm_client
+from coreason_client.llm import LLMConnectionError, _cost, _prices
 
 LIMIT = 20.0
 LIVE = f"live-{os.getpid()}"
@@ -280,6 +279,21 @@ def loop_in_thread(family: str, url: str, control: str) -> None:
     loop.close()
 
 
+def idle_loop(family: str, url: str, control: str) -> None:
+    """Fork while the loop of the connections does not run, so that nothing else keeps them."""
+    with asyncio.Runner() as runner:
+        talk = ASYNC[family](url)
+        check(runner.run(talk.ask("word-parent")), whole("word-parent"))
+
+        def child() -> None:
+            check(asyncio.run(talk.ask("word-child")), whole("word-child"))
+            gc.collect()
+
+        child_succeeds(child, ordinary_end=False)
+        check(runner.run(talk.ask("word-last")), whole("word-last"))
+        runner.run(talk.aclose())
+
+
 # Many processes at once, each with words of its own.
 
 
@@ -384,7 +398,7 @@ def prices(family: str, url: str, control: str) -> None:
             loaded.set()
 
     _cost.load = load
-    llm_client._load_prices_meanwhile()
+    _prices.load()
     check(loading.wait(LIMIT), True)
     child_succeeds(lambda: check(loaded.is_set(), True), ordinary_end=True)
 
@@ -411,6 +425,7 @@ SCENARIOS: dict[str, Callable[[str, str, str], Any]] = {
     "sync-stream": sync_stream,
     "async-stream": async_stream,
     "loop-in-thread": loop_in_thread,
+    "idle-loop": idle_loop,
     "sync-rounds": sync_rounds,
     "async-rounds": async_rounds,
     "locks": locks,

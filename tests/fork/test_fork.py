@@ -22,7 +22,7 @@ SYNC = [
 ]
 ASYNC = [
     (scenario, family)
-    for scenario in ("async-stream", "loop-in-thread", "async-rounds")
+    for scenario in ("async-stream", "loop-in-thread", "idle-loop", "async-rounds")
     for family in ("cap", "a2a", "llm")
 ]
 LIMIT = 40.0

@@ -439,7 +439,6 @@ class ResumeMachine:
         """
         self._settle()
         self._losing = True
-        why = self._redact(why)
         asked = self._server_delay(evidence)
         delay = self._budget.after_drain(asked) if drains else None
         if delay is None:
