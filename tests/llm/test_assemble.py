@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any, get_args
 
 import pytest
@@ -219,7 +221,11 @@ def test_arguments_that_cannot_be_read_are_an_error_that_carries_them(raw: str) 
 
 
 _json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
@@ -419,7 +425,9 @@ def test_a_part_of_an_answer_has_what_can_be_read() -> None:
 
 def test_nobody_knows_how_a_part_would_have_ended() -> None:
     broken = Answer(None, [RawCall("2", "g", '{"a":')], end="length", tokens=COUNTED)
-    assert partial(broken, CALL, free)["data"] == {"content": None, "tool_calls": []}
+    received: dict[str, Any] = {"content": None, "tool_calls": [], "truncated": True}
+    assert partial(broken, CALL, free)["data"] == received
+    assert "truncated" not in partial(replace(broken, end="stop"), CALL, free)["data"]
 
 
 def test_a_part_of_an_answer_is_never_an_error() -> None:
@@ -457,10 +465,10 @@ def test_pieces_are_handed_out_and_kept() -> None:
 def test_the_pieces_of_calls_are_put_together_by_their_index() -> None:
     reader = Growing()
     deltas = [
-        reader.call(1, id="b", name="g"),
-        reader.call(0, id="a", name="f", arguments='{"x"'),
-        reader.call(1, arguments="{}", signature="s"),
-        reader.call(0, id="other", name="late", arguments=": 1}", signature=None),
+        *reader.call(1, id="b", name="g"),
+        *reader.call(0, id="a", name="f", arguments='{"x"'),
+        *reader.call(1, arguments="{}", signature="s"),
+        *reader.call(0, id="other", name="late", arguments=": 1}", signature=None),
     ]
     assert deltas == [
         ToolCallDelta(1, "b", "g", ""),
@@ -476,17 +484,53 @@ def test_the_pieces_of_calls_are_put_together_by_their_index() -> None:
 
 def test_a_call_that_comes_without_an_id_has_one_from_its_first_piece() -> None:
     reader = Growing()
-    first = reader.call(0, name="f")
+    [first] = reader.call(0, name="f")
     assert first.id
-    assert reader.call(0, arguments="{}").id is None
+    [second] = reader.call(0, arguments="{}")
+    assert second.id is None
     assert reader.answer().calls == [RawCall(first.id, "f", "{}")]
-    assert Growing().call(0).id != first.id
+    [other] = Growing().call(0, name="f")
+    assert other.id != first.id
+
+
+def test_a_call_is_held_back_until_its_name_comes() -> None:
+    reader = Growing()
+    assert not reader.call(0, arguments='{"a"')
+    assert not reader.call(0, id="x", arguments=":")
+    assert not reader.started
+    assert reader.answer().calls == []
+    assert reader.call(0, name="f", arguments="1}") == (ToolCallDelta(0, "x", "f", '{"a":1}'),)
+    assert reader.answer().calls == [RawCall("x", "f", '{"a":1}')]
+
+
+@given(st.text(), st.lists(st.integers(0, 20)))
+@example("a\U0001f600b", [2])
+def test_halves_of_surrogate_pairs_come_together_whatever_the_pieces(
+    text: str, at: list[int]
+) -> None:
+    wide = text.encode("utf-16-be")
+    edges = [0, *sorted(2 * min(place, len(wide) // 2) for place in at), len(wide)]
+    reader = Growing()
+    for start, end in pairwise(edges):
+        reader.text(wide[start:end].decode("utf-16-be", "surrogatepass"))
+    assert not reader.rest()
+    assert (reader.answer().content or "") == text
+
+
+def test_half_of_a_surrogate_pair_that_stays_alone_is_replaced() -> None:
+    reader = Growing()
+    assert reader.text("a\ud83d") == TextDelta("a")
+    assert reader.text("\ud83d") == TextDelta("\ufffd")
+    assert reader.text("b\ude00") == TextDelta("\ufffdb\ufffd")
+    reader.text("\ud83d")
+    assert reader.rest() == (TextDelta("\ufffd"),)
+    assert reader.reasoning("\ud83d") == ReasoningDelta("\ufffd")
 
 
 def test_an_id_that_comes_late_counts() -> None:
     reader = Growing()
     reader.call(0, name="f")
-    assert reader.call(0, id="late").id == "late"
+    assert [delta.id for delta in reader.call(0, id="late")] == ["late"]
     reader.call(0, id="later")
     assert reader.answer().calls[0].id == "late"
 

@@ -530,8 +530,8 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
             {"type": "json_schema", "json_schema": {"schema": SCHEMA, "strict": None}},
             Schema("answer", SCHEMA),
         ),
-        (City, Schema("City", City.model_json_schema())),
-        (Box[int], Schema("Box_int_", Box[int].model_json_schema())),
+        (City, Schema("City", City.model_json_schema(), strict=None)),
+        (Box[int], Schema("Box_int_", Box[int].model_json_schema(), strict=None)),
     ],
 )
 def test_a_format_of_the_answer_is_taken(response_format: Any, schema: Schema | None) -> None:

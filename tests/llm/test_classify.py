@@ -117,12 +117,14 @@ TABLE: list[tuple[int, tuple[str, ...], type[LLMError], bool]] = [
     (500, ("INTERNAL",), LLMServerError, True),
     (503, ("UNAVAILABLE",), LLMOverloadedError, True),
     (504, ("DEADLINE_EXCEEDED",), LLMServerError, True),
-    # xAI, with a bad key behind a 400.
-    (400, ("unauthenticated:bad-credentials",), LLMAuthenticationError, False),
+    # xAI: a token that expired; and a bad key, whose code says no more than the status.
+    (403, ("unauthenticated:bad-credentials",), LLMAuthenticationError, False),
+    (400, ("Client specified an invalid argument",), LLMRequestError, False),
     # An error inside a success.
     (200, ("overloaded_error",), LLMOverloadedError, True),
     (200, ("rate_limit_exceeded",), LLMRateLimitError, True),
     (200, ("api_error",), LLMServerError, True),
+    (200, ("server_error",), LLMServerError, True),
     (200, ("invalid_request_error",), LLMRequestError, False),
     (200, ("content_filter",), LLMFilteredError, False),
     (200, ("insufficient_quota",), LLMQuotaError, False),
@@ -175,7 +177,7 @@ DISGUISES: list[tuple[str, int, Any, type[LLMError]]] = [
         LLMAuthenticationError,
     ),
     (
-        *("xai/m", 400, {"code": "unauthenticated:bad-credentials", "error": "?"}),
+        *("xai/m", 403, {"code": "unauthenticated:bad-credentials", "error": "?"}),
         LLMAuthenticationError,
     ),
     (
@@ -540,5 +542,5 @@ def test_an_answer_that_was_withheld_gets_the_fields_of_the_exchange() -> None:
 def test_what_is_neither_an_answer_nor_an_error_is_no_answer(status: int) -> None:
     failure = refused(ROUTE, head(status), None, b"")
     assert type(failure.error) is LLMResponseError
-    assert ("is base_url right?" in str(failure.error)) is (status >= 300)
+    assert ("check base_url" in str(failure.error)) is (status >= 300)
     assert not failure.again

@@ -20,6 +20,7 @@ from coreason_client._http._types import (
 )
 from coreason_client.llm import (
     Delta,
+    Finish,
     LLMAuthenticationError,
     LLMClient,
     LLMConnectionError,
@@ -35,6 +36,8 @@ from coreason_client.llm import (
     LLMTimeoutError,
     Response,
     TextDelta,
+    UsageDelta,
+    _frames,
 )
 from coreason_client.llm._call import check_call
 from coreason_client.llm._flow import AnswerMachine, Plan, Policy, Trying, generate_flow
@@ -408,9 +411,21 @@ def test_what_is_not_tried_again(outcome: Reply | TransportFailure, kind: type[L
         ),
         pytest.param(
             "xai/grok-4",
-            reply(400, {"code": "unauthenticated:bad-credentials", "error": "Incorrect API key"}),
+            reply(403, {"code": "unauthenticated:bad-credentials", "error": "No such token"}),
             LLMAuthenticationError,
             id="xai",
+        ),
+        pytest.param(
+            "xai/grok-4",
+            reply(
+                400,
+                {
+                    "code": "Client specified an invalid argument",
+                    "error": "Incorrect API key provided: ba***na.",
+                },
+            ),
+            LLMRequestError,
+            id="xai, with its general code",
         ),
         pytest.param(
             "anthropic/claude-sonnet-4-5",
@@ -548,9 +563,13 @@ def test_each_model_is_mended_once() -> None:
     assert ["temperature" in body for body in play.bodies] == [True, False, True, False]
 
 
-def test_no_fallback_is_asked_after_the_deadline() -> None:
-    play = Play(TIMED_OUT, models=["one", "two"], seconds=60, deadline=60)
-    assert play.fails(LLMTimeoutError).attempts == 1
+def test_no_fallback_is_asked_after_the_deadline(caplog: pytest.LogCaptureFixture) -> None:
+    play = Play(refusal(404), models=["one", "two"], seconds=60, deadline=60)
+    with caplog.at_level(logging.DEBUG, LOGGER):
+        error = play.fails(LLMNotFoundError)  # not a timeout of the second model
+    assert (error.attempts, error.model) == (1, "one")
+    assert not hasattr(error, "__notes__")
+    assert not caplog.records
 
 
 @pytest.mark.proves("R29a")
@@ -643,8 +662,11 @@ class Streaming(Play):
                 continue
             outcome: Any = self.next_outcome(step)
             if isinstance(outcome, Reply):
-                assert not machine.accepts(outcome.head)
-                machine.refused(outcome.head, outcome.body)
+                if machine.accepts(outcome.head):
+                    yield from machine.receive(outcome.body)
+                    yield from machine.lost(None)
+                else:
+                    machine.refused(outcome.head, outcome.body)
                 continue
             yield from self.streamed(outcome)
 
@@ -723,9 +745,103 @@ def test_the_deadline_does_not_end_a_stream_that_has_begun() -> None:
 
 def test_a_whole_answer_where_a_stream_was_wanted() -> None:
     play = Streaming(reply(), stream=True)
-    with pytest.raises(LLMResponseError, match="not a stream") as caught:
+    deltas = list(play.deltas())
+    assert deltas[0] == TextDelta("Hi")
+    assert [type(delta) for delta in deltas[1:]] == [UsageDelta, Finish]
+    assert play.machine.response == Play(reply()).run()
+
+
+@pytest.mark.parametrize("body", [b"", b"null", b'"text"', b'{"choices": [', b'{"object": 1}'])
+def test_json_that_is_no_answer_where_a_stream_was_wanted(body: bytes) -> None:
+    play = Streaming(reply(200, body), reply(), stream=True)
+    if body == b'{"object": 1}':  # complete, and another attempt would bring the same
+        with pytest.raises(LLMResponseError, match="no choices"):
+            list(play.deltas())
+    else:
+        list(play.deltas())
+        assert len(play.requests) == 2
+
+
+def test_a_whole_answer_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_frames, "_MAX_WHOLE_BYTES", 1000)
+    play = Streaming([b"{" + b" " * 600, b" " * 600], stream=True)
+    with pytest.raises(LLMResponseError, match="the answer is larger than 1000 bytes") as caught:
         list(play.deltas())
     assert caught.value.attempts == 1
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        [b"data: [DONE]\n\n"],
+        [event(delta={"role": "assistant"}), b"data: [DONE]\n\n"],
+        [b'data: {"error": {"message": "oops", "type": "server_error", "code": null}}\n\n'],
+        reply(200, {"error": {"message": "oops", "type": "server_error", "code": None}}),
+    ],
+    ids=["[DONE]", "a role and [DONE]", "server_error first", "server_error whole"],
+)
+def test_a_stream_without_an_answer_is_tried_again(first: Any) -> None:
+    play = Streaming(first, [HI, END], stream=True)
+    assert TextDelta("Hi") in list(play.deltas())
+    assert (len(play.requests), play.waits) == (2, [1])
+
+
+def test_a_server_error_inside_a_success_is_tried_again() -> None:
+    inside = reply(200, {"error": {"message": "oops", "type": "server_error", "code": None}})
+    play = Play(inside, reply())
+    play.run()
+    assert play.waits == [1]
+
+
+TOO_LARGE = b"x" * 10_000_001
+
+
+@pytest.mark.parametrize("model", ["m", "ollama/m"])
+def test_what_was_complete_before_a_too_large_event_is_handed_out(model: str) -> None:
+    if model == "m":
+        first, large = HI, b"data: " + TOO_LARGE + b"\n\n"
+    else:
+        first, large = b'{"message": {"content": "Hi"}}\n', TOO_LARGE + b"\n"
+    for chunks in ([first + large], [first + first[:5], first[5:] + large], [first, large[:-1]]):
+        play = Streaming(chunks, models=[model], stream=True)
+        deltas = []
+        with pytest.raises(LLMResponseError, match="an event is larger than") as caught:
+            for delta in play.deltas():
+                deltas.append(delta)  # noqa: PERF402 - those before the error count
+        assert deltas
+        assert set(map(repr, deltas)) == {repr(TextDelta("Hi"))}
+        assert caught.value.partial is not None
+        assert caught.value.partial["data"]["content"] == "Hi" * len(deltas)
+
+
+def test_an_answer_that_was_complete_before_a_too_large_event_is_an_answer() -> None:
+    play = Streaming([HI + END + b"data: " + TOO_LARGE + b"\n\n"], stream=True)
+    list(play.deltas())
+    assert play.machine.response is not None
+    assert play.machine.response["data"]["content"] == "Hi"
+
+
+CONTROLS = "a\nERROR forged\x1b[2J\x9b\u2028\u202eb"
+
+
+def test_control_characters_of_a_provider_do_not_reach_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Every log line, whatever it quotes, is one line without control characters."""
+    told = {"message": CONTROLS, "code": CONTROLS}
+    parameter = {"error": {"message": "?", "code": "unsupported_parameter", "param": "temperature"}}
+    outcomes: list[Reply | TransportFailure] = [
+        reply(400, parameter),
+        reply(503, {"error": told}),
+        reply(503, CONTROLS.encode()),
+        TransportFailure(FailureKind.BROKEN, CONTROLS),
+        reply(401, {"error": told}),
+    ]
+    with caplog.at_level(logging.DEBUG, LOGGER):
+        error = Play(*outcomes, models=["one", "two"], max_retries=9).fails(LLMAuthenticationError)
+    assert len(caplog.records) >= 5
+    for line in [str(error), *(record.getMessage() for record in caplog.records)]:
+        assert line.isprintable(), line
 
 
 def test_an_event_without_an_end_is_bounded() -> None:

@@ -1,7 +1,7 @@
 """Lines of NDJSON: the same whatever the chunks, bounded, and linear."""
 
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from time import perf_counter
 
 import pytest
@@ -100,3 +100,22 @@ def seconds(size: int) -> float:
 def test_a_long_line_in_small_chunks_takes_linear_time() -> None:
     # 16 times as long: quadratic would be 256 times the time.
     assert seconds(800_000) < 80 * seconds(50_000)
+
+
+@given(wires, places)
+@example(b"a\nb\n" + b"x" * (LIMIT + 1), [])
+@example(b"a\n" + b"x" * (LIMIT + 1) + b"\nb\n", [])
+@example(b"a\n" + b"x" * (LIMIT + 1) + b"\n", [3])
+def test_lines_before_a_too_long_one_are_not_lost(wire: bytes, at: list[int]) -> None:
+    whole = wire.split(b"\n")
+    good = list(takewhile(lambda line: len(line) <= LIMIT, whole))
+    for chunks in ([wire], cut(wire, at), cut(wire, range(len(wire)))):
+        decoder = LineDecoder(LIMIT)
+        lines: list[bytes] = []
+        try:
+            for chunk in chunks:
+                lines += decoder.feed(chunk)
+            lines += decoder.flush()
+        except LineTooLong as error:
+            lines += error.lines
+        assert lines == [line.strip(b"\r ") for line in good if line.strip(b"\r ")]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +18,10 @@ from coreason_client.llm import (
     LLMStream,
     ReasoningDelta,
     TextDelta,
+    ToolCallDelta,
     UsageDelta,
 )
+from coreason_client.sse import ServerSentEvent, SSEDecoder
 from tests.llm.server import Provider, Replied, provider
 from tests.llm.wire import anthropic, gemini, ollama, openai
 from tests.llm.wire.case import Refused, Stream, Unary
@@ -185,7 +188,34 @@ def assert_deltas(found: Sequence[Any], expected: Sequence[Any]) -> None:
             assert delta == wanted
 
 
-@pytest.mark.proves("R22d", "AI-5-same-shape")
+@pytest.mark.proves("R22d")
+@pytest.mark.parametrize("name", ["openai", "anthropic", "gemini"])
+def test_streams_go_through_the_shared_parser(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every byte of an answer is decoded by the SSE parser that CAP and A2A use, by no other."""
+    case = next(case for case in TABLES[name].CASES if isinstance(case, Stream) and case.events)
+    fed: list[bytes] = []
+    feed = SSEDecoder.feed
+
+    def recorded(decoder: SSEDecoder, chunk: bytes) -> list[ServerSentEvent]:
+        fed.append(chunk)
+        return feed(decoder, chunk)
+
+    monkeypatch.setattr(SSEDecoder, "feed", recorded)
+
+    async def go() -> list[Any]:
+        reply = streamed(case, case.events)
+        async with provider(reply) as server, client(server) as ours:
+            deltas, _ = await read(ask(ours, case))
+            return deltas
+
+    assert run(go())
+    assert b"".join(fed) == b"".join(case.events)[: len(b"".join(fed))]
+    assert b"".join(fed)
+    monkeypatch.setattr(SSEDecoder, "feed", lambda _self, _chunk: [])
+    assert run(go()) == []  # without it nothing is read
+
+
+@pytest.mark.proves("AI-5-same-shape")
 @pytest.mark.parametrize("size", [0, *CHUNKS], ids=lambda size: f"{size or 'event'}")
 @pytest.mark.parametrize("case", cases(Stream))
 def test_a_stream(case: Stream, size: int) -> None:
@@ -209,6 +239,26 @@ def assert_partial(error: LLMError, deltas: Sequence[Any]) -> None:
     thought = [delta.text for delta in deltas if isinstance(delta, ReasoningDelta)]
     assert (data["content"] or "") == "".join(written)
     assert data.get("reasoning", "") == "".join(thought)
+    received = [(call["name"], call["arguments"]) for call in data["tool_calls"]]
+    assert received == whole_calls(deltas)
+    usage = error.partial["usage"]
+    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
+    assert usage["prompt_tokens"] > 0  # estimated, where the provider had not counted yet
+
+
+def whole_calls(deltas: Sequence[Any]) -> list[tuple[str, Any]]:
+    """The calls among deltas whose arguments are complete JSON objects, by their index."""
+    pieces: dict[int, list[ToolCallDelta]] = {}
+    for delta in deltas:
+        if isinstance(delta, ToolCallDelta):
+            pieces.setdefault(delta.index, []).append(delta)
+    calls = []
+    for _, parts in sorted(pieces.items()):
+        written = "".join(part.arguments for part in parts)
+        with suppress(ValueError):
+            arguments = json.loads(written or "{}", strict=False)
+            calls.append((parts[0].name or "", arguments))
+    return calls
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean end", "broken"])

@@ -1,8 +1,13 @@
 """From a provider's answer to the response object: the same shape, whoever answered.
 
-The rules: arguments are an object; a call without an id gets one; tool calls make the end
-`tool_calls` whatever the provider says; a filtered answer with content is marked and one without
-is an error; what the provider did not count is estimated and marked.
+The rules:
+
+* Arguments are an object. A call without an id gets one, a call without a name is none.
+* Tool calls make the end `tool_calls`, whatever the provider says. When the answer was cut off at
+  `max_tokens` it is marked as `truncated`; a call whose arguments were cut is an error.
+* A filtered answer with content is marked, and one without is an error.
+* What the provider did not count is estimated and marked.
+* An answer that cannot be used as a whole is an error whose `partial` holds the rest of it.
 """
 
 import json
@@ -12,6 +17,7 @@ from typing import Any
 
 from pydantic_core import ValidationError, from_json
 
+from ._json import is_finite
 from ._terms import Answer, Call, RawCall, Tokens, is_model, new_call_id
 from .errors import LLMFilteredError, LLMResponseError
 from .types import (
@@ -40,29 +46,33 @@ def assemble(answer: Answer, call: Call, price: Price, parse_as: Any = None) -> 
         LLMFilteredError: the answer was withheld.
         LLMResponseError: arguments, or JSON that was asked for, cannot be read.
     """
-    calls = [_tool_call(raw) for raw in answer.calls]
-    if answer.end == "filtered" and not calls and not answer.content:
+    calls = [_tool_call(raw, answer, call) for raw in answer.calls if raw.name]
+    if answer.end == "filtered" and not calls and not answer.content and not answer.media:
         raise LLMFilteredError(
             "the provider withheld the answer: its filter stopped the prompt or what came of it"
         )
     response = _response(answer, calls, usage_of(answer, call, price))
     # What stands beside tool calls is no answer yet, and a refusal is none.
     if call.schema is not None and not calls and answer.end != "filtered":
-        response["data"]["parsed"] = _parsed(answer, parse_as)
+        response["data"]["parsed"] = _parsed(answer, call, parse_as)
     return response
 
 
 def partial(answer: Answer, call: Call, price: Price) -> PartialResponse:
-    """Return what came of a broken answer; calls with broken arguments are left out."""
+    """Return what was received of an answer; calls with broken arguments are left out."""
     calls = []
     for raw in answer.calls:
         try:
-            calls.append(_tool_call(raw))
+            calls.append(_tool_call(raw, answer, call))
         except LLMResponseError:
             continue
     data: PartialData = {"content": answer.content, "tool_calls": calls}
     if answer.reasoning:
         data["reasoning"] = answer.reasoning
+    if answer.media:
+        data["media"] = answer.media
+    if answer.end == "length":
+        data["truncated"] = True
     return {"status": "partial", "data": data, "usage": usage_of(answer, call, price)}
 
 
@@ -74,8 +84,12 @@ def _response(answer: Answer, calls: list[ToolCall], usage: Usage) -> Response:
     }
     if answer.reasoning:
         data["reasoning"] = answer.reasoning
+    if answer.media:
+        data["media"] = answer.media
     if answer.end == "filtered":
         data["filtered"] = True
+    if answer.end == "length" and calls:  # of any other answer `finish_reason` says it
+        data["truncated"] = True
     return {"status": "success", "data": data, "usage": usage}
 
 
@@ -86,46 +100,55 @@ def _finish_reason(answer: Answer, calls: list[ToolCall]) -> FinishReason:
     return "length" if answer.end == "length" else "stop"
 
 
-def _tool_call(raw: RawCall) -> ToolCall:
-    call: ToolCall = {
-        "id": raw.id or new_call_id(),
-        "name": raw.name,
-        "arguments": _arguments(raw),
-    }
+def _tool_call(raw: RawCall, answer: Answer, call: Call) -> ToolCall:
+    arguments = _arguments(raw)
+    if arguments is None:
+        raise _bad_arguments(raw, answer, call)
+    made: ToolCall = {"id": raw.id or new_call_id(), "name": raw.name, "arguments": arguments}
     if raw.signature is not None:
-        call["signature"] = raw.signature
-    return call
+        made["signature"] = raw.signature
+    return made
 
 
-def _arguments(raw: RawCall) -> dict[str, Any]:
+def _arguments(raw: RawCall) -> dict[str, Any] | None:
+    """Return the arguments of a call, None when they are not a JSON object."""
     given = raw.arguments
     if isinstance(given, dict):
-        return given
+        return given if is_finite(given) else None
     if not given or not given.strip():
         return {}
     try:
-        arguments = from_json(given)
+        arguments = from_json(given, allow_inf_nan=False)
     except (ValueError, TypeError):  # the latter for half of a surrogate pair
         arguments = _tolerant(given)
     if arguments is None:
         return {}
-    if not isinstance(arguments, dict):
-        raise LLMResponseError(
-            f"the arguments of the call of {raw.name!r} are not a JSON object: {_short(given)}",
-            body=given,
-        )
-    return arguments
+    return arguments if isinstance(arguments, dict) else None
 
 
 def _tolerant(given: str) -> Any:
-    """Read JSON in which control characters stand inside strings; False for what is none."""
+    """Read JSON in which control characters stand inside strings; False for what is not JSON."""
     try:
-        return json.loads(given, strict=False)
+        return json.loads(given, strict=False, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         return False
 
 
-def _parsed(answer: Answer, parse_as: Any) -> Any:
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _bad_arguments(raw: RawCall, answer: Answer, call: Call) -> LLMResponseError:
+    given = raw.arguments if isinstance(raw.arguments, str) else json.dumps(raw.arguments)
+    what = f"the arguments of the call of {raw.name!r}"
+    if answer.end == "length":
+        message = f"{what} were cut off at {_limit(call)}; raise it: {_short(given)}"
+    else:
+        message = f"{what} are not a JSON object: {_short(given)}"
+    return LLMResponseError(message, body=given)
+
+
+def _parsed(answer: Answer, call: Call, parse_as: Any) -> Any:
     content = answer.content or ""
     try:
         if is_model(parse_as):
@@ -135,8 +158,12 @@ def _parsed(answer: Answer, parse_as: Any) -> Any:
         reason = f"does not fit {parse_as.__name__}: {_first(error)}"
     except (ValueError, TypeError) as error:
         reason = f"is not JSON: {error}"
-    cut = ", was cut off at max_tokens, and" if answer.end == "length" else ""
+    cut = f", cut off at {_limit(call)}," if answer.end == "length" else ""
     raise LLMResponseError(f"the answer{cut} {reason}; `body` holds it", body=content)
+
+
+def _limit(call: Call) -> str:
+    return f"max_tokens ({call.max_tokens})" if call.max_tokens else "max_tokens"
 
 
 def _first(error: ValidationError) -> str:

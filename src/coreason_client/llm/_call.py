@@ -20,7 +20,7 @@ _KEYS: dict[str, frozenset[str]] = {
 # Made once: `list | tuple` makes a type each time it is come by.
 _LISTS, _NUMBERS = (list, tuple), (int, float)
 _WITH_PLAIN_TEXT = ("system", "user", "assistant")
-_HOW_IT_ENDED = frozenset({"finish_reason", "filtered", "parsed"})
+_HOW_IT_ENDED = frozenset({"finish_reason", "filtered", "media", "parsed", "truncated"})
 _TOOL_KEYS = frozenset({"type", "function"})
 _FUNCTION_KEYS = frozenset({"name", "description", "parameters", "strict"})
 _PLAIN_CALL_KEYS = frozenset({"id", "name", "arguments", "signature"})
@@ -422,7 +422,7 @@ def _model_schema(model: Any) -> Schema:
         raise LLMRequestError(
             f"response_format is the model {model.__name__}, which has no JSON schema: {reason}"
         ) from None
-    return Schema(_SCHEMA_NAME.sub("_", model.__name__)[:64], schema)
+    return Schema(_SCHEMA_NAME.sub("_", model.__name__)[:64], schema, strict=None)
 
 
 def _wrapped_schema(wrapped: Any) -> Schema:

@@ -1,7 +1,7 @@
 """Which error it is, and whether another attempt may do better. Pure.
 
-An error is known by the codes that the provider gave, else by the HTTP status. Words are never
-read: they change, and they are translated.
+An error is known by the codes that the provider gave, else by the HTTP status. Words are not read,
+since they change and are translated; the one exception is the table of `_overflow.py`.
 """
 
 import time
@@ -10,10 +10,14 @@ from dataclasses import dataclass
 
 from .._http._checks import shown as visible
 from .._http._types import FINAL_FAILURES, FailureKind, ResponseHead, TransportFailure
-from .._retry import RETRIED_STATUSES, retry_after, seconds
+from .._retry import RETRIED_STATUSES
 from .._secret import header_secrets, redact, redact_chain
+from ._hints import retry_hint
+from ._json import parse
+from ._overflow import is_overflow
 from ._route import Route
 from ._terms import Fault, Malformed
+from ._words import cleaned, reason_in
 from .errors import (
     LLMAuthenticationError,
     LLMConnectionError,
@@ -38,7 +42,7 @@ _BY_CODE: Mapping[str, type[LLMError]] = {
     "invalid_api_key": LLMAuthenticationError,
     "invalid_authentication_error": LLMAuthenticationError,
     "authentication_error": LLMAuthenticationError,  # Anthropic's too
-    "unauthenticated:bad-credentials": LLMAuthenticationError,  # xAI
+    "unauthenticated:bad-credentials": LLMAuthenticationError,  # xAI, with a 403
     "401": LLMAuthenticationError,  # Azure
     "insufficient_quota": LLMQuotaError,
     "billing_not_active": LLMQuotaError,
@@ -53,6 +57,7 @@ _BY_CODE: Mapping[str, type[LLMError]] = {
     "content_filter": LLMFilteredError,
     "content_policy_violation": LLMFilteredError,
     "permission_denied": LLMPermissionError,
+    "server_error": LLMServerError,
     # Anthropic
     "invalid_request_error": LLMRequestError,
     "billing_error": LLMQuotaError,
@@ -95,7 +100,8 @@ _FATAL = (LLMAuthenticationError, LLMPermissionError, LLMQuotaError)
 _NEVER_AGAIN = (*_FATAL, LLMFilteredError, LLMNotFoundError, LLMRequestError)
 _REQUEST_IDS = ("x-request-id", "request-id", "apim-request-id", "x-amzn-requestid")
 _UNSUPPORTED = frozenset({"unsupported_parameter", "unsupported_value"})
-_LONGEST_WORDS = 500
+# What may turn out to be a request that is too long, once its words are read.
+_PERHAPS_TOO_LONG = (LLMRequestError, LLMServerError, LLMResponseError)
 _LONGEST_BODY = 4096
 
 
@@ -119,12 +125,15 @@ def refused(
     body: bytes,
     now: Callable[[], float] = time.time,
 ) -> Failure:
-    """Make of a refusal, or of an error inside a success, what it is."""
+    """Classify an error response, or an error inside a success."""
     fault = fault or Fault("")
     status = fault.status or head.status
+    message = fault.message or reason_in(_json(body), body)
     kind = _kind(fault.codes, status)
-    words = _hidden(fault.message, route)[:_LONGEST_WORDS]
-    code = _hidden(fault.codes[0], route) if fault.codes else None
+    if kind in _PERHAPS_TOO_LONG and is_overflow(route.profile.name, message):
+        kind = LLMContextLengthError
+    words = cleaned(_hidden(message, route))
+    code = cleaned(_hidden(fault.codes[0], route)) if fault.codes else None
     known = any(code in _BY_CODE for code in fault.codes)
     error = kind(
         _sentence(route, status, head.status, words, code),
@@ -133,11 +142,11 @@ def refused(
         status=head.status,
         code=code,
         request_id=_request_id(head) or fault.request_id,
-        retry_after=_wish(head, fault, now),
+        retry_after=retry_hint(head, fault, now),
         body=_text(body, route),
     )
-    unsupported = fault.param if _UNSUPPORTED & set(fault.codes) else None
-    return Failure(error, _may_try_again(head, kind, status, known=known), unsupported)
+    unsupported = cleaned(fault.param or "") if _UNSUPPORTED & set(fault.codes) else None
+    return Failure(error, _may_try_again(head, kind, status, known=known), unsupported or None)
 
 
 def unreached(
@@ -153,7 +162,7 @@ def unreached(
     else:
         kind = LLMConnectionError
         what = "the connection broke in the middle of the answer" if partway else "no answer"
-        words = f"{what} {of}: {failure}"
+        words = f"{what} {of}: {cleaned(str(failure))}"
     error = kind(words, provider=route.profile.name, model=route.model)
     error.__cause__ = failure.__cause__
     return Failure(error, failure.kind not in FINAL_FAILURES)
@@ -162,14 +171,14 @@ def unreached(
 def malformed(
     route: Route, head: ResponseHead, why: Malformed | str, body: bytes, *, again: bool = False
 ) -> Failure:
-    """Make of an answer that is none what it is."""
-    words = _hidden(str(why), route)
+    """Classify a response that cannot be read as an answer."""
+    words = cleaned(_hidden(str(why), route))
     error = LLMResponseError(
         f"{route.profile.name} sent what is no answer of model {route.model}: {words}",
         provider=route.profile.name,
         model=route.model,
         status=head.status,
-        code=why.code if isinstance(why, Malformed) else None,
+        code=cleaned(why.code) if isinstance(why, Malformed) and why.code else None,
         request_id=_request_id(head),
         body=_text(body, route),
     )
@@ -198,7 +207,7 @@ def _kind(codes: tuple[str, ...], status: int) -> type[LLMError]:
 
 
 def _says_less(code: str, kind: type[LLMError], by_status: type[LLMError]) -> bool:
-    """Say whether the status counts more: no code makes a passing failure of a fatal one."""
+    """Return True if the status counts more: no code makes a passing failure of a fatal one."""
     passing = not issubclass(kind, _NEVER_AGAIN)
     return code in _GENERAL or (passing and issubclass(by_status, _FATAL))
 
@@ -215,15 +224,11 @@ def _may_try_again(head: ResponseHead, kind: type[LLMError], status: int, *, kno
     return passing or status in RETRIED_STATUSES or status >= 500 or status == 409
 
 
-def _wish(head: ResponseHead, fault: Fault, now: Callable[[], float]) -> float | None:
-    """Return for how long the provider asks to wait; a wish of nothing at all is none."""
-    if head.status < 400 and fault.status is None:
-        return fault.retry_after or None  # Anthropic sends the header with successes too
-    milliseconds = seconds(head.headers.get("retry-after-ms"))
-    if milliseconds:
-        return milliseconds / 1000
-    header = {name: head.headers[name] for name in ("retry-after", "date") if name in head.headers}
-    return retry_after(header, now) or fault.retry_after or None
+def _json(body: bytes) -> object:
+    try:
+        return parse(body)
+    except ValueError:
+        return None
 
 
 def _sentence(route: Route, status: int, shown: int, words: str, code: str | None) -> str:
@@ -231,7 +236,7 @@ def _sentence(route: Route, status: int, shown: int, words: str, code: str | Non
     named = f"({code})" if code else ""
     reason = f": {told}{named}".rstrip() if told or named else ""
     if 300 <= status < 400 and not reason:
-        reason = ", which is a way elsewhere and not an answer: is base_url right?"
+        reason = ", a redirect; check base_url"
     if status in (404, 405) and not code:  # perhaps not the model: where we asked may help
         reason += f" (asked at {visible(route.base)}: is base_url right?)"
     inside = f" inside a {shown}" if status != shown else ""

@@ -1,16 +1,19 @@
-"""One call, from its first request to its answer: every rule of trying again is here. No I/O.
+"""One call, from its first request to its answer: every rule of retrying is here. No I/O.
 
 * Attempts (27). `max_retries` retries make one attempt more, for each model. Retry n waits 2^n
-  seconds with jitter, or what the provider asks for when that is longer; a wish beyond the cap is
-  not granted, and the error says for how long it was.
-* What is tried again: 429, 5xx, broken and timed out connections, a success whose body is empty or
-  a web page. Not a bad key, a wrong request or a used up quota (29).
+  seconds with jitter, or what the provider asks for when that is longer; a delay beyond the cap is
+  not waited for, and the error says how long it was.
+* What is retried: 429, 5xx, broken and timed out connections, a success whose body is empty or a
+  web page, a stream without an answer in it, and an error with a transient code inside a success.
+  Not a bad key, a wrong request or a used up quota (29).
 * Deadline. One for the whole call, all attempts, waits and models included. Of a stream it covers
   the time up to the first piece; from then on only silence ends it.
 * Unsupported parameters. When a provider names one, it is dropped or renamed and the request goes
   out again, once, without a wait.
 * Fallbacks. When a model is given up, the next one is asked.
-* Nothing is tried again once a piece of an answer was handed out.
+* Nothing is retried once a piece of an answer was handed out. All events that came complete are
+  handed out before an error.
+* A complete JSON answer to a request for a stream is a stream of one piece.
 """
 
 import json
@@ -22,17 +25,18 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from pydantic_core import PydanticSerializationError, from_json, to_json
+from pydantic_core import PydanticSerializationError, to_json
 
 from .._drive import Flow, Reply, Wait
 from .._http._types import FailureKind, Headers, Request, ResponseHead, Timeouts, TransportFailure
 from .._retry import Backoff
-from ..sse import SSEDecoder, SSEEventTooLarge
+from ..sse import ServerSentEvent
 from ._assemble import assemble, partial
 from ._classify import Failure, malformed, refused, unreached, withheld
 from ._cost import cost
+from ._frames import Frames, TooLarge
+from ._json import parse
 from ._limits import Limits, Reservation
-from ._lines import LineDecoder, LineTooLong
 from ._reader import Reader
 from ._route import Route
 from ._terms import Answer, Call, Faulted, Malformed, Tokens
@@ -43,21 +47,27 @@ from .errors import (
     LLMRequestError,
     LLMTimeoutError,
 )
-from .types import Delta, Finish, Response, UsageDelta
+from .types import (
+    Delta,
+    Finish,
+    ReasoningDelta,
+    Response,
+    ResponseData,
+    TextDelta,
+    ToolCallDelta,
+    UsageDelta,
+)
 
 __all__ = ["BACKOFF", "AnswerMachine", "Plan", "Policy", "Trying", "generate_flow"]
 
 logger = logging.getLogger("coreason_client.llm")
 
 _CONNECT_SECONDS = 10.0
-_MAX_EVENT_BYTES = 10_000_000
 # A parameter that one generation of models refuses and the next one demands.
 _RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 _NEEDED = frozenset({"model", "messages", "contents", "stream"})
-_NO_STREAM = frozenset({"text/html", "application/json"})
 _KEY_ERRORS = (LLMAuthenticationError, LLMPermissionError)
 _NO_HEAD = ResponseHead(0, Headers())
-_EVENT_FIELDS = (b"error",)  # how llama.cpp's server tells of an error in mid-stream
 
 
 BACKOFF = Backoff(first=1.0, longest=60.0, longest_wish=120.0)
@@ -333,14 +343,27 @@ def _assembled(plan: Plan, head: ResponseHead, answer: Answer, parse_as: Any) ->
     try:
         return assemble(answer, plan.call, plan.price, parse_as)
     except LLMError as error:
+        if not answer.is_empty or answer.reasoning:
+            error.partial = partial(answer, plan.call, plan.price)
         return withheld(plan.route, head, error)
 
 
 def _json(body: bytes) -> Any:
     try:
-        return from_json(body)
+        return parse(body)
     except ValueError:
         return None
+
+
+def _deltas_of(data: ResponseData) -> Iterator[Delta]:
+    """Return an answer that came whole as the deltas of a stream."""
+    if reasoning := data.get("reasoning"):
+        yield ReasoningDelta(reasoning)
+    if content := data["content"]:
+        yield TextDelta(content)
+    for index, call in enumerate(data["tool_calls"]):
+        arguments = to_json(call["arguments"], inf_nan_mode="constants").decode()
+        yield ToolCallDelta(index, call["id"], call["name"], arguments)
 
 
 def _what_it_is(head: ResponseHead, body: bytes) -> str:
@@ -370,12 +393,11 @@ class AnswerMachine:
     def _begin(self) -> None:
         adapter = self._trying.plan.route.adapter
         self._reader: Reader = adapter.reader()
-        self._lines = LineDecoder(_MAX_EVENT_BYTES) if adapter.framing == "ndjson" else None
-        self._decoder = SSEDecoder(_MAX_EVENT_BYTES, event_fields=_EVENT_FIELDS)
+        self._frames = Frames(adapter.framing)
         self._settled = False
 
     def next_step(self) -> Request | Wait | None:
-        """Say what to do next.
+        """Return what to do next.
 
         Raises:
             LLMTimeoutError: the deadline has passed.
@@ -388,13 +410,14 @@ class AnswerMachine:
         return step
 
     def accepts(self, head: ResponseHead) -> bool:
-        """Say whether this is the response that carries the stream."""
+        """Return True if this is the response that carries the stream, or a whole answer."""
         self._head = head
-        refused_types = {"text/html"} if self._lines is not None else _NO_STREAM
-        return head.status == 200 and head.content_type not in refused_types
+        framing = self._trying.plan.route.adapter.framing
+        self._frames = Frames(framing, claims_json=head.content_type == "application/json")
+        return head.status == 200 and head.content_type != "text/html"
 
     def refused(self, head: ResponseHead, body: bytes) -> None:
-        """Take note of a response that does not carry the stream.
+        """Record a response that does not carry the stream.
 
         Raises:
             LLMError: there will be no other attempt.
@@ -405,9 +428,7 @@ class AnswerMachine:
         if head.status != 200 or fault is not None:
             self._trying.failed(refused(route, head, fault, body))
         else:
-            again = not isinstance(_json(body), dict)
-            why = _what_it_is(head, body) if again else "the answer is not a stream"
-            self._trying.failed(malformed(route, head, why, body, again=again))
+            self._trying.failed(malformed(route, head, _what_it_is(head, body), body, again=True))
 
     def receive(self, chunk: bytes) -> Iterator[Delta]:
         """Take bytes and hand out the deltas in them.
@@ -415,23 +436,10 @@ class AnswerMachine:
         Raises:
             LLMError: the stream brought an error, or what is no stream.
         """
-        reader = self._reader
-        broken: Exception | None = None
         try:
-            if self._lines is None:
-                for event in self._decoder.feed(chunk):
-                    yield from reader.read(event.data_bytes, event.event_bytes)
-            else:
-                for line in self._lines.feed(chunk):
-                    yield from reader.read(line, b"")
-        except (Faulted, Malformed, SSEEventTooLarge, LineTooLong) as error:
-            broken = error  # told outside, since its words may be what our error must not show
-        if broken is not None:
-            self._broken(broken)
-        elif reader.over:
-            yield from self._finish()
-        elif not reader.started and self._trying.left() <= 0:  # kept alive, and no answer
-            raise self._trying.out_of_time()
+            return self._read(self._frames.feed(chunk))
+        except TooLarge as error:
+            return self._read(error.events, error)
 
     @property
     def reading(self) -> bool:
@@ -439,15 +447,16 @@ class AnswerMachine:
         return not self._settled
 
     def lost(self, failure: TransportFailure | None) -> Iterator[Delta]:
-        """Take note that the connection is gone; a clean end may complete the answer.
+        """Record that the connection is gone; a clean end may complete the answer.
 
         Raises:
             LLMError: the answer is incomplete, and there will be no other attempt.
         """
         if self._settled:
             return
-        if failure is None and self._lines is not None:
-            yield from self._last_line(self._lines)
+        if failure is None:
+            whole = self._frames.whole()
+            yield from self._last_line() if whole is None else self._read_whole(whole)
             if self._settled:
                 return
         if self._reader.end is not None and failure is None:
@@ -457,41 +466,80 @@ class AnswerMachine:
         trying, partway = self._trying, self._reader.started
         self._fail(unreached(trying.plan.route, failure or ended, trying.timeout, partway=partway))
 
-    def _last_line(self, lines: LineDecoder) -> Iterator[Delta]:
-        """Read a last line that has no end; half a line is none."""
-        broken: Faulted | None = None
-        try:
-            for line in lines.flush():
-                yield from self._reader.read(line, b"")
-        except Malformed:
+    def _read_whole(self, body: bytes) -> Iterator[Delta]:
+        """Hand out an answer that came as one JSON value instead of a stream."""
+        trying, reply = self._trying, _json(body)
+        if reply is None and body[:1] in (b"{", b"["):  # its end is missing
             return
-        except Faulted as error:
+        if isinstance(reply, list):  # as Gemini streams without SSE
+            fault = trying.plan.route.adapter.fault(reply)
+            if fault is None:
+                yield from self._read([ServerSentEvent(body)])
+            else:
+                self._fail(refused(trying.plan.route, self._head, fault, body))
+            return
+        self._settled = True
+        outcome = _outcome(trying.plan, Reply(self._head, body), self._parse_as, trying.timeout)
+        if isinstance(outcome, Failure):
+            trying.failed(outcome)
+            return
+        yield from _deltas_of(outcome["data"])
+        yield from self._ended(outcome)
+
+    def _read(
+        self, events: Sequence[ServerSentEvent], broken: Exception | None = None
+    ) -> Iterator[Delta]:
+        """Hand out the deltas of events; `broken` is what has already gone wrong behind them.
+
+        Raises:
+            LLMError: one of them is an error, or `broken` is.
+        """
+        reader = self._reader
+        try:
+            for event in events:
+                yield from reader.read(event.data_bytes, event.event_bytes)
+        except (Faulted, Malformed) as error:
             broken = error
-        if broken is not None:
-            self._broken(broken)
-        elif self._reader.over:
+        # Outside of `except`, since its words may be what our error must not show.
+        if reader.over:
             yield from self._finish()
+        elif broken is not None:
+            self._broken(broken)
+        elif not reader.started and self._trying.left() <= 0:  # kept alive, and no answer
+            raise self._trying.out_of_time()
+
+    def _last_line(self) -> Iterator[Delta]:
+        """Read a last line that has no end; half a line is none."""
+        for line in self._frames.flush():
+            if _json(line.data_bytes) is not None:
+                yield from self._read([line])
 
     def _finish(self) -> Iterator[Delta]:
         self._settled = True
-        plan, answer = self._trying.plan, self._reader.answer()
-        outcome = _assembled(plan, self._head, answer, self._parse_as)
+        plan, reader = self._trying.plan, self._reader
+        yield from reader.rest()
+        if not reader.has_answer:
+            why = "the stream has no answer in it"
+            self._fail(malformed(plan.route, self._head, why, b"", again=True))
+            return
+        outcome = _assembled(plan, self._head, reader.answer(), self._parse_as)
         if isinstance(outcome, Failure):
             self._fail(outcome)
-            return
+        else:
+            yield from self._ended(outcome)
+
+    def _ended(self, response: Response) -> Iterator[Delta]:
         self._done = True
-        self.response = self._trying.succeeded(outcome)
-        yield UsageDelta(outcome["usage"])
-        yield Finish(outcome["data"]["finish_reason"])
+        self.response = self._trying.succeeded(response)
+        yield UsageDelta(response["usage"])
+        yield Finish(response["data"]["finish_reason"])
 
     def _broken(self, error: Exception) -> None:
         plan = self._trying.plan
         if isinstance(error, Faulted):
             self._fail(refused(plan.route, self._head, error.fault, b""))
-        elif isinstance(error, Malformed):
-            self._fail(malformed(plan.route, self._head, error, b""))
         else:
-            why = f"an event is larger than {_MAX_EVENT_BYTES} bytes"
+            why = error if isinstance(error, Malformed) else str(error)
             self._fail(malformed(plan.route, self._head, why, b""))
 
     def _fail(self, failure: Failure) -> None:

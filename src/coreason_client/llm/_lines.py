@@ -1,10 +1,17 @@
 """Lines of NDJSON out of chunks; bounded, and linear whatever the chunking."""
 
+from collections.abc import Sequence
+from itertools import takewhile
+
 __all__ = ["LineDecoder", "LineTooLong"]
 
 
 class LineTooLong(Exception):
-    """A line passed the limit."""
+    """A line passed the limit; `lines` are those that the same call had completed before it."""
+
+    def __init__(self, lines: list[bytes]) -> None:
+        super().__init__("a line is longer than the limit")
+        self.lines = lines
 
 
 class LineDecoder:
@@ -27,14 +34,15 @@ class LineDecoder:
         if end < 0:
             self._keep(chunk)
             return []
-        self._keep(chunk[:end])
+        self._pending.append(chunk[:end])
         lines = b"".join(self._pending).split(b"\n")
         if max(map(len, lines)) > self._limit:
-            raise LineTooLong
+            raise LineTooLong(_without_blank(self._before_too_long(lines)))
         self._pending.clear()
         self._size = 0
-        self._keep(chunk[end + 1 :])
-        return [line for line in map(_stripped, lines) if line]
+        complete = _without_blank(lines)
+        self._keep(chunk[end + 1 :], complete)
+        return complete
 
     def flush(self) -> list[bytes]:
         """Return the last line, which may have no end."""
@@ -43,12 +51,19 @@ class LineDecoder:
         self._size = 0
         return [rest] if rest else []
 
-    def _keep(self, piece: bytes) -> None:
-        if piece:
-            self._pending.append(piece)
-            self._size += len(piece)
-            if self._size > self._limit and b"\n" not in piece:
-                raise LineTooLong
+    def _before_too_long(self, lines: list[bytes]) -> list[bytes]:
+        return list(takewhile(lambda line: len(line) <= self._limit, lines))
+
+    def _keep(self, piece: bytes, complete: Sequence[bytes] = ()) -> None:
+        """Keep a piece of a line that has no end yet."""
+        self._pending.append(piece)
+        self._size += len(piece)
+        if self._size > self._limit:
+            raise LineTooLong(list(complete))
+
+
+def _without_blank(lines: list[bytes]) -> list[bytes]:
+    return [line for line in map(_stripped, lines) if line]
 
 
 def _stripped(line: bytes) -> bytes:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
-from .types import Message
+from .types import Media, Message
 
 __all__ = [
     "Answer",
@@ -96,11 +96,14 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The JSON that an answer must be; without a schema any JSON object."""
+    """The JSON that an answer must be; without a schema any JSON object.
+
+    `strict` is None when it was left to us: strict where the provider and the schema allow it.
+    """
 
     name: str
     schema: Mapping[str, Any] | None
-    strict: bool = False
+    strict: bool | None = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +194,12 @@ class Answer:
     end: End = "stop"
     reasoning: str = ""
     tokens: Tokens | None = None
+    media: list[Media] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it brings nothing that a caller could use."""
+        return not (self.content or self.calls or self.media)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,13 @@
     ├── LLMTimeoutError          no answer in time; also a TimeoutError
     ├── LLMConnectionError       no connection, or one that broke; also a ConnectionError
     ├── LLMServerError           the provider failed
-    │   └── LLMOverloadedError   it has too much to do
+    │   └── LLMOverloadedError   it is overloaded
     ├── LLMFilteredError         the answer was withheld
     └── LLMResponseError         what came back is not what the protocol says
 
-Errors are recognised by the status and the code that the provider sent, never by its words. Where
-a provider has no code for a case, the error stays of the general class.
+Errors are recognised by the status and the code that the provider sent. The one exception is a
+request that is too long, for which most providers have no code: their exact sentences are in a
+table. Any other error without a code stays of the general class.
 """
 
 from typing import TYPE_CHECKING
@@ -58,7 +59,8 @@ class LLMError(CoreasonError):
         retry_after: the seconds that the provider asked to wait.
         attempts: how many requests were sent, 0 when the error was found before.
         body: what came back, or the part of it that could not be read, up to a bound.
-        partial: of a stream that broke: what had come, like a response object but for its status.
+        partial: the part of the answer that was received and can be read, like a response object
+            with the status "partial"; None when there was none.
     """
 
     def __init__(
@@ -128,7 +130,7 @@ class LLMServerError(LLMError):
 
 
 class LLMOverloadedError(LLMServerError):
-    """The provider has too much to do."""
+    """The provider is overloaded."""
 
 
 class LLMFilteredError(LLMError):
@@ -136,4 +138,7 @@ class LLMFilteredError(LLMError):
 
 
 class LLMResponseError(LLMError):
-    """What came back is not what the protocol says; `body` holds it."""
+    """What came back cannot be read as an answer, or was cut off at `max_tokens` where it counts.
+
+    `body` holds the part that cannot be read, and `partial` the rest.
+    """

@@ -9,6 +9,7 @@ __all__ = [
     "Delta",
     "Finish",
     "FinishReason",
+    "Media",
     "Message",
     "PartialData",
     "PartialResponse",
@@ -50,14 +51,35 @@ class ToolCall(TypedDict):
     signature: NotRequired[str]
 
 
+class Media(TypedDict):
+    """An image or a sound in an answer: base64 `data`, or the `url` where it can be fetched.
+
+    `mime_type` is there when the provider names it. Audio may have a `transcript`, and the `id`
+    under which the provider keeps it.
+    """
+
+    type: Literal["image", "audio", "video", "file"]
+    mime_type: NotRequired[str]
+    data: NotRequired[str]
+    url: NotRequired[str]
+    transcript: NotRequired[str]
+    id: NotRequired[str]
+
+
 class ResponseData(TypedDict):
-    """What the model answered; the keys after `finish_reason` are there only when they apply."""
+    """What the model answered; the keys after `finish_reason` are there only when they apply.
+
+    `truncated` is true when an answer with tool calls was cut off at `max_tokens`: the last call
+    may lack arguments.
+    """
 
     content: str | None
     tool_calls: list[ToolCall]
     finish_reason: FinishReason
     reasoning: NotRequired[str]
+    media: NotRequired[list[Media]]
     filtered: NotRequired[bool]
+    truncated: NotRequired[bool]
     parsed: NotRequired[Any]
 
 
@@ -91,15 +113,20 @@ class Response(TypedDict):
 
 
 class PartialData(TypedDict):
-    """What had come of an answer that broke; tool calls only when their arguments are whole."""
+    """The part of an answer that was received; tool calls only when their arguments are whole.
+
+    `truncated` is true when the answer was cut off at `max_tokens`.
+    """
 
     content: str | None
     tool_calls: list[ToolCall]
     reasoning: NotRequired[str]
+    media: NotRequired[list[Media]]
+    truncated: NotRequired[bool]
 
 
 class PartialResponse(TypedDict):
-    """What had come of an answer that broke: half a response object, and marked as such."""
+    """The part of an answer that was received before it broke, or that could be read."""
 
     status: Literal["partial"]
     data: PartialData

@@ -245,7 +245,7 @@ def test_an_event_named_error_is_an_error_whatever_it_holds() -> None:
         ({"detail": "no"}, Fault("no")),
         (
             {"detail": [{"loc": ["body", "seed"], "msg": "extra"}, {"loc": [], "msg": "more"}]},
-            Fault("body.seed: extra; : more"),
+            Fault("body.seed: extra; more"),
         ),
     ],
 )

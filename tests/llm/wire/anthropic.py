@@ -1455,4 +1455,112 @@ STREAMS: list[Unary] = [
     ),
 ]
 
-CASES: list[Unary | Stream] = [*REQUESTS, *TOOLS, *ANSWERS, *ERRORS, *STREAMS]
+# Awkward answers.
+
+CUT = [
+    start(),
+    opens(0, uses("toolu_01Paris", "get_weather", {})),
+    fills(0, '{"city":"Paris"}'),
+    closes(0),
+    opens(1, uses("toolu_01Rome", "get_weather", {})),
+    fills(1, '{"city":"Ro'),
+    closes(1),
+    ends("max_tokens"),
+    STOP,
+]
+
+AWKWARD: list[Unary] = [
+    Unary(
+        name="cut off at max_tokens within a call",
+        model=MODEL,
+        reply=reply(uses(*PARIS), uses("toolu_01Rome", "get_weather", {}), reason="max_tokens"),
+        data=called(PARIS, ("toolu_01Rome", "get_weather", {}), truncated=True),
+        usage=USAGE,
+    ),
+    Unary(
+        name="calls without a name are none",
+        model=MODEL,
+        reply=reply(uses("toolu_01", "", {}), uses(*PARIS), uses("toolu_02", None, {})),
+        data=called(PARIS),
+    ),
+    Unary(
+        name="a call with NaN in its arguments",
+        model=MODEL,
+        reply=json.dumps(reply(uses("toolu_01", "f", {"n": [float("nan")]}))).encode(),
+        refused=Refused(LLMResponseError, {"body": '{"n": [NaN]}'}),
+    ),
+    Unary(
+        name="a byte order mark, a byte that is not UTF-8, and half of a surrogate pair",
+        model=MODEL,
+        reply=b"\xef\xbb\xbf"
+        + json.dumps(reply(says("a#b@"))).encode().replace(b"#", b"\xff").replace(b"@", b"\\ude00"),
+        data=said("a\ufffdb\ufffd"),
+    ),
+    Stream(
+        name="stream: cut off at max_tokens within a call",
+        model=MODEL,
+        events=CUT,
+        complete_after=8,
+        refused=Refused(LLMResponseError, {"body": '{"city":"Ro'}),
+        partial=called(PARIS, truncated=True),
+    ),
+    Stream(
+        name="stream: cut off at max_tokens after a call",
+        model=MODEL,
+        events=[*CUT[:4], ends("max_tokens"), STOP],
+        complete_after=5,
+        data=called(PARIS, truncated=True),
+        usage=USAGE,
+    ),
+    Stream(
+        name="stream: a call without a name is none",
+        model=MODEL,
+        events=[
+            start(),
+            opens(0, uses("toolu_00", "", {})),
+            fills(0, '{"a":1}'),
+            closes(0),
+            opens(1, uses("toolu_01Paris", "get_weather", {})),
+            fills(1, '{"city":"Paris"}'),
+            closes(1),
+            ends("tool_use"),
+            STOP,
+        ],
+        complete_after=8,
+        data=called(PARIS),
+    ),
+    Stream(
+        name="stream: a surrogate pair in two events",
+        model=MODEL,
+        events=[
+            start(),
+            opens(0, says("")),
+            writes(0, "Hi #").replace(b"#", b"\\ud83d"),
+            writes(0, "#").replace(b"#", b"\\ude00"),
+            ends(),
+            STOP,
+        ],
+        complete_after=5,
+        data=said("Hi \U0001f600"),
+    ),
+    Stream(
+        name="stream: nothing but its end",
+        model=MODEL,
+        events=[STOP],
+        complete_after=1,
+        refused=Refused(LLMResponseError, {"partial": None}),
+    ),
+    Stream(
+        name="stream: a whole answer instead",
+        model=MODEL,
+        reply=reply(says("Hello!"), uses(*PARIS), reason="tool_use"),
+        data=called(PARIS, content="Hello!"),
+        usage=USAGE,
+        deltas=[
+            TextDelta("Hello!"),
+            ToolCallDelta(0, "toolu_01Paris", "get_weather", '{"city":"Paris"}'),
+        ],
+    ),
+]
+
+CASES: list[Unary | Stream] = [*REQUESTS, *TOOLS, *ANSWERS, *ERRORS, *STREAMS, *AWKWARD]

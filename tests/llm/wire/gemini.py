@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from coreason_client.llm.errors import (
     LLMAuthenticationError,
+    LLMContextLengthError,
     LLMError,
     LLMFilteredError,
     LLMNotFoundError,
@@ -30,6 +31,7 @@ PATH = "/v1beta/models/gemini-2.5-flash:generateContent"
 STREAM_PATH = "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse"
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9aw=="
+SEEN = {"type": "image", "mime_type": "image/png", "data": PIXEL}
 SIGNATURE = "CpoBAdHtim9Yq3hVt0c7Qm5sdWUgZGF5cyBhcmUgbm90IG15IGZhdm91cml0ZQ=="
 
 CONFIG = {"temperature": 0.7, "maxOutputTokens": 2000}
@@ -586,7 +588,7 @@ READING: list[Unary] = [
             avgLogprobs=-0.02,
             safetyRatings=RATINGS,
         ),
-        HELLO,
+        {**HELLO, "media": [SEEN]},
     ),
     answers(
         "reasoning",
@@ -696,7 +698,44 @@ READING: list[Unary] = [
             reply(called("get_weather", {"city": "Paris"}), reason=reason),
             one_call(),
         )
-        for reason in ("UNEXPECTED_TOOL_CALL", 1, "MAX_TOKENS", None)
+        for reason in ("UNEXPECTED_TOOL_CALL", 1, None)
+    ),
+    answers(
+        "a call that ends with MAX_TOKENS",
+        reply(called("get_weather", {"city": "Paris"}), reason="MAX_TOKENS"),
+        {**one_call(), "truncated": True},
+    ),
+    answers(
+        "an image alone",
+        reply({"inlineData": {"mimeType": "image/png", "data": PIXEL}}),
+        {"content": "", "tool_calls": [], "finish_reason": "stop", "media": [SEEN]},
+    ),
+    answers(
+        "media of other kinds, and a draft that is none",
+        reply(
+            words("Hello!"),
+            {"inlineData": {"mimeType": "image/png", "data": PIXEL}, "thought": True},
+            {"inlineData": {"mimeType": "audio/L16;rate=24000", "data": "AAAA"}},
+            {"fileData": {"mimeType": "video/mp4", "fileUri": "https://files.example/1"}},
+        ),
+        {
+            **HELLO,
+            "media": [
+                {"type": "audio", "mime_type": "audio/L16;rate=24000", "data": "AAAA"},
+                {"type": "video", "mime_type": "video/mp4", "url": "https://files.example/1"},
+            ],
+        },
+    ),
+    refuses(
+        "a call with NaN in its arguments",
+        json.dumps(reply(called("get_weather", {"n": float("nan")}))).encode(),
+        LLMResponseError,
+        body='{"n": NaN}',
+    ),
+    answers(
+        "a byte order mark, and a byte that is not UTF-8",
+        b"\xef\xbb\xbf" + json.dumps(reply(words("Hel#lo!"))).encode().replace(b"#", b"\xff"),
+        {**HELLO, "content": "Hel\ufffdlo!"},
     ),
     ends("STOP"),
     ends("MAX_TOKENS", "length"),
@@ -875,7 +914,7 @@ REFUSING: list[Unary] = [
         ),
         LLMRequestError,
     ),
-    # There is no code for this one, and words are not read.
+    # There is no code for this one: it is in the table of sentences.
     fails(
         "a prompt that is too long",
         error(
@@ -883,7 +922,7 @@ REFUSING: list[Unary] = [
             "INVALID_ARGUMENT",
             "The input token count (1048577) exceeds the maximum number of tokens allowed.",
         ),
-        LLMRequestError,
+        LLMContextLengthError,
     ),
     fails(
         "a country that is not served",
@@ -1101,6 +1140,42 @@ STREAMS: list[Stream] = [
         [HALVES[0], b'data: {"candidates": [\r\n\r\n'],
         refused=Refused(LLMResponseError, {}),
         partial=PART,
+    ),
+    streams(
+        "stream with an image",
+        [
+            HALVES[0],
+            reply({"inlineData": {"mimeType": "image/png", "data": PIXEL}}, reason=None),
+            HALVES[1],
+        ],
+        {**HELLO, "media": [SEEN]},
+        [TextDelta("Hel"), TextDelta("lo!")],
+    ),
+    streams(
+        "stream with calls that is cut off at its length",
+        [reply(PARIS, reason=None), reply(ROME, reason="MAX_TOKENS")],
+        {**TWO_CALLS, "truncated": True},
+    ),
+    streams(
+        "stream with half of a surrogate pair",
+        [event(reply(words("Hel#"), reason=None)).replace(b"#", b"\\ud83d"), HALVES[1]],
+        {**HELLO, "content": "Hel\ufffdlo!"},
+    ),
+    streams(
+        "stream as a list, without SSE",
+        [],
+        HELLO,
+        [TextDelta("Hel"), TextDelta("lo!")],
+        reply=HALVES,
+        usage=COUNTED,
+    ),
+    streams(
+        "stream as a whole answer",
+        [],
+        HELLO,
+        [TextDelta("Hello!")],
+        reply=reply(words("Hello!")),
+        usage=COUNTED,
     ),
     streams(
         "stream that is refused, as a list",

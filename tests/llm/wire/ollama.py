@@ -6,6 +6,7 @@ from typing import Any
 
 from coreason_client.llm.errors import (
     LLMAuthenticationError,
+    LLMContextLengthError,
     LLMNotFoundError,
     LLMPermissionError,
     LLMRateLimitError,
@@ -690,4 +691,79 @@ STREAMS: list[Unary] = [
     ),
 ]
 
-CASES: list[Unary | Stream] = [*ANSWERS, *TOOLS, *ERRORS, *STREAMS]
+# Awkward answers.
+
+AWKWARD: list[Unary] = [
+    Unary(
+        name="a call that ends with length",
+        model=MODEL,
+        reply=done(message(tool_calls=[call(*PARIS)]), reason="length"),
+        data={**called(PARIS), "truncated": True},
+        usage=USAGE,
+    ),
+    Unary(
+        name="a call without a name is none",
+        model=MODEL,
+        reply=done(message("Hello!", tool_calls=[call("", {"a": 1})])),
+        data=HELLO,
+    ),
+    Unary(
+        name="a call with NaN in its arguments",
+        model=MODEL,
+        reply=json.dumps(done(message(tool_calls=[call("f", {"n": float("nan")})]))).encode(),
+        refused=Refused(LLMResponseError, {"body": '{"n": NaN}'}),
+    ),
+    Unary(
+        name="an image",
+        model=MODEL,
+        reply=done(message("Here.", images=[PIXEL])),
+        data={
+            "content": "Here.",
+            "tool_calls": [],
+            "finish_reason": "stop",
+            "media": [{"type": "image", "data": PIXEL}],
+        },
+    ),
+    Unary(
+        name="a prompt that is too long",
+        model=MODEL,
+        status=400,
+        reply=error("prompt too long; exceeded max context length by 4 tokens"),
+        refused=Refused(LLMContextLengthError, {"status": 400}),
+    ),
+    Stream(
+        name="stream: a byte order mark, a byte that is not UTF-8, and half of a surrogate pair",
+        model=MODEL,
+        events=[
+            b"\xef\xbb\xbf" + ndjson(says("a#"))[0].replace(b"#", b"\xff"),
+            ndjson(says("b#"))[0].replace(b"#", b"\\ud83d"),
+            *ndjson(done(message())),
+        ],
+        complete_after=3,
+        data={"content": "a\ufffdb\ufffd", "tool_calls": [], "finish_reason": "stop"},
+        usage=USAGE,
+    ),
+    Stream(
+        name="stream: calls that are cut off at the length",
+        model=MODEL,
+        events=ndjson(
+            line(message(tool_calls=[call(*PARIS)]), done=False), done(message(), reason="length")
+        ),
+        complete_after=2,
+        data={**called(PARIS), "truncated": True},
+    ),
+    Stream(
+        name="stream: NaN in arguments",
+        model=MODEL,
+        events=[
+            *ndjson(says("Hel")),
+            *ndjson(line(message(tool_calls=[call("f", {"n": float("nan")})]), done=False)),
+            *ndjson(done(message())),
+        ],
+        complete_after=3,
+        refused=Refused(LLMResponseError, {"body": '{"n":NaN}'}),
+        partial={"content": "Hel", "tool_calls": [], "finish_reason": "stop"},
+    ),
+]
+
+CASES: list[Unary | Stream] = [*ANSWERS, *TOOLS, *ERRORS, *STREAMS, *AWKWARD]

@@ -417,8 +417,8 @@ REQUESTS: list[Unary] = [
                 "type": "json_schema",
                 "json_schema": {
                     "name": "City",
-                    "schema": City.model_json_schema(),
-                    "strict": False,
+                    "schema": {**City.model_json_schema(), "additionalProperties": False},
+                    "strict": True,
                 },
             },
         ),
@@ -1342,6 +1342,19 @@ ERRORS: list[Unary] = [
         refused=Refused(LLMServerError),
     ),
     Unary(
+        name="xai, 400 for a bad key",
+        model=XAI,
+        status=400,
+        reply={
+            "code": "Client specified an invalid argument",
+            "error": "Incorrect API key provided: ba***na. You can obtain an API key from "
+            "https://console.x.ai.",
+        },
+        refused=Refused(
+            LLMRequestError, {"status": 400, "code": "Client specified an invalid argument"}
+        ),
+    ),
+    Unary(
         name="xai, 400",
         model=XAI,
         status=400,
@@ -1948,7 +1961,7 @@ BROKEN_STREAMS: list[Unary] = [
         model=LOCAL,
         events=[DONE],
         complete_after=1,
-        data=data(""),
+        refused=Refused(LLMResponseError, {"status": 200, "partial": None}),
     ),
     Stream(
         name="stream: refused before it began",
@@ -1957,6 +1970,342 @@ BROKEN_STREAMS: list[Unary] = [
         reply_headers={"retry-after": "3"},
         reply=error("Slow down", type="requests", param=None, code="rate_limit_exceeded"),
         refused=Refused(LLMRateLimitError, {"status": 429, "retry_after": 3.0}),
+    ),
+]
+
+# Awkward answers.
+
+OLD_CALL = {"name": "get_weather", "arguments": '{"city":"Paris"}'}
+CUT_CALLS = [call(id="call_1"), call(id="call_2", arguments='{"city":"Ro')]
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+SEEN = {"type": "image", "mime_type": "image/png", "data": "iVBORw0KGgo="}
+SOUND = {"id": "audio_1", "data": "UklGRg==", "transcript": "Hello!", "expires_at": 1793616090}
+HEARD = {"type": "audio", "id": "audio_1", "data": "UklGRg==", "transcript": "Hello!"}
+FILTERED = {"index": 0, "finish_reason": "content_filter"}
+
+
+def other(index: int, finish: Any = None, **said: Any) -> dict[str, Any]:
+    """A choice beside the first."""
+    return {"index": index, "delta": said, "finish_reason": finish}
+
+
+AWKWARD: list[Unary] = [
+    Unary(
+        name="llama-cpp-python sends every call in both forms",
+        model=LOCAL,
+        reply=whole(
+            choice(message(tool_calls=[call(id="call_1")], function_call=OLD_CALL), "tool_calls")
+        ),
+        data=called(PARIS),
+    ),
+    Unary(
+        name="calls without a name are none",
+        model=LOCAL,
+        reply=calls(
+            call("", id="call_0"),
+            call(id="call_1"),
+            {"id": "call_3", "function": {"arguments": "{}"}},
+        ),
+        data=called(PARIS),
+    ),
+    Unary(
+        name="nothing but a call without a name",
+        model=LOCAL,
+        reply=calls(call("", id="call_0"), content="Hello!"),
+        data=HELLO,
+    ),
+    Unary(
+        name="cut off at max_tokens after whole calls",
+        model=OPENAI,
+        reply=calls(call(id="call_1"), finish="length"),
+        data={**called(PARIS), "truncated": True},
+        usage=USAGE,
+    ),
+    Unary(
+        name="cut off at max_tokens within the arguments of a call",
+        model=OPENAI,
+        ask={"max_tokens": 10},
+        reply=calls(*CUT_CALLS, finish="length", content="Looking."),
+        refused=Refused(
+            LLMResponseError,
+            {
+                "body": '{"city":"Ro',
+                "partial": {
+                    "status": "partial",
+                    "data": {
+                        "content": "Looking.",
+                        "tool_calls": called(PARIS)["tool_calls"],
+                        "truncated": True,
+                    },
+                    "usage": {**USAGE, "cost_estimate": 0.0001475},
+                },
+            },
+        ),
+    ),
+    *(
+        Unary(
+            name=f"arguments with {constant}, which JSON does not have",
+            model=LOCAL,
+            reply=calls(call(id="call_1", arguments=f'{{"n":{constant}}}')),
+            refused=Refused(LLMResponseError, {"body": f'{{"n":{constant}}}'}),
+        )
+        for constant in ("NaN", "Infinity", "-Infinity")
+    ),
+    Unary(
+        name="arguments are an object with NaN",
+        model=LOCAL,
+        reply=json.dumps(calls(call(id="call_1", arguments={"n": float("nan")}))).encode(),
+        refused=Refused(LLMResponseError),
+    ),
+    Unary(
+        name="filtered, and without a message",
+        model=AZURE,
+        reply=whole(FILTERED),
+        refused=Refused(LLMFilteredError, {"provider": "azure", "status": 200}),
+    ),
+    Unary(
+        name="a refusal beside empty content",
+        model=OPENAI,
+        reply=whole(choice(message("", refusal="I cannot help with that."))),
+        data=data("I cannot help with that.", filtered=True),
+    ),
+    Unary(
+        name="the first choice is the one with the index 0",
+        model=LOCAL,
+        reply=whole(choice(message("Bye!"), index=1), choice(message("Hello!"), index=0)),
+        data=HELLO,
+    ),
+    Unary(
+        name="audio",
+        model=OPENAI,
+        reply=whole(choice(message(None, refusal=None, audio=SOUND))),
+        data=data("", media=[HEARD]),
+    ),
+    Unary(
+        name="images as OpenRouter sends them",
+        model=OPENROUTER,
+        reply=whole(choice(message("Here.", images=[IMAGE]))),
+        data=data("Here.", media=[SEEN]),
+    ),
+    Unary(
+        name="an image among the parts, by its address",
+        model=LOCAL,
+        reply=says(
+            [{"type": "text", "text": "Here."}, {"type": "image_url", "image_url": PICTURE}]
+        ),
+        data=data("Here.", media=[{"type": "image", "url": PICTURE}]),
+    ),
+    Unary(
+        name="a filtered answer with an image in it",
+        model=OPENROUTER,
+        reply=whole(choice(message("", images=[IMAGE]), "content_filter")),
+        data=data("", media=[SEEN], filtered=True),
+    ),
+    Unary(
+        name="a byte order mark before the body",
+        model=LOCAL,
+        reply=b"\xef\xbb\xbf" + json.dumps(says()).encode(),
+        data=HELLO,
+    ),
+    Unary(
+        name="a byte that is not UTF-8 in the text",
+        model=LOCAL,
+        reply=json.dumps(says("Hel#lo!")).encode().replace(b"#", b"\xff"),
+        data=data("Hel\ufffdlo!"),
+    ),
+    Unary(
+        name="half of a surrogate pair in the text",
+        model=LOCAL,
+        reply=json.dumps(says("Hel#lo!")).encode().replace(b"#", b"\\ud83d"),
+        data=data("Hel\ufffdlo!"),
+    ),
+    Unary(
+        name="an error with a transient code inside a success",
+        model=OPENAI,
+        reply=error("The server had an error", type="server_error", param=None, code=None),
+        refused=Refused(LLMServerError, {"status": 200, "code": "server_error"}),
+    ),
+]
+
+AWKWARD_STREAMS: list[Unary] = [
+    Stream(
+        name="stream: llama-cpp-python sends every call in both forms",
+        model=LOCAL,
+        events=calling(
+            delta(
+                tool_calls=[part(0, '{"city":', id="call_1", name="get_weather")],
+                function_call={"name": "get_weather", "arguments": '{"city":'},
+            ),
+            delta(tool_calls=[part(0, '"Paris"}')], function_call={"arguments": '"Paris"}'}),
+        ),
+        complete_after=3,
+        deltas=[
+            ToolCallDelta(0, "call_1", "get_weather", '{"city":'),
+            ToolCallDelta(0, None, None, '"Paris"}'),
+        ],
+        data=called(PARIS),
+    ),
+    Stream(
+        name="stream: a call without a name is none",
+        model=LOCAL,
+        events=calling(
+            delta(tool_calls=[part(0, "{}", id="call_0"), whole_call(1, "call_1")]),
+        ),
+        complete_after=2,
+        data=called(PARIS),
+    ),
+    Stream(
+        name="stream: the name of a call comes late",
+        model=LOCAL,
+        events=calling(
+            delta(tool_calls=[part(0, '{"city":', id="call_1")]),
+            delta(tool_calls=[part(0, '"Paris"}', name="get_weather")]),
+        ),
+        complete_after=3,
+        deltas=[ToolCallDelta(0, "call_1", "get_weather", '{"city":"Paris"}')],
+        data=called(PARIS),
+    ),
+    Stream(
+        name="stream: cut off at max_tokens after whole calls",
+        model=OPENAI,
+        events=calling(delta(tool_calls=[whole_call(0, "call_1")]), finish="length"),
+        complete_after=2,
+        data={**called(PARIS), "truncated": True},
+    ),
+    Stream(
+        name="stream: cut off at max_tokens within the arguments of a call",
+        model=OPENAI,
+        events=[
+            *sse(
+                delta(tool_calls=[whole_call(0, "call_1")]),
+                delta(tool_calls=[whole_call(1, "call_2", '{"city":"Ro')]),
+                delta("length"),
+                COUNTED,
+            ),
+            DONE,
+        ],
+        complete_after=3,
+        refused=Refused(LLMResponseError, {"body": '{"city":"Ro'}),
+        partial={**called(PARIS), "truncated": True},
+    ),
+    Stream(
+        name="stream: several choices, of which the first is the answer",
+        model=LOCAL,
+        events=[
+            *sse(
+                chunk(other(1, content="Bye")),
+                chunk(other(0, content="Hel"), other(1, content="!")),
+                chunk(other(2, content="Ciao!"), other(0, content="lo!")),
+                chunk(other(1, "length")),
+                chunk(other(0, "stop")),
+            ),
+            DONE,
+        ],
+        complete_after=5,
+        deltas=[TextDelta("Hel"), TextDelta("lo!")],
+        data=HELLO,
+    ),
+    Stream(
+        name="stream: usage on a chunk with content",
+        model=LOCAL,
+        events=[*sse(delta(content="Hello!", more={"usage": usage()}), delta("stop")), DONE],
+        complete_after=2,
+        deltas=[TextDelta("Hello!")],
+        data=HELLO,
+        usage=USAGE,
+    ),
+    Stream(
+        name="stream: audio in pieces",
+        model=OPENAI,
+        events=[
+            *sse(
+                delta(audio={"id": "audio_1", "transcript": "Hel"}),
+                delta(audio={"data": "UklG"}),
+                delta(audio={"data": "Rg==", "transcript": "lo!"}),
+                delta("stop"),
+            ),
+            DONE,
+        ],
+        complete_after=4,
+        deltas=[],
+        data=data("", media=[HEARD]),
+    ),
+    Stream(
+        name="stream: an image",
+        model=OPENROUTER,
+        events=[*sse(delta(content="Here."), delta(images=[IMAGE]), delta("stop")), DONE],
+        complete_after=3,
+        deltas=[TextDelta("Here.")],
+        data=data("Here.", media=[SEEN]),
+    ),
+    Stream(
+        name="stream: a refusal without an end",
+        model=OPENAI,
+        events=[*sse(delta(content=""), delta(refusal="I cannot.")), DONE],
+        complete_after=3,
+        data=data("I cannot.", filtered=True),
+    ),
+    Stream(
+        name="stream: a surrogate pair in two chunks",
+        model=LOCAL,
+        events=[
+            *sse(delta(content="a")),
+            sse(delta(content="#"))[0].replace(b"#", b"\\ud83d"),
+            sse(delta(content="#b"))[0].replace(b"#", b"\\ude00"),
+            *sse(delta("stop")),
+            DONE,
+        ],
+        complete_after=4,
+        data=data("a\U0001f600b"),
+    ),
+    Stream(
+        name="stream: half of a surrogate pair at the end, and a byte that is not UTF-8",
+        model=LOCAL,
+        events=[
+            sse(delta(content="a#"))[0].replace(b"#", b"\xff"),
+            sse(delta(content="b#"))[0].replace(b"#", b"\\ud83d"),
+            *sse(delta("stop")),
+            DONE,
+        ],
+        complete_after=3,
+        deltas=[TextDelta("a\ufffd"), TextDelta("b"), TextDelta("\ufffd")],
+        data=data("a\ufffdb\ufffd"),
+    ),
+    Stream(
+        name="stream: an error with a transient code as the first event",
+        model=OPENAI,
+        events=sse(error("The server had an error", type="server_error", code=None)),
+        complete_after=1,
+        refused=Refused(LLMServerError, {"code": "server_error", "partial": None}),
+    ),
+    Stream(
+        name="stream: a whole answer instead",
+        model=LOCAL,
+        reply=calls(call(id="call_1"), content="Hello!"),
+        deltas=[
+            TextDelta("Hello!"),
+            ToolCallDelta(0, "call_1", "get_weather", '{"city":"Paris"}'),
+        ],
+        data=called(PARIS, content="Hello!"),
+        usage=USAGE,
+    ),
+    Stream(
+        name="stream: a whole answer instead, in pieces and over several lines",
+        model=LOCAL,
+        events=[
+            b"\n",
+            *(line + b"\n" for line in json.dumps(says(), indent=1).encode().split(b"\n")),
+        ],
+        complete_after=len(json.dumps(says(), indent=1).split("\n")) + 1,
+        deltas=[TextDelta("Hello!")],
+        data=HELLO,
+        usage=USAGE,
+    ),
+    Stream(
+        name="stream: a whole answer instead, without an answer in it",
+        model=LOCAL,
+        reply={"choices": []},
+        refused=Refused(LLMResponseError, {"status": 200}),
     ),
 ]
 
@@ -1970,4 +2319,6 @@ CASES: list[Unary | Stream] = [
     *TEXT_STREAMS,
     *TOOL_STREAMS,
     *BROKEN_STREAMS,
+    *AWKWARD,
+    *AWKWARD_STREAMS,
 ]

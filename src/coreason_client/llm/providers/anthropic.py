@@ -19,7 +19,7 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from .._bill import with_bill, with_iterations
-from .._json import codes, count, http_status, items, mapping, text
+from .._json import codes, count, http_status, items, mapping, parse, text
 from .._reader import Piece, Reader
 from .._terms import Answer, Call, End, Fault, Faulted, Malformed, Profile, RawCall, Tokens
 from .._wire import Adapter
@@ -185,7 +185,7 @@ class AnthropicReader(Reader):
             Malformed: it is no JSON object.
         """
         try:
-            value = from_json(data)
+            value = parse(data, keep_halves=True)
         except ValueError as error:
             return self._unreadable(data, event, f"this is not JSON: {error}")
         if not isinstance(value, dict):
@@ -223,7 +223,7 @@ class AnthropicReader(Reader):
         if kind == "input_json_delta":
             number = self._open.get(count(value.get("index")))
             words = text(delta.get("partial_json"))
-            return (self.call(number, arguments=words),) if words and number is not None else ()
+            return self.call(number, arguments=words) if words and number is not None else ()
         if kind == "thinking_delta":
             words = text(delta.get("thinking"))
             self._thought.append(words)
@@ -238,7 +238,7 @@ class AnthropicReader(Reader):
         block = mapping(value.get("content_block"))
         kind = block.get("type")
         if kind == "tool_use":
-            return (self._tool_use(block, count(value.get("index"))),)
+            return self._tool_use(block, count(value.get("index")))
         if kind == "text":
             words = text(block.get("text"))
             return (self.text(words),) if words else ()
@@ -251,7 +251,10 @@ class AnthropicReader(Reader):
             self._thoughts.append(dict(block))
         return ()
 
-    def _tool_use(self, block: Mapping[str, Any], index: int | None) -> Piece:
+    def _tool_use(self, block: Mapping[str, Any], index: int | None) -> Sequence[Piece]:
+        if not text(block.get("name")):  # it calls nothing
+            self._open.pop(index, None)
+            return ()
         number = len(self._calls)
         signature = _signature(self._thoughts)
         self._thoughts = []

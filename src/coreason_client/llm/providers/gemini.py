@@ -12,14 +12,15 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from pydantic_core import from_json
 
 from .._bill import with_bill
-from .._json import count, http_status, items, mapping, text
+from .._json import count, http_status, items, mapping, parse, text
+from .._media import media_of
 from .._reader import Piece, Reader
 from .._terms import (
     Answer,
@@ -34,7 +35,7 @@ from .._terms import (
     Tokens,
 )
 from .._wire import Adapter
-from ..types import Message
+from ..types import Media, Message
 
 __all__ = ["ADAPTER", "Gemini"]
 
@@ -152,7 +153,9 @@ class Gemini(Adapter):
         content: list[str] = []
         reasoning: list[str] = []
         calls: list[RawCall] = []
+        media: list[Media] = []
         for part in _parts_of(candidate):
+            media += _media(part)
             words = text(part.get("text"))
             if words:
                 (reasoning if part.get("thought") is True else content).append(words)
@@ -163,8 +166,9 @@ class Gemini(Adapter):
                 if not isinstance(arguments, dict):
                     arguments = _arguments(arguments)
                 calls.append(RawCall(_id(call), name, arguments, _signature(part)))
-        end = _end(reply, candidate, usable=bool(content or calls))
-        if end is None and not (content or calls):
+        usable = bool(content or calls or media)
+        end = _end(reply, candidate, usable=usable)
+        if end is None and not usable:
             raise Malformed("the answer has no candidate with content, calls or a finishReason")
         return Answer(
             content="".join(content) or None,
@@ -172,6 +176,7 @@ class Gemini(Adapter):
             end=end or "stop",
             reasoning="".join(reasoning),
             tokens=with_bill(_tokens(reply.get("usageMetadata")), reply),
+            media=media,
         )
 
     def reader(self) -> Reader:
@@ -202,7 +207,7 @@ class _GeminiReader(Reader):
             Malformed: it is not a response, or says that the answer failed.
         """
         try:
-            reply = from_json(data)
+            reply = parse(data, keep_halves=True)
         except ValueError as error:
             if data.strip() == b"[DONE]":  # not Gemini's, but some gateway's
                 self.over = True
@@ -237,8 +242,10 @@ class _GeminiReader(Reader):
                 pieces.append(self.reasoning(words) if thought else self.text(words))
             if "functionCall" in part:
                 pieces.extend(self._call(part))
+            self.media += _media(part)
         self._count(reply)
-        end = _end(reply, candidate, usable=bool(self._text or self._calls))
+        usable = bool(self._text or self._calls or self.media)
+        end = _end(reply, candidate, usable=usable)
         if end is not None:
             self.end = end
         return pieces
@@ -254,17 +261,18 @@ class _GeminiReader(Reader):
                 tokens.bill = self.tokens.bill
             self.tokens = tokens
 
-    def _call(self, part: Mapping[str, Any]) -> Iterator[Piece]:
+    def _call(self, part: Mapping[str, Any]) -> Sequence[Piece]:
         call = mapping(part["functionCall"])
         name = text(call.get("name"))
-        if name:
-            yield self.call(
-                len(self._calls),
-                id=_id(call),
-                name=name,
-                arguments=_arguments(call.get("args")),
-                signature=_signature(part),
-            )
+        if not name:
+            return ()
+        return self.call(
+            len(self._calls),
+            id=_id(call),
+            name=name,
+            arguments=_arguments(call.get("args")),
+            signature=_signature(part),
+        )
 
 
 # ---------------------------------------------------------------- sending
@@ -433,6 +441,17 @@ def _word(reason: Any) -> str:
     if not number:
         return ""
     return _NUMBERED[number] if number < len(_NUMBERED) else str(number)
+
+
+def _media(part: Mapping[str, Any]) -> list[Media]:
+    """Return the image or sound in a part; drafts of a model that thinks are none."""
+    if part.get("thought") is True:
+        return []
+    inline, file = mapping(part.get("inlineData")), mapping(part.get("fileData"))
+    data, url = text(inline.get("data")), text(file.get("fileUri"))
+    if not data and not url:
+        return []
+    return [media_of(text((inline or file).get("mimeType")), data=data, url=url)]
 
 
 def _id(call: Mapping[str, Any]) -> str | None:

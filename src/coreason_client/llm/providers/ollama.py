@@ -13,14 +13,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
-from .._json import codes, count, items, mapping, text
+from .._json import codes, count, items, mapping, parse, text
 from .._reader import Piece, Reader
 from .._terms import Answer, Call, End, Fault, Faulted, Malformed, Profile, RawCall, Tokens
 from .._wire import Adapter
 from ..errors import LLMRequestError
-from ..types import Message
+from ..types import Media, Message
 
 __all__ = ["ADAPTER", "Ollama"]
 
@@ -76,6 +76,7 @@ class Ollama(Adapter):
             end=_end(reply),
             reasoning=text(message.get("thinking")),
             tokens=_tokens(reply),
+            media=_images(message),
         )
 
     def reader(self) -> "OllamaReader":
@@ -109,7 +110,7 @@ class OllamaReader(Reader):
             Malformed: it is no JSON object.
         """
         try:
-            line = from_json(data)
+            line = parse(data, keep_halves=True)
         except ValueError as error:
             if not data.strip():
                 return ()
@@ -141,7 +142,8 @@ class OllamaReader(Reader):
                 # Whole calls: each is a new one, whatever index it claims.
                 index = len(self._calls)
                 name = text(function.get("name"))
-                pieces.append(self.call(index, id=_id(call), name=name, arguments=arguments or ""))
+                pieces += self.call(index, id=_id(call), name=name, arguments=arguments or "")
+        self.media += _images(message)
         return pieces
 
 
@@ -211,9 +213,18 @@ def _sent_call(call: Mapping[str, Any], names: dict[str, str]) -> dict[str, Any]
 
 
 def _functions(message: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Return each tool call with its function, without what is none."""
-    calls = [mapping(call) for call in items(message.get("tool_calls"))]
-    return [(call, function) for call in calls if (function := mapping(call.get("function")))]
+    """Return each tool call with its function, without those that call nothing."""
+    calls = [(call, mapping(call.get("function"))) for call in _listed(message, "tool_calls")]
+    return [(call, function) for call, function in calls if text(function.get("name"))]
+
+
+def _listed(message: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    return [mapping(item) for item in items(message.get(key))]
+
+
+def _images(message: Mapping[str, Any]) -> list[Media]:
+    images = items(message.get("images"))
+    return [{"type": "image", "data": image} for image in images if text(image)]
 
 
 def _id(call: Mapping[str, Any]) -> str | None:

@@ -13,10 +13,14 @@ from typing import Any, Literal
 from pydantic_core import from_json, to_json
 
 from .._bill import with_bill
-from .._json import codes, count, http_status, items, mapping, text
+from .._json import codes, count, http_status, items, mapping, parse, text
+from .._media import audio_of, image_at, joined_audio
 from .._reader import Piece, Reader
 from .._terms import Answer, Call, End, Fault, Faulted, Malformed, Profile, RawCall, Tokens
 from .._wire import Adapter
+from .._words import reason_in
+from ..types import Media
+from ._strict import strict_schema
 
 __all__ = ["ADAPTER"]
 
@@ -59,6 +63,9 @@ _ENDS: Mapping[str, End] = {
     "sensitive": "filtered",
 }
 _FAILED = frozenset({"error", "network_error"})
+# Providers that enforce a schema when `strict` is set, and are known to accept it.
+_STRICT = frozenset({"openai", "azure"})
+_NO_REASON = "the provider gave no reason"
 _DONE = b"[DONE]"
 _SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}", re.ASCII)
 
@@ -92,20 +99,21 @@ class OpenAI(Adapter):
         choices = items(reply.get("choices"))
         if not choices:
             raise Malformed("the answer has no choices")
-        choice = mapping(choices[0])
+        choice = _first_choice(choices) or mapping(choices[0])
         message = mapping(choice.get("message"))
-        if not message:
+        end = _end(choice.get("finish_reason"))
+        if not message and end != "filtered":
             raise Malformed("the answer has no message")
         content, reasoning = _content(message)
-        end = _end(choice.get("finish_reason"))
-        if content is None and (refusal := text(message.get("refusal"))):
-            content, end = refusal, "filtered"
+        if refusal := text(message.get("refusal")):
+            content, end = (content or "") + refusal, "filtered"
         return Answer(
             content=content,
             calls=_calls(message),
             end=end,
             reasoning=reasoning,
             tokens=with_bill(_tokens(reply), reply),
+            media=[*_images(message), *audio_of(mapping(message.get("audio")))],
         )
 
     def reader(self) -> Reader:
@@ -194,7 +202,11 @@ def _response_format(call: Call, profile: Profile) -> Mapping[str, Any]:
     schema = call.schema
     if schema is None or schema.schema is None or not profile.schemas:
         return {"type": "json_object"}
-    described = {"name": schema.name, "schema": schema.schema, "strict": schema.strict}
+    form, strict = schema.schema, bool(schema.strict)
+    if schema.strict is None and profile.name in _STRICT:
+        stricter = strict_schema(form)
+        form, strict = (form, False) if stricter is None else (stricter, True)
+    described = {"name": schema.name, "schema": form, "strict": strict}
     return {"type": "json_schema", "json_schema": described}
 
 
@@ -222,12 +234,30 @@ def _parts(parts: Sequence[Any]) -> tuple[str, str]:
     return "".join(written), "".join(thought)
 
 
+def _first_choice(choices: Sequence[Any]) -> Mapping[str, Any]:
+    """Return the choice with the index 0, empty when there is none: others are other answers."""
+    for choice in choices:
+        if isinstance(choice, dict) and not choice.get("index"):
+            return choice
+    return {}
+
+
+def _images(message: Mapping[str, Any]) -> list[Media]:
+    """Return the images of a message or a delta, beside its content or among its parts."""
+    parts = [*items(message.get("images")), *items(message.get("content"))]
+    found = [_image(mapping(part).get("image_url")) for part in parts]
+    return [image for image in found if image is not None]
+
+
+def _image(image: Any) -> Media | None:
+    url = text(image) or text(mapping(image).get("url"))
+    return image_at(url) if url else None
+
+
 def _calls(message: Mapping[str, Any]) -> list[RawCall]:
     calls = [_call(call) for call in _functions(message)]
-    legacy = mapping(message.get("function_call"))
-    if legacy:
-        calls.append(_call({"function": legacy}))
-    return calls
+    legacy = mapping(message.get("function_call"))  # some send both forms of one call
+    return [_call({"function": legacy})] if legacy and not calls else calls
 
 
 def _functions(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -277,41 +307,54 @@ class _Reader(Reader):
     index afterwards, without an id, belongs to the latest call there.
     """
 
-    __slots__ = ("_at", "_ids", "_refused")
+    __slots__ = ("_at", "_audio", "_ids", "_refused")
 
     def __init__(self) -> None:
         super().__init__()
         self._refused = False
+        self._audio: list[Mapping[str, Any]] = []
         self._at: dict[int, int] = {}  # the number of the latest call at an index
         self._ids: list[str | None] = []  # of the calls, by their numbers
 
     def read(self, data: bytes, event: bytes) -> Sequence[Piece]:
         if data == _DONE:
             self.over = True
+            if self._refused:
+                self.end = "filtered"
             return ()
         try:
             chunk = from_json(data)
         except ValueError:
-            raise Malformed("a chunk of the stream is not JSON") from None
+            return self._read_any(mapping(_repaired(data)), event)
         try:  # the commonest shape by far
-            delta = chunk["choices"][0]["delta"]
+            choice = chunk["choices"][0]
+            delta = choice["delta"]
             if len(delta) == 1 and not chunk.get("error") and not chunk.get("usage"):
                 content = delta["content"]
-                if content.__class__ is str and chunk["choices"][0]["finish_reason"] is None:
+                more = choice["finish_reason"] is None and not choice.get("index")
+                if more and content.__class__ is str:
                     return (self.text(content),) if content else ()
-        except (KeyError, IndexError, TypeError):
+        except (KeyError, IndexError, TypeError, AttributeError):
             pass
         return self._read_any(mapping(chunk), event)
+
+    def answer(self) -> Answer:
+        """Return what has come so far, with the audio that came in pieces."""
+        answer = super().answer()
+        answer.media += joined_audio(self._audio)
+        return answer
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether any part of an answer has come, audio included."""
+        return super().has_answer or bool(self._audio)
 
     def _read_any(self, chunk: Mapping[str, Any], event: bytes) -> Sequence[Piece]:
         self._check(chunk, event)
         tokens = with_bill(_tokens(chunk), chunk)
         if tokens is not None:
             self.tokens = tokens
-        choices = items(chunk.get("choices"))
-        if not choices:
-            return ()
-        choice = mapping(choices[0])
+        choice = _first_choice(items(chunk.get("choices")))
         pieces = self._pieces(mapping(choice.get("delta")))
         finish = choice.get("finish_reason")
         if isinstance(finish, str) and finish:  # some send an empty one with every chunk
@@ -335,13 +378,18 @@ class _Reader(Reader):
         if refusal := text(delta.get("refusal")):
             self._refused = True
             pieces.append(self.text(refusal))
-        pieces += [self._call(call) for call in _functions(delta)]
+        functions = _functions(delta)
+        for call in functions:
+            pieces += self._call(call)
         legacy = mapping(delta.get("function_call"))
-        if legacy:
-            pieces.append(self._call({"index": 0, "function": legacy}))
+        if legacy and not functions:  # some send both forms of one call
+            pieces += self._call({"index": 0, "function": legacy})
+        self.media += _images(delta)
+        if audio := mapping(delta.get("audio")):
+            self._audio.append(audio)
         return pieces
 
-    def _call(self, call: Mapping[str, Any]) -> Piece:
+    def _call(self, call: Mapping[str, Any]) -> Sequence[Piece]:
         function = mapping(call.get("function"))
         id_, name = text(call.get("id")) or None, text(function.get("name")) or None
         index = count(call.get("index"))
@@ -380,9 +428,7 @@ def _fault(reply: Any) -> Fault | None:
     if body.get("object") == "error" or {"code", "message"} <= body.keys():  # Mistral, llama.cpp
         return _described(body)
     detail = body.get("detail")  # FastAPI's form, which Mistral and many gateways have
-    if detail:
-        return Fault(detail if isinstance(detail, str) else _details(detail))
-    return None
+    return Fault(reason_in(body, b"") or _NO_REASON) if detail else None
 
 
 def _described(error: Mapping[str, Any]) -> Fault:
@@ -390,16 +436,27 @@ def _described(error: Mapping[str, Any]) -> Fault:
     # Where the code is a number, the type says more.
     told = codes(code, kind) if count(code) is None else codes(kind, code)
     return Fault(
-        text(error.get("message")) or "the provider gave no reason",
+        _message_of(error),
         told,
         status=http_status(code),
         param=text(error.get("param")) or None,
     )
 
 
-def _details(detail: Any) -> str:
-    words = [
-        f"{'.'.join(map(str, items(mapping(item).get('loc'))))}: {text(mapping(item).get('msg'))}"
-        for item in items(detail)
-    ]
-    return "; ".join(words) or "the provider gave no reason"
+def _message_of(error: Mapping[str, Any]) -> str:
+    """Return the reason of an error, with that of the provider behind a gateway."""
+    message = reason_in(error, b"") or _NO_REASON
+    raw = text(mapping(error.get("metadata")).get("raw"))  # OpenRouter
+    return f"{message}: {raw}" if raw and raw not in message else message
+
+
+def _repaired(data: bytes) -> Any:
+    """Return the JSON in a chunk that a strict parser refuses.
+
+    Raises:
+        Malformed: it is not JSON.
+    """
+    try:
+        return parse(data, keep_halves=True)
+    except ValueError:
+        raise Malformed("a chunk of the stream is not JSON") from None

@@ -1,0 +1,75 @@
+"""Requests that are longer than the model can read, where the provider has no code for it. Pure.
+
+Each row is the sentence of one provider or server, with a recorded example in the tests. A known
+provider is recognised by its own sentences only; behind a gateway or an unknown address any of
+them may come.
+"""
+
+import re
+from collections.abc import Mapping
+
+__all__ = ["is_overflow"]
+
+_N = r"[0-9][0-9,]*"
+
+_OPENAI = rf"This model's maximum context length is {_N} tokens"  # vLLM and DeepSeek copy it
+_INPUT_AND_OUTPUT = rf"`inputs` tokens \+ `max_new_tokens` must be <= {_N}"
+
+_SENTENCES: Mapping[str, tuple[str, ...]] = {
+    "openai": (_OPENAI,),
+    "azure": (_OPENAI,),
+    "anthropic": (
+        rf"prompt is too long: {_N} tokens > {_N} maximum",
+        rf"input length and `max_tokens` exceed context limit: {_N} \+ {_N} > {_N}",
+    ),
+    "gemini": (
+        rf"The input token count (?:\({_N}\) )?exceeds the maximum number of tokens allowed",
+    ),
+    "bedrock": (r"(?:^|: )Input is too long for requested model\.?$",),
+    "mistral": (rf"Prompt contains {_N} tokens.* too large for model with {_N} maximum context",),
+    "cerebras": (rf"messages or completion\. Current length is {_N} while limit is {_N}",),
+    "together": (_INPUT_AND_OUTPUT, _OPENAI),
+    "fireworks": (rf"The prompt is too long: {_N}, model maximum context length: {_N}",),
+    "deepseek": (_OPENAI,),
+    "xai": (rf"This model's maximum prompt length is {_N} but the request contains {_N} tokens",),
+    "openrouter": (rf"This endpoint's maximum context length is {_N} tokens",),
+    "cohere": (
+        rf"too many tokens: total number of tokens \(prompt and prediction\) cannot exceed {_N}",
+    ),
+    "vllm": (
+        _OPENAI,
+        rf"prompt \((?:total )?length {_N}\) is (?:too long to fit into|longer than) the",
+    ),
+    "sglang": (rf"The input \({_N} tokens\) is longer than the model's context length \({_N}",),
+    "tgi": (_INPUT_AND_OUTPUT,),
+    "lmstudio": (
+        rf"Trying to keep the first {_N} tokens when (?:the )?context (?:the )?overflows",
+    ),
+    "llamacpp": (
+        r"exceeds? the available context size",
+        r"^Context size has been exceeded\.?$",
+        rf"Requested tokens \({_N}\) exceed context window of {_N}",
+    ),
+    "ollama": (r"^prompt too long; exceeded max context length by ",),
+    "copilot": (rf"prompt token count of {_N} exceeds the limit of {_N}",),
+}
+
+_SAME = {"gemini-openai": "gemini", "ollama-openai": "ollama"}
+"""Providers under a second name."""
+
+_GATEWAYS = frozenset({"openrouter", "azure", "together", "fireworks", "vllm", "lmstudio"})
+"""Providers that also pass on the sentences of others, or run servers of others."""
+
+
+def _compiled(*providers: str) -> re.Pattern[str]:
+    sentences = [sentence for name in providers for sentence in _SENTENCES[name]]
+    return re.compile("|".join(f"(?:{sentence})" for sentence in sentences), re.ASCII)
+
+
+_ANY = _compiled(*_SENTENCES)
+_BY_PROVIDER = {name: _compiled(name) for name in _SENTENCES if name not in _GATEWAYS}
+
+
+def is_overflow(provider: str, message: str) -> bool:
+    """Return True if an error message says that the request is too long for the model."""
+    return _BY_PROVIDER.get(_SAME.get(provider, provider), _ANY).search(message) is not None

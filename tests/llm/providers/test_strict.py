@@ -1,0 +1,113 @@
+"""Schemas for strict mode: what can be enforced is, and everything else is left as it was."""
+
+from enum import Enum
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from coreason_client.llm.providers._strict import strict_schema
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Wheel(BaseModel):
+    size: Annotated[float, Field(gt=0, le=99)]
+    kind: Literal["front", "rear"] = "rear"
+
+
+class Car(BaseModel):
+    """A car."""
+
+    name: str = Field(description="Its name", pattern="^[a-z]+$")
+    colour: Colour = Colour.RED
+    wheels: list[Wheel] = Field(default_factory=list, max_length=4)
+    spare: Wheel | None = Field(None, description="Under the boot")
+    owner: str | int | None = None
+
+
+class Tree(BaseModel):
+    children: "list[Tree]"
+
+
+class Free(BaseModel):
+    values: dict[str, int]
+
+
+class Anything(BaseModel):
+    value: Any
+
+
+class Short(BaseModel):
+    name: str = Field(min_length=1)
+
+
+class Pair(BaseModel):
+    both: tuple[int, str]
+
+
+class Empty(BaseModel):
+    pass
+
+
+def objects(schema: Any) -> list[dict[str, Any]]:
+    """All objects within a schema."""
+    if isinstance(schema, list):
+        return [found for item in schema for found in objects(item)]
+    if not isinstance(schema, dict):
+        return []
+    inner = [found for value in schema.values() for found in objects(value)]
+    return [schema, *inner] if schema.get("type") == "object" else inner
+
+
+def test_every_object_is_closed_and_requires_all() -> None:
+    strict = strict_schema(Car.model_json_schema())
+    assert strict is not None
+    found = objects(strict)
+    assert len(found) == 2
+    for schema in found:
+        assert schema["additionalProperties"] is False
+        assert schema["required"] == list(schema["properties"])
+    assert "default" not in str(strict)
+    spare = strict["properties"]["spare"]
+    assert spare["anyOf"] == [{"$ref": "#/$defs/Wheel"}, {"type": "null"}]
+    assert spare["description"] == "Under the boot"
+    assert strict["properties"]["colour"] == {"$ref": "#/$defs/Colour"}
+    assert strict["$defs"]["Wheel"]["properties"]["size"]["exclusiveMinimum"] == 0
+
+
+def test_the_schema_itself_is_not_changed() -> None:
+    schema = Car.model_json_schema()
+    strict_schema(schema)
+    assert schema == Car.model_json_schema()
+
+
+@pytest.mark.parametrize("model", [Tree, Free, Anything, Short, Pair])
+def test_what_cannot_be_enforced_is_left_alone(model: type[BaseModel]) -> None:
+    assert strict_schema(model.model_json_schema()) is None
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "items": {"type": "string"}},
+        {"type": "object"},
+        {"type": "object", "properties": {"a": True}},
+        {"type": "object", "properties": {"a": {"oneOf": [{"type": "string"}]}}},
+        {"type": "object", "properties": {"a": {"type": "string", "format": "uri-template"}}},
+        {"type": "object", "properties": {"a": {"type": "string", "format": []}}},
+        {"type": "object", "properties": {}, "additionalProperties": True},
+        {"type": "object", "properties": [], "patternProperties": {}},
+    ],
+)
+def test_schemas_that_strict_mode_refuses(schema: dict[str, Any]) -> None:
+    assert strict_schema(schema) is None
+
+
+def test_a_model_without_fields() -> None:
+    strict = strict_schema(Empty.model_json_schema())
+    assert strict is not None
+    assert (strict["required"], strict["additionalProperties"]) == ([], False)

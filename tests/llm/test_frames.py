@@ -1,0 +1,61 @@
+"""Events out of bytes: a stream, lines, or one JSON value, whatever the chunks."""
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coreason_client.llm._frames import Frames
+
+SIZES = st.integers(1, 40)
+
+
+def pieces(body: bytes, size: int) -> Iterable[bytes]:
+    return (body[start : start + size] for start in range(0, len(body), size))
+
+
+@pytest.mark.parametrize("claims_json", [True, False])
+@pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf", b"\n\n", b": ping\n\n", b"retry: 5\n\n"])
+@given(size=SIZES)
+def test_a_stream_is_a_stream_whatever_it_claims(
+    before: bytes, claims_json: bool, size: int
+) -> None:
+    frames = Frames("sse", claims_json=claims_json)
+    body = before + b"event: a\ndata: 1\n\nid: 7\ndata: 2\n\n"
+    events = [event for piece in pieces(body, size) for event in frames.feed(piece)]
+    assert [(event.event_bytes, event.data_bytes) for event in events] == [
+        (b"a", b"1"),
+        (b"", b"2"),
+    ]
+    assert frames.whole() is None
+
+
+@pytest.mark.parametrize("claims_json", [True, False])
+@pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf", b" \r\n\t"])
+@pytest.mark.parametrize("value", [b'{\n"data": 1\n\n}', b'[{"a": "data: 1\\n\\n"}]'])
+@given(size=SIZES)
+def test_json_is_kept_whole(before: bytes, value: bytes, claims_json: bool, size: int) -> None:
+    frames = Frames("sse", claims_json=claims_json)
+    for piece in pieces(before + value, size):
+        assert frames.feed(piece) == []
+    assert frames.whole() == value
+
+
+def test_what_claims_to_be_json_and_is_empty() -> None:
+    assert Frames("sse", claims_json=True).whole() == b""
+    assert Frames("sse").whole() is None
+
+
+def test_blanks_are_bounded() -> None:
+    frames = Frames("sse")
+    for _ in range(100):
+        assert frames.feed(b"\n" * 1000) == []
+    assert [event.data for event in frames.feed(b"data: 1\n\n")] == ["1"]
+
+
+def test_lines_are_never_taken_for_one_value() -> None:
+    frames = Frames("ndjson", claims_json=True)
+    assert [line.data_bytes for line in frames.feed(b'{"a":1}\n{"b"')] == [b'{"a":1}']
+    assert [line.data_bytes for line in frames.flush()] == [b'{"b"']
+    assert frames.whole() is None

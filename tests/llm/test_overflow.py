@@ -1,0 +1,351 @@
+"""Context overflow in every format that is known, each with an example that somebody received.
+
+The source of each example: `report` is an error that a user pasted into a public bug report,
+`docs` a provider's own documentation or announcement, `code` a fixture in public code.
+"""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coreason_client._http._types import Headers, ResponseHead
+from coreason_client.llm import LLMContextLengthError, LLMError
+from coreason_client.llm._classify import Failure, refused
+from coreason_client.llm._overflow import is_overflow
+from coreason_client.llm._route import Target
+
+INVALID = "invalid_request_error"
+
+
+def openai(message: str, **more: Any) -> dict[str, Any]:
+    return {"error": {"message": message, "type": INVALID, "param": None, "code": None, **more}}
+
+
+def vllm(message: str) -> dict[str, Any]:
+    return {
+        "object": "error",
+        "message": message,
+        "type": "BadRequestError",
+        "param": None,
+        "code": 400,
+    }
+
+
+def anthropic(message: str) -> dict[str, Any]:
+    return {"type": "error", "error": {"type": INVALID, "message": message}, "request_id": "req_1"}
+
+
+def gemini(message: str) -> dict[str, Any]:
+    return {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
+
+
+REDUCE = "Please reduce the length of the messages or completion."
+TOO_LONG = "This model's maximum context length is 131072 tokens. However, you requested 131134 "
+IN_ALL = "tokens (122942 in the messages, 8192 in the completion). "
+
+# format, model, status, body, source
+EXAMPLES: list[tuple[str, str, int, Any, str]] = [
+    (
+        *("openai", "openai/m", 400),
+        openai(
+            "This model's maximum context length is 4097 tokens. However, your messages resulted "
+            "in 6988 tokens. Please reduce the length of the messages.",
+            param="messages",
+            code="context_length_exceeded",
+        ),
+        "report",
+    ),
+    (
+        *("openai without a code", "openai/m", 400),
+        openai(
+            "This model's maximum context length is 8192 tokens, however you requested 8977 tokens "
+            "(8977 in your prompt; 0 for the completion). Please reduce your prompt; or completion "
+            "length."
+        ),
+        "report",
+    ),
+    (
+        *("azure", "azure/m", 400),
+        openai(
+            "This model's maximum context length is 128000 tokens. However, your messages resulted "
+            "in 173172 tokens. Please reduce the length of the messages.",
+            param="messages",
+            code="context_length_exceeded",
+        ),
+        "report",
+    ),
+    (
+        *("anthropic, the prompt", "anthropic/m", 400),
+        anthropic("prompt is too long: 209353 tokens > 199999 maximum"),
+        "report",
+    ),
+    (
+        *("anthropic, prompt and answer", "anthropic/m", 400),
+        anthropic(
+            "input length and `max_tokens` exceed context limit: 143653 + 64000 > 200000, decrease "
+            "input length or `max_tokens` and try again"
+        ),
+        "report",
+    ),
+    (
+        *("anthropic behind a gateway", "some-model", 400),
+        openai("AnthropicError - prompt is too long: 202609 tokens > 200000 maximum"),
+        "report",
+    ),
+    (
+        *("gemini", "gemini/m", 400),
+        gemini(
+            "The input token count (134123) exceeds the maximum number of tokens allowed (131072)."
+        ),
+        "report",
+    ),
+    (
+        *("bedrock behind a gateway", "some-model", 400),
+        {"message": "Input is too long for requested model."},
+        "report",
+    ),
+    (
+        *("mistral", "mistral/m", 400),
+        {
+            "object": "error",
+            "message": "Prompt contains 300000 tokens, too large for model with 131072 maximum "
+            "context length",
+            "type": "invalid_request_error",
+            "code": "3051",
+        },
+        "code",
+    ),
+    (
+        *("groq", "groq/m", 400),
+        openai(REDUCE, param="messages", code="context_length_exceeded"),
+        "report",
+    ),
+    (
+        *("cerebras", "cerebras/m", 400),
+        {
+            "message": f"{REDUCE} Current length is 42328 while limit is 40000",
+            "type": INVALID,
+            "param": "messages",
+            "code": "context_length_exceeded",
+        },
+        "report",
+    ),
+    (
+        *("together", "together/m", 422),
+        openai(
+            "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 2048. Given: "
+            "2019 `inputs` tokens and 30 `max_new_tokens`"
+        ),
+        "report",
+    ),
+    (
+        *("fireworks", "fireworks/m", 400),
+        {
+            "error": {
+                "object": "error",
+                "type": INVALID,
+                "code": INVALID,
+                "message": "The prompt is too long: 40177, model maximum context length: 32767",
+            }
+        },
+        "report",
+    ),
+    (
+        *("deepseek", "deepseek/m", 400),
+        openai(f"{TOO_LONG}{IN_ALL}{REDUCE}", code=INVALID),
+        "report",
+    ),
+    (
+        *("xai", "xai/m", 400),
+        {
+            "code": "Client specified an invalid argument",
+            "error": "This model's maximum prompt length is 131072 but the request contains 136973 "
+            "tokens.",
+        },
+        "report",
+    ),
+    (
+        *("openrouter", "openrouter/m", 400),
+        {
+            "error": {
+                "message": "This endpoint's maximum context length is 16384 tokens. However, you "
+                "requested about 94307 tokens (94307 of text input). Please reduce the length of "
+                'either one, or use the "middle-out" transform to compress your prompt '
+                "automatically.",
+                "code": 400,
+                "metadata": {"provider_name": None},
+            }
+        },
+        "report",
+    ),
+    (
+        *("openrouter, in the words of the provider behind it", "openrouter/m", 400),
+        {
+            "error": {
+                "message": "Provider returned error",
+                "code": 400,
+                "metadata": {"raw": json.dumps(vllm(TOO_LONG)), "provider_name": "DeepInfra"},
+            }
+        },
+        "report",
+    ),
+    (
+        *("cohere", "some-model", 400),
+        {
+            "message": "too many tokens: total number of tokens (prompt and prediction) cannot "
+            "exceed 2048 - received 6354. Try using a shorter prompt or a smaller max_tokens value."
+        },
+        "report",
+    ),
+    (
+        *("vllm", "vllm/m", 400),
+        vllm(
+            "This model's maximum context length is 262144 tokens. However, you requested 0 output "
+            "tokens and your prompt contains at least 262145 input tokens, for a total of at least "
+            "262145 tokens. Please reduce the length of the input prompt or the number of "
+            "requested output tokens. (parameter=input_tokens, value=262145)"
+        ),
+        "report",
+    ),
+    (
+        *("vllm, with images", "vllm/m", 400),
+        vllm(
+            "The decoder prompt (length 10127) is longer than the maximum model length of 8192. "
+            "Make sure that `max_model_len` is no smaller than the number of text tokens plus "
+            "multimodal tokens."
+        ),
+        "report",
+    ),
+    (
+        *("sglang", "some-model", 400),
+        vllm("The input (61709 tokens) is longer than the model's context length (40960 tokens)."),
+        "report",
+    ),
+    (
+        *("tgi", "some-model", 422),
+        {
+            "error": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8192. "
+            "Given: 6204 `inputs` tokens and 2047 `max_new_tokens`",
+            "error_type": "validation",
+        },
+        "report",
+    ),
+    (
+        *("llama.cpp", "llamacpp/m", 400),
+        {
+            "error": {
+                "code": 400,
+                "message": "the request exceeds the available context size, try increasing it",
+                "type": "exceed_context_size_error",
+                "n_prompt_tokens": 14429,
+                "n_ctx": 8192,
+            }
+        },
+        "docs",
+    ),
+    (
+        *("llama.cpp, while it writes", "llamacpp/m", 500),
+        {
+            "error": {
+                "code": 500,
+                "message": "Context size has been exceeded.",
+                "type": "server_error",
+            }
+        },
+        "report",
+    ),
+    (
+        *("llama-cpp-python", "some-model", 500),
+        openai("Requested tokens (2285) exceed context window of 2048", type="internal_error"),
+        "report",
+    ),
+    (
+        *("lm studio", "lmstudio/m", 400),
+        {
+            "error": "Trying to keep the first 14538 tokens when context the overflows. However, "
+            "the model is loaded with context length of only 2048 tokens, which is not enough. Try "
+            "to load the model with a larger context length, or provide a shorter input"
+        },
+        "report",
+    ),
+    (
+        *("ollama", "ollama/m", 400),
+        {"error": "prompt too long; exceeded max context length by 4 tokens"},
+        "code",
+    ),
+    (
+        *("copilot", "some-model", 400),
+        {
+            "error": {
+                "message": "prompt token count of 93854 exceeds the limit of 90000",
+                "param": "",
+                "code": "",
+                "type": "",
+            }
+        },
+        "report",
+    ),
+]
+
+
+def answered(model: str, status: int, body: Any) -> Failure:
+    route = Target("http://127.0.0.1:9", "sk-of-the-test").route(model)
+    head = ResponseHead(status, Headers())
+    return refused(route, head, route.adapter.fault(body), json.dumps(body).encode())
+
+
+def test_sixteen_formats_and_more() -> None:
+    assert len({name.partition(",")[0] for name, *_ in EXAMPLES}) >= 16
+    assert {source for *_, source in EXAMPLES} <= {"report", "docs", "code"}
+
+
+@pytest.mark.parametrize(
+    ("model", "status", "body"),
+    [pytest.param(*row[1:4], id=row[0]) for row in EXAMPLES],
+)
+def test_a_request_that_is_too_long(model: str, status: int, body: Any) -> None:
+    failure = answered(model, status, body)
+    assert type(failure.error) is LLMContextLengthError, failure.error
+    assert not failure.again
+
+
+# What a provider says in these words is something else.
+OTHERS: list[tuple[str, int, Any, bool]] = [
+    ("openai/m", 400, openai("max_tokens is too large: 300000. This model supports 16384"), False),
+    (
+        *("anthropic/m", 400),
+        anthropic("max_tokens: 10000 > 4096, which is the maximum allowed number of output tokens"),
+        False,
+    ),
+    ("some-model", 429, {"message": "Too many tokens, please wait before trying again."}, True),
+    # A sentence of another provider, and a limit of the rate and not of the model.
+    ("anthropic/m", 400, anthropic("This model's maximum context length is 10 tokens"), False),
+    (
+        *("groq/m", 413),
+        openai("Request too large for model", type="tokens", code="rate_limit_exceeded"),
+        True,
+    ),
+    (
+        *("some-model", 429),
+        openai("This model's maximum context length is 8192 tokens", code="rate_limit_exceeded"),
+        True,
+    ),
+    ("some-model", 401, openai("This model's maximum context length is 8192 tokens"), False),
+]
+
+
+@pytest.mark.parametrize(("model", "status", "body", "again"), OTHERS)
+def test_other_errors_stay_what_they_are(model: str, status: int, body: Any, again: bool) -> None:
+    failure = answered(model, status, body)
+    assert isinstance(failure.error, LLMError)
+    assert not isinstance(failure.error, LLMContextLengthError)
+    assert failure.again is again
+
+
+@given(st.text())
+def test_any_text_may_be_asked(text: str) -> None:
+    assert not is_overflow("openai", text)
+    assert not is_overflow("openai-compatible", text)
