@@ -435,6 +435,27 @@ def test_a_part_of_an_answer_is_never_an_error() -> None:
     assert partial(Answer("{"), SOME_JSON, free)["data"]["content"] == "{"
 
 
+class Named(BaseModel):
+    counts: dict[str, int]
+
+
+def test_keys_of_an_answer_that_does_not_fit_are_shown_in_one_line() -> None:
+    content = json.dumps({"counts": {"a\nERROR forged\x1b[2J": "many"}})
+    asked = replace(SOME_JSON, schema=Schema("Named", Named.model_json_schema(), strict=None))
+    with pytest.raises(LLMResponseError) as caught:
+        assemble(Answer(content), asked, free, Named)
+    assert str(caught.value).isprintable()
+    assert "a ERROR forged" in str(caught.value)
+
+
+def test_an_answer_that_was_cut_off_says_where() -> None:
+    with pytest.raises(LLMResponseError, match=r"cut off at max_tokens \([0-9]+\)"):
+        assemble(Answer('{"a": ', end="length"), SOME_JSON, free, {"type": "object"})
+    raw = RawCall("1", "f", '{"a": ')
+    with pytest.raises(LLMResponseError, match=r"'f' were cut off at max_tokens \([0-9]+\)"):
+        assemble(Answer(None, [raw], end="length"), CALL, free)
+
+
 # What a stream adds up to.
 
 

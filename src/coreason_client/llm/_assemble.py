@@ -19,6 +19,7 @@ from pydantic_core import ValidationError, from_json
 
 from ._json import is_finite
 from ._terms import Answer, Call, RawCall, Tokens, is_model, new_call_id
+from ._words import cleaned
 from .errors import LLMFilteredError, LLMResponseError
 from .types import (
     FinishReason,
@@ -159,7 +160,7 @@ def _parsed(answer: Answer, call: Call, parse_as: Any) -> Any:
     except (ValueError, TypeError) as error:
         reason = f"is not JSON: {error}"
     cut = f", cut off at {_limit(call)}," if answer.end == "length" else ""
-    raise LLMResponseError(f"the answer{cut} {reason}; `body` holds it", body=content)
+    raise LLMResponseError(f"the answer{cut} {cleaned(reason)}; `body` holds it", body=content)
 
 
 def _limit(call: Call) -> str:

@@ -10,6 +10,7 @@ __all__ = ["cleaned", "reason_in"]
 # Control characters could forge log lines or drive a terminal; the rest reorders or hides text.
 _CONTROLS = re.compile("[\x00-\x20\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
 _LONGEST = 500
+_MOST_BYTES = 65_536  # far more than is shown, so that no key is cut in half before it is hidden
 _REASONS = ("message", "Message", "error_description", "error", "msg", "detail", "details", "title")
 _LISTS = ("errors", "detail", "error")
 
@@ -25,7 +26,7 @@ def reason_in(reply: Any, body: bytes) -> str:
     `reply` is the body as JSON, None when it is not JSON.
     """
     if reply is None:
-        start = body[: 4 * _LONGEST].decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+        start = body[:_MOST_BYTES].decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
         # A web page gives no reason, and neither does JSON's null.
         return "" if start.startswith("<") or start.strip() == "null" else start
     return _reason(reply)
