@@ -1,10 +1,13 @@
 """Context overflow in every format that is known, each with an example that somebody received.
 
-The source of each example: `report` is an error that a user pasted into a public bug report,
-`docs` a provider's own documentation or announcement, `code` a fixture in public code.
+The source of each example: `report` is a whole error that a user pasted into a public bug report;
+`sentence` is one of which the report shows only the sentence, so that the body around it is ours;
+`docs` is the text of the server's own maintainers; `code` is a fixture in public code; `assumed` is
+taken to be like another one, and was not seen.
 """
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -14,7 +17,7 @@ from hypothesis import strategies as st
 from coreason_client._http._types import Headers, ResponseHead
 from coreason_client.llm import LLMContextLengthError, LLMError
 from coreason_client.llm._classify import Failure, refused
-from coreason_client.llm._overflow import is_overflow
+from coreason_client.llm._overflow import _SENTENCES, is_overflow
 from coreason_client.llm._route import Target
 
 INVALID = "invalid_request_error"
@@ -75,7 +78,7 @@ EXAMPLES: list[tuple[str, str, int, Any, str]] = [
             param="messages",
             code="context_length_exceeded",
         ),
-        "report",
+        "assumed",
     ),
     (
         *("anthropic, the prompt", "anthropic/m", 400),
@@ -93,7 +96,7 @@ EXAMPLES: list[tuple[str, str, int, Any, str]] = [
     (
         *("anthropic behind a gateway", "some-model", 400),
         openai("AnthropicError - prompt is too long: 202609 tokens > 200000 maximum"),
-        "report",
+        "sentence",
     ),
     (
         *("gemini", "gemini/m", 400),
@@ -105,7 +108,7 @@ EXAMPLES: list[tuple[str, str, int, Any, str]] = [
     (
         *("bedrock behind a gateway", "some-model", 400),
         {"message": "Input is too long for requested model."},
-        "report",
+        "sentence",
     ),
     (
         *("mistral", "mistral/m", 400),
@@ -114,7 +117,7 @@ EXAMPLES: list[tuple[str, str, int, Any, str]] = [
             "message": "Prompt contains 300000 tokens, too large for model with 131072 maximum "
             "context length",
             "type": "invalid_request_error",
-            "code": "3051",
+            "code": None,
         },
         "code",
     ),
@@ -129,9 +132,9 @@ EXAMPLES: list[tuple[str, str, int, Any, str]] = [
             "message": f"{REDUCE} Current length is 42328 while limit is 40000",
             "type": INVALID,
             "param": "messages",
-            "code": "context_length_exceeded",
+            "code": "",
         },
-        "report",
+        "sentence",
     ),
     (
         *("together", "together/m", 422),
@@ -139,7 +142,7 @@ EXAMPLES: list[tuple[str, str, int, Any, str]] = [
             "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 2048. Given: "
             "2019 `inputs` tokens and 30 `max_new_tokens`"
         ),
-        "report",
+        "sentence",
     ),
     (
         *("fireworks", "fireworks/m", 400),
@@ -165,7 +168,7 @@ EXAMPLES: list[tuple[str, str, int, Any, str]] = [
             "error": "This model's maximum prompt length is 131072 but the request contains 136973 "
             "tokens.",
         },
-        "report",
+        "sentence",
     ),
     (
         *("openrouter", "openrouter/m", 400),
@@ -190,7 +193,7 @@ EXAMPLES: list[tuple[str, str, int, Any, str]] = [
                 "metadata": {"raw": json.dumps(vllm(TOO_LONG)), "provider_name": "DeepInfra"},
             }
         },
-        "report",
+        "assumed",
     ),
     (
         *("cohere", "some-model", 400),
@@ -198,7 +201,7 @@ EXAMPLES: list[tuple[str, str, int, Any, str]] = [
             "message": "too many tokens: total number of tokens (prompt and prediction) cannot "
             "exceed 2048 - received 6354. Try using a shorter prompt or a smaller max_tokens value."
         },
-        "report",
+        "sentence",
     ),
     (
         *("vllm", "vllm/m", 400),
@@ -208,7 +211,7 @@ EXAMPLES: list[tuple[str, str, int, Any, str]] = [
             "262145 tokens. Please reduce the length of the input prompt or the number of "
             "requested output tokens. (parameter=input_tokens, value=262145)"
         ),
-        "report",
+        "sentence",
     ),
     (
         *("vllm, with images", "vllm/m", 400),
@@ -218,6 +221,15 @@ EXAMPLES: list[tuple[str, str, int, Any, str]] = [
             "multimodal tokens."
         ),
         "report",
+    ),
+    (
+        *("vllm, with images, earlier", "vllm/m", 400),
+        vllm(
+            "The prompt (total length 25938) is too long to fit into the model (context length "
+            "4096). Make sure that `max_model_len` is no smaller than the number of text tokens "
+            "plus multimodal tokens."
+        ),
+        "sentence",
     ),
     (
         *("sglang", "some-model", 400),
@@ -231,7 +243,7 @@ EXAMPLES: list[tuple[str, str, int, Any, str]] = [
             "Given: 6204 `inputs` tokens and 2047 `max_new_tokens`",
             "error_type": "validation",
         },
-        "report",
+        "sentence",
     ),
     (
         *("llama.cpp", "llamacpp/m", 400),
@@ -260,7 +272,7 @@ EXAMPLES: list[tuple[str, str, int, Any, str]] = [
     (
         *("llama-cpp-python", "some-model", 500),
         openai("Requested tokens (2285) exceed context window of 2048", type="internal_error"),
-        "report",
+        "sentence",
     ),
     (
         *("lm studio", "lmstudio/m", 400),
@@ -298,8 +310,10 @@ def answered(model: str, status: int, body: Any) -> Failure:
 
 
 def test_sixteen_formats_and_more() -> None:
-    assert len({name.partition(",")[0] for name, *_ in EXAMPLES}) >= 16
-    assert {source for *_, source in EXAMPLES} <= {"report", "docs", "code"}
+    seen = {name.partition(",")[0] for name, *_, source in EXAMPLES if source != "assumed"}
+    assert len(seen) >= 16
+    sources = {source for *_, source in EXAMPLES}
+    assert sources <= {"report", "sentence", "docs", "code", "assumed"}
 
 
 @pytest.mark.parametrize(
@@ -310,6 +324,13 @@ def test_a_request_that_is_too_long(model: str, status: int, body: Any) -> None:
     failure = answered(model, status, body)
     assert type(failure.error) is LLMContextLengthError, failure.error
     assert not failure.again
+
+
+@pytest.mark.parametrize("sentence", sorted({one for row in _SENTENCES.values() for one in row}))
+def test_every_sentence_has_an_example(sentence: str) -> None:
+    bodies = [json.dumps(body).replace('\\"', '"') for _, _, _, body, _ in EXAMPLES]
+    words = [part for body in bodies for part in re.split(r'(?<![\\\w])"|"(?=[,}:])', body)]
+    assert any(re.search(sentence, part, re.ASCII) for part in words), sentence
 
 
 # What a provider says in these words is something else.

@@ -1,8 +1,8 @@
 """Requests that are longer than the model can read, where the provider has no code for it. Pure.
 
-Each row is the sentence of one provider or server, with a recorded example in the tests. A known
-provider is recognised by its own sentences only; behind a gateway or an unknown address any of
-them may come.
+Each row is the sentence of one provider or server. The tests have an example of each, with its
+source. A known provider is recognised by its own sentences only; behind a gateway or an unknown
+address any of them may come.
 """
 
 import re
