@@ -20,14 +20,26 @@ __all__ = [
     "ERRORS_BY_CODE",
     "ERRORS_BY_REASON",
     "ERRORS_BY_STATUS",
+    "JSON",
     "OPERATIONS",
+    "ROLES_FROM_V03",
+    "STATES_FROM_V03",
     "V03",
     "V10",
     "Dialect",
     "Operation",
     "card_from_v03",
+    "configuration_to_v03",
     "dialect_of",
+    "each",
+    "given",
+    "object_with",
+    "part_from_v03",
+    "part_to_v03",
     "shaped",
+    "swap",
+    "without",
+    "word",
 ]
 
 JSON: TypeAlias = dict[str, Any]
@@ -66,8 +78,9 @@ OPERATIONS: Mapping[str, Operation] = {
 class Dialect:
     """One version of the protocol.
 
-    `methods` are the JSON-RPC names, `paths` the verb and path of REST. `encode` turns the
-    parameters of an operation from 1.0 into this dialect, `decode` a kind of result back.
+    `methods` are the JSON-RPC names, `paths` the verb and path of REST, `media_type` is the type of
+    a REST body. `encode` turns the parameters of an operation from 1.0 into this dialect, `decode`
+    a kind of result back.
     """
 
     version: str
@@ -77,6 +90,7 @@ class Dialect:
     encode: Mapping[str, Conversion] = field(default_factory=dict)
     decode: Mapping[str, Conversion] = field(default_factory=dict)
     has_tenants: bool = False
+    media_type: str = "application/a2a+json"
 
     def decoded(self, kind: str, value: Any) -> Any:
         """Return a kind of result in the shape of 1.0.
@@ -144,8 +158,8 @@ _STATES = {
     "TASK_STATE_AUTH_REQUIRED": "auth-required",
 }
 _ROLES = {"ROLE_USER": "user", "ROLE_AGENT": "agent"}
-_STATES_BACK = {word: state for state, word in _STATES.items()}
-_ROLES_BACK = {word: role for role, word in _ROLES.items()}
+STATES_FROM_V03 = {word: state for state, word in _STATES.items()}
+ROLES_FROM_V03 = {word: role for role, word in _ROLES.items()}
 _KINDS = {
     "task": "task",
     "message": "message",
@@ -164,7 +178,7 @@ _TELLTALES = {
 _WRAPPED = "data_part_compat"
 
 
-def _swap(value: JSON, **conversions: Conversion) -> JSON:
+def swap(value: JSON, **conversions: Conversion) -> JSON:
     """Return the object with some members converted, where they are there."""
     changed = {
         name: convert(value[name])
@@ -174,11 +188,11 @@ def _swap(value: JSON, **conversions: Conversion) -> JSON:
     return {**value, **changed}
 
 
-def _word(words: Mapping[str, str]) -> Conversion:
+def word(words: Mapping[str, str]) -> Conversion:
     return lambda word: words.get(word, word) if isinstance(word, str) else word
 
 
-def _each(convert: Conversion) -> Conversion:
+def each(convert: Conversion) -> Conversion:
     return lambda items: (
         [convert(item) if isinstance(item, dict) else item for item in items]
         if isinstance(items, list)
@@ -186,29 +200,29 @@ def _each(convert: Conversion) -> Conversion:
     )
 
 
-def _object(convert: Callable[[JSON], JSON]) -> Conversion:
+def object_with(convert: Callable[[JSON], JSON]) -> Conversion:
     return lambda value: convert(value) if isinstance(value, dict) else value
 
 
-def _without(value: JSON, *names: str) -> JSON:
+def without(value: JSON, *names: str) -> JSON:
     return {name: member for name, member in value.items() if name not in names}
 
 
-def _given(**members: Any) -> JSON:
+def given(**members: Any) -> JSON:
     return {name: member for name, member in members.items() if member is not None}
 
 
 # Parts
 
 
-def _part_to_v03(part: JSON) -> JSON:
-    rest = _without(part, "text", "raw", "url", "data", "filename", "mediaType")
-    about = _given(name=part.get("filename"), mimeType=part.get("mediaType"))
+def part_to_v03(part: JSON) -> JSON:
+    rest = without(part, "text", "raw", "url", "data", "filename", "mediaType")
+    about = given(name=part.get("filename"), mimeType=part.get("mediaType"))
     if part.get("raw") is not None:
         return {**rest, "kind": "file", "file": {"bytes": part["raw"], **about}}
     if part.get("url") is not None:
         return {**rest, "kind": "file", "file": {"uri": part["url"], **about}}
-    rest |= _given(filename=part.get("filename"), mediaType=part.get("mediaType"))
+    rest |= given(filename=part.get("filename"), mediaType=part.get("mediaType"))
     if "data" not in part:
         return {**rest, "kind": "text", "text": part.get("text", "")}
     if isinstance(part["data"], dict):
@@ -217,12 +231,12 @@ def _part_to_v03(part: JSON) -> JSON:
     return {**rest, "kind": "data", "data": {"value": part["data"]}, "metadata": marked}
 
 
-def _part_from_v03(part: JSON) -> JSON:
-    rest = _without(part, "kind")
+def part_from_v03(part: JSON) -> JSON:
+    rest = without(part, "kind")
     file = part.get("file")
     if isinstance(file, dict):
-        rest = {**_without(rest, "file"), **_without(file, "bytes", "uri", "name", "mimeType")}
-        return rest | _given(
+        rest = {**without(rest, "file"), **without(file, "bytes", "uri", "name", "mimeType")}
+        return rest | given(
             raw=file.get("bytes"),
             url=file.get("uri"),
             filename=file.get("name"),
@@ -231,58 +245,58 @@ def _part_from_v03(part: JSON) -> JSON:
     metadata = part.get("metadata")
     data = part.get("data")
     if isinstance(metadata, dict) and metadata.get(_WRAPPED) and isinstance(data, dict):
-        rest |= {"data": data.get("value"), "metadata": _without(metadata, _WRAPPED)}
-        return rest if rest["metadata"] else _without(rest, "metadata")
+        rest |= {"data": data.get("value"), "metadata": without(metadata, _WRAPPED)}
+        return rest if rest["metadata"] else without(rest, "metadata")
     return rest
 
 
-_parts_to_v03 = _each(_part_to_v03)
-_parts_from_v03 = _each(_part_from_v03)
+_parts_to_v03 = each(part_to_v03)
+_parts_from_v03 = each(part_from_v03)
 
 # Messages, tasks and events
 
 
 def _message_to_v03(message: JSON) -> JSON:
-    swapped = _swap(message, role=_word(_ROLES), parts=_parts_to_v03)
+    swapped = swap(message, role=word(_ROLES), parts=_parts_to_v03)
     return {**swapped, "kind": "message"}
 
 
 def _message_from_v03(message: JSON) -> JSON:
-    return _swap(_without(message, "kind"), role=_word(_ROLES_BACK), parts=_parts_from_v03)
+    return swap(without(message, "kind"), role=word(ROLES_FROM_V03), parts=_parts_from_v03)
 
 
 def _status_to_v03(status: JSON) -> JSON:
-    return _swap(status, state=_word(_STATES), message=_object(_message_to_v03))
+    return swap(status, state=word(_STATES), message=object_with(_message_to_v03))
 
 
 def _status_from_v03(status: JSON) -> JSON:
-    return _swap(status, state=_word(_STATES_BACK), message=_object(_message_from_v03))
+    return swap(status, state=word(STATES_FROM_V03), message=object_with(_message_from_v03))
 
 
 def _artifact_to_v03(artifact: JSON) -> JSON:
-    return _swap(artifact, parts=_parts_to_v03)
+    return swap(artifact, parts=_parts_to_v03)
 
 
 def _artifact_from_v03(artifact: JSON) -> JSON:
-    return _swap(artifact, parts=_parts_from_v03)
+    return swap(artifact, parts=_parts_from_v03)
 
 
 def _task_to_v03(task: JSON) -> JSON:
-    swapped = _swap(
+    swapped = swap(
         task,
-        status=_object(_status_to_v03),
-        artifacts=_each(_artifact_to_v03),
-        history=_each(_message_to_v03),
+        status=object_with(_status_to_v03),
+        artifacts=each(_artifact_to_v03),
+        history=each(_message_to_v03),
     )
     return {**swapped, "kind": "task"}
 
 
 def _task_from_v03(task: JSON) -> JSON:
-    return _swap(
-        _without(task, "kind"),
-        status=_object(_status_from_v03),
-        artifacts=_each(_artifact_from_v03),
-        history=_each(_message_from_v03),
+    return swap(
+        without(task, "kind"),
+        status=object_with(_status_from_v03),
+        artifacts=each(_artifact_from_v03),
+        history=each(_message_from_v03),
     )
 
 
@@ -290,20 +304,22 @@ _PAYLOADS_TO_V03: Mapping[str, Callable[[JSON], JSON]] = {
     "task": _task_to_v03,
     "message": _message_to_v03,
     "statusUpdate": lambda event: {
-        **_swap(event, status=_object(_status_to_v03)),
+        **swap(event, status=object_with(_status_to_v03)),
         "kind": "status-update",
     },
     "artifactUpdate": lambda event: {
-        **_swap(event, artifact=_object(_artifact_to_v03)),
+        **swap(event, artifact=object_with(_artifact_to_v03)),
         "kind": "artifact-update",
     },
 }
 _PAYLOADS_FROM_V03: Mapping[str, Callable[[JSON], JSON]] = {
     "task": _task_from_v03,
     "message": _message_from_v03,
-    "statusUpdate": lambda event: _swap(_without(event, "kind"), status=_object(_status_from_v03)),
-    "artifactUpdate": lambda event: _swap(
-        _without(event, "kind"), artifact=_object(_artifact_from_v03)
+    "statusUpdate": lambda event: swap(
+        without(event, "kind"), status=object_with(_status_from_v03)
+    ),
+    "artifactUpdate": lambda event: swap(
+        without(event, "kind"), artifact=object_with(_artifact_from_v03)
     ),
 }
 
@@ -331,11 +347,11 @@ def _guess(event: JSON) -> str | None:
 
 
 def _push_to_v03(config: JSON) -> JSON:
-    bare = _without(config, "tenant", "taskId")
+    bare = without(config, "tenant", "taskId")
     authentication = bare.get("authentication")
     if isinstance(authentication, dict):
         schemes = [authentication["scheme"]] if authentication.get("scheme") else []
-        bare["authentication"] = {**_without(authentication, "scheme"), "schemes": schemes}
+        bare["authentication"] = {**without(authentication, "scheme"), "schemes": schemes}
     return bare
 
 
@@ -346,24 +362,24 @@ def _push_from_v03(config: JSON) -> JSON:
     schemes = authentication.get("schemes") or [""]
     if isinstance(schemes, str):  # not a list, though it should be one
         schemes = [schemes]
-    plain = {**_without(authentication, "schemes"), "scheme": schemes[0]}
+    plain = {**without(authentication, "schemes"), "scheme": schemes[0]}
     return {**config, "authentication": plain}
 
 
 def push_to_v03(config: JSON) -> JSON:
     """Turn the flat push configuration of 1.0 into the two layers of 0.3."""
-    return _given(taskId=config.get("taskId")) | {"pushNotificationConfig": _push_to_v03(config)}
+    return given(taskId=config.get("taskId")) | {"pushNotificationConfig": _push_to_v03(config)}
 
 
 def push_from_v03(config: JSON) -> JSON:
     """Turn the push configuration of 0.3 into the flat one of 1.0."""
     inner = config.get("pushNotificationConfig")
     flat = _push_from_v03(inner) if isinstance(inner, dict) else {}
-    return {**_without(config, "pushNotificationConfig"), **flat}
+    return {**without(config, "pushNotificationConfig"), **flat}
 
 
-def _configuration_to_v03(configuration: JSON) -> JSON:
-    rest = _without(configuration, "returnImmediately", "taskPushNotificationConfig")
+def configuration_to_v03(configuration: JSON) -> JSON:
+    rest = without(configuration, "returnImmediately", "taskPushNotificationConfig")
     push = configuration.get("taskPushNotificationConfig")
     if isinstance(push, dict):
         rest["pushNotificationConfig"] = _push_to_v03(push)
@@ -373,7 +389,7 @@ def _configuration_to_v03(configuration: JSON) -> JSON:
 
 
 def _configuration_from_v03(configuration: JSON) -> JSON:
-    rest = _without(configuration, "blocking", "pushNotificationConfig")
+    rest = without(configuration, "blocking", "pushNotificationConfig")
     push = configuration.get("pushNotificationConfig")
     if isinstance(push, dict):
         rest["taskPushNotificationConfig"] = _push_from_v03(push)
@@ -384,28 +400,28 @@ def _configuration_from_v03(configuration: JSON) -> JSON:
 
 def send_to_v03(params: JSON) -> JSON:
     """Turn the parameters of sending from 1.0 into 0.3, which knows no tenant."""
-    return _swap(
-        _without(params, "tenant"),
-        message=_object(_message_to_v03),
-        configuration=_object(_configuration_to_v03),
+    return swap(
+        without(params, "tenant"),
+        message=object_with(_message_to_v03),
+        configuration=object_with(configuration_to_v03),
     )
 
 
 def send_from_v03(params: JSON) -> JSON:
     """Turn the parameters of sending from 0.3 into 1.0."""
-    return _swap(
+    return swap(
         params,
-        message=_object(_message_from_v03),
-        configuration=_object(_configuration_from_v03),
+        message=object_with(_message_from_v03),
+        configuration=object_with(_configuration_from_v03),
     )
 
 
 def _plain_to_v03(params: JSON) -> JSON:
-    return _without(params, "tenant")
+    return without(params, "tenant")
 
 
 def _push_name_to_v03(params: JSON) -> JSON:
-    return _given(id=params.get("taskId"), pushNotificationConfigId=params.get("id"))
+    return given(id=params.get("taskId"), pushNotificationConfigId=params.get("id"))
 
 
 # The card
@@ -423,10 +439,10 @@ def card_from_v03(card: JSON) -> JSON:
         card["securityRequirements"] = _requirements(card["security"])
     if isinstance(card.get("securitySchemes"), dict):
         schemes = card["securitySchemes"].items()
-        card["securitySchemes"] = {name: _object(_scheme)(scheme) for name, scheme in schemes}
+        card["securitySchemes"] = {name: object_with(_scheme)(scheme) for name, scheme in schemes}
     if card.get("supportsAuthenticatedExtendedCard"):
         card["capabilities"] = {"extendedAgentCard": True, **(card.get("capabilities") or {})}
-    card["skills"] = _each(_skill)(card.get("skills"))
+    card["skills"] = each(_skill)(card.get("skills"))
     return card
 
 
@@ -447,7 +463,7 @@ def _interfaces_of_v03(card: JSON) -> list[JSON]:
 
 
 def _requirements(security: Any) -> Any:
-    return _each(
+    return each(
         lambda needed: (
             needed
             if "schemes" in needed
@@ -476,8 +492,8 @@ def _scheme(scheme: JSON) -> JSON:
     key = _SCHEME_TYPES.get(scheme.get("type", ""))
     if key is None:
         return scheme
-    rest = _without(scheme, "type", "in")
-    return {key: rest | _given(location=scheme.get("in"))}
+    rest = without(scheme, "type", "in")
+    return {key: rest | given(location=scheme.get("in"))}
 
 
 # The dialects
@@ -543,11 +559,11 @@ V03 = Dialect(
         "get_extended_card": lambda params: {},
     },
     decode={
-        "event": _object(event_from_v03),
-        "task": _object(_task_from_v03),
-        "push": _object(push_from_v03),
-        "pushes": lambda configs: {"configs": _each(push_from_v03)(configs)},
-        "card": _object(card_from_v03),
+        "event": object_with(event_from_v03),
+        "task": object_with(_task_from_v03),
+        "push": object_with(push_from_v03),
+        "pushes": lambda configs: {"configs": each(push_from_v03)(configs)},
+        "card": object_with(card_from_v03),
     },
 )
 

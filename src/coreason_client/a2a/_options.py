@@ -8,9 +8,10 @@ from .._http._types import TimeoutLike, timeouts_from
 from .._retry import Backoff
 from ._auth import Auth
 from ._call import Settings, check_url
-from ._dialects import V03, V10, dialect_of
+from ._dialects import V03, V10, Dialect, dialect_of
 from ._jsonrpc import JsonRpcChannel
 from ._rest import RestChannel
+from ._rest_v03 import V03_REST
 from ._route import Place, Route
 from .errors import A2ANoSupportedInterfaceError
 from .types import AgentCard
@@ -88,10 +89,18 @@ def jsonrpc_route(url: str, version: str | None, tenant: str | None, options: Op
     return Route([_jsonrpc_place(check_url(url), version, settings, tenant)], settings)
 
 
-def rest_route(url: str, tenant: str | None, options: Options) -> Route:
+def _rest_dialect(version: str | None) -> Dialect | None:
+    dialect = dialect_of(version) if version else V10
+    return V03_REST if dialect is V03 else dialect
+
+
+def rest_route(url: str, version: str, tenant: str | None, options: Options) -> Route:
     """Return the route to one address that speaks HTTP+JSON."""
     settings = _settings(options)
-    return Route([Place(RestChannel(check_url(url), settings, tenant))], settings)
+    dialect = _rest_dialect(version)
+    if dialect is None:
+        raise ValueError(f"version must be 1.0 or 0.3, got {version!r}")
+    return Route([Place(RestChannel(check_url(url), settings, tenant, dialect))], settings)
 
 
 def _can_be_called(url: str) -> bool:
@@ -118,8 +127,9 @@ def card_route(card: AgentCard, options: Options) -> Route:
             continue
         if binding == "JSONRPC":
             places.append(_jsonrpc_place(interface.url, version, settings, tenant))
-        elif binding == "HTTP+JSON" and dialect is V10:
-            places.append(Place(RestChannel(interface.url, settings, tenant)))
+        elif binding == "HTTP+JSON":
+            rest = _rest_dialect(version) or V10
+            places.append(Place(RestChannel(interface.url, settings, tenant, rest)))
     if places:
         return Route(places, settings)
     offered = ", ".join(
@@ -128,5 +138,5 @@ def card_route(card: AgentCard, options: Options) -> Route:
     )
     raise A2ANoSupportedInterfaceError(
         f"the card of {card.name!r} offers {offered or 'no interface'}; this client speaks"
-        " JSONRPC 1.0 and 0.3, and HTTP+JSON 1.0"
+        " JSONRPC and HTTP+JSON, each in 1.0 and 0.3"
     )

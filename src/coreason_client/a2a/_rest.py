@@ -1,4 +1,4 @@
-"""The HTTP+JSON binding of 1.0: requests out, answers and events in. Pure.
+"""The HTTP+JSON binding, in either dialect: requests out, answers and events in. Pure.
 
 * Members of the request that the path names go there, the tenant in front of all; the others go
   into the query of a GET or DELETE and into the body of a POST.
@@ -19,8 +19,16 @@ from pydantic_core import to_json
 from .._http._types import Request, ResponseHead
 from ._call import Settings, http_error, json_error, json_rpc_error, status_error
 from ._dialects import V10, Dialect, Operation
+from ._rest_v03 import V03_REST, named_error
 from ._wire import BARE, FROM_PYTHON, event_of, parse_json
-from .errors import A2AEmptyResultError, A2AError, A2AJSONRPCError, A2ASSEParseError
+from .errors import (
+    A2AEmptyResultError,
+    A2AError,
+    A2AHTTPError,
+    A2AJSONRPCError,
+    A2ASSEParseError,
+    UnsupportedOperationError,
+)
 from .types import Event
 
 __all__ = ["RestCall", "RestChannel"]
@@ -29,35 +37,45 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 
 class RestChannel:
-    """An interface that speaks HTTP+JSON."""
+    """An interface that speaks HTTP+JSON, in one dialect."""
 
-    dialect: Dialect = V10
-
-    def __init__(self, url: str, settings: Settings, tenant: str | None = None) -> None:
+    def __init__(
+        self, url: str, settings: Settings, tenant: str | None = None, dialect: Dialect = V10
+    ) -> None:
         self.url = url.rstrip("/")
+        self.dialect = dialect
         self._settings = settings
-        self._tenant = tenant
+        self._tenant = tenant if dialect.has_tenants else None
         self.subscribes_with = "POST"
 
     def call(
         self, operation: Operation, params: dict[str, Any], last_event_id: str | None = None
     ) -> "RestCall":
-        """Make a call."""
+        """Make a call.
+
+        Raises:
+            UnsupportedOperationError: this dialect has no such operation.
+        """
+        if operation.name not in self.dialect.paths:
+            words = f"version {self.dialect.version} of the protocol has no {operation.name}"
+            raise UnsupportedOperationError(words)
         verb, path = self.dialect.paths[operation.name]
         if operation.name == "resubscribe":
             verb = self.subscribes_with
-        rest = dict(params)
+        encode = self.dialect.encode.get(operation.name)
+        rest = dict(params) if encode is None else encode(params)
         tenant = rest.pop("tenant", None) or self._tenant
         path = _PLACE.sub(lambda place: quote(str(rest.pop(place[1], "")), safe=""), path)
         url = self.url + (f"/{quote(tenant, safe='')}" if tenant else "") + path
         headers = self._settings.sent_headers(self.dialect, operation, params)
         if not operation.streams:
-            headers["Accept"] = "application/a2a+json, application/json"
+            accepted = dict.fromkeys((self.dialect.media_type, "application/json"))
+            headers["Accept"] = ", ".join(accepted)
         if last_event_id is not None:
             headers["Last-Event-ID"] = last_event_id
         body = b""
         if verb == "POST":
-            headers["Content-Type"] = "application/a2a+json"
+            headers["Content-Type"] = self.dialect.media_type
             body = to_json(rest)
         elif rest:
             url = f"{url}?{urlencode({name: _plain(value) for name, value in rest.items()})}"
@@ -117,7 +135,10 @@ class RestCall:
 
     def refusal(self, head: ResponseHead, body: bytes) -> A2AError:
         """Return the error for a status that is no success."""
-        return http_error(self.request, head, body, status_error)
+        error = http_error(self.request, head, body, status_error)
+        if type(error) is A2AHTTPError and self.channel.dialect is V03_REST:
+            return named_error(self.operation.name, error)
+        return error
 
     def asks_otherwise(self, head: ResponseHead, error: A2AError) -> bool:
         """Say whether the agent should be asked again with the other verb, and remember it."""
@@ -131,8 +152,9 @@ class RestCall:
         kind = self.operation.result
         dialect = self.channel.dialect
         if kind in dialect.decode:
-            return FROM_PYTHON[kind](dialect.decoded(kind, parse_json(data)))
-        value = self._read(data)
+            value = FROM_PYTHON[kind](dialect.decoded(kind, parse_json(data)))
+        else:
+            value = self._read(data)
         if kind != "event":
             return value
         if set(value) == {"error"}:  # in the middle of a stream there is no status any more

@@ -378,21 +378,35 @@ class AsyncJsonRpcTransport(_AsyncHttpTransport):
 
 
 class RestTransport(_HttpTransport):
-    """HTTP+JSON to one address, in 1.0.
+    """HTTP+JSON to one address, in 1.0 or, with `version="0.3"`, in 0.3.
 
     Raises:
         ValueError, TypeError: an argument that cannot work.
     """
 
-    def __init__(self, url: str, *, tenant: str | None = None, **options: Unpack[Options]) -> None:
-        super().__init__(rest_route(url, tenant, options), None, options)
+    def __init__(
+        self,
+        url: str,
+        *,
+        version: str = "1.0",
+        tenant: str | None = None,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(rest_route(url, version, tenant, options), None, options)
 
 
 class AsyncRestTransport(_AsyncHttpTransport):
-    """HTTP+JSON to one address, in 1.0; the twin of `RestTransport`."""
+    """HTTP+JSON to one address; the twin of `RestTransport`."""
 
-    def __init__(self, url: str, *, tenant: str | None = None, **options: Unpack[Options]) -> None:
-        super().__init__(rest_route(url, tenant, options), None, options)
+    def __init__(
+        self,
+        url: str,
+        *,
+        version: str = "1.0",
+        tenant: str | None = None,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(rest_route(url, version, tenant, options), None, options)
 
 
 class CardTransport(_HttpTransport):

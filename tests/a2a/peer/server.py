@@ -92,6 +92,12 @@ def rest_1_0(handler: RequestHandler) -> list[BaseRoute]:
     return create_rest_routes(handler)
 
 
+def rest_0_3(handler: RequestHandler) -> list[BaseRoute]:
+    """Speak HTTP+JSON, 0.3 only: the paths of 1.0 are not there."""
+    routes = create_rest_routes(handler, enable_v0_3_compat=True)
+    return [route for route in routes if getattr(route, "path", "").startswith("/v1/")]
+
+
 def old_card_routes(card: AgentCard, path: str = CARD) -> list[BaseRoute]:
     """Serve a card that has nothing of 1.0 in it."""
     document = to_compat_agent_card(card).model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -113,8 +119,9 @@ def face(
     able: bool = True,
 ) -> Mount:
     """Make one face: a card, and the calls that it points to."""
-    binding = "HTTP+JSON" if speak is rest_1_0 else "JSONRPC"
-    url = f"{origin}/{path}" + ("" if speak is rest_1_0 else "/rpc")
+    is_rest = speak in (rest_1_0, rest_0_3)
+    binding = "HTTP+JSON" if is_rest else "JSONRPC"
+    url = f"{origin}/{path}" + ("" if is_rest else "/rpc")
     interfaces = [
         AgentInterface(url=url, protocol_binding=binding, protocol_version=version, tenant=tenant)
         for version in versions
@@ -137,12 +144,14 @@ def make_app(origin: str) -> Starlette:
             face(origin, "jsonrpc-1.0", able, rpc_1_0),
             face(origin, "rest-1.0", able, rest_1_0),
             face(origin, "jsonrpc-0.3", able, rpc_0_3, versions=("0.3",)),
+            face(origin, "rest-0.3", able, rest_0_3, versions=("0.3",)),
             face(origin, "both", able, rpc_both, versions=("0.3", "1.0")),
             face(origin, "tenant-jsonrpc-1.0", able, rpc_1_0, tenant=TENANT),
             face(origin, "tenant-rest-1.0", able, rest_1_0, tenant=TENANT),
             face(origin, "plain-jsonrpc-1.0", unable, rpc_1_0, able=False),
             face(origin, "plain-rest-1.0", unable, rest_1_0, able=False),
             face(origin, "plain-jsonrpc-0.3", unable, rpc_0_3, versions=("0.3",), able=False),
+            face(origin, "plain-rest-0.3", unable, rest_0_3, versions=("0.3",), able=False),
         ]
     )
 
