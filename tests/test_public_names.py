@@ -4,23 +4,34 @@ import importlib
 import inspect
 import subprocess
 import sys
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
 import coreason_client
-from coreason_client import A2AClient, AsyncA2AClient, AsyncCAPClient, CAPClient
+from coreason_client import A2AClient, AsyncA2AClient, AsyncCAPClient, CAPClient, a2a
 
 FACES = ["coreason_client", "coreason_client.a2a", "coreason_client.llm", "coreason_client.sse"]
 DEFINITIONS = [
     f"coreason_manifest.definitions.{name}"
     for name in ("message", "presentation", "request", "service", "session")
 ]
-TWINS = [(CAPClient, AsyncCAPClient), (A2AClient, AsyncA2AClient)]
+TWINS = [
+    (CAPClient, AsyncCAPClient),
+    (A2AClient, AsyncA2AClient),
+    (a2a.AgentCardResolver, a2a.AsyncAgentCardResolver),
+    (a2a.JsonRpcTransport, a2a.AsyncJsonRpcTransport),
+    (a2a.RestTransport, a2a.AsyncRestTransport),
+    (a2a.CardTransport, a2a.AsyncCardTransport),
+    (a2a.Transport, a2a.AsyncTransport),
+    (a2a.EventStream, a2a.AsyncEventStream),
+]
 RENAMED = {
     "close": "aclose",
     "__enter__": "__aenter__",
     "__exit__": "__aexit__",
+    "__iter__": "__aiter__",
+    "__next__": "__anext__",
 }
 
 
@@ -48,17 +59,64 @@ def test_every_public_method_has_a_docstring(face: type) -> None:
             assert (value.__doc__ or "").strip(), f"{face.__name__}.{name}"
 
 
+Parameters: TypeAlias = list[tuple[str, str, Any]]
+
+
+def surface(face: type) -> dict[str, Parameters]:
+    """Return the methods of a class with the name, kind and default of every parameter."""
+    found = {}
+    for name, value in vars(face).items():
+        function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+        if inspect.isfunction(function):
+            parameters = inspect.signature(function).parameters.values()
+            kind = type(value).__name__
+            listed = [(p.name, p.kind.name, _plain(p.default)) for p in parameters]
+            found[f"{kind} {name}"] = listed
+    return found
+
+
+def _plain(default: Any) -> Any:
+    return "required" if default is inspect.Parameter.empty else repr(default)
+
+
 @pytest.mark.parametrize(("sync", "async_"), TWINS)
 def test_twins_have_the_same_methods_and_parameters(sync: type, async_: type) -> None:
-    def surface(face: type) -> dict[str, list[str]]:
-        return {
-            name: list(inspect.signature(value).parameters)
-            for name, value in vars(face).items()
-            if inspect.isfunction(value)
-        }
-
-    expected = {RENAMED.get(name, name): found for name, found in surface(sync).items()}
+    expected = {}
+    for name, found in surface(sync).items():
+        kind, _, plain = name.partition(" ")
+        expected[f"{kind} {RENAMED.get(plain, plain)}"] = found
     assert surface(async_) == expected
+
+
+class _Original:
+    def call(self, url: str, *, max_retries: int = 3) -> None: ...
+    @classmethod
+    def connect(cls, base_url: str) -> None: ...
+
+
+class _OtherDefault(_Original):
+    connect = vars(_Original)["connect"]
+
+    def call(self, url: str, *, max_retries: int = 4) -> None: ...
+
+
+class _OtherKind(_Original):
+    connect = vars(_Original)["connect"]
+
+    def call(self, url: str, max_retries: int = 3) -> None: ...
+
+
+class _OtherName(_Original):
+    call = _Original.call
+
+    @classmethod
+    def connect(cls, url: str) -> None: ...
+
+
+@pytest.mark.parametrize("other", [_OtherDefault, _OtherKind, _OtherName])
+def test_the_comparison_of_twins_sees_defaults_kinds_and_classmethods(other: type) -> None:
+    assert surface(other).keys() == surface(_Original).keys()
+    assert surface(other) != surface(_Original)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
