@@ -27,7 +27,11 @@ ROOMS: dict[str, set[str]] = {
     "coreason_client._http._checks": set(),
     "coreason_client._http._proxy": {"coreason_client._http._checks"},
     "coreason_client._http._redirect": {"coreason_client._http._types"},
-    "coreason_client._http": {"coreason_client._http._types", "coreason_client._fork"},
+    "coreason_client._http": {
+        "coreason_client._fork",
+        "coreason_client._http._checks",
+        "coreason_client._http._types",
+    },
     "coreason_client.cap": {"core"},
     "coreason_client.cap.client": {"core", "coreason_client.cap", "coreason_client._http"},
     "coreason_client.cap.aclient": {"core", "coreason_client.cap", "coreason_client._http"},
