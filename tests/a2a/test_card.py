@@ -7,9 +7,17 @@ from typing import Any
 
 import pytest
 
-from coreason_client._drive import Flow, Reply
-from coreason_client._http._types import Headers, Request, ResponseHead, TransportFailure
+from coreason_client._drive import Flow, Reply, Wait
+from coreason_client._http._types import (
+    FailureKind,
+    Headers,
+    Request,
+    ResponseHead,
+    TransportFailure,
+)
+from coreason_client._retry import Backoff
 from coreason_client.a2a import (
+    A2AClient,
     A2AConnectionError,
     A2AError,
     A2AHTTPError,
@@ -17,11 +25,14 @@ from coreason_client.a2a import (
     A2AResponseTooLargeError,
     AgentCard,
     AgentCardResolver,
+    AsyncA2AClient,
     AsyncAgentCardResolver,
+    aclient,
+    client,
     default_async_resolver,
     default_resolver,
 )
-from coreason_client.a2a._card import WELL_KNOWN, CardRules, read_card
+from coreason_client.a2a._card import WELL_KNOWN, CardCache, CardRules, read_card
 from tests.a2a.loopback import Agent, Answer, as_json, serve
 
 NEW, OLD = WELL_KNOWN
@@ -190,3 +201,208 @@ def test_a_card_from_an_object() -> None:
     assert read_card({"name": "x"}).name == "x"
     with pytest.raises(A2AJSONError):
         read_card({"name": 7})
+
+
+# Cards that need a credential.
+
+SECRET = "tell-no-one"
+
+
+def guarded(agent: Agent, expected: str, challenge: str = "Bearer", status: int = 401) -> None:
+    """Show the card to those who send this `Authorization`."""
+
+    def rule(seen: Any) -> Answer | None:
+        if seen.path != NEW or seen.headers.get("authorization") == expected:
+            return None
+        return Answer(status, {"www-authenticate": challenge}, b"no " + SECRET.encode())
+
+    agent.rules.append(rule)
+
+
+def connect(way: str, url: str, **options: Any) -> AgentCard:
+    async def main() -> AgentCard:
+        async with await AsyncA2AClient.connect(url, **options) as client:
+            assert client.card is not None
+            return client.card
+
+    if way == "async":
+        return asyncio.run(main(), debug=True)
+    with A2AClient.connect(url, **options) as client:
+        assert client.card is not None
+        return client.card
+
+
+WAYS = pytest.mark.parametrize("way", ["sync", "async"])
+
+
+@WAYS
+@pytest.mark.parametrize(
+    ("auth", "challenge", "expected", "status"),
+    [
+        (SECRET, "Bearer realm=x", f"Bearer {SECRET}", 401),
+        (SECRET, "", f"Bearer {SECRET}", 403),
+        (lambda: SECRET, "Bearer", f"Bearer {SECRET}", 401),
+        ("user:pass", 'Basic realm="x"', "Basic dXNlcjpwYXNz", 401),
+    ],
+)
+def test_a_card_that_needs_a_credential_gets_it(
+    agent: Agent, way: str, auth: Any, challenge: str, expected: str, status: int
+) -> None:
+    guarded(agent, expected, challenge, status)
+    assert connect(way, agent.url, auth=auth, headers={"X-Team": "blue"}).name == "Counter"
+    assert resolve(way, agent.url, auth=auth, headers={"X-Team": "blue"}).name == "Counter"
+    assert [seen.headers.get("authorization") for seen in agent.seen] == [None, expected] * 2
+    assert {seen.headers["x-team"] for seen in agent.seen} == {"blue"}
+
+
+@WAYS
+def test_a_mapping_of_one_credential_is_enough(agent: Agent, way: str) -> None:
+    guarded(agent, f"Bearer {SECRET}")
+    agent.card_extra = {
+        "securitySchemes": {"n": {"type": "http", "scheme": "bearer"}},
+        "security": [{"n": []}],
+    }
+    assert connect(way, agent.url, auth={"n": SECRET}).name == "Counter"
+
+
+@WAYS
+def test_a_card_that_anybody_may_see_is_asked_for_without_the_credential(
+    agent: Agent, way: str
+) -> None:
+    connect(way, agent.url, auth=SECRET)
+    [seen] = agent.seen
+    assert "authorization" not in seen.headers
+
+
+@WAYS
+def test_a_card_that_is_refused_for_good(agent: Agent, way: str) -> None:
+    guarded(agent, "Bearer other")
+    for options, requests in (({"auth": SECRET}, 2), ({}, 1)):
+        del agent.seen[:]
+        with pytest.raises(A2AHTTPError) as caught:
+            connect(way, agent.url, **options)
+        assert caught.value.status == 401
+        assert SECRET not in str(caught.value)
+        assert len(agent.seen) == requests
+
+
+@WAYS
+def test_the_credential_of_a_card_stays_at_its_origin(agent: Agent, way: str) -> None:
+    with serve() as other:
+        guarded(other, f"Bearer {SECRET}")
+        agent.rules.append(lambda seen: Answer(302, {"location": f"{other.url}{seen.path}"}))
+        with pytest.raises(A2AHTTPError):
+            connect(way, agent.url, auth=SECRET, headers={"X-Key": SECRET})
+        assert other.seen
+        for seen in other.seen:
+            assert SECRET not in str(seen.headers)
+
+
+@WAYS
+def test_a_card_fetched_with_a_credential_is_not_kept_for_others(agent: Agent, way: str) -> None:
+    guarded(agent, f"Bearer {SECRET}")
+    agent_card = agent.card
+
+    def rule(seen: Any) -> Answer:
+        return as_json(agent_card(), cache_control="max-age=60", etag='"v1"')
+
+    agent.rules.append(rule)
+    connect(way, agent.url, auth=SECRET)
+    with pytest.raises(A2AHTTPError):
+        connect(way, agent.url)
+
+
+# Failures in passing.
+
+
+class Clockwork:
+    """Runs a flow against answers on paper, and records the waits."""
+
+    def __init__(self, *answers: Reply | TransportFailure) -> None:
+        self.answers = list(answers)
+        self.waits: list[float] = []
+        self.requests = 0
+
+    def run(self, rules: CardRules) -> AgentCard:
+        flow = rules.resolve("https://agent.example")
+        answer: Reply | TransportFailure | None = None
+        try:
+            while True:
+                step = flow.send(answer)
+                if isinstance(step, Wait):
+                    self.waits.append(step.seconds)
+                    answer = None
+                else:
+                    self.requests += 1
+                    answer = self.answers.pop(0)
+        except StopIteration as done:
+            card: AgentCard = done.value
+            return card
+
+
+def reply(status: int, body: bytes = b'{"name": "x"}', **headers: str) -> Reply:
+    pairs = [(name.replace("_", "-"), value) for name, value in headers.items()]
+    return Reply(ResponseHead(status, Headers(pairs)), body)
+
+
+BROKEN = TransportFailure(FailureKind.BROKEN, "cut")
+
+
+def rules(**options: Any) -> CardRules:
+    return CardRules(jitter=lambda: 0.0, **options)
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
+def test_passing_statuses_are_tried_again(status: int) -> None:
+    work = Clockwork(reply(status), reply(status, retry_after="7"), BROKEN, reply(200))
+    assert work.run(rules()).name == "x"
+    assert work.waits == [0.5, 7.0, 2.0]
+
+
+def test_the_budget_and_the_longest_wait() -> None:
+    work = Clockwork(*[reply(503)] * 9)
+    with pytest.raises(A2AHTTPError) as caught:
+        work.run(rules(max_retries=2))
+    assert (caught.value.status, work.requests) == (503, 3)
+    work = Clockwork(reply(503, retry_after="61"))
+    with pytest.raises(A2AHTTPError) as caught:
+        work.run(rules())
+    assert (caught.value.retry_after, work.waits) == (61.0, [])
+    work = Clockwork(*[BROKEN] * 3)
+    with pytest.raises(A2AConnectionError) as broken:
+        work.run(rules(max_retries=2))
+    assert broken.value.attempts == 3
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in FailureKind if kind is not FailureKind.BROKEN], ids=str
+)
+def test_other_failures_are_final(kind: FailureKind) -> None:
+    work = Clockwork(TransportFailure(kind, "no"))
+    with pytest.raises(A2AConnectionError):
+        work.run(rules())
+    assert work.requests == 1
+
+
+@WAYS
+def test_connecting_survives_a_server_that_is_starting(
+    agent: Agent, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([Answer(503, {"retry-after-ms": "1"}), Answer(429, {"retry-after-ms": "1"})])
+    agent.rules.append(lambda seen: next(answers, None))
+    for module in (client, aclient):
+        monkeypatch.setattr(module, "Backoff", lambda **wish: Backoff(0.01, 0.02, **wish))
+    assert connect(way, agent.url).name == "Counter"
+    assert len(agent.seen) == 3
+
+
+def test_the_cache_is_bounded() -> None:
+    cache = CardCache()
+    for number in range(1000):
+        answers = Clockwork(reply(200, cache_control="max-age=60"))
+        answers.run(rules(cache=cache, headers={"X-N": str(number)}))
+    assert len(cache._cards) == 256
+    newest = Clockwork()
+    assert newest.run(rules(cache=cache, headers={"x-n": "999"})).name == "x"
+    assert newest.requests == 0
+    assert "X-N" not in repr(cache._cards)

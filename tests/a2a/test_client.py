@@ -505,11 +505,11 @@ def test_a_card_without_an_interface_that_we_speak(way: str) -> None:
         name="x",
         supported_interfaces=[
             interface("agent.example:443", "GRPC"),
-            interface("https://a.example", "HTTP+JSON", "0.3"),
+            interface("https://a.example", "HTTP+JSON", "2.0"),
             interface("https://a.example", "JSONRPC", "2.0"),
         ],
     )
-    with pytest.raises(A2ANoSupportedInterfaceError, match=r"GRPC 1\.0, HTTP\+JSON 0\.3"):
+    with pytest.raises(A2ANoSupportedInterfaceError, match=r"GRPC 1\.0, HTTP\+JSON 2\.0"):
         from_card(way, card)(lambda c: None)
     with pytest.raises(A2ANoSupportedInterfaceError, match="no interface"):
         from_card(way, AgentCard(name="x"))(lambda c: None)
@@ -941,19 +941,61 @@ def test_a_client_of_the_callers_own(agent: Agent, library: Any) -> None:
 @pytest.mark.proves("R21d")
 @pytest.mark.parametrize("way", WAYS)
 def test_connecting_finds_the_card(agent: Agent, way: str) -> None:
+    """What the card says is what is used: name, address and version."""
+    agent.card_extra = {"name": "Old counter", "supportedInterfaces": []}
+    agent.card_extra |= {"url": f"{agent.url}/rpc", "protocolVersion": "0.3.0"}
     if way == "sync":
         with A2AClient.connect(agent.url) as client:
             assert client.send_message("say").text == "Said."
-            assert client.card is not None
-            assert client.card.name == "Counter"
+            card, transport = client.card, client.transport
     else:
 
-        async def main() -> None:
+        async def main() -> Any:
             async with await AsyncA2AClient.connect(agent.url) as client:
                 assert (await client.send_message("say")).text == "Said."
+                return client.card, client.transport
 
-        asyncio.run(main(), debug=True)
+        card, transport = asyncio.run(main(), debug=True)
+    assert card is not None
+    assert card.name == "Old counter"
+    assert getattr(transport, "version", None) == "0.3"
     assert [seen.path for seen in agent.seen] == ["/.well-known/agent-card.json", "/rpc"]
+    assert methods(agent) == ["message/send"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_connecting_again_asks_for_the_card_as_its_server_says(agent: Agent, way: str) -> None:
+    """Fresh for max-age, else revalidated with its ETag: three connections, two requests."""
+
+    def rule(seen: Seen) -> Answer | None:
+        if not seen.path.endswith("agent-card.json"):
+            return None
+        if seen.headers.get("if-none-match") == '"v1"':
+            return Answer(304, {"cache-control": "max-age=60"})
+        return as_json(agent.card(), cache_control="max-age=0", etag='"v1"')
+
+    agent.rules.append(rule)
+
+    def connect_and_say(**options: Any) -> None:
+        if way == "sync":
+            with A2AClient.connect(agent.url, **options) as client:
+                assert client.send_message("say").text == "Said."
+        else:
+
+            async def main() -> None:
+                async with await AsyncA2AClient.connect(agent.url, **options) as client:
+                    assert (await client.send_message("say")).text == "Said."
+
+            asyncio.run(main(), debug=True)
+
+    for _ in range(3):
+        connect_and_say()
+    asked = [s.headers.get("if-none-match") for s in agent.seen if s.path != "/rpc"]
+    assert asked == [None, '"v1"']
+    # Who sends other headers may be shown another card.
+    connect_and_say(headers={"X-Tenant": "blue"})
+    asked = [s.headers.get("if-none-match") for s in agent.seen if s.path != "/rpc"]
+    assert asked == [None, '"v1"', None]
 
 
 @pytest.mark.parametrize("status", [307, 308])

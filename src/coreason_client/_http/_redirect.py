@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 
 from ._types import Request, origin
 
-__all__ = ["FOLLOWED", "MOST_REDIRECTS", "redirected"]
+__all__ = ["FOLLOWED", "MOST_REDIRECTS", "bare", "redirected"]
 
 FOLLOWED = frozenset({307, 308})
 MOST_REDIRECTS = 5
@@ -46,7 +46,12 @@ def redirected(request: Request, location: str) -> Request:
         raise ValueError("the host name is not valid") from None
     if not request.bare and there == origin(request.url):
         return replace(request, url=target)
+    return bare(replace(request, url=target))
+
+
+def bare(request: Request) -> Request:
+    """Return the request without anything that says who sends it."""
     harmless = {
         name: value for name, value in request.headers.items() if name.lower() in _HARMLESS_HEADERS
     }
-    return replace(request, url=target, headers=harmless, bare=True)
+    return replace(request, headers=harmless, bare=True)

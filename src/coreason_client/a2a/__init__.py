@@ -11,7 +11,11 @@ if TYPE_CHECKING:
     from ._auth import (
         Auth,
     )
+    from ._hooks import (
+        CallInfo,
+    )
     from ._options import (
+        CallOptions,
         Options,
     )
     from .aclient import (
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
         A2AJSONError,
         A2AJSONRPCError,
         A2ANoSupportedInterfaceError,
+        A2AOriginError,
         A2AResponseTooLargeError,
         A2ASSEParseError,
         A2AStreamClosedError,
@@ -119,6 +124,7 @@ _HOMES = {
     "A2AJSONError": ".errors",
     "A2AJSONRPCError": ".errors",
     "A2ANoSupportedInterfaceError": ".errors",
+    "A2AOriginError": ".errors",
     "A2AResponseTooLargeError": ".errors",
     "A2ASSEParseError": ".errors",
     "A2AStreamClosedError": ".errors",
@@ -142,6 +148,8 @@ _HOMES = {
     "AsyncTransport": ".transport",
     "Auth": "._auth",
     "AuthenticationInfo": ".types",
+    "CallInfo": "._hooks",
+    "CallOptions": "._options",
     "CancelTaskRequest": ".types",
     "CardTransport": ".transport",
     "ClientError": ".errors",
@@ -207,6 +215,7 @@ __all__ = [
     "A2AJSONError",
     "A2AJSONRPCError",
     "A2ANoSupportedInterfaceError",
+    "A2AOriginError",
     "A2AResponseTooLargeError",
     "A2ASSEParseError",
     "A2AStreamClosedError",
@@ -230,6 +239,8 @@ __all__ = [
     "AsyncTransport",
     "Auth",
     "AuthenticationInfo",
+    "CallInfo",
+    "CallOptions",
     "CancelTaskRequest",
     "CardTransport",
     "ClientError",

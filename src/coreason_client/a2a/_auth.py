@@ -6,6 +6,9 @@
 * A callable is asked once and its value kept; on a 401 it is asked again, and the request is sent
   once more, since it was refused. A value that was given as such cannot be refreshed.
 * A request that a redirect took to another origin carries no credential.
+* The card itself is asked for without a credential. Where it is refused with 401 or 403, it is
+  asked for once more with the credential: basic if the server asks for that, else as a bearer
+  token, since only the card could say otherwise.
 """
 
 import inspect
@@ -22,7 +25,18 @@ from .._secret import header_secrets, redact, redact_chain
 from .errors import A2AError
 from .types import AgentCard, SecurityScheme
 
-__all__ = ["AsyncAuthSender", "Auth", "Credential", "Credentials", "SyncAuthSender", "credentials"]
+__all__ = [
+    "AsyncAuthSender",
+    "AsyncCardSender",
+    "Auth",
+    "CardCredential",
+    "ChallengedRequest",
+    "Credential",
+    "Credentials",
+    "SyncAuthSender",
+    "SyncCardSender",
+    "credentials",
+]
 
 Credential: TypeAlias = str | Callable[[], str] | Callable[[], Awaitable[str]]
 Auth: TypeAlias = Credential | Mapping[str, Credential]
@@ -221,6 +235,44 @@ def _named(
     raise ValueError(f"the credentials given are for {sorted(auth)}; the card asks for {asked}")
 
 
+# The card's own credential
+
+
+@dataclass(frozen=True, slots=True)
+class ChallengedRequest(Request):
+    """A request for a card that was refused; `challenge` is the answer's `WWW-Authenticate`."""
+
+    challenge: str = ""
+
+
+class CardCredential:
+    """The credential for a card that needs one: the one that was given, if there is just one.
+
+    Raises:
+        TypeError: what was given is no credential.
+    """
+
+    def __init__(self, auth: Auth | None) -> None:
+        if isinstance(auth, Mapping):
+            auth = next(iter(auth.values())) if len(auth) == 1 else None
+        self._source = None if auth is None else _Source(auth)
+
+    def __bool__(self) -> bool:
+        return self._source is not None
+
+    def for_request(self, request: Request) -> Credentials:
+        """Return what goes into a request: nothing, unless it was refused before."""
+        if self._source is None or not isinstance(request, ChallengedRequest):
+            return Credentials()
+        scheme = request.challenge.partition(" ")[0].lower()
+        return Credentials([(self._source, basic if scheme == "basic" else bearer)])
+
+    def hide(self, error: A2AError) -> None:
+        """Redact the credential in an error, and in those that it came from."""
+        known = None if self._source is None else self._source.last
+        redact_chain(error, lambda text: redact(text, (known,)))
+
+
 # Shells
 
 
@@ -242,6 +294,33 @@ class _Redacting:
     def hide(self, error: A2AError) -> None:
         """Redact the words of an error, and of those that it came from."""
         redact_chain(error, self.redact)
+
+
+class SyncCardSender:
+    """A sender of requests for cards; the sync one of a pair."""
+
+    def __init__(self, sender: SyncOpener, given: CardCredential) -> None:
+        self._sender = sender
+        self._given = given
+        self.sleep = sender.sleep
+
+    def open(self, request: Request) -> Any:
+        """Send the request, with the credential if it was refused without."""
+        return self._sender.open(self._given.for_request(request).apply(request))
+
+
+class AsyncCardSender:
+    """A sender of requests for cards; the async one of a pair."""
+
+    def __init__(self, sender: AsyncOpener, given: CardCredential) -> None:
+        self._sender = sender
+        self._given = given
+        self.sleep = sender.sleep
+
+    async def open(self, request: Request) -> Any:
+        """Send the request, with the credential if it was refused without."""
+        given = self._given.for_request(request)
+        return await self._sender.open(await given.apply_async(request))
 
 
 class SyncAuthSender(_Redacting):

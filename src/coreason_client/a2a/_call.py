@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -16,6 +16,7 @@ from .._http._types import (
     FailureKind,
     Request,
     ResponseHead,
+    TimeoutLike,
     Timeouts,
     TransportFailure,
     timeouts_from,
@@ -45,6 +46,7 @@ __all__ = [
     "http_error",
     "json_error",
     "json_rpc_error",
+    "merged_headers",
     "status_error",
     "unreached",
 ]
@@ -93,10 +95,34 @@ class Settings:
         uris = [*self.extensions, *_message_extensions(params)]
         if uris:
             own |= dict.fromkeys(dialect.extension_headers, ",".join(dict.fromkeys(uris)))
-        merged = {"user-agent": ("User-Agent", f"coreason-client/{__version__}")}
-        for headers in (trace_headers(self.headers), self.headers, own):
-            merged |= {name.lower(): (name, value) for name, value in headers.items()}
-        return dict(merged.values())
+        agent = {"User-Agent": f"coreason-client/{__version__}"}
+        return merged_headers(agent, trace_headers(self.headers), self.headers, own)
+
+    def for_call(
+        self, timeout: float | TimeoutLike | None = None, headers: Mapping[str, str] | None = None
+    ) -> "Settings":
+        """Return the settings of one call: its own timeout, and headers over those of the client.
+
+        Raises:
+            ValueError, TypeError: they cannot be used.
+        """
+        if timeout is None and not headers:
+            return self
+        limits = None if timeout is None else timeouts_from(timeout)
+        return replace(
+            self,
+            unary=limits or self.unary,
+            stream=limits or self.stream,
+            headers=merged_headers(self.headers, headers or {}),
+        )
+
+
+def merged_headers(*layers: Mapping[str, str]) -> dict[str, str]:
+    """Return all headers; a later layer replaces a header whose name differs only in case."""
+    merged: dict[str, tuple[str, str]] = {}
+    for layer in layers:
+        merged |= {name.lower(): (name, value) for name, value in layer.items()}
+    return dict(merged.values())
 
 
 def _message_extensions(params: Mapping[str, Any]) -> list[str]:
@@ -107,8 +133,8 @@ def _message_extensions(params: Mapping[str, Any]) -> list[str]:
 class Call(Protocol):
     """One request to an agent, and how what comes back is read."""
 
-    @property
-    def request(self) -> Request: ...
+    request: Request
+
     @property
     def operation(self) -> Operation: ...
     @property
@@ -134,9 +160,13 @@ class Channel(Protocol):
     def dialect(self) -> Dialect: ...
 
     def call(
-        self, operation: Operation, params: dict[str, Any], last_event_id: str | None = None
+        self,
+        operation: Operation,
+        params: dict[str, Any],
+        last_event_id: str | None = None,
+        settings: Settings | None = None,
     ) -> Call:
-        """Make a call; `params` have the shape of 1.0."""
+        """Make a call; `params` have the shape of 1.0, `settings` replace those of the channel."""
 
 
 # Errors
@@ -196,6 +226,8 @@ def http_error(request: Request, head: ResponseHead, body: bytes, typed: Any) ->
 
 def _detail(problem: Mapping[str, Any]) -> str:
     inner = problem.get("error")
+    if isinstance(inner, str):
+        return inner[:_LONGEST_WORDS]
     for place in (inner if isinstance(inner, dict) else {}, problem):
         for key in ("message", "detail", "title"):
             if isinstance(place.get(key), str):
@@ -226,7 +258,10 @@ def check_url(url: str) -> str:
 
     Raises:
         ValueError: it cannot, with the reason.
+        TypeError: it is not a string.
     """
+    if not isinstance(url, str):
+        raise TypeError(f"an address must be a string, got {type(url).__name__}")
     if not VISIBLE.fullmatch(url):
         raise ValueError(f"an address without blanks is needed, not {url!r}")
     parts = urlsplit(url)

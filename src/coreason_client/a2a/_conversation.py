@@ -51,6 +51,7 @@ class Conversations:
         message: str | Message,
         config: SendMessageConfiguration | None,
         reply_to: ReplyTo | None,
+        metadata: dict[str, Any] | None = None,
     ) -> SendMessageRequest:
         """Return what is sent for a message.
 
@@ -73,7 +74,7 @@ class Conversations:
             changes["context_id"] = self._contexts.get(task_id)
         if changes:
             message = message.model_copy(update=changes)
-        return SendMessageRequest(message=message, configuration=config)
+        return SendMessageRequest(message=message, configuration=config, metadata=metadata)
 
 
 def _ids(reply_to: ReplyTo) -> tuple[str | None, str | None]:

@@ -46,7 +46,11 @@ class JsonRpcChannel:
         self._tenant = tenant
 
     def call(
-        self, operation: Operation, params: dict[str, Any], last_event_id: str | None = None
+        self,
+        operation: Operation,
+        params: dict[str, Any],
+        last_event_id: str | None = None,
+        settings: Settings | None = None,
     ) -> "JsonRpcCall":
         """Make a call.
 
@@ -59,7 +63,8 @@ class JsonRpcChannel:
             raise UnsupportedOperationError(words)
         if self._tenant and self.dialect.has_tenants:
             params = {"tenant": self._tenant, **params}
-        headers = self._settings.sent_headers(self.dialect, operation, params)
+        settings = settings or self._settings
+        headers = settings.sent_headers(self.dialect, operation, params)
         headers["Content-Type"] = "application/json"
         if last_event_id is not None:
             headers["Last-Event-ID"] = last_event_id
@@ -67,7 +72,7 @@ class JsonRpcChannel:
         number = next(self._ids)
         body = {"jsonrpc": "2.0", "id": number, "method": method}
         body["params"] = params if encode is None else encode(params)
-        timeouts = self._settings.stream if operation.streams else self._settings.unary
+        timeouts = settings.stream if operation.streams else settings.unary
         request = Request("POST", self.url, headers, to_json(body), timeouts)
         return JsonRpcCall(self, request, operation, number)
 

@@ -49,7 +49,11 @@ class RestChannel:
         self.subscribes_with = "POST"
 
     def call(
-        self, operation: Operation, params: dict[str, Any], last_event_id: str | None = None
+        self,
+        operation: Operation,
+        params: dict[str, Any],
+        last_event_id: str | None = None,
+        settings: Settings | None = None,
     ) -> "RestCall":
         """Make a call.
 
@@ -67,7 +71,8 @@ class RestChannel:
         tenant = rest.pop("tenant", None) or self._tenant
         path = _PLACE.sub(lambda place: quote(str(rest.pop(place[1], "")), safe=""), path)
         url = self.url + (f"/{quote(tenant, safe='')}" if tenant else "") + path
-        headers = self._settings.sent_headers(self.dialect, operation, params)
+        settings = settings or self._settings
+        headers = settings.sent_headers(self.dialect, operation, params)
         if not operation.streams:
             accepted = dict.fromkeys((self.dialect.media_type, "application/json"))
             headers["Accept"] = ", ".join(accepted)
@@ -79,7 +84,7 @@ class RestChannel:
             body = to_json(rest)
         elif rest:
             url = f"{url}?{urlencode({name: _plain(value) for name, value in rest.items()})}"
-        timeouts = self._settings.stream if operation.streams else self._settings.unary
+        timeouts = settings.stream if operation.streams else settings.unary
         return RestCall(self, Request(verb, url, headers, body, timeouts), operation)
 
 

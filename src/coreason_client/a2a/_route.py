@@ -6,16 +6,19 @@
   0.3 is tried once; the first answer that says neither settles the dialect for good.
 * A call whose answer was lost is sent again within the budget if that does no harm; a message
   never is. Some statuses count as a lost answer, and the server's wish for a delay is honoured.
+* A cancel that was sent again may find that the first one did its work: an agent that then says
+  that the task cannot be cancelled is asked for it, and a cancelled task is the answer.
 * 307 and 308 are followed; credentials stay at their origin.
 """
 
 import random
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 from .._drive import BodyTooLarge, Flow, Reply, Wait
 from .._http._checks import shown
-from .._http._redirect import FOLLOWED, MOST_REDIRECTS, redirected
+from .._http._redirect import FOLLOWED, MOST_REDIRECTS, bare, redirected
 from .._http._types import FINAL_FAILURES, Request, ResponseHead, TransportFailure
 from .._retry import RETRIED_STATUSES
 from ._call import (
@@ -26,14 +29,17 @@ from ._call import (
     unreached,
 )
 from ._dialects import OPERATIONS
+from ._origins import headers_refused
 from .errors import (
     A2AError,
     A2AHTTPError,
     A2AJSONRPCError,
     A2AResponseTooLargeError,
     MethodNotFoundError,
+    TaskNotCancelableError,
     VersionNotSupportedError,
 )
+from .types import Task, TaskState
 
 __all__ = ["Place", "Route", "follow", "is_redirect"]
 
@@ -41,10 +47,14 @@ _SPEAKS_OTHERWISE = (MethodNotFoundError, VersionNotSupportedError)
 
 
 class Place:
-    """One interface: a channel, or two when its dialect is not known."""
+    """One interface: a channel, or two when its dialect is not known.
 
-    def __init__(self, *channels: Channel) -> None:
+    Requests to one that is not `trusted` carry nothing that says who sends them.
+    """
+
+    def __init__(self, *channels: Channel, trusted: bool = True) -> None:
         self.channels = channels
+        self.trusted = trusted
         self.at = 0
         self.settled = len(channels) == 1
 
@@ -54,28 +64,53 @@ class Place:
         return self.channels[self.at]
 
 
+class _Choice:
+    """The index of the interface in use."""
+
+    __slots__ = ("at",)
+
+    def __init__(self) -> None:
+        self.at = 0
+
+
 class Route:
-    """The way to an agent; shared by all calls, and remembers what it learns."""
+    """The route to an agent. All calls share what it learns; `settings` may be one call's own."""
 
     def __init__(self, places: Sequence[Place], settings: Settings) -> None:
         self.places = places
         self.settings = settings
-        self._at = 0
+        self._choice = _Choice()
+
+    def with_settings(self, settings: Settings) -> "Route":
+        """Return the same route for a call that has settings of its own."""
+        route = copy(self)
+        route.settings = settings
+        return route
 
     @property
     def channel(self) -> Channel:
         """The channel that the next call goes through."""
-        return self.places[self._at].channel
+        return self.places[self._choice.at].channel
 
     def call(self, name: str, params: dict[str, Any], last_event_id: str | None = None) -> Call:
-        """Make a call on the channel of the moment."""
-        return self.channel.call(OPERATIONS[name], params, last_event_id)
+        """Make a call on the channel of the moment.
+
+        Raises:
+            A2AOriginError: the call has headers of its own, and the interface is elsewhere.
+        """
+        place = self.places[self._choice.at]
+        call = place.channel.call(OPERATIONS[name], params, last_event_id, self.settings)
+        if not place.trusted:
+            if self.settings.headers:
+                raise headers_refused(call.request.url)
+            call.request = bare(call.request)
+        return call
 
     def skip(self, call: Call, skipped: int) -> bool:
         """Turn to the next interface, this call's being out of reach; False when all are."""
         index = self._index(call)
-        if self._at == index:
-            self._at = (index + 1) % len(self.places)
+        if self._choice.at == index:
+            self._choice.at = (index + 1) % len(self.places)
         return skipped < len(self.places) - 1
 
     def answered(self, call: Call, error: A2AError | None = None) -> bool:
@@ -129,11 +164,25 @@ class Route:
                     if self.answered(call, raised):
                         continue
                     error = raised
+            if failures and name == "cancel_task" and isinstance(error, TaskNotCancelableError):
+                return (yield from self._cancelled_before(params, error, jitter))
             failures += 1
             delay = self._delay(call, result, error, failures, jitter)
             if delay is None:
                 raise error
             yield Wait(delay)
+
+    def _cancelled_before(
+        self, params: dict[str, Any], error: A2AError, jitter: Callable[[], float]
+    ) -> Flow[Task]:
+        """Return the task if it is cancelled, else raise the agent's answer to the cancel."""
+        try:
+            task: Task = yield from self.ask("get_task", {"id": params["id"]}, jitter=jitter)
+        except A2AError:
+            raise error from None
+        if task.status.state == TaskState.CANCELED:
+            return task
+        raise error
 
     def _value(self, call: Call, reply: Reply) -> Any:
         if not 200 <= reply.head.status < 300:

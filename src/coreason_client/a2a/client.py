@@ -7,11 +7,13 @@ from .._closing import Closing
 from .._drive import run
 from .._http._sync import SyncSender
 from .._http._types import TimeoutLike, timeouts_from
-from ._card import CardRules, read_card
+from .._retry import Backoff
+from ._auth import Auth, CardCredential, SyncCardSender
+from ._card import SHARED_CACHE, CardRules, read_card
 from ._conversation import Conversations, ReplyTo
-from ._options import Options
+from ._options import CallOptions, Options, resolver_options
 from ._waiting import can_subscribe, is_over, polls
-from .errors import MethodNotFoundError, UnsupportedOperationError
+from .errors import A2AError, MethodNotFoundError, UnsupportedOperationError
 from .streams import EventStream
 from .transport import CardTransport, JsonRpcTransport, Transport
 from .types import (
@@ -44,6 +46,12 @@ class AgentCardResolver(Closing):
         headers: extra headers for every request.
         timeout: the limit in seconds, or an `httpx2.Timeout`.
         max_card_bytes: the largest card that is accepted.
+        auth: a credential, or a callable that returns it, for cards that are refused without one.
+        max_retries: how often a passing failure is tried again.
+        max_retry_delay: the longest wait that a server may ask for, in seconds.
+
+    Raises:
+        ValueError, TypeError: an argument that cannot work.
     """
 
     def __init__(
@@ -53,8 +61,19 @@ class AgentCardResolver(Closing):
         headers: Mapping[str, str] | None = None,
         timeout: float | TimeoutLike = 30.0,
         max_card_bytes: int = 1_000_000,
+        auth: Auth | None = None,
+        max_retries: int = 3,
+        max_retry_delay: float = 60.0,
     ) -> None:
-        self._rules = CardRules(dict(headers or {}), timeouts_from(timeout), max_card_bytes)
+        self._credential = CardCredential(auth)
+        self._rules = CardRules(
+            dict(headers or {}),
+            timeouts_from(timeout),
+            max_card_bytes,
+            max_retries=max_retries,
+            backoff=Backoff(longest_wish=max_retry_delay),
+            has_credential=bool(self._credential),
+        )
         self._sender = SyncSender(http_client)
 
     def resolve(self, base_url: str) -> AgentCard:
@@ -63,10 +82,15 @@ class AgentCardResolver(Closing):
         Raises:
             A2AHTTPError: there is no card, or no answer, or it is too large.
             A2AJSONError: what is there is not a card.
-            ValueError: it is no address.
+            ValueError, TypeError: it is no address.
         """
         flow = self._rules.resolve(base_url)
-        return run(flow, self._sender, self._rules.max_card_bytes)
+        sender = SyncCardSender(self._sender, self._credential)
+        try:
+            return run(flow, sender, self._rules.max_card_bytes)
+        except A2AError as error:
+            self._credential.hide(error)
+            raise
 
     def close(self) -> None:
         """Close the connections; may be called twice."""
@@ -98,6 +122,8 @@ class A2AClient(Closing):
 
         Raises:
             A2ANoSupportedInterfaceError: the card offers none that we speak.
+            A2AOriginError: it offers them only at another origin than the one that was named.
+            ExtensionSupportRequiredError: it requires an extension that was not declared.
             ValueError, TypeError: an argument that cannot work.
         """
         card = card if isinstance(card, AgentCard) else read_card(card)
@@ -112,13 +138,20 @@ class A2AClient(Closing):
     def connect(cls, base_url: str, **options: Unpack[Options]) -> Self:
         """Find the card of the agent at an address, and make a client from it.
 
+        The card is kept as long as its server allows, for all who connect there. `headers` go
+        along; `auth` does when the card is refused without it. Both stay at this origin and at
+        those in `interface_origins`.
+
         Raises:
             A2AHTTPError, A2AJSONError: there is no card.
             A2ANoSupportedInterfaceError: the card offers no interface that we speak.
+            A2AOriginError: it offers them only at another origin.
+            ExtensionSupportRequiredError: it requires an extension that was not declared.
             ValueError, TypeError: an argument that cannot work.
         """
-        given, timeout = options.get("http_client"), options.get("timeout", 30.0)
-        with AgentCardResolver(http_client=given, timeout=timeout) as resolver:
+        with AgentCardResolver(**resolver_options(options)) as resolver:
+            if options.get("http_client") is None:  # which may have an identity of its own
+                resolver._rules.cache = SHARED_CACHE
             return cls.from_agent_card(resolver.resolve(base_url), **options)
 
     @classmethod
@@ -129,6 +162,7 @@ class A2AClient(Closing):
 
     def _begin(self, transport: Transport, card: AgentCard | None) -> None:
         self.transport = transport
+        self._calls: Any = transport  # one of the caller's own need not take options
         self.card = card
         self._conversations = Conversations()
         self._clock = SyncSender()  # for its sleep alone
@@ -144,17 +178,19 @@ class A2AClient(Closing):
         config: SendMessageConfiguration | None = None,
         *,
         reply_to: ReplyTo | None = None,
+        metadata: dict[str, Any] | None = None,
+        **options: Unpack[CallOptions],
     ) -> Event:
         """Send a message and return the answer: a task, or a message.
 
-        `reply_to` continues the conversation of a task, message, event or stream. A message
-        whose answer was lost is not sent again; the error says so.
+        `reply_to` continues the conversation of a task, message, event or stream; `metadata` is
+        that of the request. A message whose answer was lost is not sent again; the error says so.
 
         Raises:
             A2AError: there was no answer, or it is an error.
         """
-        request = self._conversations.request(message, config, reply_to)
-        return self._conversations.heard(self.transport.send_message(request))
+        request = self._conversations.request(message, config, reply_to, metadata)
+        return self._conversations.heard(self._calls.send_message(request, **options))
 
     def send_message_with_config(
         self,
@@ -162,9 +198,11 @@ class A2AClient(Closing):
         config: SendMessageConfiguration,
         *,
         reply_to: ReplyTo | None = None,
+        metadata: dict[str, Any] | None = None,
+        **options: Unpack[CallOptions],
     ) -> Event:
         """Send a message with a configuration; as `send_message`."""
-        return self.send_message(message, config, reply_to=reply_to)
+        return self.send_message(message, config, reply_to=reply_to, metadata=metadata, **options)
 
     def send_message_stream(
         self,
@@ -173,6 +211,8 @@ class A2AClient(Closing):
         *,
         reply_to: ReplyTo | None = None,
         resume: bool = True,
+        metadata: dict[str, Any] | None = None,
+        **options: Unpack[CallOptions],
     ) -> EventStream:
         """Send a message and iterate over the events of the answer, which heals itself.
 
@@ -180,9 +220,10 @@ class A2AClient(Closing):
             A2AStreamClosedError: the stream ended before its task, and could not be resumed.
             A2AError: the agent's error, or what cannot be read.
         """
-        request = self._conversations.request(message, config, reply_to)
-        options: Any = {} if resume else {"resume": False}
-        return self._noted(self.transport.send_message_stream(request, **options))
+        request = self._conversations.request(message, config, reply_to, metadata)
+        if resume:
+            return self._noted(self._calls.send_message_stream(request, **options))
+        return self._noted(self._calls.send_message_stream(request, resume=False, **options))
 
     def _noted(self, stream: Any) -> EventStream:
         noted = EventStream.of(stream)
@@ -191,32 +232,49 @@ class A2AClient(Closing):
 
     # Tasks
 
-    def get_task(self, task_id: str, *, history_length: int | None = None) -> Task:
+    def get_task(
+        self,
+        task_id: str,
+        *,
+        history_length: int | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Task:
         """Return a task; raises `A2AError`."""
         request = GetTaskRequest(id=task_id, history_length=history_length)
-        task = self.transport.get_task(request)
+        task: Task = self._calls.get_task(request, **options)
         self._conversations.heard(task)
         return task
 
-    def cancel_task(self, task_id: str, *, metadata: dict[str, Any] | None = None) -> Task:
+    def cancel_task(
+        self,
+        task_id: str,
+        *,
+        metadata: dict[str, Any] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Task:
         """Cancel a task and return it; raises `A2AError`."""
-        return self.transport.cancel_task(CancelTaskRequest(id=task_id, metadata=metadata))
+        request = CancelTaskRequest(id=task_id, metadata=metadata)
+        task: Task = self._calls.cancel_task(request, **options)
+        return task
 
-    def resubscribe(self, task_id: str, *, resume: bool = True) -> EventStream:
+    def resubscribe(
+        self, task_id: str, *, resume: bool = True, **options: Unpack[CallOptions]
+    ) -> EventStream:
         """Iterate over the events of a task that is under way, its state so far first.
 
         Raises, while iterating:
             A2AError: as `send_message_stream`.
         """
-        options: Any = {} if resume else {"resume": False}
         request = SubscribeToTaskRequest(id=task_id)
-        return self._noted(self.transport.resubscribe(request, **options))
+        if resume:
+            return self._noted(self._calls.resubscribe(request, **options))
+        return self._noted(self._calls.resubscribe(request, resume=False, **options))
 
-    def wait_for_task(self, task_id: str) -> Task:
+    def wait_for_task(self, task_id: str, **options: Unpack[CallOptions]) -> Task:
         """Wait until a task is over or waits for the user, and return it; raises `A2AError`."""
         if can_subscribe(self.card):
             try:
-                with self.resubscribe(task_id) as stream:
+                with self.resubscribe(task_id, **options) as stream:
                     for _ in stream:
                         pass
                     if is_over(stream.task):
@@ -224,7 +282,7 @@ class A2AClient(Closing):
             except (UnsupportedOperationError, MethodNotFoundError):
                 pass  # then it is asked for
         delays = polls()
-        while not is_over(task := self.get_task(task_id)):
+        while not is_over(task := self.get_task(task_id, **options)):
             self._clock.sleep(next(delays))
         return task
 
@@ -238,6 +296,7 @@ class A2AClient(Closing):
         history_length: int | None = None,
         status_timestamp_after: str | None = None,
         include_artifacts: bool | None = None,
+        **options: Unpack[CallOptions],
     ) -> ListTasksResponse:
         """Return a page of tasks, the newest first; 1.0 only; raises `A2AError`."""
         request = ListTasksRequest(
@@ -249,7 +308,8 @@ class A2AClient(Closing):
             status_timestamp_after=status_timestamp_after,
             include_artifacts=include_artifacts,
         )
-        return self.transport.list_tasks(request)
+        page: ListTasksResponse = self._calls.list_tasks(request, **options)
+        return page
 
     def iter_tasks(
         self,
@@ -260,6 +320,7 @@ class A2AClient(Closing):
         history_length: int | None = None,
         status_timestamp_after: str | None = None,
         include_artifacts: bool | None = None,
+        **options: Unpack[CallOptions],
     ) -> Iterator[Task]:
         """Iterate over all tasks, page by page; as `list_tasks`."""
         page_token: str | None = None
@@ -272,6 +333,7 @@ class A2AClient(Closing):
                 history_length=history_length,
                 status_timestamp_after=status_timestamp_after,
                 include_artifacts=include_artifacts,
+                **options,
             )
             yield from page.tasks
             if not page.next_page_token or page.next_page_token == page_token:
@@ -281,43 +343,54 @@ class A2AClient(Closing):
     # Push notifications
 
     def create_push_config(
-        self, task_id: str, config: TaskPushNotificationConfig | str
+        self,
+        task_id: str,
+        config: TaskPushNotificationConfig | str,
+        **options: Unpack[CallOptions],
     ) -> TaskPushNotificationConfig:
         """Have the news of a task sent to an address; raises `A2AError`."""
         if isinstance(config, str):
             config = TaskPushNotificationConfig(url=config)
         request = config.model_copy(update={"task_id": task_id})
-        return self.transport.create_push_config(request)
+        made: TaskPushNotificationConfig = self._calls.create_push_config(request, **options)
+        return made
 
     def get_push_config(
-        self, task_id: str, config_id: str | None = None
+        self, task_id: str, config_id: str | None = None, **options: Unpack[CallOptions]
     ) -> TaskPushNotificationConfig:
         """Return a push configuration of a task; raises `A2AError`."""
         request = GetTaskPushNotificationConfigRequest(task_id=task_id, id=config_id)
-        return self.transport.get_push_config(request)
+        found: TaskPushNotificationConfig = self._calls.get_push_config(request, **options)
+        return found
 
-    def list_push_configs(self, task_id: str) -> list[TaskPushNotificationConfig]:
+    def list_push_configs(
+        self, task_id: str, **options: Unpack[CallOptions]
+    ) -> list[TaskPushNotificationConfig]:
         """Return all push configurations of a task; raises `A2AError`."""
         found: list[TaskPushNotificationConfig] = []
         page_token: str | None = None
         while True:
             request = ListTaskPushNotificationConfigsRequest(task_id=task_id, page_token=page_token)
-            page = self.transport.list_push_configs(request)
+            page = self._calls.list_push_configs(request, **options)
             found += page.configs
             if not page.next_page_token or page.next_page_token == page_token:
                 return found
             page_token = page.next_page_token
 
-    def delete_push_config(self, task_id: str, config_id: str) -> None:
+    def delete_push_config(
+        self, task_id: str, config_id: str, **options: Unpack[CallOptions]
+    ) -> None:
         """Delete a push configuration; one that is gone already does no harm; raises `A2AError`."""
         request = DeleteTaskPushNotificationConfigRequest(task_id=task_id, id=config_id)
-        self.transport.delete_push_config(request)
+        self._calls.delete_push_config(request, **options)
 
     # The agent
 
-    def get_extended_card(self) -> AgentCard:
-        """Return the card that callers who are known get to see; raises `A2AError`."""
-        return self.transport.get_extended_card(GetExtendedAgentCardRequest())
+    def get_extended_card(self, **options: Unpack[CallOptions]) -> AgentCard:
+        """Return the authenticated extended agent card; raises `A2AError`."""
+        request = GetExtendedAgentCardRequest()
+        card: AgentCard = self._calls.get_extended_card(request, **options)
+        return card
 
     def close(self) -> None:
         """Close the connections; streams that are being read end with an error."""

@@ -25,11 +25,12 @@
     │   └── VersionNotSupportedError             -32009
     ├── A2AEmptyResultError           an answer without the value that is required
     ├── A2ANoSupportedInterfaceError  the card offers nothing that this client speaks
+    │   └── A2AOriginError            what it offers is at an origin that the caller did not name
     ├── A2ASSEParseError              an event of a stream that cannot be read
     └── A2AStreamClosedError          a stream ended before its task did
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..errors import CoreasonError
@@ -45,6 +46,7 @@ __all__ = [
     "A2AJSONError",
     "A2AJSONRPCError",
     "A2ANoSupportedInterfaceError",
+    "A2AOriginError",
     "A2AResponseTooLargeError",
     "A2ASSEParseError",
     "A2AStreamClosedError",
@@ -135,6 +137,20 @@ class A2AEmptyResultError(A2AError):
 
 class A2ANoSupportedInterfaceError(A2AError):
     """The card offers no interface that this client speaks."""
+
+
+class A2AOriginError(A2ANoSupportedInterfaceError):
+    """The card names interfaces only at origins that the caller did not name.
+
+    Attributes:
+        named: the origin that the caller named.
+        found: the origins of the card's interfaces.
+    """
+
+    def __init__(self, message: str, *, named: str = "", found: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.named = named
+        self.found = tuple(found)
 
 
 class A2ASSEParseError(A2AError):

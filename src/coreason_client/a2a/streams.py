@@ -92,6 +92,10 @@ class EventStream(_Progress, Closing):
         stream._hide = hide
         return stream
 
+    def watch(self, wrap: Callable[[Iterator[Event]], Iterator[Event]]) -> None:
+        """Read the events through another iterator, which may act before and after them."""
+        self._events = wrap(self._events)
+
     @classmethod
     def of(cls, events: Any) -> "EventStream":
         """Make a stream of what a transport of the caller's own gives; it does not heal."""
@@ -136,6 +140,10 @@ class AsyncEventStream(_Progress, AsyncClosing):
         stream = cls(drive_async(machine, sender), machine.assembly, machine)
         stream._hide = hide
         return stream
+
+    def watch(self, wrap: Callable[[AsyncIterator[Event]], AsyncIterator[Event]]) -> None:
+        """Read the events through another iterator, which may act before and after them."""
+        self._events = wrap(self._events)
 
     @classmethod
     def of(cls, events: Any) -> "AsyncEventStream":

@@ -4,16 +4,18 @@ Each class of ours is one generic call over a table of methods (`_dialects`); th
 `_route` and `_heal`. A client takes any object that fits `Transport` or `AsyncTransport`.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, Unpack, runtime_checkable
 
 from pydantic import BaseModel
 
-from .._drive import run, run_async
+from .._drive import Flow, run, run_async
 from .._http._async import AsyncSender
 from .._http._sync import SyncSender
 from ._auth import AsyncAuthSender, SyncAuthSender, credentials
 from ._heal import HealMachine
-from ._options import Options, card_route, jsonrpc_route, rest_route
+from ._hooks import CallInfo, Hooks
+from ._options import CallOptions, Options, card_route, hooks_of, jsonrpc_route, rest_route
 from ._route import Route
 from .errors import A2AError
 from .streams import AsyncEventStream, EventStream
@@ -51,7 +53,11 @@ _EMPTY_MEANS_ABSENT = frozenset({"extensions", "referenceTaskIds", "acceptedOutp
 
 @runtime_checkable
 class Transport(Protocol):
-    """What `A2AClient` asks of a transport; a call that is never made need not be there."""
+    """What `A2AClient` asks of a transport; a call that is never made need not be there.
+
+    The options of a call (`CallOptions`, and `resume` of a stream) are passed by name, and only
+    those that the caller gave, so a transport that takes none need not name them.
+    """
 
     def send_message(self, request: SendMessageRequest) -> Event:
         """Send a message and return the answer."""
@@ -93,7 +99,10 @@ class Transport(Protocol):
 
 @runtime_checkable
 class AsyncTransport(Protocol):
-    """What `AsyncA2AClient` asks of a transport; a call that is never made need not be there."""
+    """What `AsyncA2AClient` asks of a transport; a call that is never made need not be there.
+
+    The options of a call are passed as to a `Transport`.
+    """
 
     async def send_message(self, request: SendMessageRequest) -> Event:
         """Send a message and return the answer."""
@@ -149,13 +158,57 @@ def _params(request: BaseModel) -> dict[str, Any]:
     return params
 
 
+class _Call:
+    """One call: the route with its own settings, and what the hooks see of it."""
+
+    def __init__(
+        self,
+        name: str,
+        request: BaseModel,
+        route: Route,
+        hooks: Hooks,
+        opener: SyncAuthSender | AsyncAuthSender,
+    ) -> None:
+        self.params = _params(request)
+        self.route = route
+        self.redact = opener.hide
+        self._opener = opener
+        self.info = CallInfo(name, _params(request) if hooks else self.params)
+        self._hooks = hooks
+
+    def observed(self) -> AbstractContextManager[None]:
+        """Run the hooks around what is done inside."""
+        if not self._hooks:
+            return nullcontext()
+        return self._hooks.around(self.info, self.prepare, self.redact)
+
+    def prepare(self, info: CallInfo) -> None:
+        """Send the headers that a hook added.
+
+        Raises:
+            ValueError: they cannot be sent.
+        """
+        self.route.settings = self.route.settings.for_call(headers=info.headers)
+
+    def flow(self) -> Flow[Any]:
+        """Return the flow of a unary call."""
+        return self.route.ask(self.info.operation, self.params)
+
+    def machine(self, resume: bool) -> HealMachine:
+        """Return the machine of a stream."""
+        machine = HealMachine(self.route, self.info.operation, self.params, resume=resume)
+        machine.redact = self._opener.redact
+        return machine
+
+
 class _Base:
     """What all transports over HTTP share."""
 
     _opener: SyncAuthSender | AsyncAuthSender
 
-    def __init__(self, route: Route) -> None:
+    def __init__(self, route: Route, options: Options) -> None:
         self._route = route
+        self._hooks = hooks_of(options)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(version={self.version!r})"
@@ -165,10 +218,15 @@ class _Base:
         """The version of the protocol that the next call speaks."""
         return self._route.channel.dialect.version
 
-    def _machine(self, name: str, request: BaseModel, resume: bool) -> HealMachine:
-        machine = HealMachine(self._route, name, _params(request), resume=resume)
-        machine.redact = self._opener.redact
-        return machine
+    def _call(self, name: str, request: BaseModel, options: CallOptions) -> _Call:
+        unknown = set(options) - set(CallOptions.__annotations__)
+        if unknown:
+            raise TypeError(f"{name} has no option {', '.join(sorted(unknown))}")
+        route = self._route
+        settings = route.settings.for_call(options.get("timeout"), options.get("headers"))
+        if self._hooks or settings is not route.settings:
+            route = route.with_settings(settings)
+        return _Call(name, request, route, self._hooks, self._opener)
 
 
 class _HttpTransport(_Base):
@@ -177,77 +235,103 @@ class _HttpTransport(_Base):
     _opener: SyncAuthSender
 
     def __init__(self, route: Route, card: AgentCard | None, options: Options) -> None:
-        super().__init__(route)
+        super().__init__(route, options)
         self._sender = SyncSender(options.get("http_client"))
         self._opener = SyncAuthSender(self._sender, credentials(options.get("auth"), card))
 
-    def _ask(self, name: str, request: BaseModel) -> Any:
+    def _ask(self, name: str, request: BaseModel, options: CallOptions) -> Any:
+        call = self._call(name, request, options)
         limit = self._route.settings.max_body_bytes
-        try:
-            return run(self._route.ask(name, _params(request)), self._opener, limit)
-        except A2AError as error:
-            self._opener.hide(error)
-            raise
+        with call.observed():
+            try:
+                result = call.info.result = run(call.flow(), self._opener, limit)
+            except A2AError as error:
+                self._opener.hide(error)
+                raise
+        return result
 
-    def send_message(self, request: SendMessageRequest) -> Event:
+    def _stream(
+        self, name: str, request: BaseModel, resume: bool, options: CallOptions
+    ) -> EventStream:
+        call = self._call(name, request, options)
+        stream = EventStream.driven(call.machine(resume), self._opener, call.redact)
+        if self._hooks:
+            watch = self._hooks.stream
+            stream.watch(lambda events: watch(events, call.info, call.prepare, call.redact))
+        return stream
+
+    def send_message(self, request: SendMessageRequest, **options: Unpack[CallOptions]) -> Event:
         """Send a message and return the answer; raises `A2AError`."""
-        event: Event = self._ask("send_message", request)
+        event: Event = self._ask("send_message", request, options)
         return event
 
     def send_message_stream(
-        self, request: SendMessageRequest, *, resume: bool = True
+        self, request: SendMessageRequest, *, resume: bool = True, **options: Unpack[CallOptions]
     ) -> EventStream:
         """Send a message and return the stream of the answer; iterating raises `A2AError`."""
-        machine = self._machine("send_message_stream", request, resume)
-        return EventStream.driven(machine, self._opener, self._opener.hide)
+        return self._stream("send_message_stream", request, resume, options)
 
-    def get_task(self, request: GetTaskRequest) -> Task:
+    def get_task(self, request: GetTaskRequest, **options: Unpack[CallOptions]) -> Task:
         """Return a task; raises `A2AError`."""
-        task: Task = self._ask("get_task", request)
+        task: Task = self._ask("get_task", request, options)
         return task
 
-    def list_tasks(self, request: ListTasksRequest) -> ListTasksResponse:
+    def list_tasks(
+        self, request: ListTasksRequest, **options: Unpack[CallOptions]
+    ) -> ListTasksResponse:
         """Return a page of tasks; raises `A2AError`."""
-        page: ListTasksResponse = self._ask("list_tasks", request)
+        page: ListTasksResponse = self._ask("list_tasks", request, options)
         return page
 
-    def cancel_task(self, request: CancelTaskRequest) -> Task:
+    def cancel_task(self, request: CancelTaskRequest, **options: Unpack[CallOptions]) -> Task:
         """Cancel a task and return it; raises `A2AError`."""
-        task: Task = self._ask("cancel_task", request)
+        task: Task = self._ask("cancel_task", request, options)
         return task
 
-    def resubscribe(self, request: SubscribeToTaskRequest, *, resume: bool = True) -> EventStream:
+    def resubscribe(
+        self,
+        request: SubscribeToTaskRequest,
+        *,
+        resume: bool = True,
+        **options: Unpack[CallOptions],
+    ) -> EventStream:
         """Return the stream of a task that is under way; iterating raises `A2AError`."""
-        return EventStream.driven(
-            self._machine("resubscribe", request, resume), self._opener, self._opener.hide
-        )
+        return self._stream("resubscribe", request, resume, options)
 
-    def create_push_config(self, request: TaskPushNotificationConfig) -> TaskPushNotificationConfig:
+    def create_push_config(
+        self, request: TaskPushNotificationConfig, **options: Unpack[CallOptions]
+    ) -> TaskPushNotificationConfig:
         """Ask for push notifications and return how they were configured; raises `A2AError`."""
-        config: TaskPushNotificationConfig = self._ask("create_push_config", request)
+        config: TaskPushNotificationConfig = self._ask("create_push_config", request, options)
         return config
 
     def get_push_config(
-        self, request: GetTaskPushNotificationConfigRequest
+        self, request: GetTaskPushNotificationConfigRequest, **options: Unpack[CallOptions]
     ) -> TaskPushNotificationConfig:
         """Return a push configuration; raises `A2AError`."""
-        config: TaskPushNotificationConfig = self._ask("get_push_config", request)
+        config: TaskPushNotificationConfig = self._ask("get_push_config", request, options)
         return config
 
     def list_push_configs(
-        self, request: ListTaskPushNotificationConfigsRequest
+        self, request: ListTaskPushNotificationConfigsRequest, **options: Unpack[CallOptions]
     ) -> ListTaskPushNotificationConfigsResponse:
         """Return a page of a task's push configurations; raises `A2AError`."""
-        page: ListTaskPushNotificationConfigsResponse = self._ask("list_push_configs", request)
+        page: ListTaskPushNotificationConfigsResponse = self._ask(
+            "list_push_configs", request, options
+        )
         return page
 
-    def delete_push_config(self, request: DeleteTaskPushNotificationConfigRequest) -> None:
+    def delete_push_config(
+        self, request: DeleteTaskPushNotificationConfigRequest, **options: Unpack[CallOptions]
+    ) -> None:
         """Delete a push configuration; raises `A2AError`."""
-        self._ask("delete_push_config", request)
+        self._ask("delete_push_config", request, options)
 
-    def get_extended_card(self, request: GetExtendedAgentCardRequest) -> AgentCard:
+    def get_extended_card(
+        self, request: GetExtendedAgentCardRequest, **options: Unpack[CallOptions]
+    ) -> AgentCard:
         """Return the card that callers who are known get to see; raises `A2AError`."""
-        card: AgentCard = self._ask("get_extended_card", request)
+        card: AgentCard = self._ask("get_extended_card", request, options)
         return card
 
     def close(self) -> None:
@@ -261,83 +345,105 @@ class _AsyncHttpTransport(_Base):
     _opener: AsyncAuthSender
 
     def __init__(self, route: Route, card: AgentCard | None, options: Options) -> None:
-        super().__init__(route)
+        super().__init__(route, options)
         self._sender = AsyncSender(options.get("http_client"))
         self._opener = AsyncAuthSender(self._sender, credentials(options.get("auth"), card))
 
-    async def _ask(self, name: str, request: BaseModel) -> Any:
+    async def _ask(self, name: str, request: BaseModel, options: CallOptions) -> Any:
+        call = self._call(name, request, options)
         limit = self._route.settings.max_body_bytes
-        try:
-            return await run_async(self._route.ask(name, _params(request)), self._opener, limit)
-        except A2AError as error:
-            self._opener.hide(error)
-            raise
+        with call.observed():
+            try:
+                result = call.info.result = await run_async(call.flow(), self._opener, limit)
+            except A2AError as error:
+                self._opener.hide(error)
+                raise
+        return result
 
-    async def send_message(self, request: SendMessageRequest) -> Event:
+    def _stream(
+        self, name: str, request: BaseModel, resume: bool, options: CallOptions
+    ) -> AsyncEventStream:
+        call = self._call(name, request, options)
+        stream = AsyncEventStream.driven(call.machine(resume), self._opener, call.redact)
+        if self._hooks:
+            watch = self._hooks.stream_async
+            stream.watch(lambda events: watch(events, call.info, call.prepare, call.redact))
+        return stream
+
+    async def send_message(
+        self, request: SendMessageRequest, **options: Unpack[CallOptions]
+    ) -> Event:
         """Send a message and return the answer; raises `A2AError`."""
-        event: Event = await self._ask("send_message", request)
+        event: Event = await self._ask("send_message", request, options)
         return event
 
     def send_message_stream(
-        self, request: SendMessageRequest, *, resume: bool = True
+        self, request: SendMessageRequest, *, resume: bool = True, **options: Unpack[CallOptions]
     ) -> AsyncEventStream:
         """Send a message and return the stream of the answer; iterating raises `A2AError`."""
-        machine = self._machine("send_message_stream", request, resume)
-        return AsyncEventStream.driven(machine, self._opener, self._opener.hide)
+        return self._stream("send_message_stream", request, resume, options)
 
-    async def get_task(self, request: GetTaskRequest) -> Task:
+    async def get_task(self, request: GetTaskRequest, **options: Unpack[CallOptions]) -> Task:
         """Return a task; raises `A2AError`."""
-        task: Task = await self._ask("get_task", request)
+        task: Task = await self._ask("get_task", request, options)
         return task
 
-    async def list_tasks(self, request: ListTasksRequest) -> ListTasksResponse:
+    async def list_tasks(
+        self, request: ListTasksRequest, **options: Unpack[CallOptions]
+    ) -> ListTasksResponse:
         """Return a page of tasks; raises `A2AError`."""
-        page: ListTasksResponse = await self._ask("list_tasks", request)
+        page: ListTasksResponse = await self._ask("list_tasks", request, options)
         return page
 
-    async def cancel_task(self, request: CancelTaskRequest) -> Task:
+    async def cancel_task(self, request: CancelTaskRequest, **options: Unpack[CallOptions]) -> Task:
         """Cancel a task and return it; raises `A2AError`."""
-        task: Task = await self._ask("cancel_task", request)
+        task: Task = await self._ask("cancel_task", request, options)
         return task
 
     def resubscribe(
-        self, request: SubscribeToTaskRequest, *, resume: bool = True
+        self,
+        request: SubscribeToTaskRequest,
+        *,
+        resume: bool = True,
+        **options: Unpack[CallOptions],
     ) -> AsyncEventStream:
         """Return the stream of a task that is under way; iterating raises `A2AError`."""
-        return AsyncEventStream.driven(
-            self._machine("resubscribe", request, resume), self._opener, self._opener.hide
-        )
+        return self._stream("resubscribe", request, resume, options)
 
     async def create_push_config(
-        self, request: TaskPushNotificationConfig
+        self, request: TaskPushNotificationConfig, **options: Unpack[CallOptions]
     ) -> TaskPushNotificationConfig:
         """Ask for push notifications and return how they were configured; raises `A2AError`."""
-        config: TaskPushNotificationConfig = await self._ask("create_push_config", request)
+        config: TaskPushNotificationConfig = await self._ask("create_push_config", request, options)
         return config
 
     async def get_push_config(
-        self, request: GetTaskPushNotificationConfigRequest
+        self, request: GetTaskPushNotificationConfigRequest, **options: Unpack[CallOptions]
     ) -> TaskPushNotificationConfig:
         """Return a push configuration; raises `A2AError`."""
-        config: TaskPushNotificationConfig = await self._ask("get_push_config", request)
+        config: TaskPushNotificationConfig = await self._ask("get_push_config", request, options)
         return config
 
     async def list_push_configs(
-        self, request: ListTaskPushNotificationConfigsRequest
+        self, request: ListTaskPushNotificationConfigsRequest, **options: Unpack[CallOptions]
     ) -> ListTaskPushNotificationConfigsResponse:
         """Return a page of a task's push configurations; raises `A2AError`."""
         page: ListTaskPushNotificationConfigsResponse = await self._ask(
-            "list_push_configs", request
+            "list_push_configs", request, options
         )
         return page
 
-    async def delete_push_config(self, request: DeleteTaskPushNotificationConfigRequest) -> None:
+    async def delete_push_config(
+        self, request: DeleteTaskPushNotificationConfigRequest, **options: Unpack[CallOptions]
+    ) -> None:
         """Delete a push configuration; raises `A2AError`."""
-        await self._ask("delete_push_config", request)
+        await self._ask("delete_push_config", request, options)
 
-    async def get_extended_card(self, request: GetExtendedAgentCardRequest) -> AgentCard:
+    async def get_extended_card(
+        self, request: GetExtendedAgentCardRequest, **options: Unpack[CallOptions]
+    ) -> AgentCard:
         """Return the card that callers who are known get to see; raises `A2AError`."""
-        card: AgentCard = await self._ask("get_extended_card", request)
+        card: AgentCard = await self._ask("get_extended_card", request, options)
         return card
 
     async def aclose(self) -> None:

@@ -17,6 +17,7 @@ from pydantic import (
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
+    PrivateAttr,
     SerializerFunctionWrapHandler,
 )
 from pydantic import model_serializer as serializer
@@ -483,6 +484,7 @@ class AgentCard(_Model):
     skills: Many[AgentSkill] = Field(default_factory=list)
     signatures: Many[AgentCardSignature] = Field(default_factory=list)
     icon_url: str | None = None
+    _fetched_from: str | None = PrivateAttr(None)  # set by a resolver: the address it was given
 
 
 # Requests and answers

@@ -1,0 +1,132 @@
+"""Hooks before and after a call of the protocol. Pure.
+
+* `on_request` runs before the first request of a call and may add headers to `call.headers`. What
+  it raises is raised instead of making the call.
+* `on_response` runs once when the call is over: with its result, with its error, or when the
+  stream was read to its end or closed. What it raises is logged, so that no result is lost.
+* Attempts, resubscribing and fetching belong to the call that they serve; they are not seen.
+* The hooks are plain functions, the same for the sync and the async client.
+"""
+
+import inspect
+import logging
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, TypeVar
+
+from .errors import A2AError
+
+__all__ = ["CallInfo", "Hook", "Hooks", "Redact"]
+
+logger = logging.getLogger("coreason_client.a2a")
+
+Item = TypeVar("Item")
+
+
+@dataclass
+class CallInfo:
+    """One call of the protocol, as `on_request` and `on_response` get it: the same object in both.
+
+    Attributes:
+        operation: the name of the client's method, such as "send_message".
+        params: the parameters, as 1.0 writes them; changing them has no effect.
+        headers: headers to send with every request of this call; `on_request` may add to them.
+        state: empty; for hooks to keep something between before and after.
+        duration: the seconds that the call took; None before it is over.
+        error: what the call raised, None if it succeeded or a stream was closed early.
+        result: what a unary call returned, None for streams.
+    """
+
+    operation: str
+    params: Mapping[str, Any] = field(repr=False)
+    headers: dict[str, str] = field(default_factory=dict, repr=False)
+    state: dict[str, Any] = field(default_factory=dict, repr=False)
+    duration: float | None = None
+    error: BaseException | None = None
+    result: Any = field(default=None, repr=False)
+
+
+Hook: TypeAlias = Callable[[CallInfo], None]
+Prepare: TypeAlias = Callable[[CallInfo], None]
+Redact: TypeAlias = Callable[[A2AError], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """The hooks of a client.
+
+    Raises:
+        TypeError: one of them cannot be called, or is async.
+    """
+
+    on_request: Hook | None = None
+    on_response: Hook | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("on_request", "on_response"):
+            hook = getattr(self, name)
+            if hook is None:
+                continue
+            if not callable(hook) or inspect.iscoroutinefunction(hook):
+                kind = "an async function" if callable(hook) else type(hook).__name__
+                raise TypeError(f"{name} must be a function that is not async, got {kind}")
+
+    def __bool__(self) -> bool:
+        return self.on_request is not None or self.on_response is not None
+
+    @contextmanager
+    def around(self, call: CallInfo, prepare: Prepare, redact: Redact) -> Iterator[None]:
+        """Run the hooks before and after what is done inside.
+
+        `prepare` gets the call when `on_request` is done with it, `redact` an error before
+        `on_response` sees it.
+        """
+        if self.on_request is not None:
+            self.on_request(call)
+        prepare(call)
+        start = time.monotonic()
+        try:
+            yield
+        except GeneratorExit:
+            raise  # the stream was closed early
+        except BaseException as error:
+            call.error = error
+            if isinstance(error, A2AError):
+                redact(error)
+            raise
+        finally:
+            call.duration = time.monotonic() - start
+            self._after(call)
+
+    def _after(self, call: CallInfo) -> None:
+        if self.on_response is None:
+            return
+        try:
+            self.on_response(call)
+        except Exception:
+            logger.exception("on_response failed for %s", call.operation)
+
+    def stream(
+        self, events: Iterator[Item], call: CallInfo, prepare: Prepare, redact: Redact
+    ) -> Generator[Item]:
+        """Iterate over a stream; the hooks run when it is first read, and at its end."""
+        with self.around(call, prepare, redact):
+            try:
+                yield from events
+            finally:
+                if isinstance(events, Generator):
+                    events.close()
+
+    async def stream_async(
+        self, events: AsyncIterator[Item], call: CallInfo, prepare: Prepare, redact: Redact
+    ) -> AsyncGenerator[Item]:
+        """Iterate over a stream; the hooks run when it is first read, and at its end."""
+        with self.around(call, prepare, redact):
+            try:
+                async for event in events:
+                    yield event
+            finally:
+                if isinstance(events, AsyncGenerator):
+                    await events.aclose()
