@@ -15,6 +15,8 @@ from coreason_client.a2a import (
     A2AClient,
     A2AConnectionError,
     A2AHTTPError,
+    A2AJSONError,
+    A2AJSONRPCError,
     A2AStreamClosedError,
     A2ATimeoutError,
     AgentCardResolver,
@@ -469,6 +471,45 @@ def test_the_refusal_is_raised_when_the_task_cannot_be_fetched(agent: Agent, way
     agent.rules.append(lambda seen: Answer(403) if seen.json["method"] == "GetTask" else None)
     with pytest.raises(TaskNotCancelableError):
         using(way, agent, lambda c: c.cancel_task("t"))
+
+
+# Answers that are nearly right.
+
+
+@WAYS
+@pytest.mark.parametrize(("spelled", "right"), [(str, True), (int, True), (float, False)])
+def test_the_id_of_an_answer_may_be_written_in_digits(
+    agent: Agent, way: str, spelled: Any, right: bool
+) -> None:
+    said = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "Said."}]}
+
+    def rule(seen: Seen) -> Answer:
+        number = spelled(seen.json["id"])
+        return as_json({"jsonrpc": "2.0", "id": number, "result": {"message": said}})
+
+    agent.rules.append(rule)
+    if right:
+        assert using(way, agent, CALLS["send_message"]).text == "Said."
+    else:
+        with pytest.raises(A2AJSONError, match=r"its id is 1\.0, and not 1"):
+            using(way, agent, CALLS["send_message"])
+
+
+@WAYS
+def test_an_error_may_be_a_string(agent: Agent, way: str) -> None:
+    agent.rules.append(
+        lambda seen: as_json({"jsonrpc": "2.0", "id": seen.json["id"], "error": "out of paper"})
+    )
+    with pytest.raises(A2AJSONRPCError) as caught:
+        using(way, agent, CALLS["send_message"])
+    assert (caught.value.message, caught.value.code) == ("out of paper", 0)
+
+
+@WAYS
+def test_an_error_of_a_refusal_may_be_a_string(agent: Agent, way: str) -> None:
+    agent.rules.append(lambda seen: as_json({"error": "out of paper"}, 402))
+    with pytest.raises(A2AHTTPError, match="HTTP 402: out of paper"):
+        using(way, agent, CALLS["send_message"])
 
 
 # Arguments.

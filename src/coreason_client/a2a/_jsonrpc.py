@@ -20,12 +20,15 @@ from .errors import (
     A2AEmptyResultError,
     A2AError,
     A2AJSONError,
+    A2AJSONRPCError,
     A2ASSEParseError,
     UnsupportedOperationError,
 )
 from .types import Event
 
 __all__ = ["JsonRpcCall", "JsonRpcChannel"]
+
+_LONGEST_WORDS = 500
 
 
 class JsonRpcChannel:
@@ -136,10 +139,11 @@ class JsonRpcCall:
     def _value(self, envelope: dict[str, Any]) -> Any:
         number, error = envelope.get("id"), envelope.get("error")
         ours = type(number) is int and number == self._number
+        ours = ours or number == str(self._number)
         if not ours and not (number is None and error is not None):
             raise ValueError(f"its id is {number!r:.50}, and not {self._number}")
         if error is not None:
-            raise json_rpc_error(error) or ValueError("its error is not an error object")
+            raise _error_of(error)
         result = envelope.get("result")
         kind = self.operation.result
         if kind == "nothing":  # null, {} and, where nulls are left out, no result at all
@@ -158,3 +162,9 @@ class JsonRpcCall:
             value = self.channel.dialect.decoded(kind, envelope["result"])
             envelope["result"] = FROM_PYTHON[kind](value)
         return envelope
+
+
+def _error_of(error: object) -> Exception:
+    if isinstance(error, str):
+        return A2AJSONRPCError(error[:_LONGEST_WORDS])
+    return json_rpc_error(error) or ValueError("its error is not an error object")
