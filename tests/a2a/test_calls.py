@@ -362,13 +362,16 @@ def test_what_a_hook_raises(agent: Agent, way: str, caplog: pytest.LogCaptureFix
 
 @WAYS
 def test_errors_are_seen_without_secrets(agent: Agent, way: str) -> None:
-    log = Log()
+    words: list[str] = []
+
+    def note(call: CallInfo) -> None:
+        words.append(str(call.error))
+
     agent.rules.append(lambda seen: as_json({"error": "bad tell-no-one"}, 400))
     for name in ("send_message", "send_message_stream"):
         with pytest.raises(A2AHTTPError):
-            using(way, agent, CALLS[name], auth="tell-no-one", **log.options)
-    for call in log.after:
-        assert "bad ***" in str(call.error)
+            using(way, agent, CALLS[name], auth="tell-no-one", on_response=note)
+        assert words.pop().endswith("bad ***")
 
 
 @CLIENTS
