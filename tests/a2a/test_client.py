@@ -670,14 +670,15 @@ BODIES: dict[str, tuple[Callable[[Seen], Answer], type[A2AError]]] = {
     "not JSON": (lambda seen: Answer(200, {}, b"<html>"), A2AJSONError),
     "not an object": (lambda seen: as_json([1]), A2AJSONError),
     "of another request": (lambda seen: as_json({"id": 99, "result": {}}), A2AJSONError),
-    "id as text": (
-        lambda seen: as_json({"id": "1", "result": {"task": {"id": "t"}}}),
+    "id as other text": (
+        lambda seen: as_json({"id": "01", "result": {"task": {"id": "t"}}}),
         A2AJSONError,
     ),
     "a task without an id": (lambda seen: as_json(rpc(seen, result={"task": {}})), A2AJSONError),
     "no result": (lambda seen: as_json(rpc(seen)), A2AEmptyResultError),
     "null": (lambda seen: as_json(rpc(seen, result=None)), A2AEmptyResultError),
-    "error without a code": (lambda seen: as_json(rpc(seen, error="no")), A2AJSONError),
+    "error without a code": (lambda seen: as_json(rpc(seen, error={})), A2AJSONError),
+    "error as text": (lambda seen: as_json(rpc(seen, error="no")), A2AJSONRPCError),
     "error": (lambda seen: as_json(rpc(seen, error={"code": -32603})), InternalError),
     "error of no request": (
         lambda seen: as_json({"id": None, "error": {"code": -32603}}),
