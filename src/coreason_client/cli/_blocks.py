@@ -1,4 +1,4 @@
-"""Markdown that arrives in pieces, taken apart into blocks that are complete. Pure."""
+"""Markdown that arrives in pieces, divided into complete blocks. Pure."""
 
 import re
 
@@ -8,25 +8,35 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
 class Blocks:
-    """Hands out every block once it is certain where it ends, and keeps the rest.
+    """Returns every block once it is certain where it ends, and keeps the rest.
 
     A block ends at a blank line that is followed by a line without indentation, outside of code.
-    Drawing finished blocks once, and only the last one again and again, keeps the cost of a long
-    answer linear and lets it scroll like any other output.
+    Drawing finished blocks once, and only the last one repeatedly, keeps the cost of a long answer
+    linear and lets it scroll like any other output.
     """
 
     def __init__(self) -> None:
         self._lines: list[str] = []  # complete lines of the block that is being written
         self._partial = ""
-        self._fence = ""
+        self._opening = ""  # the line that opened the code block we are in
+        self._mid_line = False  # the last block was split within a line
 
     @property
     def rest(self) -> str:
         """The block that is still being written."""
         return "".join(self._lines) + self._partial
 
+    @property
+    def ends_within_word(self) -> bool:
+        """Whether the text so far ends with a word that may go on."""
+        return bool(self._partial) and not self._partial[-1].isspace()
+
     def feed(self, text: str) -> list[str]:
         """Take text; return the blocks that it completes."""
+        if self._mid_line and text:
+            # Blanks separated words, and would now be indentation; the line end has been added.
+            text = text.removeprefix("\n") if self._opening else text.lstrip(" \t")
+            self._mid_line = not text and not self._opening
         done = []
         *lines, self._partial = (self._partial + text).split("\n")
         for line in lines:
@@ -37,15 +47,27 @@ class Blocks:
             done.append(self._take())
         return done
 
+    def split(self) -> str:
+        """Return what there is as a block of its own; code that is open goes on in the next one."""
+        mid_line = bool(self._partial)
+        if mid_line:
+            self._add(self._partial + "\n")
+            self._partial = ""
+        opening = self._opening
+        block = "" if self._lines == [opening] else self.finish()
+        self._lines = [opening] if opening else []
+        self._opening, self._mid_line = opening, mid_line
+        return block
+
     def finish(self) -> str:
         """Return what is left, as the last block."""
         rest = self.rest.strip("\n")
-        self._lines, self._partial, self._fence = [], "", ""
+        self._lines, self._partial, self._opening, self._mid_line = [], "", "", False
         return rest
 
     def _starts_block(self, line: str) -> bool:
         after_blank = len(self._lines) > 1 and not self._lines[-1].strip()
-        return after_blank and not self._fence and bool(line) and not line[0].isspace()
+        return after_blank and not self._opening and bool(line) and not line[0].isspace()
 
     def _take(self) -> str:
         block = "".join(self._lines).strip("\n")
@@ -59,7 +81,13 @@ class Blocks:
         mark = _FENCE.match(line)
         if mark is None:
             return
-        if not self._fence:
-            self._fence = mark[1]
-        elif mark[1].startswith(self._fence):
-            self._fence = ""
+        if not self._opening:
+            self._opening = line
+        elif self._closes(line):
+            self._opening = ""
+
+    def _closes(self, line: str) -> bool:
+        opened = _FENCE.match(self._opening)
+        return opened is not None and (
+            line.strip().startswith(opened[1]) and not line.strip().strip(opened[1][0])
+        )

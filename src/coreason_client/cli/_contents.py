@@ -1,22 +1,12 @@
 """What every way of showing an answer makes of its events."""
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from coreason_manifest.definitions.presentation import CitationItem
 
-__all__ = ["Sources", "clean", "text_of", "usage_of", "usage_words"]
-
-# An agent's words must not steer the terminal: no control characters but line ends and tabs, and
-# none that turn the direction of the text around it.
-_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def clean(text: str) -> str:
-    """Return the text without what would steer a terminal."""
-    return text if text.isprintable() else _STEERING.sub("", text)
+__all__ = ["Sources", "text_of", "usage_of", "usage_words"]
 
 
 def text_of(data: object) -> str:

@@ -23,7 +23,7 @@ from coreason_client.a2a import (
     TaskStatusUpdateEvent,
 )
 
-from ._contents import clean
+from ._clean import clean
 from ._plain import Output, PlainOutput
 
 __all__ = ["EventLines", "EventView", "TextView", "show_card", "view"]
@@ -203,10 +203,9 @@ def view(*, as_json: bool, follows: bool) -> EventView:
     """
     if as_json:
         return EventLines(sys.stdout, wrapped=follows)
-    console = Console(highlight=False, emoji=False)
-    if sys.stdout.isatty() and not console.is_dumb_terminal:
-        from ._live import LiveRenderer
+    from ._live import LiveRenderer, live_console
 
+    if (console := live_console()) is not None:
         return TextView(LiveRenderer(console), follows=follows)
     return TextView(PlainOutput(sys.stdout, sys.stderr), follows=follows)
 

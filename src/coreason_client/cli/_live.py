@@ -1,15 +1,13 @@
-"""An answer drawn in a terminal: finished blocks once and for good, the rest anew as it grows."""
+"""An answer drawn in a terminal: finished blocks once, the rest again whenever it grows."""
 
+import io
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TextIO
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.live import Live
-from rich.markdown import Markdown
-from rich.progress_bar import ProgressBar
-from rich.segment import Segment
-from rich.spinner import Spinner
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -25,38 +23,40 @@ from coreason_manifest.definitions.presentation import (
     ProgressUpdate,
 )
 
-from ._blocks import Blocks
-from ._contents import Sources, clean, text_of, usage_of
+from ._clean import clean
+from ._contents import Sources, text_of, usage_of
+from ._keyboard import QuietKeyboard
+from ._page import Page
+from ._painter import Painter
+from ._screen import Screen
 
-__all__ = ["LiveRenderer"]
+__all__ = ["LiveRenderer", "live_console"]
 
-_REDRAWS_PER_SECOND = 12
-_BAR_WIDTH = 24
-_MARKS = {"running": " ", "complete": "✓", "failed": "✗"}
+
+def live_console() -> Console | None:
+    """Return a console for stdout if it is a terminal that can be redrawn."""
+    console = Console(highlight=False, emoji=False)
+    # rich also calls a pipe a terminal when FORCE_COLOR is set, but a pipe cannot be redrawn.
+    drawable = sys.stdout.isatty() and not console.is_dumb_terminal and not console.legacy_windows
+    return console if drawable else None
 
 
 class LiveRenderer:
-    """Shows one answer in a terminal."""
+    """Shows one answer in a terminal. `status` gives a line to show while it is written, or ''."""
 
     def __init__(self, console: Console, status: Callable[[], str] = str) -> None:
-        self._console = console
-        self._status = status
-        self._blocks = Blocks()
-        self._running: dict[str, ProgressUpdate] = {}
+        self._page = Page()
+        self._painter = Painter(self._page, Screen(console), status)
         self._sources = Sources()
-        self._spinner = Spinner("dots", style="dim")
-        self._silent = True  # until the first thing that stays on the screen
-        self._loose = False  # whether a blank line is due before the next paragraph
-        self._live = Live(
-            get_renderable=self._draw,
-            console=console,
-            refresh_per_second=_REDRAWS_PER_SECOND,
-            transient=True,
-            vertical_overflow="visible",
-        )
+        self._keyboard = _keyboard(console, self._painter)
+        self._stderr: TextIO | None = None
 
     def __enter__(self) -> Self:
-        self._live.start()
+        try:
+            self._begin()
+        except BaseException:  # Ctrl-C too
+            self._end()
+            raise
         return self
 
     def __exit__(
@@ -65,13 +65,18 @@ class LiveRenderer:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        rest, self._running, self._silent = self._blocks.finish(), {}, False
-        self._live.stop()
-        self._paragraph(rest)
+        try:
+            self._painter.stop()
+        except OSError:
+            if exc_type is None:
+                raise
+            return
+        finally:
+            self._end()
         if exc_type is None:
             self._list_sources()
         elif exc_type is KeyboardInterrupt:
-            self._print(Text("stopped", style="dim"))
+            self._add(Text("stopped", style="dim"))
 
     def show(self, packet: Packet) -> None:
         """Show a packet."""
@@ -81,149 +86,110 @@ class LiveRenderer:
             self._event(packet.p)
         elif isinstance(packet, ErrorPacket):
             words = f"warning: {packet.p.code}: {packet.p.message}"
-            self._print(Text(clean(words), style="yellow"))
+            self._add(Text(clean(words), style="yellow"))
 
     def write(self, text: str) -> None:
-        """Go on with the text."""
-        for block in self._blocks.feed(clean(text)):
-            self._paragraph(block)
-        self._silent = self._silent and not self._blocks.rest
+        """Continue the text."""
+        self._painter.do(lambda: self._page.write(text))
 
     def end_text(self) -> None:
-        """Let what follows begin anew."""
-        self._flush()
+        """End the text; what follows begins a new block."""
+        self._painter.do(self._page.end_text)
 
     def line(self, text: str) -> None:
-        """Show something that is no Markdown."""
-        self._flush()
-        self._print(Text(clean(text)))
+        """Show a line that is not Markdown."""
+        self._add(Text(clean(text)))
 
     def aside(self, text: str) -> None:
-        """Show something that is no part of the answer."""
-        self._print(Text(clean(text), style="dim"))
+        """Show a line that is no part of the answer."""
+        self._add(Text(clean(text), style="dim"))
 
     def report(self, sentence: str) -> None:
-        """Say something about the answer, after it."""
-        self._print(Text())
-        self._print(Text(sentence, style="bold"))
+        """Show a sentence about the answer, after it."""
+        self._add(Text())
+        self._add(Text(clean(sentence), style="bold"))
 
-    # What is on the screen for now
+    def _begin(self) -> None:
+        if self._keyboard is not None:
+            self._keyboard.start()
+        if sys.stderr.isatty():  # it is likely to be on the same screen
+            self._stderr, sys.stderr = sys.stderr, _LinesTo(self._log_line)
+        self._painter.start()
 
-    def _draw(self) -> RenderableType:
-        parts: list[RenderableType] = []
-        if self._blocks.rest:
-            parts += [Text()] if self._loose else []
-            parts.append(_Block(self._blocks.rest, growing=True))
-        parts += [_bar(update) for update in list(self._running.values())]
-        if status := self._status():
-            parts.append(Text(status, style="dim"))
-        if self._silent and not parts:
-            parts.append(self._spinner)
-        return Group(*parts)
+    def _end(self) -> None:
+        if self._stderr is not None:
+            sys.stderr.flush()
+            sys.stderr, self._stderr = self._stderr, None
+        if self._keyboard is not None:
+            self._keyboard.stop()
 
-    # What stays
+    def _add(self, part: Text | Table) -> None:
+        self._painter.do(lambda: self._page.add(part))
+
+    def _log_line(self, line: str) -> None:
+        with suppress(OSError):  # whoever reads the answer will learn of it
+            self._add(Text(clean(line)))
 
     def _event(self, event: PresentationEvent | dict[str, Any]) -> None:
         if not isinstance(event, PresentationEvent):
-            usage = usage_of(event)
-            if usage is not None:
-                self._flush()  # it tells of the text before it
-            self._print(_one_line(usage or text_of(event)))
+            self._add(_one_line(usage_of(event) or text_of(event)))
             return
         data: Any = event.data
         match data:
             case ProgressUpdate():
-                self._progress(data)
+                self._painter.do(lambda: self._page.progress(data))
             case CitationBlock():
                 self._sources.add(data.citations)
             case MediaCarousel():
                 for item in data.items:
-                    words = f"{item.alt_text or item.mime_type}: {item.url}"
-                    self._print(Text(clean(words)))
+                    self.line(f"{item.alt_text or item.mime_type}: {item.url}")
             case _ if event.type is PresentationEventType.MARKDOWN_BLOCK:
-                self._flush()
-                self._paragraph(clean(text_of(data)))
+                self._painter.do(lambda: self._page.add_block(text_of(data)))
             case _ if event.type is PresentationEventType.THOUGHT_TRACE:
-                self._print(Text(clean(text_of(data)), style="dim italic"))
+                self._add(Text(clean(text_of(data)), style="dim italic"))
             case _:
-                self._print(_one_line(text_of(data)))
-
-    def _progress(self, update: ProgressUpdate) -> None:
-        self._running[update.label] = update
-        if update.status != "running":
-            del self._running[update.label]
-            self._print(_bar(update))
+                self._add(_one_line(text_of(data)))
 
     def _list_sources(self) -> None:
         sources = self._sources.numbered()
         if not sources:
             return
         table = Table.grid(padding=(0, 1))
+        table.add_column()
+        table.add_column(overflow="fold")
         for number, item in sources:
             line = Text.assemble(clean(item.title), "  ", (clean(item.uri), "dim"))
             table.add_row(Text(f"[{number}]", style="cyan"), line)
-        self._print(Text())
-        self._print(Text("Sources", style="bold"))
-        self._print(table)
-
-    def _flush(self) -> None:
-        self._paragraph(self._blocks.finish())
-
-    def _paragraph(self, text: str) -> None:
-        if text:
-            if self._loose:
-                self._print(Text())
-            self._print(_Block(text))
-            self._loose = True
-
-    def _print(self, what: RenderableType) -> None:
-        self._loose = True
-        self._console.print(what)
+        self._add(Text())
+        self._add(Text("Sources", style="bold"))
+        self._add(table)
 
 
-class _Block:
-    """A block of Markdown without blank lines around it.
+class _LinesTo(io.TextIOBase):
+    """Stands in for stderr; each line goes to a function."""
 
-    While it is being drawn again and again it must not be higher than the screen, which could not
-    take back what has scrolled away: then only its end is shown.
-    """
+    def __init__(self, take: Callable[[str], None]) -> None:
+        self._take = take
+        self._partial = ""
 
-    def __init__(self, text: str, *, growing: bool = False) -> None:
-        # Links as text: most of them are paths, which a terminal could not open.
-        self._markdown = Markdown(text, hyperlinks=False, code_theme="ansi_dark")
-        self._growing = growing
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        lines = console.render_lines(self._markdown, options, pad=False)
-        for end in (0, -1):
-            while lines and _is_blank(lines[end]):
-                del lines[end]
-        if self._growing:
-            lines = lines[-max(options.size.height - 4, 1) :]
+    def write(self, text: str) -> int:
+        *lines, self._partial = (self._partial + text).split("\n")
         for line in lines:
-            yield from line
-            yield Segment.line()
+            self._take(line)
+        return len(text)
+
+    def flush(self) -> None:
+        line, self._partial = self._partial, ""
+        if line:
+            self._take(line)
 
 
-def _is_blank(line: list[Segment]) -> bool:
-    return not "".join(segment.text for segment in line).strip()
-
-
-def _bar(update: ProgressUpdate) -> RenderableType:
-    percent = update.progress_percent
-    style = "red" if update.status == "failed" else "dim"
-    bar = ProgressBar(
-        total=100,
-        completed=percent or 0,
-        width=_BAR_WIDTH,
-        pulse=percent is None and update.status == "running",
-        finished_style="dim green",
-    )
-    table = Table.grid(padding=(0, 1))
-    told = "" if percent is None else f"{percent:3.0f} %"
-    mark = _MARKS[update.status]
-    table.add_row(Text(clean(update.label), style=style), bar, Text(f"{told} {mark}", style=style))
-    return table
+def _keyboard(console: Console, painter: Painter) -> QuietKeyboard | None:
+    try:
+        fd = console.file.fileno()
+    except (OSError, ValueError):  # not a file of the system
+        return None
+    return QuietKeyboard(fd, painter.pause, painter.resume, painter.stop_soon)
 
 
 def _one_line(text: str) -> Text:

@@ -3,6 +3,8 @@
 import logging
 import sys
 
+from ._clean import clean
+
 __all__ = ["show_logs"]
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -14,6 +16,9 @@ class _StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]
     def emit(self, record: logging.LogRecord) -> None:
         self.stream = sys.stderr
         super().emit(record)
+
+    def format(self, record: logging.LogRecord) -> str:
+        return clean(super().format(record))  # it may quote a server
 
 
 def show_logs(verbose: int, usual: int) -> None:

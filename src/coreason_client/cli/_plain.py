@@ -4,7 +4,7 @@ import os
 from types import TracebackType
 from typing import Protocol, Self, TextIO
 
-from ._contents import clean
+from ._clean import Cleaner, clean
 
 __all__ = ["Output", "PlainOutput"]
 
@@ -40,6 +40,7 @@ class PlainOutput:
     def __init__(self, out: TextIO, err: TextIO) -> None:
         self._out = out
         self._err = err
+        self._cleaner = Cleaner()
         self._open = False  # whether the last line of the output has not ended
 
     def __enter__(self) -> Self:
@@ -56,20 +57,24 @@ class PlainOutput:
 
     def write(self, text: str) -> None:
         """Write the text at once."""
-        if text := clean(text):
-            self._out.write(text)
-            self._out.flush()
-            self._open = not text.endswith("\n")
+        self._write(self._cleaner.feed(text))
 
     def end_text(self) -> None:
         """End the line."""
+        self._write(self._cleaner.finish())
         if self._open:
-            self.write("\n")
+            self._write("\n")
 
     def line(self, text: str) -> None:
         """Write a line of its own."""
         self.end_text()
-        self.write(text + "\n")
+        self._write(clean(text) + "\n")
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._out.write(text)
+            self._out.flush()
+            self._open = not text.endswith("\n")
 
     def aside(self, text: str) -> None:
         """Write a line to stderr, dimmed where that can be seen."""

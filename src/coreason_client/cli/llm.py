@@ -192,14 +192,10 @@ def _nowhere(text: str) -> None:
 
 
 def _output() -> Output:
-    if sys.stdout.isatty():
-        from rich.console import Console
+    from ._live import LiveRenderer, live_console
 
-        console = Console(highlight=False, emoji=False)
-        if not console.is_dumb_terminal:
-            from ._live import LiveRenderer
-
-            return LiveRenderer(console)
+    if (console := live_console()) is not None:
+        return LiveRenderer(console)
     return PlainOutput(sys.stdout, sys.stderr)
 
 

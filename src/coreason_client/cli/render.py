@@ -5,8 +5,6 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, Self, TextIO
 
-from rich.console import Console
-
 from coreason_manifest.definitions.presentation import (
     CitationBlock,
     DeltaPacket,
@@ -19,6 +17,7 @@ from coreason_manifest.definitions.presentation import (
     StreamError,
 )
 
+from ._clean import Cleaner, clean
 from ._contents import Sources, text_of
 
 __all__ = ["JsonRenderer", "PlainRenderer", "Renderer", "renderer"]
@@ -48,11 +47,9 @@ def renderer(*, as_json: bool, status: Callable[[], str]) -> Renderer:
     """
     if as_json:
         return JsonRenderer(sys.stdout)
-    console = Console(highlight=False, emoji=False)
-    # rich also calls a pipe a terminal when FORCE_COLOR is set, but a pipe cannot be redrawn.
-    if sys.stdout.isatty() and not console.is_dumb_terminal:
-        from ._live import LiveRenderer
+    from ._live import LiveRenderer, live_console
 
+    if (console := live_console()) is not None:
         return LiveRenderer(console, status)
     return PlainRenderer(sys.stdout)
 
@@ -88,6 +85,7 @@ class PlainRenderer:
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._sources = Sources()
+        self._cleaner = Cleaner()
         self._last = ""  # the last characters written: how the output stands
 
     def __enter__(self) -> Self:
@@ -107,7 +105,7 @@ class PlainRenderer:
     def show(self, packet: Packet) -> None:
         """Write what a reader of the answer wants."""
         if isinstance(packet, DeltaPacket):
-            self._write(packet.p)
+            self._write(self._cleaner.feed(packet.p))
         elif isinstance(packet, EventPacket) and isinstance(packet.p, PresentationEvent):
             self._event(packet.p)
         elif isinstance(packet, ErrorPacket):
@@ -116,20 +114,20 @@ class PlainRenderer:
     def report(self, sentence: str) -> None:
         """Write a paragraph of its own."""
         self._new_paragraph()
-        self._write(sentence + "\n")
+        self._write(clean(sentence) + "\n")
 
     def _event(self, event: PresentationEvent) -> None:
         data: Any = event.data
         if event.type is PresentationEventType.MARKDOWN_BLOCK:
             self._new_paragraph()
-            self._write(text_of(data) + "\n")
+            self._write(clean(text_of(data)) + "\n")
             self._last = "\n\n"  # what follows a block starts on a line of its own anyway
         elif isinstance(data, CitationBlock):
             self._sources.add(data.citations)
         elif isinstance(data, MediaCarousel):
             self._new_paragraph()
             for item in data.items:
-                self._write(f"{item.alt_text or item.mime_type}: {item.url}\n")
+                self._write(clean(f"{item.alt_text or item.mime_type}: {item.url}\n"))
 
     def _list_sources(self) -> None:
         sources = self._sources.numbered()
@@ -138,7 +136,7 @@ class PlainRenderer:
             self._new_paragraph()
             self._write("Sources:\n")
             for number, item in sources:
-                self._write(f"[{number}] {item.title}: {item.uri}\n")
+                self._write(clean(f"[{number}] {item.title}: {item.uri}\n"))
         self._end_line()
 
     def _new_paragraph(self) -> None:
@@ -147,6 +145,7 @@ class PlainRenderer:
             self._write("\n")
 
     def _end_line(self) -> None:
+        self._write(self._cleaner.finish())
         if self._last and not self._last.endswith("\n"):
             self._write("\n")
 
@@ -157,4 +156,4 @@ class PlainRenderer:
 
 
 def _warn(error: StreamError) -> None:
-    sys.stderr.write(f"warning: {error.code}: {error.message}\n")
+    sys.stderr.write(clean(f"warning: {error.code}: {error.message}") + "\n")
