@@ -1,11 +1,13 @@
 """Running the real command, with every wait bounded."""
 
+import codecs
 import fcntl
 import os
 import pty
 import re
 import select
 import signal
+import struct
 import subprocess
 import sys
 import termios
@@ -61,12 +63,19 @@ class Process:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         terminal: bool = False,
+        size: tuple[int, int] | None = None,
+        script: str | None = None,
     ) -> None:
+        """Start it; `script` is for a shell, which has the command in its parameters."""
         self._output, theirs = pty.openpty() if terminal else os.pipe()
-        self._terminal = terminal
+        if size is not None:
+            columns, rows = size
+            fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.text = ""
+        shell = [] if script is None else ["/bin/sh", "-c", script, "sh"]
         self._process = subprocess.Popen(
-            [*COMMAND, *arguments],
+            [*shell, *COMMAND, *arguments],
             stdin=theirs if terminal else subprocess.DEVNULL,
             stdout=theirs,
             stderr=theirs if terminal else subprocess.PIPE,
@@ -109,6 +118,14 @@ class Process:
         """Send a signal."""
         self._process.send_signal(number)
 
+    @property
+    def fd(self) -> int:
+        """Our end of the terminal or the pipe."""
+        return self._output
+
+    def received(self, text: str) -> None:
+        """Handle output as it arrives; for subclasses."""
+
     def hang_up(self) -> None:
         """Stop reading the output for good."""
         null = os.open(os.devnull, os.O_RDONLY)
@@ -149,7 +166,9 @@ class Process:
             data = os.read(self._output, 65536)
         except OSError:  # how a terminal says that nobody has it open any more
             return False
-        self.text += data.decode(errors="replace")
+        text = self._decoder.decode(data)
+        self.received(text)
+        self.text += text
         return bool(data)
 
 

@@ -10,10 +10,19 @@ Rules, which together keep every line on the screen or in the scrollback exactly
 """
 
 import io
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, cast
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import (
+    Console,
+    ConsoleDimensions,
+    ConsoleOptions,
+    Group,
+    RenderableType,
+    RenderResult,
+)
 from rich.segment import Segment
 
 from ._markdown import Lines, stripped_lines
@@ -42,7 +51,7 @@ class Screen:
 
     def draw(self, finished: Sequence[RenderableType], live: Sequence[RenderableType]) -> None:
         """Write what stays, and below it what will be drawn anew."""
-        self._pen.size = self._console.size
+        self._pen.size = ConsoleDimensions(*_size(self._console))
         lines = self._live_lines(live) if live and self._console.is_terminal else []
         drawn = self._text([_Lines(lines)]) if lines else ""
         if not finished and drawn == self._drawn and len(lines) == self._rows:
@@ -70,6 +79,16 @@ class Screen:
         for part in parts:
             self._pen.print(part, crop=False)
         return self._pen.file.getvalue()
+
+
+def _size(console: Console) -> tuple[int, int]:
+    """Return columns and rows. The rows must be those of the terminal, whatever LINES says."""
+    columns, rows = console.size
+    with suppress(OSError, ValueError):
+        terminal = os.get_terminal_size(console.file.fileno())
+        columns = min(columns, terminal.columns or columns)
+        rows = terminal.lines or rows
+    return columns, rows
 
 
 class _Lines:
