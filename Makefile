@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+CHAT_INSTALLED := $(VENV)/.installed-chat
 
 export MESSAGE
 
@@ -15,12 +16,20 @@ help: ## show the verbs
 install: $(INSTALLED) ## make .venv with the package and the development tools
 
 $(INSTALLED): pyproject.toml
+	@echo "Installing the package and the development tools into $(VENV), which takes some minutes."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --editable '.[all]' --group dev
+	@touch $@ $(CHAT_INSTALLED)
+
+# Only what the command needs; the verbs of development add the rest.
+$(CHAT_INSTALLED): pyproject.toml
+	@echo "Installing the package into $(VENV), once."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[cli,server]'
 	@touch $@
 
-chat: $(INSTALLED) ## talk to the built-in agent; MESSAGE="..." asks once
+chat: $(CHAT_INSTALLED) ## talk to the built-in agent; MESSAGE="..." asks once
 	@if [ -n "$$MESSAGE" ]; then $(BIN)/coreason chat "$$MESSAGE"; else $(BIN)/coreason chat; fi
 
 check: $(INSTALLED) ## ruff, mypy --strict, and who may import whom

@@ -250,7 +250,9 @@ def test_a_port_where_nobody_listens() -> None:
     ("arguments", "says"),
     [
         (["card"], "URL"),
-        (["send", "http://x.example"], "TEXT"),
+        (["send", "http://x.example"], "give TEXT as an argument or on stdin"),
+        (["send", "http://x.example", ""], "TEXT is empty"),
+        (["task", "get", "http://x.example", ""], "ID must not be empty"),
         (["task", "get", "http://x.example"], "ID"),
         (["card", "example"], "an address starts with http://"),
         (["send", "example", "hello"], "an address starts with http://"),

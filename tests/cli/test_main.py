@@ -44,6 +44,9 @@ def test_the_version() -> None:
         (["chat", "--url", "http://x.example", "--llm", "m", "hello"], "are two agents"),
         (["chat", "--system", "Be brief.", "hello"], "--system is for the model of --llm"),
         (["chat"], "there is nothing to ask"),
+        (["chat", "-"], "there is nothing to ask"),
+        (["chat", " "], "there is nothing to ask: TEXT is empty"),
+        (["chat", "two", "texts"], "expected one TEXT, got 2 arguments"),
         (["serve", "my:agent", "--llm", "m"], "my:agent and --llm m are two agents"),
         (["serve", "--system", "Be brief."], "--system is for the model of --llm"),
         (["serve", "--port", "70000"], "--port"),
@@ -53,6 +56,39 @@ def test_wrong_usage_says_so_and_ends_with_2(arguments: list[str], says: str) ->
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 2
     assert says in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("env", "says"),
+    [
+        ({"COREASON_API_KEY": "k1 k2"}, "COREASON_API_KEY must be"),
+        ({"COREASON_URL": "example"}, "COREASON_URL must start with"),
+    ],
+)
+def test_a_wrong_variable_is_named(env: dict[str, str], says: str) -> None:
+    result = CliRunner().invoke(
+        app, ["chat", "hello"], env={"COREASON_URL": "http://x.example", **env}
+    )
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert "--" not in result.stderr
+
+
+def test_the_address_of_the_endpoint_is_passed_on_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is made of it is up to the client, which every command gives it to."""
+    given: list[str] = []
+
+    class Recorded(Exception):
+        pass
+
+    def record(url: str, *_: object) -> None:
+        given.append(url)
+        raise Recorded
+
+    monkeypatch.setattr("coreason_client.cli._target.CAPClient", record)
+    result = CliRunner().invoke(app, ["chat", "--url", "http://x.example/assist", "hello"])
+    assert isinstance(result.exception, Recorded)
+    assert given == ["http://x.example/assist"]
 
 
 @pytest.mark.parametrize(

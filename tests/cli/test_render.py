@@ -218,6 +218,27 @@ def test_an_agent_cannot_steer_the_terminal() -> None:
     assert "\x07" not in out
 
 
+def test_an_agent_cannot_steer_what_reads_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2Jhello\r\x9b31m"
+    error = {"code": "slow", "message": evil, "severity": "WARNING"}
+    item = MediaItem(url="https://example.com", mime_type="image/png", alt_text=evil)
+    packets = [
+        text("\x1b"),
+        text("[31"),
+        text("mred\x1b]0;own"),
+        text("ed\x07 text\x1b"),
+        event("MARKDOWN_BLOCK", {"content": evil}),
+        event("MEDIA_CAROUSEL", MediaCarousel(items=[item])),
+        packet("ERROR", error),
+        cited(evil),
+    ]
+    out = plain(packets)
+    assert out == (
+        "red text\n\nhello\nhello: https://example.com\n\nSources:\n[1] About hello: hello\n"
+    )
+    assert capsys.readouterr().err == "warning: slow: hello\n"
+
+
 def test_markup_of_rich_is_only_text() -> None:
     assert "[red]not red[/red] :smile:" in shown(live([text("[red]not red[/red] :smile:")]))
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from coreason_client.cli._app import app
 from coreason_client.cli._curl import curl_line
+from coreason_client.cli._keys import Keys
 
 from .command import PATIENCE, Process, coreason, environment
 from .conftest import AGENT, Service
@@ -52,10 +53,14 @@ def test_the_printed_curl_line_works(service: Service) -> None:
     assert '"op":"CLOSE"' in out
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("COREASON_API_KEY", "first-key second-key"), ("COREASON_API_KEYS", "first-key,second-key")],
+)
 def test_keys_from_the_environment_are_not_printed_and_a_signal_ends_it_well(
-    tmp_path: Path,
+    tmp_path: Path, variable: str, value: str
 ) -> None:
-    env = {"COREASON_API_KEY": "first-key second-key"}
+    env = {variable: value}
     arguments = ["serve", "--port", "0", "--log", "sqlite:streams.db"]
     with Process(*arguments, env=env, cwd=tmp_path) as process:
         told = process.expect("}'\n")
@@ -67,6 +72,9 @@ def test_keys_from_the_environment_are_not_printed_and_a_signal_ends_it_well(
         assert '"op":"CLOSE"' in run_curl(curl, env)
         wrong = coreason("chat", "--url", url, "--api-key", "third-key", "hello")
         assert (wrong.returncode, "HTTP 401" in wrong.stderr) == (1, True)
+        assert "with --api-key or COREASON_API_KEY." in wrong.stderr
+        right = coreason("chat", "--url", url, "hello", env={"COREASON_API_KEY": "second-key"})
+        assert (right.returncode, right.stderr) == (0, "")
         process.signal(signal.SIGTERM)
         assert process.end() == 0
         assert process.errors == ""
@@ -99,7 +107,7 @@ def test_ctrl_c_drains_and_ends_well(tmp_path: Path) -> None:
         (["--workers", "2", "--log", "sqlite:x.db"], 2, "SQLiteStreamLog serves one process"),
         (["--host", "0.0.0.0"], 2, "without --api-key anybody who reaches 0.0.0.0"),
         (["--host", "192.0.2.1", "--api-key", "k"], 1, "cannot listen on 192.0.2.1"),
-        (["--api-key", ""], 2, "an API key is"),
+        (["--api-key", ""], 2, "a key of --api-key is printable"),
     ],
 )
 def test_a_refusal_is_one_sentence(
@@ -108,6 +116,55 @@ def test_a_refusal_is_one_sentence(
     result = CliRunner().invoke(app, ["serve", "--port", "0", *arguments])
     assert re.fullmatch(rf"error: .*{says}.*\n", result.stderr)
     assert (result.exit_code, result.stdout) == (code, "")
+
+
+@pytest.mark.parametrize(
+    ("env", "says"),
+    [
+        ({"COREASON_API_KEYS": "good,b\x07d"}, "a key of COREASON_API_KEYS is printable"),
+        ({"COREASON_API_KEY": "b\x07d"}, "a key of COREASON_API_KEY is printable"),
+        ({"COREASON_API_KEYS": " , "}, "COREASON_API_KEYS is set, but there is no key in it"),
+    ],
+)
+def test_a_bad_key_of_the_environment_names_its_variable(
+    folder: Path, env: dict[str, str], says: str
+) -> None:
+    result = CliRunner().invoke(app, ["serve", "--port", "0"], env=env)
+    assert re.fullmatch(rf"error: .*{says}.*\n", result.stderr)
+    assert (result.exit_code, "--api-key" in result.stderr) == (2, False)
+
+
+@pytest.mark.parametrize(
+    ("options", "env", "keys", "name"),
+    [
+        (["o1", "o2"], {"COREASON_API_KEYS": "a"}, ("o1", "o2"), "--api-key"),
+        (None, {"COREASON_API_KEYS": " a, b\tc,,d\n"}, ("a", "b", "c", "d"), "COREASON_API_KEYS"),
+        (None, {"COREASON_API_KEYS": "a", "COREASON_API_KEY": "b"}, ("a",), "COREASON_API_KEYS"),
+        (None, {"COREASON_API_KEYS": "", "COREASON_API_KEY": "b"}, ("b",), "COREASON_API_KEY"),
+        (None, {"COREASON_API_KEY": "a b,c"}, ("a", "b,c"), "COREASON_API_KEY"),
+        (None, {}, (), "--api-key"),
+    ],
+)
+def test_where_keys_come_from(
+    options: list[str] | None, env: dict[str, str], keys: tuple[str, ...], name: str
+) -> None:
+    found = Keys.found(options, env)
+    assert (found.values, found.name) == (keys, name)
+
+
+@pytest.mark.parametrize("value", ["k1", "k1,k2", "k1 k2", "k1, k2"])
+def test_the_printed_header_has_the_first_key_in_a_shell(value: str) -> None:
+    env = {"COREASON_API_KEYS": value}
+    header = Keys.found(None, env).authorization()
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"printf %s {header}"],
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=PATIENCE,
+        check=True,
+    )
+    assert done.stdout == "Authorization: Bearer k1"
 
 
 def test_a_taken_port_is_one_sentence() -> None:

@@ -1,8 +1,9 @@
 """One question and its answer, from the request to the last line."""
 
 from collections.abc import Sequence
+from http import HTTPStatus
 
-from coreason_client import CAPConnectionError, PacketStream, ServiceRequest
+from coreason_client import CAPConnectionError, CAPRuntimeError, PacketStream, ServiceRequest
 from coreason_manifest.definitions.message import ChatMessage
 from coreason_manifest.definitions.presentation import Packet
 from coreason_manifest.definitions.request import AgentRequest
@@ -16,6 +17,7 @@ from .render import Renderer, renderer
 __all__ = ["ask"]
 
 _USER = "anonymous"
+_KEY_HINT = "Give a key that the service accepts with --api-key or COREASON_API_KEY."
 
 
 def ask(target: Target, message: str, conversation: str, *, as_json: bool) -> None:
@@ -38,6 +40,10 @@ def ask(target: Target, message: str, conversation: str, *, as_json: bool) -> No
             reason = error.__cause__ or error
             sentence = f"{target.url} cannot be reached: {reason} (tried {error.attempts} times)"
             raise Failure(sentence, ExitCode.CONNECTION) from None
+        except CAPRuntimeError as error:
+            if error.status_code != HTTPStatus.UNAUTHORIZED:
+                raise
+            raise Failure(f"{str(error).rstrip('.')}. {_KEY_HINT}") from None
     if target.proxy is None:
         return
     verdict = compare(received, target.again(request))

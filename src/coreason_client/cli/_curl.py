@@ -3,9 +3,7 @@
 import json
 import shlex
 
-__all__ = ["KEY_VARIABLE", "curl_line"]
-
-KEY_VARIABLE = "COREASON_API_KEY"
+__all__ = ["curl_line"]
 
 # As little as a ServiceRequest may have: without a request_id, each run is a new request.
 _BODY = {

@@ -6,7 +6,7 @@ import typer
 
 from .exits import ExitCode, Failure
 
-__all__ = ["System", "Verbose", "check_system"]
+__all__ = ["System", "Verbose", "check_system", "given_as"]
 
 Verbose = Annotated[
     int,
@@ -23,7 +23,7 @@ System = Annotated[
     str | None,
     typer.Option(
         metavar="TEXT",
-        help="What the model of --llm is told before every conversation.",
+        help="System prompt for --llm.",
         show_default=False,
     ),
 ]
@@ -37,3 +37,9 @@ def check_system(system: str | None) -> None:
     """
     if system is not None:
         raise Failure("--system is for the model of --llm: give both", ExitCode.USAGE)
+
+
+def given_as(context: typer.Context, parameter: str, option: str, variable: str) -> str:
+    """Return where the value of a parameter comes from: the option, or the variable."""
+    source = context.get_parameter_source(parameter)
+    return variable if source is not None and source.name == "ENVIRONMENT" else option

@@ -33,6 +33,7 @@ class Served:
     system: str | None
     log: str
     api_keys: Sequence[str] = field(repr=False)
+    keys_from: str  # the option or the variable
     metrics: bool
     max_requests_per_minute: int | None
     verbose: int
@@ -61,7 +62,8 @@ class Served:
                 max_requests_per_minute=self.max_requests_per_minute,
             )
         except (TypeError, ValueError) as error:
-            raise Failure(str(error), ExitCode.USAGE) from None
+            sentence = str(error).replace("an API key is", f"a key of {self.keys_from} is")
+            raise Failure(sentence, ExitCode.USAGE) from None
 
     @contextmanager
     def for_workers(self) -> Iterator[str]:

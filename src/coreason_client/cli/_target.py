@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,6 @@ __all__ = ["Target", "built_in", "connected", "model"]
 
 # A service without keys takes any; the client insists on one.
 _NO_KEY = "anonymous"
-_OPTIONS = {"base_url": "--url", "api_key": "--api-key", "max_retries": "--max-retries"}
 _CANCEL_WITHIN = 2.0
 _READING_SPEED = 0.012  # seconds for a word
 
@@ -96,40 +95,46 @@ def _served(agent: "Agent", agent_id: str) -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def connected(
-    url: str, api_key: str | None, *, seed: int | None, timeout: float, max_retries: int
+    url: str,
+    api_key: str | None,
+    *,
+    seed: int | None,
+    timeout: float,
+    max_retries: int,
+    names: Mapping[str, str],
 ) -> Iterator[Target]:
     """Make the clients, and the proxy between them and the service when there is a seed.
+
+    `names` says where the arguments of the client come from: its options and variables.
 
     Raises:
         Failure: the address, the key or a limit cannot work.
     """
     key = api_key or _NO_KEY
     with ExitStack() as stack:
-        straight = stack.enter_context(_client(url, key, timeout, 0))
+        straight = stack.enter_context(_client(url, key, timeout, 0, names))
         if seed is None:
-            client = stack.enter_context(_client(url, key, timeout, max_retries))
+            client = stack.enter_context(_client(url, key, timeout, max_retries, names))
             yield Target(client, straight, url)
             return
         proxy = stack.enter_context(_proxy(url, seed))
         _bypass_proxies("127.0.0.1")
         parts = urlsplit(url)
         through = parts._replace(netloc=f"127.0.0.1:{proxy.port}").geturl()
-        client = stack.enter_context(_client(through, key, timeout, max_retries))
+        client = stack.enter_context(_client(through, key, timeout, max_retries, names))
         yield Target(client, straight, url, proxy)
 
 
-def _client(url: str, key: str, timeout: float, max_retries: int) -> CAPClient:
+def _client(
+    url: str, key: str, timeout: float, max_retries: int, names: Mapping[str, str]
+) -> CAPClient:
     try:
         return CAPClient(url, key, timeout, max_retries)
     except ValueError as error:
-        raise Failure(_as_options(str(error)), ExitCode.USAGE) from None
-
-
-def _as_options(sentence: str) -> str:
-    """Say the same of the options that the arguments came from."""
-    for name, option in _OPTIONS.items():
-        sentence = sentence.replace(name, option)
-    return sentence
+        sentence = str(error)
+        for argument, name in names.items():
+            sentence = sentence.replace(argument, name)
+        raise Failure(sentence, ExitCode.USAGE) from None
 
 
 def _proxy(url: str, seed: int) -> ChaosProxy:

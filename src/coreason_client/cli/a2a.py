@@ -12,6 +12,7 @@ import typer
 
 from ._logs import show_logs
 from ._options import Verbose
+from ._question import Words, question
 from .exits import EXIT_CODES_HELP, ExitCode, Failure, ending_well
 
 # What speaks the protocol is loaded by the commands of this file only, when they run.
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from ._events import EventView
 
-    Job: TypeAlias = Callable[[A2AClient], Generator[Event]]
+    Job: TypeAlias = Callable[[A2AClient, str], Generator[Event]]
 
 __all__ = ["app"]
 
@@ -39,7 +40,6 @@ _CARD_TIMEOUT = 30.0
 Url = Annotated[
     str, typer.Argument(metavar="URL", help="The agent's base address, or that of its card.")
 ]
-Words = Annotated[str, typer.Argument(metavar="TEXT", help="What to say to the agent.")]
 TaskId = Annotated[str, typer.Argument(metavar="ID", help="The task.")]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print the protocol's JSON, one object per line.")
@@ -97,7 +97,7 @@ def card(
 @app.command(epilog=_EPILOG)
 def send(
     url: Url,
-    text: Words,
+    words: Words = None,
     as_json: AsJson = False,
     token: Token = None,
     timeout: Timeout = None,
@@ -105,16 +105,16 @@ def send(
 ) -> None:
     """Send a message and show the answer when it is complete."""
 
-    def job(client: "A2AClient") -> "Generator[Event]":
-        yield client.send_message(_sendable(text))
+    def job(client: "A2AClient", said: str) -> "Generator[Event]":
+        yield client.send_message(said)
 
-    _run(job, url, token, timeout, verbose, as_json=as_json)
+    _run(job, url, lambda: question(words), token, timeout, verbose, as_json=as_json)
 
 
 @app.command(epilog=_EPILOG)
 def stream(
     url: Url,
-    text: Words,
+    words: Words = None,
     as_json: AsJson = False,
     token: Token = None,
     timeout: Timeout = None,
@@ -122,11 +122,11 @@ def stream(
 ) -> None:
     """Send a message and show the answer as it comes; lost connections are made again."""
 
-    def job(client: "A2AClient") -> "Generator[Event]":
-        with client.send_message_stream(_sendable(text)) as events:
+    def job(client: "A2AClient", said: str) -> "Generator[Event]":
+        with client.send_message_stream(said) as events:
             yield from events
 
-    _run(job, url, token, timeout, verbose, as_json=as_json)
+    _run(job, url, lambda: question(words), token, timeout, verbose, as_json=as_json)
 
 
 @task.command(epilog=_EPILOG)
@@ -140,10 +140,10 @@ def get(
 ) -> None:
     """Show how a task stands; however that is, the exit code is 0."""
 
-    def job(client: "A2AClient") -> "Generator[Event]":
-        yield client.get_task(_sendable(task_id))
+    def job(client: "A2AClient", said: str) -> "Generator[Event]":
+        yield client.get_task(said)
 
-    _run(job, url, token, timeout, verbose, as_json=as_json, follows=False)
+    _run(job, url, lambda: task_id, token, timeout, verbose, as_json=as_json, follows=False)
 
 
 @task.command(epilog=_EPILOG)
@@ -157,10 +157,10 @@ def cancel(
 ) -> None:
     """Cancel a task, and show how it stands then."""
 
-    def job(client: "A2AClient") -> "Generator[Event]":
-        yield client.cancel_task(_sendable(task_id))
+    def job(client: "A2AClient", said: str) -> "Generator[Event]":
+        yield client.cancel_task(said)
 
-    _run(job, url, token, timeout, verbose, as_json=as_json, follows=False)
+    _run(job, url, lambda: task_id, token, timeout, verbose, as_json=as_json, follows=False)
 
 
 @task.command(epilog=_EPILOG)
@@ -174,16 +174,17 @@ def watch(
 ) -> None:
     """Show a task so far, and what it does until it is over or needs an answer."""
 
-    def job(client: "A2AClient") -> "Generator[Event]":
-        with client.resubscribe(_sendable(task_id)) as events:
+    def job(client: "A2AClient", said: str) -> "Generator[Event]":
+        with client.resubscribe(said) as events:
             yield from events
 
-    _run(job, url, token, timeout, verbose, as_json=as_json)
+    _run(job, url, lambda: task_id, token, timeout, verbose, as_json=as_json)
 
 
 def _run(
     job: "Job",
     url: str,
+    said: Callable[[], str],
     token: str | None,
     timeout: float | None,
     verbose: int,
@@ -191,17 +192,21 @@ def _run(
     as_json: bool,
     follows: bool = True,
 ) -> None:
-    """Do a job and show its events; `follows`: the end of the task is the end of the command."""
+    """Do a job and show its events.
+
+    `said` gives its text or id; `follows`: the end of the task is the end of the command.
+    """
     with ending_well():
         # An answer is not to be mixed with logs, unless somebody asks for them.
         show_logs(verbose, usual=logging.CRITICAL)
         _check(token, timeout)
+        text = _sendable(said())
         from ._events import view
 
         with _connected(url, token, timeout) as client:
             shown = view(as_json=as_json, follows=follows)
             try:
-                _show(job(client), shown)
+                _show(job(client, text), shown)
             except KeyboardInterrupt:
                 _tell_that_it_goes_on(url, shown)
                 raise
@@ -263,7 +268,7 @@ def _check(token: str | None, timeout: float | None) -> None:
 def _sendable(text: str) -> str:
     """Return an argument as it can go into JSON, also where its bytes were no UTF-8."""
     if not text:
-        raise Failure("TEXT and ID must not be empty", ExitCode.USAGE)
+        raise Failure("ID must not be empty", ExitCode.USAGE)
     return text.encode("utf-8", "replace").decode()
 
 

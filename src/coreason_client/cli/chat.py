@@ -3,27 +3,27 @@
 import logging
 import random
 import sys
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack
 from typing import Annotated
 from uuid import uuid4
 
 import typer
 
-from coreason_client import CAPError
-
 from ._answer import ask
+from ._conversation import converse, note
 from ._logs import show_logs
-from ._options import System, Verbose, check_system
-from ._target import Target, built_in, connected, model
-from .exits import EXIT_CODES_HELP, ExitCode, Failure, ending_well, say_error
+from ._options import System, Verbose, check_system, given_as
+from ._question import Words, question
+from ._target import built_in, connected, model
+from .exits import EXIT_CODES_HELP, ExitCode, Failure, ending_well
 
-__all__ = ["chat", "read_question"]
+__all__ = ["chat"]
 
 EPILOG = f"""\
 \b
 Examples:
   coreason chat "How do I resume a stream?"
-  echo "What is a position?" | coreason chat
+  git diff | coreason chat "Explain this change:"
   coreason chat --url http://127.0.0.1:8000 --json "Hello" | jq .op
   coreason chat --chaos --seed 7 "What happens when the network fails?"
   coreason chat --llm gpt-4o --system "Answer in one sentence."
@@ -31,25 +31,10 @@ Examples:
 {EXIT_CODES_HELP}
 """
 
-_PROMPT = "> "
-_GREETING = "Talking to {}. /help lists the commands, Ctrl-D leaves."
-_HELP = """\
-/new    begin another conversation
-/help   show this
-/exit   leave, as Ctrl-D does
-Ctrl-C  stops an answer"""
-
 
 def chat(
     context: typer.Context,
-    message: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="MESSAGE",
-            help="What to ask. Without it: a conversation in a terminal, else all of stdin.",
-            show_default=False,
-        ),
-    ] = None,
+    words: Words = None,
     url: Annotated[
         str | None,
         typer.Option(
@@ -125,8 +110,14 @@ def chat(
         if conversation == "":
             raise Failure("--conversation is empty: leave it out to begin one", ExitCode.USAGE)
         url = _service(context, url, llm, system)
-        talking = message is None and sys.stdin.isatty()
-        question = message if talking or message is not None else read_question()
+        talking = not words and sys.stdin is not None and sys.stdin.isatty()
+        asked = None if talking else question(words)
+        names = {
+            "base_url": given_as(context, "url", "--url", "COREASON_URL"),
+            "api_key": given_as(context, "api_key", "--api-key", "COREASON_API_KEY"),
+            "max_retries": "--max-retries",
+        }
+        command = None if url is None else _command(names["base_url"], url)
         with ExitStack() as stack:
             name = url or llm or "the built-in guide"
             if url is None:
@@ -138,14 +129,19 @@ def chat(
                     seed=_seed(seed) if chaos else None,
                     timeout=timeout,
                     max_retries=_retries(max_retries, chaos=chaos),
+                    names=names,
                 )
             )
             session = conversation or str(uuid4())
-            if question is None:
-                _aside(_GREETING.format(name))
-                _converse(target, session, as_json=as_json)
+            if asked is None:
+                converse(target, session, name, as_json=as_json, command=command)
             else:
-                ask(target, question, session, as_json=as_json)
+                ask(target, asked, session, as_json=as_json)
+
+
+def _command(name: str, url: str) -> list[str]:
+    """Return the command for the same service; a variable of the environment is still there."""
+    return ["coreason", "chat", *(["--url", url] if name == "--url" else [])]
 
 
 def _service(
@@ -159,7 +155,7 @@ def _service(
     if llm is None:
         check_system(system)
         return url
-    if url is not None and context.get_parameter_source("url").name != "ENVIRONMENT":  # type: ignore[union-attr]
+    if url is not None and given_as(context, "url", "--url", "COREASON_URL") == "--url":
         raise Failure("--url and --llm are two agents: give one of them", ExitCode.USAGE)
     return None
 
@@ -176,72 +172,10 @@ def _seed(given: int | None) -> int:
     if given is not None:
         return given
     drawn = random.randrange(10_000)
-    _aside(f"chaos: --seed {drawn} cuts at these places again")
+    note(f"chaos: --seed {drawn} cuts at these places again")
     return drawn
 
 
 def _retries(given: int | None, *, chaos: bool) -> int:
     # Some cuts come before the first packet of a connection, which spends the budget.
     return (10 if chaos else 3) if given is None else given
-
-
-def read_question() -> str:
-    """Read all of stdin.
-
-    Raises:
-        Failure: there is nothing in it.
-    """
-    question = sys.stdin.read().strip()
-    if not question:
-        raise Failure(
-            "there is nothing to ask: give a message, as an argument or on stdin", ExitCode.USAGE
-        )
-    return question
-
-
-def _converse(target: Target, session: str, *, as_json: bool) -> None:
-    """Ask until the user leaves; an answer that fails or is stopped is not the end."""
-    _use_readline()
-    while (line := _prompt()) is not None:
-        if line == "/new":
-            session = str(uuid4())
-            _aside("A new conversation.")
-        elif line == "/help":
-            _aside(_HELP)
-        elif line.startswith("/"):
-            _aside(f"There is no command {line}; /help lists them.")
-        elif line:
-            try:
-                ask(target, line, session, as_json=as_json)
-            except KeyboardInterrupt:
-                continue  # the answer was stopped, the conversation goes on
-            except (CAPError, Failure) as error:
-                say_error(error)
-
-
-def _prompt() -> str | None:
-    """Read a line; None when the user wants to leave."""
-    try:
-        if sys.stdout.isatty():
-            line = input(f"\n{_PROMPT}").strip()
-        else:
-            # The prompt is no part of the output, which goes somewhere else.
-            sys.stderr.write(f"\n{_PROMPT}")
-            sys.stderr.flush()
-            line = next(sys.stdin).strip()
-    except (EOFError, StopIteration):
-        sys.stderr.write("\n")
-        return None
-    return None if line in {"/exit", "/quit"} else line
-
-
-def _use_readline() -> None:
-    """Let the prompt have line editing and a history, where Python was built with them."""
-    with suppress(ImportError):
-        import readline  # noqa: F401
-
-
-def _aside(sentence: str) -> None:
-    """Say something that is no part of the answer."""
-    sys.stderr.write(sentence + "\n")
-    sys.stderr.flush()

@@ -3,8 +3,6 @@
 import asyncio
 import json
 import logging
-import os
-import stat
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,8 +13,8 @@ from ._contents import usage_words
 from ._logs import show_logs
 from ._options import Verbose
 from ._plain import Output, PlainOutput
-from .chat import read_question
-from .exits import EXIT_CODES_HELP, ExitCode, Failure, ending_well
+from ._question import Words, question
+from .exits import EXIT_CODES_HELP, ending_well
 
 if TYPE_CHECKING:
     from coreason_client.llm import LLMClient, Message, Response
@@ -39,14 +37,7 @@ The key is in LLM_API_KEY or in the variable of the provider, in the environment
 
 
 def llm(
-    text: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="TEXT",
-            help="What to ask; what is piped in follows it. Without it: all of stdin.",
-            show_default=False,
-        ),
-    ] = None,
+    words: Words = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -57,10 +48,10 @@ def llm(
     ] = None,
     system: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="What the model is told before.", show_default=False),
+        typer.Option(metavar="TEXT", help="System prompt.", show_default=False),
     ] = None,
     temperature: Annotated[
-        float, typer.Option(metavar="T", help="From 0, the same again, to 1, a surprise.")
+        float, typer.Option(metavar="T", help="Sampling temperature, 0 to 1.")
     ] = 0.7,
     max_tokens: Annotated[
         int, typer.Option(metavar="N", help="The most tokens of an answer.")
@@ -96,41 +87,13 @@ def llm(
         asked = client() if base_url is None else client(base_url=base_url)
         name = asked.default_model if model is None else model
         call = {
-            "messages": _messages(_typed() if text is None else _with_stdin(text), system),
+            "messages": _messages(question(words), system),
             "model": name,
             "temperature": temperature,
             "max_tokens": max_tokens,
         }
         response = _answered(asked, call, stream=stream, as_json=as_json)
         _tell(response, name, usage=verbose > 0 or sys.stderr.isatty())
-
-
-def _with_stdin(text: str) -> str:
-    """Return the question with what was piped in, as in `git diff | coreason llm "Explain."`.
-
-    Raises:
-        Failure: there is no question.
-    """
-    if not text.strip():
-        raise Failure("there is nothing to ask: the text is empty", ExitCode.USAGE)
-    piped = sys.stdin.read().strip() if _is_piped() else ""
-    return f"{text}\n\n{piped}" if piped else text
-
-
-def _is_piped() -> bool:
-    """Say whether stdin is a pipe or a file: whatever else it is may never end."""
-    try:
-        mode = os.fstat(sys.stdin.fileno()).st_mode
-    except (OSError, ValueError, AttributeError):  # closed, or none at all
-        return False
-    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
-
-
-def _typed() -> str:
-    if sys.stdin.isatty():
-        sys.stderr.write("Type what to ask; Ctrl-D on an empty line ends it.\n")
-        sys.stderr.flush()
-    return read_question()
 
 
 def _messages(question: str, system: str | None) -> "list[Message]":

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import shlex
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -11,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ._curl import KEY_VARIABLE, curl_line
+from ._curl import curl_line
 from ._extras import need_server
+from ._keys import KEY_VARIABLE, KEYS_VARIABLE, Keys
 from ._logs import show_logs
 from ._options import System, Verbose
 from ._served import Served, shown_log
@@ -39,7 +39,6 @@ An agent is async def agent(request, stream), or an async generator of text and 
 
 
 def serve(
-    context: typer.Context,
     agent: Annotated[
         str | None,
         typer.Argument(
@@ -68,9 +67,9 @@ def serve(
     api_key: Annotated[
         list[str] | None,
         typer.Option(
-            envvar=KEY_VARIABLE,
             metavar="KEY",
-            help="A key that may ask; give it again for more. Without any, only this machine may.",
+            help="A key that may ask; give it again for more. Without any, only this machine may. "
+            f"[env var: {KEYS_VARIABLE}, {KEY_VARIABLE}]",
             show_default=False,
         ),
     ] = None,
@@ -90,7 +89,7 @@ def serve(
         ),
     ] = 1,
     metrics: Annotated[
-        bool, typer.Option("--metrics", help="Tell numbers for Prometheus at /metrics.")
+        bool, typer.Option("--metrics", help="Expose Prometheus metrics at /metrics.")
     ] = False,
     per_minute: Annotated[
         int | None,
@@ -111,12 +110,15 @@ def serve(
     with ending_well():
         show_logs(verbose, usual=logging.WARNING)
         need_server("coreason serve")
-        served = Served(agent, llm, system, log, api_key or (), metrics, per_minute, verbose)
+        keys = Keys.found(api_key)
+        served = Served(
+            agent, llm, system, log, keys.values, keys.name, metrics, per_minute, verbose
+        )
         app = served.app()
         _check(app, host, workers)
         port = _bindable(host, port)
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        told = _told(agent or llm, log, url, _authorization(context, api_key))
+        told = _told(agent or llm, log, url, keys.authorization())
         if workers == 1:
             _serve(app, host, port, _once(told))
         else:
@@ -135,8 +137,8 @@ def _check(app: "AgentApp", host: str, workers: int) -> None:
         check_host(app, host)
     except ValueError:
         raise Failure(
-            f"without --api-key anybody who reaches {host} could use the agent: give --api-key, "
-            "or listen on 127.0.0.1",
+            f"without --api-key anybody who reaches {host} could use the agent: give --api-key or "
+            f"{KEYS_VARIABLE}, or listen on 127.0.0.1",
             ExitCode.USAGE,
         ) from None
     asyncio.run(_check_log(app.log))
@@ -162,17 +164,6 @@ def _bindable(host: str, port: int) -> int:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise Failure(f"cannot listen on {host}, port {port}: {reason}") from None
-
-
-def _authorization(context: typer.Context, api_keys: list[str] | None) -> str | None:
-    """Return the header for the printed command, as a word for the shell."""
-    if not api_keys:
-        return None
-    if context.get_parameter_source("api_key").name == "ENVIRONMENT":  # type: ignore[union-attr]
-        # A key that was kept off the command line is kept out of the terminal and its logs too.
-        variable = KEY_VARIABLE if len(api_keys) == 1 else f"{{{KEY_VARIABLE}%% *}}"
-        return f'"Authorization: Bearer ${variable}"'
-    return shlex.quote(f"Authorization: Bearer {api_keys[0]}")
 
 
 def _told(agent: str | None, log: str, url: str, authorization: str | None) -> str:

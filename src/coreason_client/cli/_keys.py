@@ -1,0 +1,52 @@
+"""The keys of `coreason serve`: options, or one of two variables of the environment."""
+
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .exits import ExitCode, Failure
+
+__all__ = ["KEYS_VARIABLE", "KEY_VARIABLE", "Keys"]
+
+KEYS_VARIABLE = "COREASON_API_KEYS"
+KEY_VARIABLE = "COREASON_API_KEY"  # for one key, as `coreason chat` reads it
+# How each is divided. A single key may have commas in it.
+_SEPARATORS = {KEYS_VARIABLE: r"[\s,]+", KEY_VARIABLE: r"\s+"}
+_FIRST = {KEYS_VARIABLE: "%%[ ,]*", KEY_VARIABLE: "%% *"}  # its first key, for a shell
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys, and the name of the option or variable that they come from."""
+
+    values: Sequence[str] = field(repr=False)
+    name: str
+
+    @classmethod
+    def found(cls, options: Sequence[str] | None, env: Mapping[str, str] = os.environ) -> "Keys":
+        """Return the keys of the options, or else those of the first variable that is set.
+
+        Raises:
+            Failure: that variable has only blanks and commas in it.
+        """
+        if options:
+            return cls(tuple(options), "--api-key")
+        for variable, separator in _SEPARATORS.items():
+            if text := env.get(variable):
+                values = tuple(filter(None, re.split(separator, text)))
+                if not values:
+                    raise Failure(f"{variable} is set, but there is no key in it", ExitCode.USAGE)
+                return cls(values, variable)
+        return cls((), "--api-key")
+
+    def authorization(self) -> str | None:
+        """Return the header for a printed command, as a word for the shell; None without keys."""
+        if not self.values:
+            return None
+        if self.name not in _SEPARATORS:
+            return shlex.quote(f"Authorization: Bearer {self.values[0]}")
+        # A key that was kept off the command line is kept out of the terminal and its logs too.
+        first = f"{{{self.name}{_FIRST[self.name]}}}" if len(self.values) > 1 else self.name
+        return f'"Authorization: Bearer ${first}"'

@@ -1,0 +1,81 @@
+"""Each `coreason` command of the README, of the page about it and of its help can be parsed."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+from coreason_client.cli import a2a, chat, llm, serve
+from coreason_client.cli._app import app
+
+ROOT = Path(__file__).parent.parent.parent
+SHELL = re.compile(r"^```(?:sh|bash|console)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ANY_BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`(coreason [^`]*? --[^`]*)`")
+PAGES = ["README.md", "docs/cli.md"]
+HELP = {"chat": chat.EPILOG, "llm": llm.EPILOG, "serve": serve.EPILOG, "a2a": a2a._EPILOG}
+
+
+def commands(script: str) -> list[list[str]]:
+    """Return the arguments of each `coreason` in a script, without pipes and redirections."""
+    found = []
+    for line in script.splitlines():
+        lexer = shlex.shlex(line, posix=True, punctuation_chars="|;&<>")
+        lexer.whitespace_split = True
+        words: list[str] | None = None
+        for word in lexer:
+            if set(word) <= set("|;&<>"):
+                words = None
+            elif words is not None:
+                words.append(word)
+            elif word == "coreason":
+                found.append(words := [])
+    return found
+
+
+def documented() -> list[tuple[str, list[str]]]:
+    found = []
+    for page in PAGES:
+        text = (ROOT / page).read_text()
+        for block in SHELL.findall(text):
+            found += [(page, arguments) for arguments in commands(block)]
+        for line in INLINE.findall(ANY_BLOCK.sub("", text)):
+            found += [(page, arguments) for arguments in commands(line.replace("\n", " "))]
+    for name, text in HELP.items():
+        found += [(f"help of {name}", arguments) for arguments in commands(text.split("\n\n")[0])]
+    return found
+
+
+def parse(arguments: list[str]) -> None:
+    """Parse a command line as the command would; nothing is run."""
+    command = typer.main.get_command(app)
+    context = command.make_context("coreason", list(arguments))
+    while hasattr(command, "resolve_command"):
+        rest = [*context._protected_args, *context.args]
+        name, command, rest = command.resolve_command(context, rest)
+        context = command.make_context(name, rest, parent=context)
+
+
+DOCUMENTED = documented()
+
+
+def test_there_are_commands_on_each_page() -> None:
+    for page in [*PAGES, *(f"help of {name}" for name in HELP)]:
+        assert [arguments for where, arguments in DOCUMENTED if where == page], page
+
+
+@pytest.mark.parametrize(
+    ("where", "arguments"), DOCUMENTED, ids=[" ".join(words)[:60] for _, words in DOCUMENTED]
+)
+def test_a_documented_command_can_be_parsed(where: str, arguments: list[str]) -> None:
+    parse(arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["chat", "--no-such-option"], ["serve", "a:b", "c:d"], ["a2a", "send"], ["nope"]]
+)
+def test_a_wrong_command_is_noticed(arguments: list[str]) -> None:
+    with pytest.raises(Exception, match=r"No such|Missing|unexpected"):
+        parse(arguments)
