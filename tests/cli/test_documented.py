@@ -20,7 +20,7 @@ HELP = {"chat": chat.EPILOG, "llm": llm.EPILOG, "serve": serve.EPILOG, "a2a": a2
 
 def commands(script: str) -> list[list[str]]:
     """Return the arguments of each `coreason` in a script, without pipes and redirections."""
-    found = []
+    found: list[list[str]] = []
     for line in script.splitlines():
         lexer = shlex.shlex(line, posix=True, punctuation_chars="|;&<>")
         lexer.whitespace_split = True
@@ -36,7 +36,7 @@ def commands(script: str) -> list[list[str]]:
 
 
 def documented() -> list[tuple[str, list[str]]]:
-    found = []
+    found: list[tuple[str, list[str]]] = []
     for page in PAGES:
         text = (ROOT / page).read_text()
         for block in SHELL.findall(text):
