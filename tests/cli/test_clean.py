@@ -1,12 +1,13 @@
 """No text of an agent controls a terminal, however its escape sequences are cut."""
 
+import json
 import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.cli._clean import Cleaner, clean
+from coreason_client.cli._clean import Cleaner, clean, escaped_json
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 ALPHABET = "\x1b\x1b\x1b[]()P^_X\\\x07\x9b\x9c\x9d\x90;?0123mHJhABé \n\t\r\x00\u202e"
@@ -60,3 +61,10 @@ def test_a_string_without_an_end_is_not_held_back_for_ever() -> None:
     cleaner = Cleaner()
     shown = cleaner.feed("\x1b]0;") + "".join(cleaner.feed("word ") for _ in range(400))
     assert shown.startswith("]0;word word")
+
+
+@given(st.text(st.one_of(st.sampled_from(ALPHABET), st.characters(exclude_categories=["Cs"]))))
+def test_json_stays_the_same_and_controls_nothing(text: str) -> None:
+    line = escaped_json(json.dumps({"text": text}, ensure_ascii=False))
+    assert json.loads(line) == {"text": text}
+    assert not CONTROL.search(line)

@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Iterable
+from queue import SimpleQueue
 
 import pytest
 from hypothesis import given, settings
@@ -135,7 +136,6 @@ def test_no_letter_of_any_markdown_is_lost(
     for char in "abcé漢":
         wanted = sum(words.count(char) for kind, words in parts if kind == "text")
         assert shown.count(char) >= wanted
-    marks = [f"block{number}" for number, (kind, _) in enumerate(parts) if kind == "block"]
     marks = [
         {"block": f"block{number}", "done": f"step{number}"}[kind]
         for number, (kind, _) in enumerate(parts)
@@ -186,14 +186,22 @@ def test_code_goes_on_as_code_after_something_else() -> None:
 def test_what_does_not_change_is_not_drawn_again() -> None:
     emulator = Emulator(80, 24)
     file = EmulatorFile(emulator)
+    drawings: SimpleQueue[int] = SimpleQueue()  # the writes before each drawing
+
+    def status() -> str:
+        drawings.put(file.writes)
+        return ""
+
     console = Console(file=file, force_terminal=True, width=80, height=24)
-    with LiveRenderer(console) as view:
+    with LiveRenderer(console, status) as view:
         view.write("the text ")
         while "the text" not in emulator.text:
-            time.sleep(0.01)
+            drawings.get(timeout=30)
         before = file.writes
-        time.sleep(0.5)  # several times the interval between two drawings
-        assert file.writes == before
+        while not drawings.empty():
+            drawings.get()
+        later = [drawings.get(timeout=30) for _ in range(4)]
+    assert later[1:] == [before] * 3
 
 
 def test_an_error_of_the_terminal_reaches_the_reader_of_the_answer() -> None:

@@ -142,7 +142,7 @@ def test_what_an_answer_used_is_told_after_it_where_somebody_watches() -> None:
     used = {"model": "m", "prompt_tokens": 1, "completion_tokens": 2, "cost_estimate": None}
     packets = [text("Blue."), packet("EVENT", {"type": "USAGE", "data": used})]
     drawn = shown(live(packets))
-    assert drawn.rindex("Blue.") < drawn.index("m: 1 + 2 tokens")
+    assert drawn.rindex("Blue.") < drawn.rindex("m: 1 + 2 tokens")
     assert plain(packets) == "Blue.\n"
 
 

@@ -7,7 +7,7 @@ has no end within its line and within `_LONGEST` characters counts as text.
 
 import re
 
-__all__ = ["Cleaner", "clean"]
+__all__ = ["Cleaner", "clean", "escaped_json"]
 
 _LONGEST = 1024
 _CSI = "(?:\x1b\\[|\x9b)[0-?]{0,64}[ -/]{0,8}"
@@ -25,6 +25,15 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud
 def clean(text: str) -> str:
     """Return a complete text without escape sequences and control characters."""
     return text if text.isprintable() else _CONTROL.sub("", _SEQUENCE.sub("", text))
+
+
+def escaped_json(line: str) -> str:
+    """Return the same JSON with the control characters escaped that JSON itself allows."""
+    return line if line.isprintable() else _CONTROL.sub(_escape, line)
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 class Cleaner:

@@ -23,7 +23,7 @@ from coreason_client.a2a import (
     TaskStatusUpdateEvent,
 )
 
-from ._clean import clean
+from ._clean import clean, escaped_json
 from ._plain import Output, PlainOutput
 
 __all__ = ["EventLines", "EventView", "TextView", "show_card", "view"]
@@ -74,7 +74,7 @@ class EventLines(EventView):
     def show(self, event: Event) -> None:
         """Write the event."""
         super().show(event)
-        words = event.to_json()
+        words = escaped_json(event.to_json())
         kind = _kind_of(event) if self._wrapped else ""
         self._out.write(f'{{"{kind}":{words}}}\n' if kind else f"{words}\n")
         self._out.flush()
@@ -216,7 +216,7 @@ def view(*, as_json: bool, follows: bool) -> EventView:
 def show_card(card: AgentCard, *, as_json: bool) -> None:
     """Show what an agent says about itself."""
     if as_json:
-        sys.stdout.write(card.to_json() + "\n")
+        sys.stdout.write(escaped_json(card.to_json()) + "\n")
         return
     title = clean(f"{card.name} {card.version}").strip()
     about = clean(card.description).strip()

@@ -3,6 +3,7 @@
 What is typed meanwhile stays in the terminal's buffer, for the next prompt or for the shell.
 """
 
+import atexit
 import os
 import signal
 import sys
@@ -41,6 +42,7 @@ if sys.platform != "win32":
 
         def start(self) -> None:
             """Turn the echo off, and be prepared for signals."""
+            atexit.register(self._restore)  # if Ctrl-C comes just before anybody could call `stop`
             if threading.current_thread() is threading.main_thread():
                 self._handle(signal.SIGTERM, self._on_term)
                 self._handle(signal.SIGTSTP, self._on_stop)
@@ -50,6 +52,7 @@ if sys.platform != "win32":
         def stop(self) -> None:
             """Leave everything as it was found."""
             self._restore()
+            atexit.unregister(self._restore)
             for number, handler in self._handlers.items():
                 signal.signal(number, handler)
             self._handlers.clear()

@@ -13,7 +13,7 @@ logger = logging.getLogger("coreason_client.cli")
 
 
 def load_agent(name: str) -> object:
-    """Import `module:attribute`, with the current directory first on the way.
+    """Import `module:attribute`, with the current directory first on sys.path.
 
     Raises:
         Failure: it is not of that form, or cannot be imported, or is not there.

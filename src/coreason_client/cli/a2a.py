@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from ._clean import clean
 from ._logs import show_logs
 from ._options import Verbose
 from ._question import Words, question
@@ -293,7 +294,6 @@ def _tell_that_it_goes_on(url: str, shown: "EventView") -> None:
     if shown.task_id is None or over:
         return
     command = shlex.join(["coreason", "a2a", "task", "watch", url, shown.task_id])
-    printable = "".join(char for char in command if char.isprintable())
     with suppress(OSError):
-        sys.stderr.write(f"the task goes on: {printable}\n")
+        sys.stderr.write(f"the task goes on: {clean(command)}\n")
         sys.stderr.flush()

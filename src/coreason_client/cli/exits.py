@@ -16,6 +16,8 @@ from coreason_client import (
     CoreasonError,
 )
 
+from ._clean import clean
+
 __all__ = ["EXIT_CODES_HELP", "ExitCode", "Failure", "ending_well", "exit_code_of", "say_error"]
 
 
@@ -129,13 +131,13 @@ def ending_well() -> Iterator[None]:
 
 def say_error(error: Exception) -> None:
     """Put an error on stderr, in one line."""
-    sentence = " ".join(str(error).split())
+    sentence = " ".join(clean(str(error)).split())
     printable = "".join(char if char.isprintable() else "�" for char in sentence)
     with suppress(BrokenPipeError):
         print(f"error: {printable}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _let_go_of_stdout() -> None:
-    """Let the interpreter flush what is left into nowhere, since it would complain of the pipe."""
+    """Point stdout at /dev/null so that the final flush does not fail."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ._clean import escaped_json
 from ._contents import usage_words
 from ._logs import show_logs
 from ._options import Verbose
@@ -111,7 +112,7 @@ def _answered(
     """Ask, and show the answer."""
     if as_json:
         response = _asked(client, call, _nowhere if stream else None)
-        sys.stdout.write(json.dumps(response, ensure_ascii=False) + "\n")
+        sys.stdout.write(escaped_json(json.dumps(response, ensure_ascii=False)) + "\n")
         return response
     output = _output()
     with output:

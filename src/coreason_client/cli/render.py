@@ -17,7 +17,7 @@ from coreason_manifest.definitions.presentation import (
     StreamError,
 )
 
-from ._clean import Cleaner, clean
+from ._clean import Cleaner, clean, escaped_json
 from ._contents import Sources, text_of
 
 __all__ = ["JsonRenderer", "PlainRenderer", "Renderer", "renderer"]
@@ -68,7 +68,7 @@ class JsonRenderer:
 
     def show(self, packet: Packet) -> None:
         """Write the packet."""
-        self._out.write(packet.to_json() + "\n")
+        self._out.write(escaped_json(packet.to_json()) + "\n")
         self._out.flush()
 
     def report(self, sentence: str) -> None:
