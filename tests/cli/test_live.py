@@ -170,6 +170,15 @@ def test_a_thing_does_not_cut_a_word_in_two() -> None:
     ]
 
 
+def test_a_script_without_blanks_between_words_is_not_waited_for() -> None:
+    shown = draw([text("漢字"), warning(), text("仮名")], (80, 24)).lines
+    assert [line for line in shown if line] == [
+        "漢字",
+        "warning: slow_model: It takes a while.",
+        "仮名",
+    ]
+
+
 def test_code_goes_on_as_code_after_something_else() -> None:
     packets = [text("```python\na = 1\nb ="), warning(), text(" 2\nc = '# no heading'\n```\n\nbye")]
     shown = [line.strip() for line in draw(packets, (80, 24)).lines if line]

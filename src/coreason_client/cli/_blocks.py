@@ -2,8 +2,10 @@
 
 import re
 
-__all__ = ["Blocks"]
+__all__ = ["WORD_END", "Blocks"]
 
+# A blank, or a character of a script that does not put blanks between words.
+WORD_END = re.compile("[\\s\u2e80-\U0010ffff]")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
@@ -29,7 +31,7 @@ class Blocks:
     @property
     def ends_within_word(self) -> bool:
         """Whether the text so far ends with a word that may go on."""
-        return bool(self._partial) and not self._partial[-1].isspace()
+        return bool(self._partial) and not WORD_END.match(self._partial[-1])
 
     def feed(self, text: str) -> list[str]:
         """Take text; return the blocks that it completes."""

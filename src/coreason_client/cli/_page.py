@@ -4,8 +4,6 @@ The parts keep the order of their packets. Something that is not text comes afte
 it, at the end of the word that it arrived in, and what follows it begins a new block.
 """
 
-import re
-
 from rich.console import RenderableType
 from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
@@ -14,13 +12,12 @@ from rich.text import Text
 
 from coreason_manifest.definitions.presentation import ProgressUpdate
 
-from ._blocks import Blocks
+from ._blocks import WORD_END, Blocks
 from ._clean import Cleaner, clean
 from ._markdown import Block
 
 __all__ = ["Page"]
 
-_WORD_END = re.compile(r"\s")
 _BAR_WIDTH = 24
 _MARKS = {"running": " ", "complete": "✓", "failed": "✗"}
 
@@ -42,7 +39,7 @@ class Page:
     def write(self, text: str) -> None:
         """Continue the text."""
         text = self._cleaner.feed(text)
-        if self._held and (end := _WORD_END.search(text)):
+        if self._held and (end := WORD_END.search(text)):
             self._feed(text[: end.start()])
             self._settle()
             text = text[end.start() :]
