@@ -1,13 +1,14 @@
 """The thin shells, sync and async, around any stream machine and any unary flow.
 
 A machine holds every rule of a stream and does no I/O. The shell asks it for the next step, takes
-that step, feeds it what came back, and hands out what it makes of it. A unary call is a flow: a
-generator that yields steps and is sent what came of them. The shells of a pair are the same lines;
-what differs is the word `await`.
+that step, feeds it what came back, and hands out what it makes of it. When a machine stops reading,
+a side call may be made while the response stays open, after which it may read on. A unary call is
+a flow: a generator that yields steps and is sent what came of them. The shells of a pair are the
+same lines; what differs is the word `await`.
 """
 
 import time
-from collections.abc import AsyncGenerator, Awaitable, Generator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import aclosing, closing
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
@@ -18,6 +19,7 @@ __all__ = [
     "BodyTooLarge",
     "Flow",
     "Reply",
+    "SideCall",
     "StreamMachine",
     "Wait",
     "drive",
@@ -51,6 +53,18 @@ class Reply:
 
 Flow: TypeAlias = Generator[Request | Wait, Reply | TransportFailure | None, Item]
 """A unary call: is sent a reply or a failure for a request, None for a wait; returns its value."""
+
+
+SideCall: TypeAlias = tuple[Flow[Iterable[Item]], int]
+"""A call beside a stream, whose value is handed out, and the largest body of its answer."""
+
+
+def _no_side_call() -> SideCall[Item]:
+    def nothing() -> Flow[Iterable[Item]]:
+        return ()
+        yield Wait(0)  # which makes it a generator
+
+    return nothing(), 0
 
 
 class StreamMachine(Protocol[Item_co]):
@@ -109,57 +123,98 @@ class AsyncOpener(Protocol):
     def sleep(self, seconds: float) -> Awaitable[None]: ...
 
 
-def drive(machine: StreamMachine[Item], sender: SyncOpener) -> Generator[Item]:
+def _opened(
+    machine: StreamMachine[Item], sender: SyncOpener, step: Request | Wait
+) -> _SyncResponse | None:
+    """Take a step; return the response that carries the stream, None where there is none."""
+    if isinstance(step, Wait):
+        sender.sleep(step.seconds)
+        return None
+    response = sender.open(step)
+    accepted = False
+    try:
+        accepted = machine.accepts(response.head)
+        if not accepted:
+            machine.refused(response.head, response.read(MAX_BODY_BYTES))
+        return response if accepted else None
+    finally:
+        if not accepted:
+            response.close()
+
+
+def drive(
+    machine: StreamMachine[Item],
+    sender: SyncOpener,
+    side_call: Callable[[], SideCall[Item]] = _no_side_call,
+) -> Generator[Item]:
     """Run a machine to its end and yield what it hands out."""
     while (step := machine.next_step()) is not None:
+        failure: TransportFailure | None = None
         try:
-            if isinstance(step, Wait):
-                sender.sleep(step.seconds)
+            if (response := _opened(machine, sender, step)) is None:
                 continue
-            response = sender.open(step)
             try:
-                if not machine.accepts(response.head):
-                    machine.refused(response.head, response.read(MAX_BODY_BYTES))
-                    continue
                 with closing(response.chunks()) as chunks:
                     for chunk in chunks:
                         yield from machine.receive(chunk)
                         if not machine.reading:
-                            break
+                            flow, limit = side_call()
+                            yield from run(flow, sender, limit)
+                            if not machine.reading:
+                                break
             finally:
                 response.close()
-        except TransportFailure as failure:
-            rest = machine.lost(failure)
-        else:
-            rest = machine.lost(None)
-        yield from rest
+        except TransportFailure as raised:
+            failure = raised
+        yield from machine.lost(failure)
 
 
-async def drive_async(machine: StreamMachine[Item], sender: AsyncOpener) -> AsyncGenerator[Item]:
+async def _opened_async(
+    machine: StreamMachine[Item], sender: AsyncOpener, step: Request | Wait
+) -> _AsyncResponse | None:
+    """Take a step; return the response that carries the stream, None where there is none."""
+    if isinstance(step, Wait):
+        await sender.sleep(step.seconds)
+        return None
+    response = await sender.open(step)
+    accepted = False
+    try:
+        accepted = machine.accepts(response.head)
+        if not accepted:
+            machine.refused(response.head, await response.read(MAX_BODY_BYTES))
+        return response if accepted else None
+    finally:
+        if not accepted:
+            await response.aclose()
+
+
+async def drive_async(
+    machine: StreamMachine[Item],
+    sender: AsyncOpener,
+    side_call: Callable[[], SideCall[Item]] = _no_side_call,
+) -> AsyncGenerator[Item]:
     """Run a machine to its end and yield what it hands out."""
     while (step := machine.next_step()) is not None:
+        failure: TransportFailure | None = None
         try:
-            if isinstance(step, Wait):
-                await sender.sleep(step.seconds)
+            if (response := await _opened_async(machine, sender, step)) is None:
                 continue
-            response = await sender.open(step)
             try:
-                if not machine.accepts(response.head):
-                    machine.refused(response.head, await response.read(MAX_BODY_BYTES))
-                    continue
                 async with aclosing(response.chunks()) as chunks:
                     async for chunk in chunks:
                         for item in machine.receive(chunk):
                             yield item
                         if not machine.reading:
-                            break
+                            flow, limit = side_call()
+                            for item in await run_async(flow, sender, limit):
+                                yield item
+                            if not machine.reading:
+                                break
             finally:
                 await response.aclose()
-        except TransportFailure as failure:
-            rest = machine.lost(failure)
-        else:
-            rest = machine.lost(None)
-        for item in rest:
+        except TransportFailure as raised:
+            failure = raised
+        for item in machine.lost(failure):
             yield item
 
 

@@ -24,16 +24,21 @@ from coreason_client.a2a import (
 )
 from coreason_client.a2a._assemble import Assembly
 from coreason_client.a2a._call import Settings
+from coreason_client.a2a._dialects import V10, _task_to_v03
+from coreason_client.a2a._jsonrpc import JsonRpcChannel
+from coreason_client.a2a._route import Place, Route
 from tests.a2a.paper import (
     SHELLS,
     TASK,
     UNSUPPORTED,
+    URL,
     Outcome,
     answer,
     broken,
     chunk,
     machine_for,
     method_of,
+    number_of,
     route_to,
     sse,
     status,
@@ -101,25 +106,61 @@ def test_a_terminal_state_is_the_end(run: Run, state: str) -> None:
 @pytest.mark.parametrize("end", [None, failure()])
 def test_an_interrupted_state_may_be_the_end(run: Run, state: str, end: Any) -> None:
     assert run(tells(*START, status(state), end=end)).error is None
-    going_on = run(tells(*START, status(state), chunk("2"), DONE))
+
+
+def test_an_agent_may_go_on_after_a_sign_in_but_not_after_a_question(run: Run) -> None:
+    going_on = run(tells(*START, status("AUTH_REQUIRED"), chunk("2"), DONE))
     assert going_on.text == "12"
     assert going_on.states[-1] == "COMPLETED"
+    asking = run(tells(*START, status("INPUT_REQUIRED"), chunk("2"), DONE))
+    assert asking.text == "1"
+    assert asking.states[-1] == "INPUT_REQUIRED"
 
 
-def test_final_is_the_end(run: Run) -> None:
+def test_the_first_task_of_a_reply_may_still_have_the_state_that_is_replied_to(run: Run) -> None:
+    params = {"message": {"taskId": TASK, "parts": [{"text": "blue"}]}}
     outcome = run(
-        tells(*START, status("WORKING", final=True), end=failure(), version="0.3"),
-        route=route_to("0.3")[0],
+        tells(task("INPUT_REQUIRED"), chunk("1", append=False), DONE, end=failure()), params=params
     )
+    assert (outcome.error, outcome.text) == (None, "1")
+    assert outcome.states == ["INPUT_REQUIRED", "COMPLETED"]
+
+
+ENDS = [
+    status("COMPLETED"),
+    status("INPUT_REQUIRED"),
+    status("WORKING", final=True),
+    {"message": {"messageId": "m", "parts": [{"text": "Said."}]}},
+]
+
+
+@pytest.mark.parametrize("end", ENDS, ids=["terminal", "question", "final", "message"])
+def test_what_follows_the_end_in_the_same_chunk_is_not_read(run: Run, end: Any) -> None:
+    events = [end] if "message" in end else [*START, end]
+
+    def together(request: Request) -> Connection:
+        pieces = [sse(request, event, version="0.3") for event in (*events, chunk("never"))]
+        return Connection([b"".join(pieces), b": ping\n\n"], end=failure())
+
+    outcome = run(together, route=route_to("0.3")[0])
     assert outcome.error is None
-    assert len(outcome.network.requests) == 1
+    assert len(outcome.events) == len(events)
+    assert "never" not in outcome.machine.assembly.text
 
 
 def test_a_message_is_the_end(run: Run) -> None:
     said = {"message": {"messageId": "m", "parts": [{"text": "Said."}]}}
-    outcome = run(tells(said))
+    outcome = run(tells(said, said))
     assert [type(event) for event in outcome.events] == [Message]
     assert outcome.machine.assembly.text == "Said."
+
+
+def test_messages_that_belong_to_a_task_are_not_the_end(run: Run) -> None:
+    said = {"message": {"messageId": "m", "taskId": TASK, "parts": [{"text": "Said."}]}}
+    outcome = run(tells(said, said, end=failure()))
+    assert outcome.error is None
+    assert [type(event) for event in outcome.events] == [Message, Message]
+    assert outcome.machine.assembly.text == "Said.Said."
 
 
 # Losses
@@ -237,15 +278,30 @@ def test_a_subscription_may_be_asked_for_again(run: Run) -> None:
     outcome = run(
         gives(broken()),
         gives(http_status(503)),
-        gives(Connection(headers={"content-type": "text/html"})),
         tells(task("COMPLETED", "1")),
         name="resubscribe",
     )
     assert (outcome.error, outcome.text) == (None, "1")
 
 
-@pytest.mark.parametrize("code", [400, 404, 410])
-def test_other_statuses_are_final(run: Run, code: int) -> None:
+def test_a_loss_lets_every_interface_be_tried_again(run: Run) -> None:
+    settings = Settings(backoff=Backoff())
+    ids = iter(range(1, 100))
+    places = [Place(JsonRpcChannel(URL, V10, settings, ids)) for _ in range(2)]
+    unreached = broken(failure(FailureKind.CONNECT))
+    outcome = run(
+        gives(unreached),
+        tells(*START, end=failure()),
+        gives(unreached),
+        tells(task("COMPLETED", "1", "2")),
+        route=Route(places, settings),
+    )
+    assert (outcome.error, outcome.text) == (None, "12")
+    assert outcome.network.delays == [0.5]  # only after the loss
+
+
+@pytest.mark.parametrize("code", [401, 403])
+def test_some_statuses_are_final(run: Run, code: int) -> None:
     outcome = run(tells(*START, end=failure()), gives(http_status(code)))
     assert type(outcome.error) is A2AHTTPError
     assert (outcome.error.status, outcome.error.task_id) == (code, TASK)
@@ -264,10 +320,20 @@ def test_a_first_answer_of_another_type_is_an_error(run: Run) -> None:
 def test_ids_feed_the_cursor(run: Run) -> None:
     outcome = run(
         tells(*START, end=failure(), event_ids=True),
-        tells(chunk("2"), DONE),  # from there on, without a snapshot
+        tells(task("WORKING", "1"), chunk("2"), DONE),
     )
     assert (outcome.error, outcome.text) == (None, "12")
     assert outcome.network.cursors == [None, "e1"]
+
+
+def test_a_cursor_is_not_proof_that_the_agent_honours_it(run: Run) -> None:
+    outcome = run(
+        tells(*START, end=failure(), event_ids=True),
+        tells(chunk("3"), DONE),  # without a snapshot, and 2 was missed
+        says(result=task("COMPLETED", "1", "2", "3")["task"]),
+    )
+    assert (outcome.error, outcome.text) == (None, "123")
+    assert outcome.network.cursors == [None, "e1", None]
 
 
 def test_an_id_that_no_header_can_carry_is_not_sent(run: Run) -> None:
@@ -281,7 +347,7 @@ def test_an_id_that_no_header_can_carry_is_not_sent(run: Run) -> None:
 # Fetching
 
 
-@pytest.mark.parametrize("code", [-32004, -32601])
+@pytest.mark.parametrize("code", [-32004, -32601, -32602, -32603, -32001, -31999])
 @pytest.mark.parametrize("streamed", [True, False])
 def test_the_task_is_fetched_when_it_cannot_be_subscribed_to(
     run: Run, code: int, streamed: bool
@@ -300,6 +366,276 @@ def test_the_task_is_fetched_when_it_cannot_be_subscribed_to(
     assert (outcome.error, outcome.text) == (None, "123")
     assert methods(outcome) == ["SendStreamingMessage", "SubscribeToTask", "GetTask"]
     assert outcome.states == ["SUBMITTED", "COMPLETED"]
+
+
+HTML = Connection(headers={"content-type": "text/html"}, body=b"<p>")
+
+
+@pytest.mark.parametrize(
+    "refusals",
+    [
+        *[[http_status(code)] for code in (400, 404, 405, 410, 500, 501)],
+        [HTML],
+        [Connection([b"{}"], headers={"content-type": "application/json"})],
+        [Connection([b"data: nonsense\n\n"])],
+        [http_status(503), http_status(503)],
+    ],
+    ids=["400", "404", "405", "410", "500", "501", "html", "empty", "nonsense", "503 twice"],
+)
+def test_the_task_is_fetched_whatever_refuses_the_subscription(
+    run: Run, refusals: list[Connection]
+) -> None:
+    lost = tells(*START, end=failure())
+    outcome = run(lost, *map(gives, refusals), says(result=task("COMPLETED", "1", "2")["task"]))
+    assert (outcome.error, outcome.text) == (None, "12")
+    assert methods(outcome)[-1] == "GetTask"
+    refused = run(lost, *map(gives, refusals), says(error={"code": -32001, "message": "gone"}))
+    assert type(refused.error) is TaskNotFoundError
+
+
+def test_a_message_in_reply_to_a_subscription_does_not_loop(run: Run) -> None:
+    def says_something(number: int) -> Step:
+        return tells({"message": {"messageId": f"m-{number}", "parts": [{"text": "Hm."}]}})
+
+    outcome = run(
+        tells(*START, end=failure()),
+        says_something(1),
+        says(result=task("COMPLETED", "1")["task"]),
+    )
+    assert outcome.error is None
+    assert methods(outcome)[1:] == ["SubscribeToTask", "GetTask"]
+    outcome = run(
+        says_something(1), says(result=task("COMPLETED", "1")["task"]), name="resubscribe"
+    )
+    assert outcome.error is None
+    assert outcome.machine.assembly.task is not None
+    assert outcome.machine.assembly.task.text == "1"
+
+
+def test_a_snapshot_that_never_changes_is_asked_for_ever_more_slowly(run: Run) -> None:
+    def same(request: Request) -> Connection:
+        snapshot = task("WORKING", "1")
+        snapshot["task"]["status"]["timestamp"] = f"2026-01-01T00:00:{number_of(request):02}Z"
+        return Connection([sse(request, snapshot)])
+
+    outcome = run(tells(*START), *[same] * 9, tells(task("COMPLETED", "1")))
+    assert outcome.error is None
+    assert outcome.states == ["SUBMITTED", "WORKING", "COMPLETED"]
+    assert outcome.network.delays == [0.5, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+
+
+@pytest.mark.parametrize("odd", [{"dreamUpdate": {}}, {"message": {"parts": [{"text": "x"}]}}])
+def test_events_that_show_nothing_of_the_task_refill_nothing(run: Run, odd: Any) -> None:
+    settings = Settings(max_retries=2, backoff=Backoff())
+    outcome = run(
+        tells(*START, end=failure()),
+        tells(odd, end=failure()),
+        gives(broken()),
+        route=route_to(settings=settings)[0],
+    )
+    assert type(outcome.error) is A2AStreamClosedError
+    assert outcome.network.delays == [0.5, 1.0]
+
+
+def test_another_task_than_the_one_asked_for_is_an_error(run: Run) -> None:
+    other = {**task("COMPLETED", "x")["task"], "id": "other"}
+    outcome = run(tells(*START, end=failure()), says(error=UNSUPPORTED), says(result=other))
+    assert type(outcome.error) is A2AJSONError
+    assert outcome.machine.assembly.text == "1"
+
+
+# 0.3
+
+
+def test_a_stream_of_0_3_is_healed_by_fetching(run: Run) -> None:
+    def fetched(state: str, *texts: str) -> Step:
+        return says(result=_task_to_v03(task(state, *texts)["task"]))
+
+    outcome = run(
+        tells(*START, end=failure(), version="0.3"),
+        fetched("WORKING", "1"),
+        fetched("WORKING", "1"),
+        fetched("WORKING", "1", "2"),
+        fetched("COMPLETED", "1", "2", "3"),
+        route=route_to("0.3")[0],
+    )
+    assert (outcome.error, outcome.text) == (None, "123")
+    assert methods(outcome) == ["message/stream", *["tasks/get"] * 4]
+    assert outcome.states == ["SUBMITTED", "WORKING", "COMPLETED"]
+    assert outcome.network.delays == [0.5, 0.5, 1.0, 0.5]  # news makes them short again
+
+
+@pytest.mark.parametrize("versions", [("0.3",), ("1.0", "0.3")])
+def test_attaching_to_a_task_of_0_3_is_fetching_it(run: Run, versions: tuple[str, ...]) -> None:
+    unknown = [says(error={"code": -32601, "message": "?"})] * (len(versions) - 1)
+    outcome = run(
+        *unknown,
+        says(result=_task_to_v03(task("WORKING", "1")["task"])),
+        says(result=_task_to_v03(task("COMPLETED", "1", "2")["task"])),
+        name="resubscribe",
+        route=route_to(*versions)[0],
+    )
+    assert (outcome.error, outcome.text) == (None, "12")
+    assert methods(outcome)[-2:] == ["tasks/get"] * 2
+
+
+def test_who_wants_no_healing_may_subscribe_in_0_3(run: Run) -> None:
+    outcome = run(
+        tells(task("WORKING", "1"), chunk("2"), DONE, version="0.3"),
+        name="resubscribe",
+        route=route_to("0.3")[0],
+        resume=False,
+    )
+    assert (outcome.error, outcome.text) == (None, "12")
+    assert methods(outcome) == ["tasks/resubscribe"]
+
+
+# Attaching
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        [chunk("3")],
+        [status("WORKING"), chunk("3")],
+        [chunk("3", append=False, artifact="b")],
+        [task("WORKING"), chunk("3")],
+        [DONE],
+    ],
+    ids=["append", "status", "other artifact", "snapshot without artifacts", "end"],
+)
+def test_who_comes_late_gets_the_beginning_too(run: Run, start: list[Any]) -> None:
+    outcome = run(
+        tells(*start, DONE, end=failure()),
+        says(result=task("COMPLETED", "1", "2", "3")["task"]),
+        name="resubscribe",
+    )
+    assert (outcome.error, outcome.text) == (None, "123")
+    assert type(outcome.events[0]) is Task
+
+
+# Silence
+
+
+class Clock:
+    """Moves on by some seconds with each look."""
+
+    def __init__(self, step: float) -> None:
+        self._step = step
+        self._now = 0.0
+
+    def __call__(self) -> float:
+        self._now += self._step
+        return self._now
+
+
+PING = b": ping\n\n"
+
+
+def silent(*events: Any, pings: list[bytes], then: tuple[Any, ...] = ()) -> Step:
+    def connect(request: Request) -> Connection:
+        told = [sse(request, event) for event in events]
+        return Connection([*told, *pings, *(sse(request, event) for event in then)], end=failure())
+
+    return connect
+
+
+PING_EVENTS = [b"event: ping\ndata: {}\n\n", b"event: heartbeat\ndata:\n\n", b"data: [DONE]\n\n"]
+
+
+@pytest.mark.parametrize("ping", [PING, b":\r\n\r\n", *PING_EVENTS])
+@pytest.mark.parametrize("state", ["COMPLETED", "CANCELED", "INPUT_REQUIRED"])
+def test_a_stream_with_nothing_but_keep_alives_is_checked(
+    run: Run, ping: bytes, state: str
+) -> None:
+    outcome = run(
+        silent(*START, pings=[ping] * 20),
+        says(result=task(state, "1", "2")["task"]),
+        clock=Clock(15.0),  # with a limit of 60: the fifth
+    )
+    assert (outcome.error, outcome.text) == (None, "12")
+    assert outcome.states[-1] == state
+    assert methods(outcome) == ["SendStreamingMessage", "GetTask"]
+
+
+def test_a_silent_stream_of_a_running_task_is_read_on(run: Run) -> None:
+    running = says(result=task("WORKING", "1")["task"])
+    outcome = run(
+        silent(*START, pings=[PING] * 10, then=(chunk("2"), DONE)),
+        running,
+        running,
+        clock=Clock(15.0),
+    )
+    assert (outcome.error, outcome.text) == (None, "12")
+    assert methods(outcome) == ["SendStreamingMessage", "GetTask", "GetTask"]
+    assert outcome.machine.reconnects == 0
+
+
+def test_a_silent_stream_that_is_behind_its_task_is_a_loss(run: Run) -> None:
+    outcome = run(
+        silent(*START, pings=[PING] * 20, then=(chunk("never"),)),
+        says(result=task("WORKING", "1", "2")["task"]),
+        tells(task("WORKING", "1", "2"), chunk("3"), DONE),
+        clock=Clock(15.0),
+    )
+    assert (outcome.error, outcome.text) == (None, "123")
+    assert methods(outcome) == ["SendStreamingMessage", "GetTask", "SubscribeToTask"]
+
+
+@pytest.mark.parametrize(
+    "answer", [broken(), http_status(404), Connection([b"{"])], ids=["broken", "404", "nonsense"]
+)
+def test_a_task_that_cannot_be_asked_for_is_waited_for(run: Run, answer: Connection) -> None:
+    outcome = run(
+        silent(*START, pings=[PING] * 5, then=(chunk("2"), DONE)), gives(answer), clock=Clock(15.0)
+    )
+    assert (outcome.error, outcome.text) == (None, "12")
+    waiting = run(
+        silent(*START, status("AUTH_REQUIRED"), pings=[PING] * 9), gives(answer), clock=Clock(15.0)
+    )
+    assert (waiting.error, waiting.states[-1]) == (None, "AUTH_REQUIRED")
+
+
+def test_events_and_pieces_of_events_end_a_silence(run: Run) -> None:
+    def connect(request: Request) -> Connection:
+        large = sse(request, chunk("2"))
+        pings = [PING] * 4
+        pieces = [*(sse(request, event) for event in START), *pings, large[:30], large[30:]]
+        return Connection([*pieces, *pings, sse(request, DONE)])
+
+    outcome = run(connect, clock=Clock(15.0))
+    assert (outcome.error, outcome.text) == (None, "12")
+
+
+def test_before_the_first_event_there_is_nothing_to_ask_for(run: Run) -> None:
+    params = {"message": {"taskId": TASK, "parts": []}}
+    outcome = run(silent(pings=[PING] * 20, then=(*START, DONE)), clock=Clock(15.0), params=params)
+    assert (outcome.error, outcome.text) == (None, "1")
+
+
+# Agents that do not stream
+
+
+def test_a_message_may_be_sent_and_its_task_fetched(run: Run) -> None:
+    outcome = run(
+        says(result=task("WORKING", "1")),
+        says(result=task("WORKING", "1", "2")["task"]),
+        says(result=task("COMPLETED", "1", "2", "3")["task"]),
+        name="send_message",
+    )
+    assert (outcome.error, outcome.text) == (None, "123")
+    assert [type(event) for event in outcome.events] == [
+        Task,
+        TaskArtifactUpdateEvent,
+        TaskArtifactUpdateEvent,
+        TaskStatusUpdateEvent,
+    ]
+    said = {"message": {"messageId": "m", "parts": [{"text": "Said."}]}}
+    assert [event.text for event in run(says(result=said), name="send_message").events] == ["Said."]
+    unknown = run(says(result={"dreamUpdate": {}}), name="send_message")
+    assert type(unknown.error) is A2AStreamClosedError
+    lost = run(gives(Connection(end=failure())), name="send_message")
+    assert type(lost.error) is A2AStreamClosedError
 
 
 def test_a_fetched_task_that_is_running_is_fetched_again(run: Run) -> None:
@@ -372,7 +708,8 @@ def test_bodies_are_bounded_and_checked(run: Run) -> None:
 
 
 def test_errors_are_raised_with_what_was_assembled(run: Run) -> None:
-    outcome = run(tells(*START, end=failure()), says(error={"code": -32001, "message": "gone"}))
+    gone = says(error={"code": -32001, "message": "gone"})
+    outcome = run(tells(*START, end=failure()), gone, gone)
     assert type(outcome.error) is TaskNotFoundError
     assert outcome.error.task is not None
     assert outcome.error.task.text == "1"
@@ -396,13 +733,8 @@ def test_the_dialect_changes_before_the_first_event(run: Run) -> None:
     assert methods(outcome) == ["SendStreamingMessage", "message/stream"]
     assert route.channel.dialect.version == "0.3"
     done = {"kind": "task", "id": TASK, "status": {"state": "completed"}}
-    later = run(
-        tells(*START, end=failure(), version="0.3"),
-        says(error=UNSUPPORTED),
-        says(result=done),
-        route=route,
-    )
-    assert methods(later) == ["message/stream", "tasks/resubscribe", "tasks/get"]
+    later = run(tells(*START, end=failure(), version="0.3"), says(result=done), route=route)
+    assert methods(later) == ["message/stream", "tasks/get"]
 
 
 def test_redirects(run: Run) -> None:
@@ -421,15 +753,17 @@ def test_redirects(run: Run) -> None:
 # Assembling
 
 
-def news(*events: Any, again: tuple[Any, ...] = ()) -> tuple[list[Any], Assembly]:
+def news(
+    *events: Any, again: tuple[Any, ...] = (), attached: bool = False
+) -> tuple[list[Any], Assembly]:
     from coreason_client.a2a._wire import FROM_PYTHON, event_of
 
-    assembly = Assembly()
+    assembly = Assembly(TASK if attached else None, attached=attached)
     found: list[Any] = []
     for event in events:
         found += assembly.take(event_of(FROM_PYTHON["event"](event)))
     if again:
-        assembly.reconnected(from_cursor=False)
+        assembly.reconnected()
         found = []
     for event in again:
         found += assembly.take(event_of(FROM_PYTHON["event"](event)))
@@ -449,6 +783,15 @@ def test_a_task_in_the_middle_tells_only_what_is_new() -> None:
     found, assembly = news(*START, task("WORKING"), task("WORKING", "1", "2"), DONE)
     assert [event.text for event in found] == ["", "1", "", "2", ""]
     assert assembly.text == "12"
+
+
+def test_a_snapshot_that_is_contradicted_by_what_follows_is_not_trusted(run: Run) -> None:
+    outcome = run(
+        tells(*START, chunk("2"), chunk("3"), end=failure()),
+        tells(task("WORKING", "1"), chunk("4"), DONE),
+        says(result=task("COMPLETED", "1", "2", "3", "4")["task"]),
+    )
+    assert (outcome.error, outcome.text) == (None, "1234")
 
 
 def test_what_contradicts_is_told_as_a_rewrite() -> None:
@@ -482,12 +825,37 @@ def test_parts_that_are_no_text_are_matched_too() -> None:
 
 
 def test_metadata_and_names_are_taken_over() -> None:
-    later = chunk("2")
-    later["artifactUpdate"]["artifact"] |= {"name": "N", "metadata": {"k": 1}}
-    _, assembly = news(*START, later)
+    later, last = chunk("2"), chunk("3")
+    later["artifactUpdate"]["artifact"] |= {"name": "N", "metadata": {"k": 1, "l": 1}}
+    last["artifactUpdate"]["artifact"] |= {"metadata": {"l": 2, "m": 3}}
+    _, assembly = news(*START, later, last)
     assert assembly.task is not None
     [artifact] = assembly.task.artifacts
-    assert (artifact.name, artifact.metadata, artifact.text) == ("N", {"k": 1}, "12")
+    assert (artifact.name, artifact.text) == ("N", "123")
+    assert artifact.metadata == {"k": 1, "l": 2, "m": 3}
+
+
+def test_events_of_another_task_are_dropped() -> None:
+    other = {"taskId": "other", "contextId": "c"}
+    strange = [
+        {"task": {**task("COMPLETED", "x")["task"], "id": "other"}},
+        {"artifactUpdate": {**chunk("x")["artifactUpdate"], **other}},
+        {"statusUpdate": {**status("COMPLETED")["statusUpdate"], **other}},
+        {"message": {"messageId": "m", "taskId": "other", "parts": [{"text": "x"}]}},
+    ]
+    found, assembly = news(*START, *strange, chunk("2"))
+    assert [event.text for event in found] == ["", "1", "2"]
+    assert not assembly.over
+    found, assembly = news(*strange[:1], attached=True)
+    assert (found, assembly.task) == ([], None)
+
+
+def test_a_status_of_null_changes_nothing() -> None:
+    found, assembly = news(
+        *START, status("WORKING"), {"statusUpdate": {"taskId": TASK, "status": None}}
+    )
+    assert len(found) == 4
+    assert str(assembly.status.state) == "TASK_STATE_WORKING"
 
 
 def test_a_status_is_told_once() -> None:
@@ -495,7 +863,7 @@ def test_a_status_is_told_once() -> None:
     found, _ = news(task(), working, working)
     assert len(found) == 3  # on one connection all is news
     found, _ = news(task(), working, again=(task(), working, other, DONE))
-    assert [event.text for event in found if event.text] == ["Ah."]
+    assert [event.status_text for event in found if event.status_text] == ["Ah."]
 
 
 def test_a_message_in_the_middle_is_told_once() -> None:

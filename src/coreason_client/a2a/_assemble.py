@@ -1,178 +1,80 @@
-"""The task as the events of a stream tell it, and what of an event is news. Pure.
+"""The task as the events of a stream build it up, and what of an event is new. Pure.
 
 * `append` adds parts to an artifact; without it the artifact is written anew. `lastChunk` marks
   it as complete.
-* On the first connection every event is news, as it came. A task in the middle of the stream is
-  not: what it holds beyond what was told comes out as updates. One without artifacts says
-  nothing about them, and takes nothing away.
-* After a resubscribe the agent tells again what was told before: as a snapshot, as a replay from
-  the start, or not at all. Content is matched against what was handed out, character by
-  character; only what goes beyond is news, whatever the parts it is cut into. What contradicts it
-  is a rewrite, and comes out as one.
-* A status that was handed out is not handed out again after a resubscribe.
-* `whole` says whether what this connection tells can be complete: it is the first, or it began
-  with a snapshot that knows our artifacts, or from a cursor. An `append` to an artifact that a
-  connection that is not whole has not shown may leave a gap, and so may its end: that is a `Gap`.
+* On the connection that sent the message every event is new, as it came. A Task snapshot in the
+  middle of the stream is not passed on; whatever it adds to what was already delivered is emitted
+  as update events. A snapshot without artifacts does not remove any.
+* After a loss the agent sends again what was delivered before: as a snapshot, as a replay from the
+  start, or not at all. Content is compared with what was delivered, character by character; only
+  what goes beyond is new, whatever the parts it is cut into. A snapshot that contradicts it is a
+  rewrite, and comes out as one.
+* A status that was delivered is not delivered again after a loss. A snapshot whose status differs
+  in its timestamp alone brings no news.
+* `whole` means that this connection can be complete: it is the one that sent the message, or it
+  began with a snapshot that has our artifacts. Neither a cursor nor a mere success of a
+  subscription makes it so. What a connection that is not whole sends of an artifact that it has
+  not shown from the start, and its end, may leave a gap; an `append` that contradicts what was
+  delivered shows one: that is a `Gap`, and the task must be fetched.
+* Events of another task are dropped.
+* `ended` means that nothing may follow: a terminal state, `final`, an update to INPUT_REQUIRED, or
+  a message without a task. After AUTH_REQUIRED an agent may go on by itself once the user has
+  signed in elsewhere, so that is an end only when the stream stops (`over`).
 """
 
+import logging
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
+from ._answer import Answer
+from ._partial import Match, PartialArtifact, kept
 from .types import (
-    Artifact,
     Event,
     Message,
     Part,
+    Role,
     Task,
     TaskArtifactUpdateEvent,
+    TaskState,
     TaskStatus,
     TaskStatusUpdateEvent,
 )
 
 __all__ = ["Assembly", "Gap"]
 
-
-Kept: TypeAlias = Part | str
-_TEXT_ALONE = {"text"}
+logger = logging.getLogger("coreason_client.a2a")
 
 
 class Gap(Exception):
-    """What came cannot be joined to what was told before."""
-
-
-class _Match:
-    """Matches parts that are told again against those that were handed out."""
-
-    def __init__(self, told: list[Kept]) -> None:
-        self._told = _tokens(told)
-        self._index = 0
-        self._offset = 0
-        self.heard: list[Part] = []
-        self.contradicts = False
-
-    @property
-    def level(self) -> bool:
-        """Whether all that was handed out has been told again."""
-        return self._index == len(self._told)
-
-    def hear(self, parts: Sequence[Part]) -> list[Part]:
-        """Return what goes beyond; `contradicts` is set when it does not fit at all."""
-        self.heard.extend(parts)
-        beyond: list[Part] = []
-        for part in parts:
-            rest = part if self.level else self._hear(part)
-            if self.contradicts:
-                return []
-            if rest is not None:
-                beyond.append(rest)
-        return beyond
-
-    def _hear(self, part: Part) -> Part | None:
-        text = _plain_text(part)
-        if text is None:
-            self.contradicts = self._told[self._index] != part
-            self._index += 1
-            return None
-        while text and not self.level:
-            told = self._told[self._index]
-            if not isinstance(told, str):
-                self.contradicts = True
-                return None
-            size = min(len(text), len(told) - self._offset)
-            if not told.startswith(text[:size], self._offset):
-                self.contradicts = True
-                return None
-            text = text[size:]
-            self._offset += size
-            if self._offset == len(told):
-                self._index, self._offset = self._index + 1, 0
-        return part.model_copy(update={"text": text}) if text else None
+    """What came cannot be joined to what was delivered before."""
 
 
 def _nothing(task_id: str, context_id: str | None) -> None:
-    """Whom it concerns is for the client to say."""
-
-
-def _kept(parts: Sequence[Part]) -> list[Kept]:
-    """Return what is kept of parts: of a text without anything beside it, the string alone.
-
-    A stream may have many thousand; strings cost the garbage collector nothing.
-    """
-    return [
-        part.text if part.text is not None and part.model_fields_set == _TEXT_ALONE else part
-        for part in parts
-    ]
-
-
-def _plain_text(part: Kept) -> str | None:
-    return part if isinstance(part, str) else part.text
-
-
-def _tokens(parts: list[Kept]) -> list[str | Part]:
-    """Return the parts with neighbouring texts joined: how text is cut does not matter."""
-    found: list[str | Part] = []
-    texts: list[str] = []
-    for part in parts:
-        text = _plain_text(part)
-        if isinstance(part, str) or text is not None:
-            texts.append(text or "")
-            continue
-        if joined := "".join(texts):
-            found.append(joined)
-        texts = []
-        found.append(part)
-    if joined := "".join(texts):
-        found.append(joined)
-    return found
-
-
-class _Growing:
-    """An artifact so far."""
-
-    __slots__ = ("artifact", "match", "parts", "shown")
-
-    def __init__(self, artifact: Artifact) -> None:
-        self.artifact = artifact
-        self.parts = _kept(artifact.parts)
-        self.match: _Match | None = None
-        self.shown = True  # on the present connection
-
-    def as_parts(self) -> list[Part]:
-        """Return the parts so far."""
-        return [Part(text=part) if isinstance(part, str) else part for part in self.parts]
-
-    def describe(self, artifact: Artifact) -> None:
-        """Take over what an update says beside the parts; most say nothing new."""
-        known = self.artifact
-        changes: dict[str, Any] = {
-            name: value
-            for name in ("name", "description", "extensions")
-            if (value := getattr(artifact, name)) and value != getattr(known, name)
-        }
-        if artifact.metadata:
-            metadata = {**(known.metadata or {}), **artifact.metadata}
-            if metadata != known.metadata:
-                changes["metadata"] = metadata
-        if changes:
-            self.artifact = known.model_copy(update=changes)
+    """Do nothing; the default callback."""
 
 
 class Assembly:
-    """What a stream has told so far."""
+    """What a stream has delivered so far.
 
-    def __init__(self, task_id: str | None = None) -> None:
+    `attached`: the stream subscribes to a task that is under way, instead of starting one.
+    """
+
+    def __init__(self, task_id: str | None = None, *, attached: bool = False) -> None:
         self.task_id = task_id
         self.on_task: Callable[[str, str | None], None] = _nothing
         self.context_id: str | None = None
         self.message: Message | None = None
         self.status = TaskStatus()
-        self.whole = True
+        self.whole = not attached
         self.final = False
+        self.ended = False
         self.complete: set[str] = set()
+        self._attached = attached
         self._base: Task | None = None
-        self._artifacts: dict[str, _Growing] = {}
-        self._told: set[object] = set()  # statuses and messages, by what tells them apart
-        self._again = False  # after a resubscribe
+        self._artifacts: dict[str, PartialArtifact] = {}
+        self._answer = Answer()
+        self._delivered: set[object] = set()  # statuses and messages, by what identifies them
+        self._again = False  # after a loss
         self._begun = False  # an event came on this connection
 
     @property
@@ -184,66 +86,72 @@ class Assembly:
     def over(self) -> bool:
         """Whether an end of the stream would be a clean one."""
         if self._base is None:
-            return self.message is not None
-        return self.final or self.status.is_terminal or self.status.is_interrupted
+            return self.message is not None and not self._attached
+        return self.ended or self.status.is_terminal or self.status.is_interrupted
 
     @property
     def task(self) -> Task | None:
-        """The task so far; None when none was told of."""
+        """The task so far; None when there is none yet."""
         if self._base is None:
             return None
-        artifacts = [
-            growing.artifact.model_copy(update={"parts": growing.as_parts()})
-            for growing in self._artifacts.values()
-        ]
+        artifacts = [partial.as_artifact() for partial in self._artifacts.values()]
         return self._base.model_copy(update={"status": self.status, "artifacts": artifacts})
 
     @property
     def text(self) -> str:
-        """The text of the task so far, or of the message."""
-        if self._base is None:
-            return "" if self.message is None else self.message.text
-        texts = [
-            _plain_text(part) or ""
-            for growing in self._artifacts.values()
-            for part in growing.parts
-        ]
-        return "".join(texts) or self.status.text
+        """The text of the answer so far."""
+        return self._answer.text(self.status)
 
-    def reconnected(self, *, from_cursor: bool) -> None:
-        """Take note that what follows comes after a resubscribe."""
+    def reconnected(self) -> None:
+        """Record that what follows comes on another connection."""
         self._again = not self.empty
         self._begun = False
-        self.whole = from_cursor or not self._again
-        for growing in self._artifacts.values():
-            growing.match = None
-            growing.shown = self.whole
+        self.whole = not self._again and not self._attached
+        for partial in self._artifacts.values():
+            partial.match = None
+            partial.shown = self.whole
+
+    def is_behind(self, task: Task) -> bool:
+        """Return True if a task has content that was not delivered."""
+        for artifact in task.artifacts:
+            partial = self._artifacts.get(artifact.artifact_id)
+            if bool(artifact.parts) if partial is None else partial.lacks(artifact.parts):
+                return True
+        return False
 
     def take(self, event: Event) -> Sequence[Event]:
-        """Take an event and return what of it is news.
+        """Take an event and return what of it is new.
 
         Raises:
-            Gap: it cannot be joined to what was told before.
+            Gap: it cannot be joined to what was delivered before.
         """
         first, self._begun = not self._begun, True
         if isinstance(event, TaskArtifactUpdateEvent):
-            self._know(event)
-            return self._take_artifact(event)
+            return self._take_artifact(event) if self._is_ours(event) else ()
         if isinstance(event, TaskStatusUpdateEvent):
-            self._know(event)
-            return self._take_status(event)
+            return self._take_status(event) if self._is_ours(event) else ()
         if isinstance(event, Task):
             return self._take_task(event, first=first)
         if isinstance(event, Message):
             return self._take_message(event)
         return (event,)
 
-    def _know(self, event: TaskArtifactUpdateEvent | TaskStatusUpdateEvent) -> None:
+    def _is_ours(self, event: TaskArtifactUpdateEvent | TaskStatusUpdateEvent) -> bool:
         if self._base is None:
+            if self._attached:
+                raise Gap  # the beginning is missing
             self.task_id = event.task_id or self.task_id
             self.context_id = event.context_id
             self._base = Task(id=self.task_id or "", context_id=event.context_id)
             self.on_task(self._base.id, event.context_id)
+            return True
+        if not event.task_id or event.task_id == self.task_id:
+            return True
+        return self._is_other(event.task_id)
+
+    def _is_other(self, task_id: str) -> bool:
+        logger.warning("an event of task %s came in the stream of %s", task_id, self.task_id)
+        return False
 
     # Artifacts
 
@@ -251,51 +159,59 @@ class Assembly:
         artifact = event.artifact
         if event.last_chunk:
             self.complete.add(artifact.artifact_id)
-        growing = self._artifacts.get(artifact.artifact_id)
-        if growing is None:
-            if event.append and not self.whole:
+        partial = self._artifacts.get(artifact.artifact_id)
+        if partial is None:
+            if not self.whole or (event.append and (self._again or self._attached)):
                 raise Gap
-            self._artifacts[artifact.artifact_id] = _Growing(artifact)
+            self._add(PartialArtifact(artifact))
             return (event,)
         if event.append:
-            return self._take_more(event, growing)
+            return self._take_more(event, partial)
         if self._again:
-            growing.match = _Match(growing.parts)
-            growing.shown = True
-            return self._take_more(event, growing)
-        self._artifacts[artifact.artifact_id] = _Growing(artifact)
+            partial.match = Match(partial.parts)
+            partial.shown = True
+            return self._take_more(event, partial)
+        partial.artifact, partial.parts = artifact, kept(artifact.parts)
         return (event,)
 
-    def _take_more(self, event: TaskArtifactUpdateEvent, growing: _Growing) -> Sequence[Event]:
+    def _add(self, partial: PartialArtifact) -> None:
+        self._artifacts[partial.artifact.artifact_id] = partial
+        self._answer.content.append(partial)
+
+    def _take_more(
+        self, event: TaskArtifactUpdateEvent, partial: PartialArtifact
+    ) -> Sequence[Event]:
         parts = event.artifact.parts
-        match = growing.match
+        match = partial.match
         if match is None:
-            if not growing.shown:
+            if not partial.shown:
                 raise Gap
-            growing.parts.extend(_kept(parts))
+            partial.parts.extend(kept(parts))
             if event.artifact.metadata or event.artifact.name:
-                growing.describe(event.artifact)
+                partial.describe(event.artifact)
             return (event,)
-        beyond = match.hear(parts)
+        beyond = match.receive(parts)
         if match.contradicts:
-            growing.parts, growing.match = _kept(match.heard), None
-            return (_with_parts(event, match.heard, append=False),)
-        if match.level:
-            growing.match = None
-        growing.parts.extend(_kept(beyond))
-        growing.describe(event.artifact)
+            partial.match = None
+            if event.append:
+                partial.shown = False
+                raise Gap
+            partial.parts = kept(match.received)
+            return (_with_parts(event, match.received, append=False),)
+        if match.is_level:
+            partial.match = None
+        partial.parts.extend(kept(beyond))
+        partial.describe(event.artifact)
         return (_with_parts(event, beyond, append=True),) if beyond else ()
 
     # Tasks, statuses, messages
 
     def _take_task(self, task: Task, *, first: bool) -> Sequence[Event]:
         if self._base is None:
-            self._base = task
-            self.task_id, self.context_id, self.status = task.id, task.context_id, task.status
-            self._artifacts = {a.artifact_id: _Growing(a) for a in task.artifacts}
-            self._told.add(_status_key(task.status))
-            self.on_task(task.id, task.context_id)
-            return (task,)
+            return self._take_first_task(task)
+        if task.id and task.id != self.task_id:
+            self._is_other(task.id)
+            return ()
         changes: dict[str, Any] = {
             name: value
             for name in ("history", "metadata", "context_id")
@@ -305,10 +221,27 @@ class Assembly:
         if first and self._again:
             self.whole = {a.artifact_id for a in task.artifacts} >= set(self._artifacts)
             self._check_end(task.status)
-        return (*self._snapshot(task), *self._status_news(task))
+        self._answer.recall(task)
+        return (*self._snapshot(task), *self._missed_message(task), *self._status_news(task))
+
+    def _take_first_task(self, task: Task) -> Sequence[Event]:
+        if self._attached and task.id != self.task_id:
+            self._is_other(task.id)
+            return ()
+        self._base = task
+        self.task_id, self.context_id, self.status = task.id, task.context_id, task.status
+        self.whole = True
+        for artifact in task.artifacts:
+            self._add(PartialArtifact(artifact))
+        self._answer.begin(task)
+        self._delivered.add(_status_key(task.status))
+        # The first task of an answer may still have the state that the message replies to.
+        self.ended = task.status.is_terminal or (self._attached and _waits(task.status))
+        self.on_task(task.id, task.context_id)
+        return (task,)
 
     def settle(self, task: Task) -> Sequence[Event]:
-        """Take the task as the agent answers when asked for it: the last word on it."""
+        """Apply an authoritative task from get_task, and return what of it is new."""
         self.whole, self._again, self._begun = True, True, True
         return self._take_task(task, first=False)
 
@@ -322,51 +255,79 @@ class Assembly:
             event = TaskArtifactUpdateEvent(
                 task_id=task.id, context_id=task.context_id, artifact=artifact
             )
-            growing = self._artifacts.get(artifact.artifact_id)
-            if growing is None:
-                self._artifacts[artifact.artifact_id] = _Growing(artifact)
+            partial = self._artifacts.get(artifact.artifact_id)
+            if partial is None:
+                self._add(PartialArtifact(artifact))
                 news.append(event)
                 continue
-            growing.match = _Match(growing.parts)
-            growing.shown = True
-            news.extend(self._take_more(event, growing))
+            partial.match = Match(partial.parts)
+            partial.shown = True
+            news.extend(self._take_more(event, partial))
         return news
+
+    def _missed_message(self, task: Task) -> Sequence[Event]:
+        """Return what an agent that answers in messages said while nobody was connected."""
+        rest = self._answer.missed(task) if self._again else ""
+        if not rest:
+            return ()
+        message = Message(
+            role=Role.AGENT, task_id=task.id, context_id=task.context_id, parts=[Part(text=rest)]
+        )
+        return self._take_message(message)
 
     def _status_news(self, task: Task) -> Sequence[Event]:
         key = _status_key(task.status)
-        if key == _status_key(self.status) or (self._again and key in self._told):
+        same = key[:-1] == _status_key(self.status)[:-1]
+        if same or (self._again and key in self._delivered):
             self.status = task.status
+            self.ended = self.final or task.status.is_terminal
             return ()
         update = TaskStatusUpdateEvent(
             task_id=task.id, context_id=task.context_id, status=task.status
         )
-        return self._tell(update, key)
+        return self._deliver(update, key)
 
     def _take_status(self, event: TaskStatusUpdateEvent) -> Sequence[Event]:
         key = _status_key(event.status)
-        if self._again and key in self._told and not event.status.is_terminal:
+        if self._again and key in self._delivered and not event.status.is_terminal:
             return ()
         self._check_end(event.status)
-        return self._tell(event, key)
+        return self._deliver(event, key)
 
-    def _tell(self, event: TaskStatusUpdateEvent, key: object) -> Sequence[Event]:
-        known = self._again and key in self._told
-        self._told.add(key)
-        self.status = event.status
+    def _deliver(self, event: TaskStatusUpdateEvent, key: object) -> Sequence[Event]:
+        known = self._again and key in self._delivered
+        self._delivered.add(key)
         self.final = bool(event.final)
-        return () if known else (event,)
+        if event.status.state != TaskState.UNSPECIFIED or event.status.message is not None:
+            self.status = event.status
+        self.ended = self.final or self.status.is_terminal or _waits(self.status)
+        if known:
+            return ()
+        self._answer.record(event.status)
+        if self.ended or event.status.is_interrupted:
+            self._answer.complete(event)
+        return (event,)
 
     def _take_message(self, message: Message) -> Sequence[Event]:
-        if self._again and message.message_id in self._told:
+        if message.task_id and self._base is not None and message.task_id != self.task_id:
+            self._is_other(message.task_id)
             return ()
-        self._told.add(message.message_id)
+        if self._again and message.message_id in self._delivered:
+            return ()
+        self._delivered.add(message.message_id)
         self.message = message
         self.task_id = self.task_id or message.task_id
         self.context_id = self.context_id or message.context_id
+        self._answer.content.append(message)
+        self.ended = self._base is None and not self._attached and not message.task_id
         return (message,)
 
 
-def _status_key(status: TaskStatus) -> object:
+def _waits(status: TaskStatus) -> bool:
+    return status.state == TaskState.INPUT_REQUIRED
+
+
+def _status_key(status: TaskStatus) -> tuple[object, ...]:
     said = None if status.message is None else (status.message.message_id, status.message.text)
     return status.state, said, status.timestamp
 

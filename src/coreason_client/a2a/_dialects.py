@@ -21,6 +21,7 @@ __all__ = [
     "ERRORS_BY_REASON",
     "ERRORS_BY_STATUS",
     "JSON",
+    "KEYS_OF_KINDS",
     "OPERATIONS",
     "ROLES_FROM_V03",
     "STATES_FROM_V03",
@@ -80,7 +81,8 @@ class Dialect:
 
     `methods` are the JSON-RPC names, `paths` the verb and path of REST, `media_type` is the type of
     a REST body. `encode` turns the parameters of an operation from 1.0 into this dialect, `decode`
-    a kind of result back.
+    a kind of result back. `subscribing_is_safe` is False where subscribing to a task makes servers
+    double its content: there a lost stream is resumed by fetching the task.
     """
 
     version: str
@@ -91,6 +93,7 @@ class Dialect:
     decode: Mapping[str, Conversion] = field(default_factory=dict)
     has_tenants: bool = False
     media_type: str = "application/a2a+json"
+    subscribing_is_safe: bool = True
 
     def decoded(self, kind: str, value: Any) -> Any:
         """Return a kind of result in the shape of 1.0.
@@ -166,7 +169,7 @@ _KINDS = {
     "statusUpdate": "status-update",
     "artifactUpdate": "artifact-update",
 }
-_KINDS_BACK = {kind: key for key, kind in _KINDS.items()}
+KEYS_OF_KINDS: Mapping[str, str] = {kind: key for key, kind in _KINDS.items()}
 # Where a server leaves the kind out: the member that gives it away, the telling ones first.
 _TELLTALES = {
     "artifact": "artifactUpdate",
@@ -335,7 +338,7 @@ def event_to_v03(wrapper: JSON) -> JSON:
 def event_from_v03(event: JSON) -> JSON:
     """Turn the bare object of 0.3 into the wrapper of 1.0; an unknown kind stays as it is."""
     kind = event.get("kind")
-    key = _guess(event) if kind is None else _KINDS_BACK.get(kind)
+    key = _guess(event) if kind is None else KEYS_OF_KINDS.get(kind)
     return event if key is None else {key: _PAYLOADS_FROM_V03[key](event)}
 
 
@@ -534,6 +537,7 @@ V10 = Dialect(
 V03 = Dialect(
     version="0.3",
     extension_headers=("A2A-Extensions", "X-A2A-Extensions"),
+    subscribing_is_safe=False,
     methods={
         "send_message": "message/send",
         "send_message_stream": "message/stream",

@@ -1,22 +1,30 @@
 """The resubscribe machine: how a stream of a task is read over as many connections as it takes.
 
-It knows no socket, clock, thread or event loop. What of an event is news is decided in
-`_assemble`; here is what happens to connections. The rules, by the names of `docs/decisions.md`:
+It knows no socket, thread or event loop, and no clock but those it is given. What of an event is
+new is decided in `_assemble`; here is what happens to connections. The rules, by the names of
+`docs/decisions.md`:
 
-* End. A terminal state ends the stream; so do `final`, and an end of body or a break after an
-  interrupted state or a message. Any other end or break is a loss.
+* End. What `_assemble` calls `ended` ends the stream at once, whatever follows in the same chunk.
+  An end of body or a break after AUTH_REQUIRED or a message ends it too. Any other is a loss.
 * Loss. With a task known: resubscribe, with the common back-off; the last SSE id goes along as a
   cursor (25). Before the first event there is no task to go on with: `A2AStreamClosedError`, or
   the next interface when nothing was sent. A subscription itself may be asked for again.
   `resume=False`: `A2AStreamClosedError` at any loss.
-* Budget (24). `max_retries` losses in a row. News refills it, and so does a snapshot that shows
-  the task still running; the delays go on growing until there is news.
-* Fetching. An agent that refuses to subscribe (-32004: the task is over; -32601: it cannot) is
-  asked for the task, and so is one whose subscription leaves a gap. The rest is delivered from
-  the answer; while the task is still running it is asked for again, at growing delays.
-* Answers that are no stream. A JSON body is an error, or the one event there is. On a
-  resubscribe, some statuses and a 200 of another type are one more loss; the rest is final.
-  307 and 308 are followed.
+* 0.3 (40). Servers of that generation store an event once for every subscriber, so that subscribing
+  doubles content: the task is fetched instead, after a loss and for `resubscribe` alike.
+* Budget (24). `max_retries` losses in a row. New content or a new state refills it, and so does a
+  snapshot that shows the task still running; the delays go on growing until there is something
+  new. Messages and events that are not known do neither.
+* Fetching. An agent that refuses to subscribe, whatever its error, is asked for the task, and so
+  is one whose subscription leaves a gap or ends without a snapshot. A busy server (429, 502, 503,
+  504) is asked to subscribe once more before that. The rest is delivered from the answer; while
+  the task is still running it is asked for again, at growing delays.
+* Silence. Keep-alives do not count: after `stream_timeout` without an event the task is asked for
+  while the connection stays open. If it is over the rest is delivered; if it has more than was
+  delivered, the connection is a loss; else reading goes on.
+* Agents that do not stream. The message is sent as a unary call, and the task is fetched.
+* Answers that are no stream. A JSON body is an error, or the one event there is. 307 and 308 are
+  followed.
 * Dialect and interface (20) as for unary calls: they may change before the first event.
 * Errors in the stream, and what is not an event, are raised and not retried.
 """
@@ -24,10 +32,11 @@ It knows no socket, clock, thread or event loop. What of an event is news is dec
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from .._drive import Wait
+from .._drive import Flow, Reply, SideCall, Wait
 from .._http._checks import shown
 from .._http._redirect import MOST_REDIRECTS, redirected
 from .._http._types import FINAL_FAILURES, Request, ResponseHead, TransportFailure
@@ -39,30 +48,34 @@ from ._call import (
     connection_error,
     unreached,
 )
-from ._route import Route, is_redirect
+from ._route import Route, follow, is_redirect
+from ._silence import Silence, is_keep_alive
 from .errors import (
     A2AError,
     A2AHTTPError,
+    A2AJSONError,
     A2AResponseTooLargeError,
     A2ASSEParseError,
     A2AStreamClosedError,
     MethodNotFoundError,
     UnsupportedOperationError,
 )
-from .types import Event
+from .types import Event, Message, Task, UnknownEvent
 
 __all__ = ["HealMachine"]
 
 logger = logging.getLogger("coreason_client.a2a")
 
 _CANNOT_SUBSCRIBE = (UnsupportedOperationError, MethodNotFoundError)
+_BUSY = RETRIED_STATUSES - {500}
+_NOT_ALLOWED = frozenset({401, 403, 407})
 
 
 class HealMachine:
     """Reads the stream of one task.
 
     `name` and `params` are the operation that begins it. `jitter` gives numbers from 0 to 1,
-    `now` the seconds since 1970; both are for tests to replace.
+    `now` the seconds since 1970, `clock` seconds that never go back; all are for tests to replace.
     """
 
     def __init__(
@@ -74,6 +87,7 @@ class HealMachine:
         resume: bool = True,
         jitter: Callable[[], float] = random.random,
         now: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._route = route
         self._settings = route.settings
@@ -81,15 +95,16 @@ class HealMachine:
         self._jitter = jitter
         self._now = now
         self._operation: tuple[str, dict[str, Any]] = (name, params)
-        self._subscribes = name == "resubscribe"
-        known = params.get("id") if self._subscribes else params.get("message", {}).get("taskId")
-        self.assembly = Assembly(known)
+        self._attaches = name in ("resubscribe", "get_task")
+        known = params.get("id") if self._attaches else params.get("message", {}).get("taskId")
+        self.assembly = Assembly(known, attached=self._attaches)
         self.redact: Callable[[str], str] = str  # for log lines; the transport sets it
 
         # Where we are.
         self._begun = False  # the first response was accepted
         self._failures = 0
         self._losses = 0  # since the last news
+        self._refusals = 0  # of subscriptions, in a row
         self._skipped = 0
         self._wait: Wait | None = None
         self._call: Call | None = None
@@ -99,6 +114,9 @@ class HealMachine:
         self._attempts = 0
         self._last_event_id = b""
         self._decoder = SSEDecoder(self._settings.max_event_bytes)
+        self._received: type[Event] | None = None  # the first event on this connection
+        self._silence = Silence(self._settings.stream.read, clock)
+        self._asking = False  # for the task, because of silence
         self._body: bytearray | None = None  # of an answer that is no stream
         self._body_size: int | None = None
         self._settled = True
@@ -124,7 +142,7 @@ class HealMachine:
     # Steps
 
     def next_step(self) -> Request | Wait | None:
-        """Say what to do next; None when the stream is over."""
+        """Return what to do next; None when the stream is over."""
         if self._finished:
             return None
         if self._wait is not None:
@@ -136,24 +154,33 @@ class HealMachine:
             return self._request
         self._attempts += 1
         self._redirects = 0
+        self._avoid_subscribing()
         name, params = self._operation
         cursor = self._cursor()
         self._call = self._route.call(name, params, cursor)
         if self._begun:
-            self.assembly.reconnected(from_cursor=cursor is not None)
+            self.assembly.reconnected()
+        self._received = None
+        self._silence.end()
         self._decoder = SSEDecoder(self._settings.max_event_bytes, last_event_id=cursor or "")
         self._request = self._call.request
         return self._request
 
+    def _avoid_subscribing(self) -> None:
+        """Fetch the task instead where subscribing does harm; not for who asks for no healing."""
+        subscribes = self._operation[0] == "resubscribe"
+        if subscribes and self._resume and not self._route.channel.dialect.subscribing_is_safe:
+            self._ask_for_task()
+
     def accepts(self, head: ResponseHead) -> bool:
-        """Say whether this is a response that can be read: a stream, or a body of JSON."""
+        """Return True if this response can be read: a stream, or a body of JSON."""
         self._head = head
         self._body = None
-        fetching = not self._present.operation.streams
+        unary = not self._present.operation.streams
         if head.status != 200:
             return False
-        if head.content_type != "text/event-stream" or fetching:
-            if not fetching and not head.content_type.endswith("json"):
+        if head.content_type != "text/event-stream" or unary:
+            if not unary and not head.content_type.endswith("json"):
                 return False
             self._body = bytearray()
             size = head.headers.get("content-length", "")
@@ -163,7 +190,7 @@ class HealMachine:
         return True
 
     def refused(self, head: ResponseHead, body: bytes) -> None:
-        """Follow a redirect, count a loss, or raise what the response means.
+        """Follow a redirect, count a loss, fetch the task, or raise what the response means.
 
         Raises:
             A2AError: the server refuses, or this was one loss too many.
@@ -179,16 +206,28 @@ class HealMachine:
         if self._route.answered(call, error) or call.asks_otherwise(head, error):
             self._settled = True
             return
-        passing = head.status == 200 or head.status in RETRIED_STATUSES
         if type(error) is not A2AHTTPError:
             self._take_error(error)
-        elif passing and self._resume and (self._begun or self._subscribes):
+        elif self._refetches(head):
+            self._fetch(str(error))
+        elif self._is_passing(head):
             self._lose(str(error), wish=retry_after(head.headers, self._now), error=error)
         else:
             raise self._marked(error)
 
+    def _refetches(self, head: ResponseHead) -> bool:
+        """Return True if a refused subscription is given up in favour of fetching the task."""
+        if not self._subscribing or not self._resume or head.status in _NOT_ALLOWED:
+            return False
+        self._refusals += 1
+        return head.status not in _BUSY or self._refusals > 1
+
+    def _is_passing(self, head: ResponseHead) -> bool:
+        passing = head.status == 200 or head.status in RETRIED_STATUSES
+        return passing and self._resume and (self._begun or self._attaches)
+
     def lost(self, failure: TransportFailure | None) -> Iterator[Event]:
-        """Take note that the connection is gone; hand out the news that a clean end completes.
+        """Record that the connection is gone; hand out the news that a clean end completes.
 
         Raises:
             A2AError: the stream cannot go on.
@@ -206,7 +245,7 @@ class HealMachine:
             yield from self._read_body()
             if self._settled:
                 return
-        if failure is not None and unreached(failure) and not self._begun and not self._subscribes:
+        if failure is not None and unreached(failure) and not self._begun and not self._attaches:
             raise self._marked(connection_error(call.request, failure, self._attempts))
         words = "the response ended before the task" if failure is None else str(failure)
         self._lose(words, error=failure)
@@ -222,52 +261,100 @@ class HealMachine:
         if self._body is not None:
             yield from self._receive_body(chunk)
             return
-        take = self.assembly.take
+        assembly = self.assembly
+        take = assembly.take
         events, too_large = self._decode(chunk)
         read = self._present.event
+        silent = True
         for sse in events:
             try:
-                news = take(read(sse.data_bytes))
+                event = read(sse.data_bytes)
+                news = take(event)
             except Gap:
-                self._fetch("what came does not join what was told before")
+                self._fetch("its subscription does not join what was delivered before")
                 return
             except A2AError as error:
+                if is_keep_alive(sse):
+                    continue
                 self._take_error(error)
                 return
+            silent = False
             self._last_event_id = sse.id_bytes
-            if news:
-                self._heard()
-                yield from news
-            elif not self._begun or self._failures:
-                self._heard_nothing_new()
+            if self._received is None or self._losses or self._failures:
+                self._note(event, news)
+            yield from news
+            if assembly.ended:
+                self._finish()
+                return
         if too_large is not None:
             raise self._marked(A2ASSEParseError(str(too_large), chunk)) from too_large
-        self._look_for_end()
+        if silent:
+            self._keep_waiting(chunk, keep_alives=bool(events))
+        else:
+            self._silence.end()
 
-    def _heard(self) -> None:
-        if not self._begun:
+    def _note(self, event: Event, news: Sequence[Event]) -> None:
+        """Record that an event came, and refill the budget if it shows that the task goes on."""
+        if self._received is None:
+            self._received = type(event)
             self._begin()
-        self._failures = self._losses = 0
-
-    def _heard_nothing_new(self) -> None:
-        """A snapshot without news still shows that the task is running."""
-        self._begin()
-        self._failures = 0
+        if isinstance(event, Message | UnknownEvent):
+            return
+        self._failures = self._refusals = 0
+        if news:
+            self._losses = 0
 
     def _begin(self) -> None:
-        self._begun = True
-        self._route.answered(self._present)
-
-    def _look_for_end(self) -> None:
-        assembly = self.assembly
-        if assembly.final or assembly.status.is_terminal:
-            self._finish()
+        if not self._begun:
+            self._begun = True
+            self._route.answered(self._present)
 
     def _decode(self, chunk: bytes) -> tuple[list[ServerSentEvent], SSEEventTooLarge | None]:
         try:
             return self._decoder.feed(chunk), None
         except SSEEventTooLarge as error:
             return error.events, error
+
+    # Silence
+
+    def _keep_waiting(self, chunk: bytes, *, keep_alives: bool) -> None:
+        if not self._silence.lasts_too_long(chunk, keep_alives=keep_alives):
+            return
+        if self._task_id and (self._begun or self._attaches):
+            self._asking = True
+            self._reading = False
+        elif self.assembly.over:
+            self._finish()
+
+    def side_call(self) -> SideCall[Event]:
+        """Return the call to make when reading has stopped; it does nothing unless it is silence.
+
+        An agent that does not answer it is waited for.
+        """
+        return self._check_task(), self._settings.max_body_bytes
+
+    def _check_task(self) -> Flow[Iterable[Event]]:
+        if not self._asking:
+            return ()
+        self._asking = False
+        call = self._route.call("get_task", {"id": self._task_id})
+        request = replace(call.request, timeouts=self._settings.stream)
+        task = _task_in(call, (yield from follow(request)))
+        assembly = self.assembly
+        if task is None or task.id != self._task_id:
+            if assembly.over:
+                self._finish()
+            else:
+                self._reading = True
+        elif task.status.is_terminal or task.status.is_interrupted:
+            news = assembly.settle(task)
+            self._finish()
+            return news
+        elif assembly.is_behind(task):
+            self._lose("the stream is silent, though its task has gone on")
+        else:
+            self._reading = True
+        return ()
 
     # Bodies that are no stream
 
@@ -286,20 +373,26 @@ class HealMachine:
         call = self._present
         try:
             value = call.answer(body)
+            news = self._settle_with(value) if self._fetching else self.assembly.take(value)
+        except Gap:
+            self._fetch("its subscription does not join what was delivered before")
+            return ()
         except A2AError as error:
             self._take_error(error)
             return ()
-        assembly = self.assembly
-        news = assembly.take(value) if call.operation.streams else assembly.settle(value)
-        if news:
-            self._heard()
+        self._received = None
+        self._note(value, news)
         self._reading = False
         if self.assembly.over:
             self._finish()
         elif not call.operation.streams:
-            self._failures = 0
             self._wait_to_fetch()
         return news
+
+    def _settle_with(self, task: Task) -> Sequence[Event]:
+        if task.id and task.id != self._task_id:
+            raise A2AJSONError(f"the agent was asked for task {self._task_id}, got {task.id:.200}")
+        return self.assembly.settle(task)
 
     # Errors and losses
 
@@ -309,8 +402,8 @@ class HealMachine:
         call = self._present
         if not self._begun and self._route.answered(call, error):
             return
-        subscribing = call.operation.name == "resubscribe"
-        if subscribing and self._resume and isinstance(error, _CANNOT_SUBSCRIBE):
+        refused = self._received is None or isinstance(error, _CANNOT_SUBSCRIBE)
+        if self._subscribing and self._resume and refused:
             self._fetch(str(error))
             return
         raise self._marked(error)
@@ -320,12 +413,18 @@ class HealMachine:
         self._settle()
         self._begun = True
         why = self.redact(why)
-        logger.info("task %s is asked for instead of subscribed to: %s", self._task_id, why)
+        logger.info("task %s is fetched instead of subscribed to: %s", self._task_id, why)
+        self._ask_for_task()
+
+    def _ask_for_task(self) -> None:
         self._operation = ("get_task", {"id": self._task_id})
         self._last_event_id = b""
 
     def _wait_to_fetch(self) -> None:
+        if self._task_id is None:
+            raise self._closed("the answer names no task", None)
         self._settle()
+        self._ask_for_task()
         self._losses += 1
         delay = self._settings.backoff.delay(self._losses, None, self._jitter)
         self._wait = Wait(delay or 0.0)
@@ -333,12 +432,12 @@ class HealMachine:
     def _lose(
         self, cause: str, *, wish: float | None = None, error: Exception | None = None
     ) -> None:
-        """Plan the next connection, finish when all was told, or raise when that is it."""
+        """Plan the next connection, finish when all was delivered, or raise when that is it."""
         self._settle()
         if self.assembly.over:
             self._finish()
             return
-        known = self._task_id and (self._begun or self._subscribes)
+        known = self._task_id and (self._begun or self._attaches)
         if not known or not self._resume:
             raise self._closed(cause, error)
         self._failures += 1
@@ -350,10 +449,12 @@ class HealMachine:
             raise self._closed(cause, error, wish)
         cause = self.redact(cause)
         logger.warning(
-            "stream of task %s lost (%s); resubscribing in %.2f s", self._task_id, cause, delay
+            "stream of task %s lost (%s); trying again in %.2f s", self._task_id, cause, delay
         )
         self._wait = Wait(delay)
-        if self._operation[0] != "get_task":
+        if self._fetching or (self._subscribing and self._received not in (None, Task)):
+            self._ask_for_task()
+        else:
             self._operation = ("resubscribe", {"id": self._task_id})
 
     def _closed(self, cause: str, error: Exception | None, wish: float | None = None) -> A2AError:
@@ -368,7 +469,7 @@ class HealMachine:
         return self._marked(closed)
 
     def _marked(self, error: A2AError) -> A2AError:
-        """Note in an error how far the stream had come."""
+        """Record in an error how far the stream had come."""
         self._settle()
         error.task_id = self._task_id
         error.task = self.assembly.task
@@ -390,6 +491,14 @@ class HealMachine:
         return self._call
 
     @property
+    def _fetching(self) -> bool:
+        return self._operation[0] == "get_task"
+
+    @property
+    def _subscribing(self) -> bool:
+        return self._operation[0] == "resubscribe"
+
+    @property
     def _task_id(self) -> str | None:
         return self.assembly.task_id
 
@@ -409,3 +518,13 @@ class HealMachine:
             return False
         self._settle()
         return True
+
+
+def _task_in(call: Call, result: Reply | TransportFailure) -> Task | None:
+    if isinstance(result, TransportFailure) or result.head.status != 200:
+        return None
+    try:
+        task: Task = call.answer(result.body)
+    except A2AError:
+        return None
+    return task

@@ -1,9 +1,11 @@
 """The JSON-RPC binding, in either dialect: requests out, answers and events in. Pure.
 
 * A request is `{"jsonrpc": "2.0", "method", "params", "id"}`; ids count up and never repeat.
-* An answer carries the id of its request. An error may carry null instead, when the agent could
-  not read the request; anything else is not an answer to it.
-* `error` wins over `result`. Without a result there is no value, which only delete may say.
+* An answer carries the id of its request, as a number or as its digits. An error may carry null
+  instead, when the agent could not read the request; anything else is not an answer to it. An
+  event of a stream may come without the envelope.
+* `error` wins over `result`; it may be a string. Without a result there is no value, which only
+  delete may say.
 """
 
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ from pydantic_core import to_json
 from .._http._types import Request, ResponseHead
 from ._call import Settings, http_error, json_error, json_rpc_error
 from ._dialects import Dialect, Operation
-from ._wire import ENVELOPES, FROM_PYTHON, event_of, parse_json
+from ._wire import ENVELOPES, FROM_PYTHON, bare_event, event_of, parse_json
 from .errors import (
     A2AEmptyResultError,
     A2AError,
@@ -116,13 +118,14 @@ class JsonRpcCall:
             A2AJSONRPCError: the agent's error.
             A2ASSEParseError: it is no response to this request.
         """
+        event: Event
         try:
             envelope = self._read(data)
             # The common case first: an event of ours.
             result = envelope.get("result")
             if result and envelope.get("id") == self._number and envelope.get("error") is None:
                 return event_of(result)
-            event: Event = self._value(envelope)
+            event = self._without_envelope(data, envelope) or self._value(envelope)
         except (ValidationError, ValueError, A2AJSONError) as error:
             words = str(json_error("an event of the stream", data, error))
             raise A2ASSEParseError(words, data) from None
@@ -151,6 +154,12 @@ class JsonRpcCall:
         if result is None or (kind == "event" and not result):
             raise A2AEmptyResultError(f"the answer to {self.operation.name} holds no result")
         return event_of(result) if kind == "event" else result
+
+    def _without_envelope(self, data: bytes, envelope: dict[str, Any]) -> Event | None:
+        if "result" in envelope or "error" in envelope:
+            return None
+        value = parse_json(data)
+        return bare_event(value) if "jsonrpc" not in value else None
 
     def _read_converted(self, data: bytes) -> dict[str, Any]:
         """Read an envelope whose result is in the shape of another dialect."""

@@ -12,7 +12,7 @@ from ._auth import AsyncCardSender, Auth, CardCredential
 from ._card import SHARED_CACHE, CardRules, read_card
 from ._conversation import Conversations, ReplyTo
 from ._options import CallOptions, Options, resolver_options
-from ._waiting import can_subscribe, is_over, polls
+from ._waiting import is_over, polls
 from .errors import A2AError, MethodNotFoundError, UnsupportedOperationError
 from .streams import AsyncEventStream
 from .transport import AsyncCardTransport, AsyncJsonRpcTransport, AsyncTransport
@@ -218,6 +218,9 @@ class AsyncA2AClient(AsyncClosing):
     ) -> AsyncEventStream:
         """Send a message and iterate over the events of the answer, which heals itself.
 
+        An agent whose card says that it does not stream is sent the message, and its task is
+        fetched until it ends; the events come from there.
+
         Raises, while iterating:
             A2AStreamClosedError: the stream ended before its task, and could not be resumed.
             A2AError: the agent's error, or what cannot be read.
@@ -264,6 +267,8 @@ class AsyncA2AClient(AsyncClosing):
     ) -> AsyncEventStream:
         """Iterate over the events of a task that is under way, its state so far first.
 
+        The task is fetched again and again where subscribing does harm (0.3) or is not possible.
+
         Raises, while iterating:
             A2AError: as `send_message_stream`.
         """
@@ -274,15 +279,14 @@ class AsyncA2AClient(AsyncClosing):
 
     async def wait_for_task(self, task_id: str, **options: Unpack[CallOptions]) -> Task:
         """Wait until a task is over or waits for the user, and return it; raises `A2AError`."""
-        if can_subscribe(self.card):
-            try:
-                async with self.resubscribe(task_id, **options) as stream:
-                    async for _ in stream:
-                        pass
-                    if is_over(stream.task):
-                        return stream.task
-            except (UnsupportedOperationError, MethodNotFoundError):
-                pass  # then it is asked for
+        try:
+            async with self.resubscribe(task_id, **options) as stream:
+                async for _ in stream:
+                    pass
+                if is_over(stream.task):
+                    return stream.task
+        except (UnsupportedOperationError, MethodNotFoundError):
+            pass  # then it is asked for
         delays = polls()
         while not is_over(task := await self.get_task(task_id, **options)):
             await self._clock.sleep(next(delays))

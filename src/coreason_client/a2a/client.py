@@ -12,7 +12,7 @@ from ._auth import Auth, CardCredential, SyncCardSender
 from ._card import SHARED_CACHE, CardRules, read_card
 from ._conversation import Conversations, ReplyTo
 from ._options import CallOptions, Options, resolver_options
-from ._waiting import can_subscribe, is_over, polls
+from ._waiting import is_over, polls
 from .errors import A2AError, MethodNotFoundError, UnsupportedOperationError
 from .streams import EventStream
 from .transport import CardTransport, JsonRpcTransport, Transport
@@ -216,6 +216,9 @@ class A2AClient(Closing):
     ) -> EventStream:
         """Send a message and iterate over the events of the answer, which heals itself.
 
+        An agent whose card says that it does not stream is sent the message, and its task is
+        fetched until it ends; the events come from there.
+
         Raises, while iterating:
             A2AStreamClosedError: the stream ended before its task, and could not be resumed.
             A2AError: the agent's error, or what cannot be read.
@@ -262,6 +265,8 @@ class A2AClient(Closing):
     ) -> EventStream:
         """Iterate over the events of a task that is under way, its state so far first.
 
+        The task is fetched again and again where subscribing does harm (0.3) or is not possible.
+
         Raises, while iterating:
             A2AError: as `send_message_stream`.
         """
@@ -272,15 +277,14 @@ class A2AClient(Closing):
 
     def wait_for_task(self, task_id: str, **options: Unpack[CallOptions]) -> Task:
         """Wait until a task is over or waits for the user, and return it; raises `A2AError`."""
-        if can_subscribe(self.card):
-            try:
-                with self.resubscribe(task_id, **options) as stream:
-                    for _ in stream:
-                        pass
-                    if is_over(stream.task):
-                        return stream.task
-            except (UnsupportedOperationError, MethodNotFoundError):
-                pass  # then it is asked for
+        try:
+            with self.resubscribe(task_id, **options) as stream:
+                for _ in stream:
+                    pass
+                if is_over(stream.task):
+                    return stream.task
+        except (UnsupportedOperationError, MethodNotFoundError):
+            pass  # then it is asked for
         delays = polls()
         while not is_over(task := self.get_task(task_id, **options)):
             self._clock.sleep(next(delays))

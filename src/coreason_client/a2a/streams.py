@@ -21,7 +21,7 @@ def _show_all(error: A2AError) -> None:
 
 
 class _Progress:
-    """What a stream has told so far."""
+    """What a stream has delivered so far."""
 
     _assembly: Assembly
     _machine: HealMachine | None
@@ -29,7 +29,7 @@ class _Progress:
 
     @property
     def task(self) -> Task | None:
-        """The task assembled so far; None when the agent has told of none."""
+        """The task assembled so far; None when the agent has sent none."""
         return self._assembly.task
 
     @property
@@ -39,7 +39,11 @@ class _Progress:
 
     @property
     def text(self) -> str:
-        """The text so far: of the task's artifacts, or of the message."""
+        """The text of the answer so far.
+
+        It is the text of artifacts and messages, each where it first came, an artifact in one
+        piece. An agent that sends neither answers with its status.
+        """
         return self._assembly.text
 
     @property
@@ -88,7 +92,7 @@ class EventStream(_Progress, Closing):
         cls, machine: HealMachine, sender: SyncOpener, hide: Hide = _show_all
     ) -> "EventStream":
         """Make the stream that a machine and a sender give; `hide` takes secrets out of errors."""
-        stream = cls(drive(machine, sender), machine.assembly, machine)
+        stream = cls(drive(machine, sender, machine.side_call), machine.assembly, machine)
         stream._hide = hide
         return stream
 
@@ -137,7 +141,7 @@ class AsyncEventStream(_Progress, AsyncClosing):
         cls, machine: HealMachine, sender: AsyncOpener, hide: Hide = _show_all
     ) -> "AsyncEventStream":
         """Make the stream that a machine and a sender give; `hide` takes secrets out of errors."""
-        stream = cls(drive_async(machine, sender), machine.assembly, machine)
+        stream = cls(drive_async(machine, sender, machine.side_call), machine.assembly, machine)
         stream._hide = hide
         return stream
 

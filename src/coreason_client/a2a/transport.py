@@ -17,6 +17,7 @@ from ._heal import HealMachine
 from ._hooks import CallInfo, Hooks
 from ._options import CallOptions, Options, card_route, hooks_of, jsonrpc_route, rest_route
 from ._route import Route
+from ._waiting import can_stream, stream_operation
 from .errors import A2AError
 from .streams import AsyncEventStream, EventStream
 from .types import (
@@ -194,9 +195,10 @@ class _Call:
         """Return the flow of a unary call."""
         return self.route.ask(self.info.operation, self.params)
 
-    def machine(self, resume: bool) -> HealMachine:
-        """Return the machine of a stream."""
-        machine = HealMachine(self.route, self.info.operation, self.params, resume=resume)
+    def machine(self, *, resume: bool, streams: bool) -> HealMachine:
+        """Return the machine of a stream; `streams` says whether the agent can stream."""
+        name, params = stream_operation(self.info.operation, self.params, streams=streams)
+        machine = HealMachine(self.route, name, params, resume=resume)
         machine.redact = self._opener.redact
         return machine
 
@@ -206,8 +208,9 @@ class _Base:
 
     _opener: SyncAuthSender | AsyncAuthSender
 
-    def __init__(self, route: Route, options: Options) -> None:
+    def __init__(self, route: Route, card: AgentCard | None, options: Options) -> None:
         self._route = route
+        self._streams = can_stream(card)
         self._hooks = hooks_of(options)
 
     def __repr__(self) -> str:
@@ -235,7 +238,7 @@ class _HttpTransport(_Base):
     _opener: SyncAuthSender
 
     def __init__(self, route: Route, card: AgentCard | None, options: Options) -> None:
-        super().__init__(route, options)
+        super().__init__(route, card, options)
         self._sender = SyncSender(options.get("http_client"))
         self._opener = SyncAuthSender(self._sender, credentials(options.get("auth"), card))
 
@@ -254,7 +257,9 @@ class _HttpTransport(_Base):
         self, name: str, request: BaseModel, resume: bool, options: CallOptions
     ) -> EventStream:
         call = self._call(name, request, options)
-        stream = EventStream.driven(call.machine(resume), self._opener, call.redact)
+        stream = EventStream.driven(
+            call.machine(resume=resume, streams=self._streams), self._opener, call.redact
+        )
         if self._hooks:
             watch = self._hooks.stream
             stream.watch(lambda events: watch(events, call.info, call.prepare, call.redact))
@@ -345,7 +350,7 @@ class _AsyncHttpTransport(_Base):
     _opener: AsyncAuthSender
 
     def __init__(self, route: Route, card: AgentCard | None, options: Options) -> None:
-        super().__init__(route, options)
+        super().__init__(route, card, options)
         self._sender = AsyncSender(options.get("http_client"))
         self._opener = AsyncAuthSender(self._sender, credentials(options.get("auth"), card))
 
@@ -364,7 +369,9 @@ class _AsyncHttpTransport(_Base):
         self, name: str, request: BaseModel, resume: bool, options: CallOptions
     ) -> AsyncEventStream:
         call = self._call(name, request, options)
-        stream = AsyncEventStream.driven(call.machine(resume), self._opener, call.redact)
+        stream = AsyncEventStream.driven(
+            call.machine(resume=resume, streams=self._streams), self._opener, call.redact
+        )
         if self._hooks:
             watch = self._hooks.stream_async
             stream.watch(lambda events: watch(events, call.info, call.prepare, call.redact))

@@ -110,8 +110,8 @@ class TaskState(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "TaskState | None":
-        # ProtoJSON may write the number of an enum value.
-        return _by_number(list(cls), value)
+        # ProtoJSON may write the number of an enum value; some agents write 0.3 words in 1.0.
+        return _by_number(list(cls), value) or _by_word(cls, value)
 
     @property
     def is_terminal(self) -> bool:
@@ -139,7 +139,7 @@ class Role(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "Role | None":
-        return _by_number(list(cls), value)
+        return _by_number(list(cls), value) or _by_word(cls, value)
 
 
 _Member = TypeVar("_Member", bound=StrEnum)
@@ -149,6 +149,13 @@ def _by_number(members: list[_Member], value: object) -> _Member | None:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(members):
         return members[value]
     return None
+
+
+def _by_word(kind: type[_Member], value: object) -> _Member | None:
+    """Return the member for a word of 0.3, such as `input-required`."""
+    if not isinstance(value, str) or not value.islower():
+        return None
+    return kind.__members__.get(value.replace("-", "_").upper())
 
 
 # An unknown word stays a string, an unknown number a number: never a crash, never lost.
@@ -246,6 +253,11 @@ class Message(_Model):
         """The text of its parts."""
         return _joined(self.parts)
 
+    @property
+    def status_text(self) -> str:
+        """Empty: a message has no status."""
+        return ""
+
 
 class Artifact(_Model):
     """A result of a task."""
@@ -289,20 +301,46 @@ class TaskStatus(_Model):
         return self.state in _INTERRUPTED
 
 
+# Some agents send null for a status that has not changed.
+AnyStatus = Annotated[TaskStatus, _NullIs(TaskStatus)]
+
+
 class Task(_Model):
     """A piece of work that an agent does."""
 
     id: str
     context_id: str | None = None
-    status: TaskStatus = Field(default_factory=TaskStatus)
+    status: AnyStatus = Field(default_factory=TaskStatus)
     artifacts: Many[Artifact] = Field(default_factory=list)
     history: Many[Message] = Field(default_factory=list)
     metadata: Struct | None = None
 
     @property
     def text(self) -> str:
-        """The text of its artifacts, or of its status where they have none."""
-        return "".join([artifact.text for artifact in self.artifacts]) or self.status.text
+        """The answer: the text of the artifacts.
+
+        A task without such text that is over or waits for the user answers with its status, or
+        else with the messages of the agent that end its history.
+        """
+        text = "".join([artifact.text for artifact in self.artifacts])
+        if text or not (self.status.is_terminal or self.status.is_interrupted):
+            return text
+        return self.status.text or "".join([said.text for said in latest_messages(self)])
+
+    @property
+    def status_text(self) -> str:
+        """The text of the status, which is not part of the answer while the task is running."""
+        return self.status.text
+
+
+def latest_messages(task: Task) -> list[Message]:
+    """Return the messages of a task's history that follow the last one of the user."""
+    said: list[Message] = []
+    for message in reversed(task.history):
+        if message.role == Role.USER:
+            break
+        said.append(message)
+    return said[::-1]
 
 
 class TaskStatusUpdateEvent(_Model):
@@ -310,12 +348,24 @@ class TaskStatusUpdateEvent(_Model):
 
     task_id: Text = ""
     context_id: str | None = None
-    status: TaskStatus = Field(default_factory=TaskStatus)
+    status: AnyStatus = Field(default_factory=TaskStatus)
     metadata: Struct | None = None
     final: bool | None = None
+    _answer: str | None = PrivateAttr(None)  # set by a stream, which knows what came before
 
     @property
     def text(self) -> str:
+        """The part of the answer that comes with the status; mostly nothing.
+
+        Only a status that ends the task or waits for the user is an answer, and in a stream only
+        when the agent has answered in no other way.
+        """
+        if self._answer is not None:
+            return self._answer
+        return self.status.text if self.status.is_terminal or self.status.is_interrupted else ""
+
+    @property
+    def status_text(self) -> str:
         """The text of the status."""
         return self.status.text
 
@@ -335,6 +385,11 @@ class TaskArtifactUpdateEvent(_Model):
         """The text that came with it."""
         return _joined(self.artifact.parts)
 
+    @property
+    def status_text(self) -> str:
+        """Empty: an artifact has no status."""
+        return ""
+
 
 class UnknownEvent(_Model):
     """What an agent sent that this version of the protocol has no name for; kept as it came."""
@@ -346,6 +401,11 @@ class UnknownEvent(_Model):
 
     @property
     def text(self) -> str:
+        """Nothing that is known to be text."""
+        return ""
+
+    @property
+    def status_text(self) -> str:
         """Nothing that is known to be text."""
         return ""
 
