@@ -55,6 +55,7 @@ from coreason_client.a2a import (
     _options,
     _waiting,
 )
+from coreason_client.a2a._dialects import _task_to_v03
 from tests.a2a.loopback import CUT, HANG, Agent, Answer, Seen, as_json, serve, stream_of
 from tests.http.support import LEFT_OVER_GENERATOR
 
@@ -367,9 +368,11 @@ def test_resubscribing_gives_the_task_also_when_it_is_over(
         client.all(lambda c: c.resubscribe("task-2", resume=False))
     with pytest.raises(TaskNotFoundError):
         client.all(lambda c: c.resubscribe("task-9"))
-    if face != "rest":
-        name = {"1.0": "SubscribeToTask", "0.3": "tasks/resubscribe"}[face]
-        assert methods(agent).count(name) == 4
+    if face == "1.0":
+        assert methods(agent).count("SubscribeToTask") == 4
+    elif face == "0.3":  # where the task is fetched unless that is not wanted
+        assert methods(agent).count("tasks/resubscribe") == 1
+        assert methods(agent).count("tasks/get") == 3
 
 
 @pytest.mark.parametrize("streaming", [True, False])
@@ -398,6 +401,70 @@ def test_a_task_is_waited_for(agent: Agent, way: str, streaming: bool) -> None:
         assert asked == [*["SubscribeToTask"] * 3, "GetTask"]
     else:
         assert asked == ["GetTask"] * 3
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_task_that_is_joined_late_has_its_beginning(agent: Agent, way: str) -> None:
+    list(agent.stream({"message": {"parts": [{"text": "count"}]}}))
+    ids = {"taskId": "task-1", "contextId": "context-1"}
+
+    def rule(seen: Seen) -> Answer | None:
+        if seen.json["method"] != "SubscribeToTask":
+            return None
+        artifact = {"artifactId": "a", "parts": [{"text": "4\u2028"}]}
+        done = {**ids, "status": {"state": "TASK_STATE_COMPLETED"}}
+        return stream_of(
+            [
+                rpc(seen, result={"artifactUpdate": {**ids, "artifact": artifact, "append": True}}),
+                rpc(seen, result={"statusUpdate": done}),
+            ]
+        )
+
+    agent.rules.append(rule)
+    client = both(way, agent)
+    assert client(lambda c: c.wait_for_task("task-1")).text == TEXT
+    events, stream = client.all(lambda c: c.resubscribe("task-1"))
+    assert "".join(event.text for event in events) == stream.text == TEXT
+
+
+@pytest.mark.parametrize("face", ["1.0", "0.3"])
+@pytest.mark.parametrize("way", WAYS)
+def test_an_agent_that_does_not_stream_gives_the_events_of_its_task(
+    agent: Agent, way: str, face: str
+) -> None:
+    texts = ["1", "12", "123"]
+
+    def task(seen: Seen) -> dict[str, Any]:
+        text = texts[min(len(agent.seen), len(texts)) - 1]
+        found: dict[str, Any] = {"id": "t", "contextId": "c"}
+        state = "COMPLETED" if text == texts[-1] else "WORKING"
+        found["status"] = {"state": f"TASK_STATE_{state}"}
+        found["artifacts"] = [{"artifactId": "a", "parts": [{"text": text}]}]
+        return found
+
+    def rule(seen: Seen) -> Answer:
+        sends = seen.json["method"] in ("SendMessage", "message/send")
+        if face == "0.3":
+            return as_json(rpc(seen, result=_task_to_v03(task(seen))))
+        return as_json(rpc(seen, result={"task": task(seen)} if sends else task(seen)))
+
+    agent.rules.append(rule)
+    agent.card_extra["capabilities"] = {"streaming": False}
+    agent.card_extra["supportedInterfaces"] = [
+        {"url": f"{agent.url}/rpc", "protocolBinding": "JSONRPC", "protocolVersion": face}
+    ]
+    card = AgentCard.model_validate(agent.card())
+    events, stream = from_card(way, card).all(lambda c: c.send_message_stream("count"))
+    assert [event.text for event in events] == ["1", "2", "3", ""]
+    assert stream.text == "123"
+    assert stream.task.status.state is TaskState.COMPLETED
+    sent = agent.seen[0].json["params"]["configuration"]
+    assert sent == ({"returnImmediately": True} if face == "1.0" else {"blocking": False})
+    own = SendMessageConfiguration(return_immediately=False)
+    agent.seen.clear()
+    from_card(way, card).all(lambda c: c.send_message_stream("count", own))
+    sent = agent.seen[0].json["params"]["configuration"]
+    assert sent == ({"returnImmediately": False} if face == "1.0" else {"blocking": True})
 
 
 # Push notifications and the extended card
@@ -713,6 +780,11 @@ def test_answers_that_are_none(agent: Agent, way: str, what: str) -> None:
     assert len(agent.seen) == 1, "a message is never sent twice"
     if kind is A2AConnectionError:
         assert caught.value.__cause__ is not None
+
+
+def test_the_number_of_a_call_may_come_back_as_text(agent: Agent) -> None:
+    agent.rules.append(lambda seen: as_json({"id": "1", "result": {"task": {"id": "t"}}}))
+    assert both("sync", agent)(lambda c: c.send_message("say")) == Task(id="t")
 
 
 @pytest.mark.proves("A2A-error-jsonrpc")

@@ -8,6 +8,7 @@ that happen before the client asks again.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 from collections.abc import Awaitable, Callable
@@ -40,18 +41,21 @@ class A2AFault:
     script: Script
     on: str
     times: int
+    subscribes: bool = False  # made for subscriptions alone
 
 
 A2A_FAULTS: Final[dict[str, A2AFault]] = {}
 
 
-def a2a_fault(*, on: str = "stream", times: int = 1) -> Callable[[Script], Script]:
+def a2a_fault(
+    *, on: str = "stream", times: int = 1, subscribes: bool = False
+) -> Callable[[Script], Script]:
     """Enter a script into ``A2A_FAULTS`` under its own name."""
 
     def enter(script: Script) -> Script:
         name = script.__name__
         summary = (script.__doc__ or "").strip()
-        A2A_FAULTS[name] = A2AFault(name, summary, script, on, times)
+        A2A_FAULTS[name] = A2AFault(name, summary, script, on, times, subscribes)
         return script
 
     return enter
@@ -63,6 +67,8 @@ class TaskRun:
     def __init__(self, run: Run, model: Model, fault: A2AFault, options: Json) -> None:
         options = dict(options)
         self.on = options.pop("on", fault.on)
+        if self.on == "subscribe" and model.dialect == "0.3" and not fault.subscribes:
+            self.on = "get"  # which is how a stream of 0.3 goes on
         self.times = options.pop("times", fault.times)
         allowed = set(inspect.signature(fault.script).parameters) - {"call"}
         if unknown := sorted(set(options) - allowed):
@@ -94,7 +100,7 @@ class TaskRun:
         self.calls.append(call.kind)
         if call.kind == self.on and self.calls.count(call.kind) <= self.times:
             await self.fault.script(call, **self.options)
-        elif call.kind == "stream" and self.on == "subscribe":
+        elif call.kind == "stream" and self.on in ("subscribe", "get"):
             await cut(call)
         else:
             await call.correct()
@@ -251,7 +257,8 @@ def start(
     **options: Any,
 ) -> TaskRun:
     """Register a task of so many events under a fault."""
-    model = Model(dialect, counting(events, word, end))
+    # A task of 0.3 is fetched, and goes on between two questions.
+    model = Model(dialect, counting(events, word, end), pace=4 if dialect == "0.3" else 0)
     fault = A2A_FAULTS[name]
     # The server looks names up among the faults of CAP streams: we take the plainest of these,
     # and have its requests answered by a script of our own.
@@ -372,7 +379,7 @@ async def joined_snapshot(call: Call) -> None:
     await call.correct()
 
 
-@a2a_fault(on="subscribe")
+@a2a_fault(on="subscribe", subscribes=True)
 async def replay(call: Call) -> None:
     """Send everything again, from the first event on."""
     await call.exchange.head()
@@ -380,7 +387,7 @@ async def replay(call: Call) -> None:
     await call.exchange.end()
 
 
-@a2a_fault(on="subscribe")
+@a2a_fault(on="subscribe", subscribes=True)
 async def no_snapshot(call: Call, *, meanwhile: int = 4) -> None:
     """Send only what happens next, and not what was missed; then the task is finished soon."""
     call.model.go_on(meanwhile)
@@ -391,11 +398,107 @@ async def no_snapshot(call: Call, *, meanwhile: int = 4) -> None:
     await call.exchange.end()
 
 
-@a2a_fault(on="subscribe")
+@a2a_fault(on="subscribe", subscribes=True)
 async def cannot_subscribe(call: Call, *, code: int = -32004) -> None:
     """Refuse to stream a task that is still running."""
     call.model.pace = 4
     await call.fail(code, "there is nothing to subscribe to")
+
+
+@a2a_fault(on="subscribe", subscribes=True)
+async def no_such_page(call: Call, *, status: int = 404) -> None:
+    """Have nothing where one subscribes."""
+    call.model.pace = 4
+    await call.exchange.respond(status, b"<h1>No</h1>", content_type="text/html")
+
+
+@a2a_fault(on="subscribe", times=ALL, subscribes=True)
+async def doubling(call: Call) -> None:
+    """Store each event once more for a subscriber, and show no snapshot, as a2a-sdk 0.3 does."""
+    if call.model.finished:
+        await call.exchange.head()
+        await call.send(call.failure(-32602, f"Task {TASK_ID} is in terminal state: completed"))
+        await call.exchange.end()
+        return
+    happened = call.model.happened
+    rest = call.model.happenings[happened:]
+    # What happens from now on is in the store twice, and in the stream once.
+    call.model.happenings[happened:] = [
+        again for item in rest for again in ([item] if item.state else [item, item])
+    ]
+    await call.exchange.head()
+    for number, item in enumerate(call.model.happenings[happened:], happened + 1):
+        twice = call.model.happenings[number - 2] is item
+        event = call.event(number)
+        if not twice:
+            await call.exchange.chunk(event)
+    await call.exchange.end()
+
+
+@a2a_fault(on="subscribe", subscribes=True)
+async def short_snapshot(call: Call) -> None:
+    """Send a snapshot that is behind what was sent before, and go on as if it were not."""
+    happened = call.model.happened
+    call.model.happened = 4
+    await call.until(0)
+    call.model.happened = happened
+    await call.rest()
+
+
+@a2a_fault(on="subscribe", times=3, subscribes=True)
+async def same_snapshot(call: Call) -> None:
+    """Show the same snapshot and close, again and again."""
+    await call.until(0)
+    await call.exchange.end()
+
+
+@a2a_fault(on="subscribe", subscribes=True)
+async def says_message(call: Call) -> None:
+    """Answer a subscription with a message."""
+    call.model.pace = 4
+    await call.exchange.head()
+    role = "agent" if call.model.dialect == "0.3" else "ROLE_AGENT"
+    message = {"messageId": "m", "role": role, "parts": []}
+    await call.send(call.envelope(call.model.wrap("message", message)))
+    await call.exchange.end()
+
+
+# Streams that stay open.
+
+
+@a2a_fault()
+async def open_end(call: Call) -> None:
+    """Send everything, and keep the connection with pings."""
+    await call.exchange.head()
+    await call.events(1, ALL)
+    await ping(call)
+
+
+@a2a_fault()
+async def silent_end(call: Call, *, after: int = 8) -> None:
+    """Fall silent but for pings, while the task goes on to its end."""
+    await call.until(after)
+    call.model.go_on(ALL)
+    await ping(call)
+
+
+@a2a_fault()
+async def other_pings(call: Call) -> None:
+    """Send pings as events, and a mark at the end, as other protocols do."""
+    await call.exchange.head()
+    for number in range(1, len(call.model.happenings)):
+        await call.exchange.chunk(b"event: ping\ndata: {}\n\n")
+        await call.exchange.chunk(call.event(number))
+    await call.exchange.chunk(b"data: [DONE]\n\n")
+    await call.exchange.chunk(call.event(len(call.model.happenings)))
+    await call.exchange.end()
+
+
+async def ping(call: Call) -> None:
+    """Send pings until the client is gone, or for half a minute."""
+    for _ in range(600):
+        await call.exchange.chunk(b": ping\n\n")
+        await asyncio.sleep(0.05)
 
 
 # Refusals.
@@ -419,6 +522,7 @@ async def unauthorized(call: Call) -> None:
 @a2a_fault(on="subscribe")
 async def unknown_task(call: Call) -> None:
     """Have forgotten the task."""
+    call.model.pace = 4
     await call.fail(-32001, "no such task")
 
 
@@ -514,6 +618,62 @@ async def unknown_fields(call: Call) -> None:
         inner = result if call.model.dialect == "0.3" else next(iter(result.values()))
         inner["novelty"] = {"number": number}
         await call.send(call.envelope(result, traceId=number))
+    await call.exchange.end()
+
+
+@a2a_fault()
+async def mixed_shapes(call: Call) -> None:
+    """Wrap the first event as 1.0 does, and send all others bare, as 0.3 does."""
+    old = Model("0.3", call.model.happenings)
+    await call.exchange.head()
+    for number in range(1, len(call.model.happenings) + 1):
+        result = call.model.event(number) if number == 1 else old.event(number)
+        await call.send(call.envelope(result))
+    await call.exchange.end()
+
+
+@a2a_fault()
+async def id_as_text(call: Call) -> None:
+    """Send the number of the call as a string."""
+    await call.exchange.head()
+    for number in range(1, len(call.model.happenings) + 1):
+        await call.send(call.envelope(call.model.event(number), id=str(call.id)))
+    await call.exchange.end()
+
+
+@a2a_fault()
+async def null_status(call: Call, *, after: int = 8) -> None:
+    """Send a status update without a status."""
+    await call.until(after)
+    body = {"taskId": TASK_ID, "contextId": CONTEXT_ID, "status": None}
+    await call.send(call.envelope(call.model.wrap("status-update", body)))
+    await call.rest()
+
+
+@a2a_fault()
+async def other_task(call: Call, *, after: int = 8) -> None:
+    """Send the end of another task in the middle of the stream."""
+    await call.until(after)
+    body = {"taskId": "other", "contextId": CONTEXT_ID, "status": call.model.status("completed")}
+    await call.send(call.envelope(call.model.wrap("status-update", body)))
+    await call.rest()
+
+
+@a2a_fault()
+async def more_after_the_end(call: Call) -> None:
+    """Send another piece of text in the chunk that holds the end."""
+    await call.exchange.head()
+    last = len(call.model.happenings)
+    await call.events(1, last - 1)
+    await call.exchange.chunk(call.event(last) + call.event(last - 1))
+    await call.exchange.end()
+
+
+@a2a_fault()
+async def error_as_text(call: Call, *, after: int = 8) -> None:
+    """Send an error that is a string."""
+    await call.until(after)
+    await call.send(compact({"jsonrpc": "2.0", "id": call.id, "error": "out of paper"}))
     await call.exchange.end()
 
 
