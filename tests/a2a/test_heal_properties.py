@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coreason_client._http._types import Request
 from coreason_client._retry import Backoff
 from coreason_client.a2a._call import Settings
-from tests.a2a.paper import SHELLS, Leg, Outcome, PaperAgent, machine_for, route_to, story
-from tests.cap.scripted import Network
+from tests.a2a.paper import SHELLS, Leg, Outcome, PaperAgent, machine_for, route_to, sse, story
+from tests.cap.scripted import Connection, Network
 
 # A letter alone, so that a chunk told twice or in the wrong place cannot look right by chance
 # less often than it would in real text; doubled letters, U+2028 and empty chunks on purpose.
@@ -71,3 +72,30 @@ def test_cuts_after_every_single_event_of_one_stream() -> None:
     outcome = run("sync", "1.0", PaperAgent(events, legs))
     assert_exact(outcome, "".join(texts))
     assert outcome.machine.reconnects == len(events) - 1
+
+
+@settings(max_examples=60)
+@given(
+    texts=texts,
+    bare=st.lists(st.booleans(), min_size=11, max_size=11),
+    cuts=st.lists(st.integers(1, 300), max_size=20),
+    version=st.sampled_from(["1.0", "0.3"]),
+    shell=st.sampled_from(sorted(SHELLS)),
+)
+def test_the_shape_of_each_event_decides_how_it_is_read(
+    texts: list[str], bare: list[bool], cuts: list[int], version: str, shell: str
+) -> None:
+    events = story(texts)
+
+    def agent(request: Request) -> Connection:
+        shapes = zip(events, bare, strict=False)
+        told = b"".join(sse(request, e, version="0.3" if old else "1.0") for e, old in shapes)
+        pieces = []
+        for size in cuts:
+            pieces.append(told[:size])
+            told = told[size:]
+        return Connection([*pieces, told])
+
+    outcome = SHELLS[shell](machine_for(route_to(version)[0]), Network(agent))
+    assert_exact(outcome, "".join(texts))
+    assert len(outcome.network.requests) == 1

@@ -33,10 +33,9 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
-from .._drive import Flow, Reply, SideCall, Wait
+from .._drive import Flow, SideCall, Wait
 from .._http._checks import shown
 from .._http._redirect import MOST_REDIRECTS, redirected
 from .._http._types import FINAL_FAILURES, Request, ResponseHead, TransportFailure
@@ -48,8 +47,9 @@ from ._call import (
     connection_error,
     unreached,
 )
-from ._route import Route, follow, is_redirect
+from ._route import Route, is_redirect
 from ._silence import Silence, is_keep_alive
+from ._unary import Body, asked_once
 from .errors import (
     A2AError,
     A2AHTTPError,
@@ -117,8 +117,7 @@ class HealMachine:
         self._received: type[Event] | None = None  # the first event on this connection
         self._silence = Silence(self._settings.stream.read, clock)
         self._asking = False  # for the task, because of silence
-        self._body: bytearray | None = None  # of an answer that is no stream
-        self._body_size: int | None = None
+        self._body: Body | None = None  # of an answer that is no stream
         self._settled = True
         self._finished = False
         self._reading = False
@@ -166,10 +165,10 @@ class HealMachine:
         self._request = self._call.request
         return self._request
 
-    def _avoid_subscribing(self) -> None:
-        """Fetch the task instead where subscribing does harm; not for who asks for no healing."""
-        subscribes = self._operation[0] == "resubscribe"
-        if subscribes and self._resume and not self._route.channel.dialect.subscribing_is_safe:
+    def _avoid_subscribing(self, *, always: bool = False) -> None:
+        """Fetch the task instead where subscribing does harm, unless no healing is wanted."""
+        harms = always or not self._route.channel.dialect.subscribing_is_safe
+        if self._subscribing and self._resume and harms:
             self._ask_for_task()
 
     def accepts(self, head: ResponseHead) -> bool:
@@ -182,10 +181,7 @@ class HealMachine:
         if head.content_type != "text/event-stream" or unary:
             if not unary and not head.content_type.endswith("json"):
                 return False
-            self._body = bytearray()
-            size = head.headers.get("content-length", "")
-            plain = "content-encoding" not in head.headers and size.isascii() and size.isdigit()
-            self._body_size = int(size[:18]) if plain else None
+            self._body = Body(head, self._settings.max_body_bytes)
         self._reading = True
         return True
 
@@ -242,7 +238,7 @@ class HealMachine:
             self._settled = True
             return
         if failure is None and self._body is not None:
-            yield from self._read_body()
+            yield from self._read_body(self._body)
             if self._settled:
                 return
         if failure is not None and unreached(failure) and not self._begun and not self._attaches:
@@ -259,7 +255,7 @@ class HealMachine:
             A2AError: the agent's error, or what cannot be read.
         """
         if self._body is not None:
-            yield from self._receive_body(chunk)
+            yield from self._receive_body(self._body, chunk)
             return
         assembly = self.assembly
         take = assembly.take
@@ -337,11 +333,9 @@ class HealMachine:
         if not self._asking:
             return ()
         self._asking = False
-        call = self._route.call("get_task", {"id": self._task_id})
-        request = replace(call.request, timeouts=self._settings.stream)
-        task = _task_in(call, (yield from follow(request)))
+        task = yield from asked_once(self._route, self._task_id)
         assembly = self.assembly
-        if task is None or task.id != self._task_id:
+        if task is None:
             if assembly.over:
                 self._finish()
             else:
@@ -358,18 +352,15 @@ class HealMachine:
 
     # Bodies that are no stream
 
-    def _receive_body(self, chunk: bytes) -> Iterator[Event]:
-        assert self._body is not None  # noqa: S101 - the caller looked
-        self._body += chunk
-        limit = self._settings.max_body_bytes
-        if len(self._body) > limit:
-            words = f"an answer is larger than {limit} bytes"
-            raise self._marked(A2AResponseTooLargeError(words, status=200))
-        if self._body_size is not None and len(self._body) >= self._body_size:
-            yield from self._read_body()
+    def _receive_body(self, body: Body, chunk: bytes) -> Sequence[Event]:
+        try:
+            complete = body.add(chunk)
+        except A2AResponseTooLargeError as error:
+            raise self._marked(error) from None
+        return self._read_body(body) if complete else ()
 
-    def _read_body(self) -> Sequence[Event]:
-        body, self._body = bytes(self._body or b""), None
+    def _read_body(self, received: Body) -> Sequence[Event]:
+        body, self._body = received.content, None
         call = self._present
         try:
             value = call.answer(body)
@@ -448,14 +439,15 @@ class HealMachine:
         if self._failures > self._settings.max_retries or delay is None:
             raise self._closed(cause, error, wish)
         cause = self.redact(cause)
-        logger.warning(
-            "stream of task %s lost (%s); trying again in %.2f s", self._task_id, cause, delay
-        )
         self._wait = Wait(delay)
-        if self._fetching or (self._subscribing and self._received not in (None, Task)):
-            self._ask_for_task()
-        else:
+        if not self._fetching:
+            without_snapshot = self._subscribing and self._received not in (None, Task)
             self._operation = ("resubscribe", {"id": self._task_id})
+            self._avoid_subscribing(always=without_snapshot)
+        doing = "fetching the task" if self._fetching else "resubscribing"
+        logger.warning(
+            "stream of task %s lost (%s); %s in %.2f s", self._task_id, cause, doing, delay
+        )
 
     def _closed(self, cause: str, error: Exception | None, wish: float | None = None) -> A2AError:
         words = f"the stream closed before its task ended: {cause}"
@@ -518,13 +510,3 @@ class HealMachine:
             return False
         self._settle()
         return True
-
-
-def _task_in(call: Call, result: Reply | TransportFailure) -> Task | None:
-    if isinstance(result, TransportFailure) or result.head.status != 200:
-        return None
-    try:
-        task: Task = call.answer(result.body)
-    except A2AError:
-        return None
-    return task

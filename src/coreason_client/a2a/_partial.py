@@ -133,6 +133,5 @@ class PartialArtifact:
             self.artifact = known.model_copy(update=changes)
 
     def lacks(self, parts: Sequence[Part]) -> bool:
-        """Return True if the parts, from the beginning, hold more than was delivered."""
-        match = Match(self.parts)
-        return bool(match.receive(parts)) or match.contradicts
+        """Return True if the parts, from the beginning, go beyond what was delivered."""
+        return bool(Match(self.parts).receive(parts))
