@@ -58,6 +58,11 @@ def test_the_answer_is_printed_and_is_the_text_of_the_stream(events: list[Any], 
     assert found == text or "Who?" in found
 
 
+def test_a_status_that_was_printed_is_not_printed_again_at_the_end() -> None:
+    text, assembly = printed(task(), status("AUTH_REQUIRED", "Who?"), DONE)
+    assert text == assembly.text == "Who?"
+
+
 def test_a_status_has_a_text_of_its_own() -> None:
     found, _ = news(task(), status("WORKING", "Looking."), chunk("Answer"), DONE)
     assert [event.status_text for event in found] == ["", "Looking.", "", ""]

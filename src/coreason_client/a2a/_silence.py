@@ -43,8 +43,7 @@ class Silence:
         `chunk` completed no event, or `keep_alives` alone.
         """
         if not keep_alives and not _is_comment(chunk):
-            self._since = None  # a piece of an event that is still arriving
-            return False
+            return False  # a piece of an event that is still arriving
         if self._limit is None:
             return False
         now = self._clock()
