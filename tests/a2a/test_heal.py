@@ -447,6 +447,7 @@ def test_another_task_than_the_one_asked_for_is_an_error(run: Run) -> None:
 # 0.3
 
 
+@pytest.mark.proves("R40")
 def test_a_stream_of_0_3_is_healed_by_fetching(run: Run) -> None:
     def fetched(state: str, *texts: str) -> Step:
         return says(result=_task_to_v03(task(state, *texts)["task"]))

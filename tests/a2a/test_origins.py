@@ -135,6 +135,7 @@ def test_what_is_no_list_of_origins_is_refused_before_anything_is_sent(odd: Any)
 # Over sockets.
 
 
+@pytest.mark.proves("R39a")
 @WAYS
 @pytest.mark.parametrize(
     "secret",
@@ -156,6 +157,7 @@ def test_a_card_that_points_elsewhere_gets_nothing(
     assert SECRET not in str(error)
 
 
+@pytest.mark.proves("R39a")
 @WAYS
 def test_an_origin_that_the_caller_allows_gets_credentials(
     agent: Agent, other: Agent, way: str
@@ -269,6 +271,7 @@ def test_the_first_interface_of_a_card_of_the_callers_own_is_the_named_origin(
         assert client.send_message("say").text == "Said."
 
 
+@pytest.mark.proves("R39b")
 def test_https_does_not_lead_to_http() -> None:
     card = AgentCard.model_validate(
         {"name": "x", "supportedInterfaces": interfaces("http://agent.example/rpc")}

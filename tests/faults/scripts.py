@@ -687,12 +687,15 @@ async def draining(exchange: Exchange, *, empty: int = 5, retry: int = 1) -> Non
 
 
 @fault(always=True)
-async def hung_with_heartbeats(exchange: Exchange, *, interval: float = 0.02) -> None:
+async def hung_with_heartbeats(
+    exchange: Exchange, *, interval: float = 0.02, beats: int = 3000
+) -> None:
     """Send comments after the fault, for a minute, and no packet."""
     await exchange.until_fault()
-    for _ in range(round(60 / interval)):  # or until the client goes away
+    for _ in range(beats):  # or until the client goes away
         await exchange.chunk(b": heartbeat\n\n")
         await asyncio.sleep(interval)
+    await exchange.end()
 
 
 @fault(always=True)

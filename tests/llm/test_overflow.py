@@ -316,6 +316,7 @@ def test_sixteen_formats_and_more() -> None:
     assert sources <= {"report", "sentence", "docs", "code", "assumed"}
 
 
+@pytest.mark.proves("R38")
 @pytest.mark.parametrize(
     ("model", "status", "body"),
     [pytest.param(*row[1:4], id=row[0]) for row in EXAMPLES],

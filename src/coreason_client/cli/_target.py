@@ -100,7 +100,7 @@ def connected(
     *,
     seed: int | None,
     timeout: float,
-    max_retries: int,
+    max_retries: int | None,
     names: Mapping[str, str],
 ) -> Iterator[Target]:
     """Make the clients, and the proxy between them and the service when there is a seed.
@@ -126,9 +126,11 @@ def connected(
 
 
 def _client(
-    url: str, key: str, timeout: float, max_retries: int, names: Mapping[str, str]
+    url: str, key: str, timeout: float, max_retries: int | None, names: Mapping[str, str]
 ) -> CAPClient:
     try:
+        if max_retries is None:  # then an answer also survives the restart of its server
+            return CAPClient(url, key, timeout)
         return CAPClient(url, key, timeout, max_retries)
     except ValueError as error:
         sentence = str(error)

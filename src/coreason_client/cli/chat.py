@@ -92,7 +92,7 @@ def chat(
         typer.Option(
             metavar="N",
             help="Reconnections in a row without a new packet.",
-            show_default="3; 10 with --chaos",
+            show_default="3, and for at least 30 s once an answer has begun; 10 with --chaos",
         ),
     ] = None,
     verbose: Verbose = 0,
@@ -176,6 +176,6 @@ def _seed(given: int | None) -> int:
     return drawn
 
 
-def _retries(given: int | None, *, chaos: bool) -> int:
+def _retries(given: int | None, *, chaos: bool) -> int | None:
     # Some cuts come before the first packet of a connection, which spends the budget.
-    return (10 if chaos else 3) if given is None else given
+    return 10 if given is None and chaos else given
