@@ -164,8 +164,9 @@ def test_the_deadline_ends_it_all() -> None:
     async def go() -> None:
         async with provider(Replied(503)) as server:
             async with client(server, first_wait=0.05, max_retries=50, deadline=0.3) as ours:
-                with pytest.raises(LLMServerError) as caught:
-                    await asyncio.wait_for(ours.generate(MESSAGES), 5)
+                # The deadline passes in a wait, after a 503, or while an answer is on its way.
+                with pytest.raises((LLMServerError, LLMTimeoutError)) as caught:
+                    await asyncio.wait_for(ours.generate(MESSAGES), 20)
             assert 1 < caught.value.attempts < 10
 
     run(go())

@@ -275,7 +275,7 @@ def test_what_an_http_library_cannot_read_is_not_repeated(heard: Heard) -> None:
         lambda url: CAPClient(url, KEYS["server"], max_retries=0, headers=headers).health(),
         lambda url: A2AClient(url, max_retries=0, headers=headers).send_message("hi"),
         lambda url: list(A2AClient(url, max_retries=0, headers=headers).send_message_stream("hi")),
-        lambda url: AgentCardResolver(headers=headers).resolve(url),
+        lambda url: AgentCardResolver(headers=headers, max_retries=0).resolve(url),
         lambda url: asyncio.run(_generate(url, headers)),
     ]
     for call in calls:
