@@ -9,19 +9,19 @@ from typing import Any
 import httpx2
 
 from coreason_client import AsyncCAPClient, CAPClient
-from coreason_client.cap._protocol import chat_request
 from coreason_client.sse import SSEDecoder
 from coreason_manifest.definitions.presentation import StreamPacket, parse_packet
 
 from ._child import child
 from ._measure import Effort, Row, Table, Turn, at_most, compare, measure, timed
+from ._request import chat_request
 from ._wire import PACKET_BYTES
 
 __all__ = ["table"]
 
 _PACKETS = 20_000
 _GOAL = at_most(0.25)
-_REQUEST = chat_request("How are you?", "conversation", "user")
+_REQUEST = chat_request("How are you?")
 _BODY = _REQUEST.to_json().encode()
 _HEADERS = {"Accept": "text/event-stream", "Content-Type": "application/json"}
 

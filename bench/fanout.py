@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import httpx2
 
 from coreason_client import AsyncCAPClient
-from coreason_client.cap._protocol import chat_request
 from coreason_client.sse import SSEDecoder
 from coreason_manifest.definitions.presentation import parse_packet
 
@@ -20,6 +19,7 @@ from ._child import child, resident_bytes
 from ._many_streams import END, GO, raise_file_limit
 from ._measure import Effort, Row, Table, amount, at_most, compare, seconds
 from ._process import in_new_process
+from ._request import chat_request
 from ._wire import PACKET_BYTES
 
 __all__ = ["table"]
@@ -30,7 +30,7 @@ _RATE = 10  # packets a second of a stream
 _SLOW_RATE = 2
 _TICK = 0.005
 _LONGEST_RUN = 120.0
-_REQUEST = chat_request("How are you?", "conversation", "user")
+_REQUEST = chat_request("How are you?")
 _BODY = _REQUEST.to_json().encode()
 _HEADERS = {"Accept": "text/event-stream", "Content-Type": "application/json"}
 _OURS, _PLAIN = "AsyncCAPClient", "httpx2.AsyncClient with our decoder"

@@ -13,7 +13,6 @@ from statistics import median, quantiles
 from typing import TypeAlias
 
 from coreason_client import AsyncCAPClient
-from coreason_client.cap._protocol import chat_request
 from coreason_manifest.definitions.presentation import StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest
 
@@ -22,6 +21,7 @@ from ._many_streams import raise_file_limit
 from ._measure import Effort, Goal, Row, Table, at_most, fact, seconds
 from ._process import in_new_process
 from ._replica import DUE_CHARACTERS
+from ._request import chat_request
 from ._store import DURABLE, Valkey, valkey
 from ._wire import PACKET_BYTES
 
@@ -146,7 +146,7 @@ def _cluster(replicas: int, rate: float, packets: int, streams: int) -> Iterator
 
 
 def _request(word: str) -> ServiceRequest:
-    return chat_request(word, "conversation", "user")
+    return chat_request(word)
 
 
 async def _tell(url: str, word: str) -> None:

@@ -4,11 +4,11 @@ import re
 import socket
 from collections.abc import Iterator
 
-from coreason_client.cap._protocol import chat_request
 from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog, running
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ._measure import Effort, Table, fact
+from ._request import chat_request
 from ._wire import text
 
 __all__ = ["table"]
@@ -45,7 +45,7 @@ def _count(pieces: Iterator[bytes]) -> tuple[int, int, bytes]:
 
 def table(_: Effort) -> Table:
     """Read a long stream, and come back for its last packets."""
-    body = chat_request("How are you?", "conversation", "user").to_json().encode()
+    body = chat_request("How are you?").to_json().encode()
     with running(AgentApp(_agent, log=MemoryStreamLog())) as server:
         events, size, start = _count(_receive(server.port, body))
         stream_id = _STREAM_ID.search(start)

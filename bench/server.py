@@ -7,12 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median, quantiles
 
-from coreason_client.cap._protocol import chat_request
-
 from ._agents import KINDS, PACKETS
 from ._child import Child, child
 from ._measure import Effort, Row, Table, amount, at_most, compare, seconds
 from ._process import in_new_process
+from ._request import chat_request
 from ._wire import PACKET_BYTES
 
 __all__ = ["table"]
@@ -29,7 +28,7 @@ class _Reader:
     """One response, of which events are counted and nothing else is done."""
 
     def __init__(self, port: int, number: int) -> None:
-        body = chat_request("How are you?", f"conversation {number}", "user").to_json().encode()
+        body = chat_request("How are you?", f"conversation {number}").to_json().encode()
         self._request = (
             b"POST /assist HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
             b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)

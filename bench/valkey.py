@@ -13,13 +13,13 @@ from uuid import UUID, uuid4
 from redis.asyncio import BlockingConnectionPool, Redis
 
 from coreason_client import AsyncCAPClient
-from coreason_client.cap._protocol import chat_request
 from coreason_client.server import MemoryStreamLog, StreamLog, ValkeyStreamLog
 from coreason_client.server.log.base import NewStream
 
 from ._child import child
 from ._measure import Effort, Row, Table, amount, at_least, at_most, compare, seconds
 from ._process import in_new_process
+from ._request import chat_request
 from ._store import DURABLE, valkey
 from ._wire import PACKET_BYTES, events, packets
 
@@ -145,7 +145,7 @@ async def _firsts_of_client(client: AsyncCAPClient, count: int) -> float:
     """Return the median time from asking to having the first packet."""
     spent = []
     for _ in range(count):
-        request = chat_request("hello", "conversation", "user")
+        request = chat_request("hello")
         start = time.perf_counter()
         async with client.assist(request) as answer:
             async for _packet in answer:
