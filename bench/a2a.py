@@ -198,7 +198,7 @@ def _call_rows(effort: Effort) -> list[Row]:
     for concurrency in (1, 16):
         costs = _calls(concurrency, effort)
         where = f"CPU per call, {concurrency} at once: "
-        rows.append(compare(costs, _OURS, _THEIRS, at_most(0.85), where=where))
+        rows.append(compare(costs, _OURS, _THEIRS, at_most(0.6), where=where))
         if _SYNC in costs:
             rows.append(compare(costs, _SYNC, _THEIRS, where=where))
     return rows

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import tempfile
 import venv
+import zipfile
 from pathlib import Path
 
 CODE = """
@@ -20,6 +21,9 @@ print("coreason-client", __version__, "imports from its wheel")
 
 def main(dist: Path) -> None:
     [wheel] = dist.glob("*.whl")
+    # Another distribution has a package of this name, and both must be able to live together.
+    if "coreason_manifest/__init__.py" in zipfile.ZipFile(wheel).namelist():
+        raise SystemExit("the wheel must not have an __init__.py of coreason_manifest")
     with tempfile.TemporaryDirectory() as empty:
         venv.create(empty, with_pip=True)
         python = str(Path(empty) / "bin" / "python")

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from coreason_client.cli._app import app
 from coreason_client.cli.exits import ExitCode
 from tests.a2a.faults.scripts import FRESH_TOKEN, UNKNOWN_CODE, start
+from tests.a2a.loopback import serve
 from tests.a2a.peer.process import running_peer
 from tests.faults import FaultServer
 
@@ -326,3 +327,33 @@ def test_other_commands_do_not_load_the_protocol() -> None:
         check=True,
     )
     assert done.stdout == "[]\n"
+
+
+# What a card may ask for
+
+
+def test_a_card_that_leads_elsewhere_names_the_option_that_allows_it() -> None:
+    with serve() as agent, serve() as other:
+        interface = {"protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+        agent.card_extra = {"supportedInterfaces": [{"url": f"{other.url}/rpc", **interface}]}
+        command = ("send", agent.url, "say", "--token", "tell-no-one")
+        code, out, err = run_here(*command)
+        assert (code, out) == (ExitCode.PROTOCOL, "")
+        assert f"add --interface-origin {other.url}" in err
+        assert other.seen == []
+        code, out, _ = run_here(*command, "--interface-origin", other.url)
+        assert (code, out) == (0, "Said.\n")
+        [seen] = other.seen
+        assert seen.headers["authorization"] == "Bearer tell-no-one"
+
+
+def test_a_card_that_requires_an_extension_names_the_option_that_declares_it() -> None:
+    with serve() as agent:
+        uri = "https://x.example/ext"
+        required = {"extensions": [{"uri": uri, "required": True}]}
+        agent.card_extra = {"capabilities": {"streaming": True, **required}}
+        code, _, err = run_here("stream", agent.url, "say")
+        assert code == ExitCode.PROTOCOL
+        assert f"add --extension {uri}" in err
+        code, out, _ = run_here("stream", agent.url, "say", "--extension", uri)
+        assert (code, out) == (0, "Said.\n")

@@ -5,6 +5,7 @@ import shlex
 import sys
 from collections.abc import Callable, Generator
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 from urllib.parse import urlsplit
 
@@ -63,6 +64,37 @@ Timeout = Annotated[
     ),
 ]
 
+Origins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--interface-origin",
+        metavar="ORIGIN",
+        help="An origin, such as https://api.example, that the card may lead to; repeatable.",
+        show_default=False,
+    ),
+]
+Extensions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--extension",
+        metavar="URI",
+        help="An extension of the protocol to ask for; repeatable.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Agent:
+    """How to reach an agent: the options that all commands share."""
+
+    url: str
+    token: str | None
+    timeout: float | None
+    origins: list[str] | None = None
+    extensions: list[str] | None = None
+
+
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -102,6 +134,8 @@ def send(
     as_json: AsJson = False,
     token: Token = None,
     timeout: Timeout = None,
+    origins: Origins = None,
+    extensions: Extensions = None,
     verbose: Verbose = 0,
 ) -> None:
     """Send a message and show the answer when it is complete."""
@@ -109,7 +143,8 @@ def send(
     def job(client: "A2AClient", said: str) -> "Generator[Event]":
         yield client.send_message(said)
 
-    _run(job, url, lambda: question(words), token, timeout, verbose, as_json=as_json)
+    agent = _Agent(url, token, timeout, origins, extensions)
+    _run(job, agent, lambda: question(words), verbose, as_json=as_json)
 
 
 @app.command(epilog=_EPILOG)
@@ -119,6 +154,8 @@ def stream(
     as_json: AsJson = False,
     token: Token = None,
     timeout: Timeout = None,
+    origins: Origins = None,
+    extensions: Extensions = None,
     verbose: Verbose = 0,
 ) -> None:
     """Send a message and show the answer as it comes; lost connections are made again."""
@@ -127,7 +164,8 @@ def stream(
         with client.send_message_stream(said) as events:
             yield from events
 
-    _run(job, url, lambda: question(words), token, timeout, verbose, as_json=as_json)
+    agent = _Agent(url, token, timeout, origins, extensions)
+    _run(job, agent, lambda: question(words), verbose, as_json=as_json)
 
 
 @task.command(epilog=_EPILOG)
@@ -137,6 +175,8 @@ def get(
     as_json: AsJson = False,
     token: Token = None,
     timeout: Timeout = None,
+    origins: Origins = None,
+    extensions: Extensions = None,
     verbose: Verbose = 0,
 ) -> None:
     """Show how a task stands; however that is, the exit code is 0."""
@@ -144,7 +184,8 @@ def get(
     def job(client: "A2AClient", said: str) -> "Generator[Event]":
         yield client.get_task(said)
 
-    _run(job, url, lambda: task_id, token, timeout, verbose, as_json=as_json, follows=False)
+    agent = _Agent(url, token, timeout, origins, extensions)
+    _run(job, agent, lambda: task_id, verbose, as_json=as_json, follows=False)
 
 
 @task.command(epilog=_EPILOG)
@@ -154,6 +195,8 @@ def cancel(
     as_json: AsJson = False,
     token: Token = None,
     timeout: Timeout = None,
+    origins: Origins = None,
+    extensions: Extensions = None,
     verbose: Verbose = 0,
 ) -> None:
     """Cancel a task, and show how it stands then."""
@@ -161,7 +204,8 @@ def cancel(
     def job(client: "A2AClient", said: str) -> "Generator[Event]":
         yield client.cancel_task(said)
 
-    _run(job, url, lambda: task_id, token, timeout, verbose, as_json=as_json, follows=False)
+    agent = _Agent(url, token, timeout, origins, extensions)
+    _run(job, agent, lambda: task_id, verbose, as_json=as_json, follows=False)
 
 
 @task.command(epilog=_EPILOG)
@@ -171,6 +215,8 @@ def watch(
     as_json: AsJson = False,
     token: Token = None,
     timeout: Timeout = None,
+    origins: Origins = None,
+    extensions: Extensions = None,
     verbose: Verbose = 0,
 ) -> None:
     """Show a task so far, and what it does until it is over or needs an answer."""
@@ -179,15 +225,14 @@ def watch(
         with client.resubscribe(said) as events:
             yield from events
 
-    _run(job, url, lambda: task_id, token, timeout, verbose, as_json=as_json)
+    agent = _Agent(url, token, timeout, origins, extensions)
+    _run(job, agent, lambda: task_id, verbose, as_json=as_json)
 
 
 def _run(
     job: "Job",
-    url: str,
+    agent: _Agent,
     said: Callable[[], str],
-    token: str | None,
-    timeout: float | None,
     verbose: int,
     *,
     as_json: bool,
@@ -200,20 +245,20 @@ def _run(
     with ending_well():
         # An answer is not to be mixed with logs, unless somebody asks for them.
         show_logs(verbose, usual=logging.CRITICAL)
-        _check(token, timeout)
+        _check(agent.token, agent.timeout)
         text = _sendable(said())
         from ._events import view
 
-        with _connected(url, token, timeout) as client:
+        with _connected(agent) as client:
             shown = view(as_json=as_json, follows=follows)
             try:
                 _show(job(client, text), shown)
             except KeyboardInterrupt:
-                _tell_that_it_goes_on(url, shown)
+                _tell_that_it_goes_on(agent.url, shown)
                 raise
         if follows:
             _judge(shown)
-            _tell_that_it_goes_on(url, shown)
+            _tell_that_it_goes_on(agent.url, shown)
 
 
 def _show(events: "Generator[Event]", shown: "EventView") -> None:
@@ -228,21 +273,40 @@ def _show(events: "Generator[Event]", shown: "EventView") -> None:
         raise Failure(f"the agent answered: {words} ({error.code})") from None
 
 
-def _connected(url: str, token: str | None, timeout: float | None) -> "A2AClient":
+def _connected(agent: _Agent) -> "A2AClient":
     """Make a client from the card, as `A2AClient.connect` does, within the limit for it too."""
-    from coreason_client.a2a import A2AClient
+    from coreason_client.a2a import A2AClient, A2AOriginError, ExtensionSupportRequiredError
 
-    found = _card(url, token, timeout)
-    options: Options = {"auth": token}
-    if timeout is not None:
-        options |= {"timeout": timeout, "stream_timeout": timeout}
+    found = _card(agent.url, agent.token, agent.timeout)
     try:
         for interface in found.supported_interfaces:
             urlsplit(interface.url)
-        return A2AClient.from_agent_card(found, **options)
+        return A2AClient.from_agent_card(found, **_options(agent))
+    except A2AOriginError as error:
+        places = " ".join(f"--interface-origin {origin}" for origin in error.found)
+        sentence = (
+            f"the card of {found.name!r} leads to another origin than {error.named}, which would"
+            f" get your token, or an https address to http; to allow it, add {places}"
+        )
+        raise Failure(sentence, ExitCode.PROTOCOL) from None
+    except ExtensionSupportRequiredError as error:
+        needed = " ".join(f"--extension {uri}" for uri in (error.data or {}).get("extensions", ()))
+        sentence = f"the card of {found.name!r} requires extensions: add {needed}"
+        raise Failure(sentence, ExitCode.PROTOCOL) from None
     except ValueError as error:
         sentence = f"the card of {found.name!r} cannot be used: {error}"
         raise Failure(sentence, ExitCode.PROTOCOL) from None
+
+
+def _options(agent: _Agent) -> "Options":
+    options: Options = {"auth": agent.token}
+    if agent.timeout is not None:
+        options |= {"timeout": agent.timeout, "stream_timeout": agent.timeout}
+    if agent.origins:
+        options["interface_origins"] = agent.origins
+    if agent.extensions:
+        options["extensions"] = agent.extensions
+    return options
 
 
 def _card(url: str, token: str | None, timeout: float | None) -> "AgentCard":
