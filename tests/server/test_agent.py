@@ -2,6 +2,7 @@
 
 import functools
 import logging
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog
 
 from .conftest import Serve
-from .peer import envelope
+from .peer import envelope, wait_for
 
 
 async def function(request: Any, stream: Any) -> None:
@@ -135,9 +136,17 @@ def test_a_string_that_comes_after_the_end_is_reported(
         await stream.fail("no_data", "There is no data.")
         return "too late"
 
+    reported = threading.Event()  # after the end that a reader sees, so it has to be waited for
+
+    def report(record: logging.LogRecord) -> bool:
+        if "has ended and takes no more packets" in record.getMessage():
+            reported.set()
+        return True
+
+    caplog.handler.addFilter(report)
     with caplog.at_level(logging.ERROR, "coreason_client.server"):
         assert serve(agent).ask().last.p.code == "no_data"
-    assert "has ended and takes no more packets" in caplog.text
+        wait_for(reported)
 
 
 def plain(request: Any, stream: Any) -> None: ...

@@ -356,7 +356,8 @@ def fifty(dialect: Dialect, server: FaultServer, **options: Any) -> TaskRun:
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize(
     ("how", "dialect"),
-    [*[(how, dialect) for how in ("fin", "rst", "end") for dialect in RPC], ("fin", "rest")],
+    # In 0.3 the task is fetched, however the connection was lost.
+    [("fin", "1.0"), ("rst", "1.0"), ("end", "1.0"), ("rst", "0.3"), ("fin", "rest")],
 )
 def test_a_cut_after_any_event_yields_the_same_text(
     how: str, dialect: Dialect, client: str, server: FaultServer
