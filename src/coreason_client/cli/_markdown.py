@@ -1,5 +1,6 @@
 """A block of Markdown as lines for a terminal, in which every word of the source is shown."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -13,6 +14,9 @@ from rich.text import Text
 __all__ = ["Block", "Lines", "stripped_lines"]
 
 Lines = list[list[Segment]]
+
+# The name of a language behind the fence of a code block is no word of the answer.
+_LANGUAGE = re.compile(r"\s*[A-Za-z][A-Za-z0-9_+#.-]*\s*", re.ASCII)
 
 
 class Block:
@@ -80,6 +84,8 @@ def _texts(tokens: Iterable[Token]) -> Iterator[str]:
             yield from _texts(token.children)
         else:
             yield token.content
+        if not _LANGUAGE.fullmatch(token.info):
+            yield token.info  # words behind the fence of a code block
         yield from (str(token.attrs.get(name, "")) for name in ("href", "src", "title"))
 
 
