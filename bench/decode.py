@@ -9,14 +9,15 @@ from ._measure import Costs, Effort, Table, at_least, compare, measure, timed
 from ._peers import httpx2_events, httpx_sse_bare_events, httpx_sse_events
 from ._wire import PACKET_BYTES, chunked, events, packets
 
-__all__ = ["table"]
+__all__ = ["count_ours", "count_theirs", "table"]
 
 _EVENTS = 10_000
 _CHUNK_BYTES = 4096
 _Reader = Callable[[Sequence[bytes]], Iterable[object]]
 
 
-def _ours(chunks: Sequence[bytes]) -> int:
+def count_ours(chunks: Sequence[bytes]) -> int:
+    """Decode the chunks with our decoder and count the events."""
     decoder = SSEDecoder()
     count = 0
     for chunk in chunks:
@@ -33,7 +34,8 @@ def _ours_as_text(chunks: Sequence[bytes]) -> int:
     return count
 
 
-def _theirs(reader: _Reader, chunks: Sequence[bytes]) -> int:
+def count_theirs(reader: _Reader, chunks: Sequence[bytes]) -> int:
+    """Decode the chunks with a peer's reader and count the events."""
     count = 0
     for _ in reader(chunks):
         count += 1
@@ -41,11 +43,11 @@ def _theirs(reader: _Reader, chunks: Sequence[bytes]) -> int:
 
 
 _CANDIDATES: dict[str, Callable[[Sequence[bytes]], int]] = {
-    "ours": _ours,
+    "ours": count_ours,
     "ours, iterated and read as text": _ours_as_text,
-    "httpx-sse": partial(_theirs, httpx_sse_events),
-    "httpx-sse's bare decoders": partial(_theirs, httpx_sse_bare_events),
-    "httpx2": partial(_theirs, httpx2_events),
+    "httpx-sse": partial(count_theirs, httpx_sse_events),
+    "httpx-sse's bare decoders": partial(count_theirs, httpx_sse_bare_events),
+    "httpx2": partial(count_theirs, httpx2_events),
 }
 
 

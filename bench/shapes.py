@@ -1,14 +1,13 @@
 """Bytes to events for each common shape of an event: our decoder and httpx-sse."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import cycle
-
-from coreason_client.sse import SSEDecoder
 
 from ._measure import Effort, Row, Table, at_least, compare, measure, timed
 from ._peers import httpx_sse_events
 from ._wire import PACKET_BYTES, chunked, packets
+from .decode import count_ours, count_theirs
 
 __all__ = ["table"]
 
@@ -88,28 +87,12 @@ _MIXED: dict[str, Callable[[], list[bytes]]] = {
 }
 
 
-def _ours(chunks: Sequence[bytes]) -> int:
-    decoder = SSEDecoder()
-    count = 0
-    for chunk in chunks:
-        for _ in decoder.feed(chunk):
-            count += 1
-    return count
-
-
-def _theirs(chunks: Sequence[bytes]) -> int:
-    count = 0
-    for _ in httpx_sse_events(chunks):
-        count += 1
-    return count
-
-
 def _row(name: str, stream: list[bytes], merged: bool, effort: Effort) -> Row:
     chunks = chunked(stream, _CHUNK_BYTES) if merged else stream
     costs = measure(
         {
-            "httpx-sse": timed(partial(_theirs, chunks), _EVENTS),
-            "ours": timed(partial(_ours, chunks), _EVENTS),
+            "httpx-sse": timed(partial(count_theirs, httpx_sse_events, chunks), _EVENTS),
+            "ours": timed(partial(count_ours, chunks), _EVENTS),
         },
         effort,
     )

@@ -25,7 +25,10 @@ ROOMS: dict[str, set[str]] = {
     "coreason_client.sse": {"coreason_client.errors"},
     "coreason_client._http._types": set(),
     "coreason_client._http._checks": set(),
-    "coreason_client._http._proxy": {"coreason_client._http._checks"},
+    "coreason_client._http._proxy": {
+        "coreason_client._http._checks",
+        "coreason_client._http._types",
+    },
     "coreason_client._http._redirect": {"coreason_client._http._types"},
     "coreason_client._http": {
         "coreason_client._fork",

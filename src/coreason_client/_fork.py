@@ -23,12 +23,11 @@ from ._http._types import FailureKind, TransportFailure
 
 __all__ = [
     "Inherited",
+    "ProcessMark",
     "aclosing",
     "closing",
     "disconnect",
-    "generation",
     "keep",
-    "other_process",
     "register",
 ]
 
@@ -49,22 +48,35 @@ class Inherited(Protocol):
 _registered: "WeakSet[Inherited]" = WeakSet()
 
 
-def generation() -> int:
-    """Return a number that differs between a process and its forked children."""
-    return _generation
-
-
 def register(inherited: Inherited) -> None:
     """Call `after_fork` of this object, for as long as it lives, in every forked child."""
     _registered.add(inherited)
 
 
-def other_process() -> TransportFailure:
-    """Return the failure for a stream that another process began."""
-    return TransportFailure(
-        FailureKind.CLOSED,
-        "this stream was begun in another process, before a fork: begin a new one here",
-    )
+class ProcessMark:
+    """Remembers in which process an object was made."""
+
+    __slots__ = ("_generation",)
+
+    def __init__(self) -> None:
+        self._generation = _generation
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this is still that process, and not a forked child of it."""
+        return self._generation == _generation
+
+    def check(self) -> None:
+        """Refuse to go on in another process.
+
+        Raises:
+            TransportFailure: this is a forked child of the process.
+        """
+        if self._generation != _generation:
+            raise TransportFailure(
+                FailureKind.CLOSED,
+                "this stream was begun in another process, before a fork: begin a new one here",
+            )
 
 
 def keep(value: object) -> None:
@@ -95,17 +107,17 @@ def disconnect(sock: Any) -> None:
 class closing:  # noqa: N801 - used as that of `contextlib`
     """Close a generator at the end of a block, unless it belongs to another process by then."""
 
-    __slots__ = ("_begun", "_generator")
+    __slots__ = ("_generator", "_process")
 
     def __init__(self, generator: Any) -> None:
         self._generator = generator
-        self._begun = _generation
+        self._process = ProcessMark()
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *_: object) -> None:
-        if self._begun == _generation:
+        if self._process.is_here:
             self._generator.close()
         else:
             keep(self._generator)
@@ -114,17 +126,17 @@ class closing:  # noqa: N801 - used as that of `contextlib`
 class aclosing:  # noqa: N801 - used as that of `contextlib`
     """Close a generator at the end of a block, unless it belongs to another process by then."""
 
-    __slots__ = ("_begun", "_generator")
+    __slots__ = ("_generator", "_process")
 
     def __init__(self, generator: Any) -> None:
         self._generator = generator
-        self._begun = _generation
+        self._process = ProcessMark()
 
     async def __aenter__(self) -> None:
         pass
 
     async def __aexit__(self, *_: object) -> None:
-        if self._begun == _generation:
+        if self._process.is_here:
             await self._generator.aclose()
         else:
             keep(self._generator)

@@ -39,7 +39,7 @@ class AsyncResponse:
         self._response = response
         self._on_close = on_close
         self._deadline = deadline
-        self._generation = _fork.generation()
+        self._process = _fork.ProcessMark()
         self.head = head_of(response)
 
     async def chunks(self) -> AsyncGenerator[bytes]:
@@ -49,7 +49,7 @@ class AsyncResponse:
             TransportFailure: the connection broke, what had arrived was handed out before; or it
                 belongs to another process.
         """
-        self._check_process()
+        self._process.check()
         response, deadline = self._response, self._deadline
         raw = is_raw(response, self.head)
         pieces = response.aiter_raw() if raw else response.aiter_bytes()
@@ -59,15 +59,15 @@ class AsyncResponse:
                 try:
                     async for chunk in pieces:
                         yield chunk
-                        self._check_process()
+                        self._process.check()
                         while read_body is not None and (
                             more := await read_body(read_limit(timeout, deadline))
                         ):
                             yield more
-                            self._check_process()
+                            self._process.check()
                 except GeneratorExit:
                     # Then the connection can be used again.
-                    if is_over(response) and self._generation == _fork.generation():
+                    if is_over(response) and self._process.is_here:
                         async for _ in pieces:
                             pass
                     raise
@@ -87,17 +87,13 @@ class AsyncResponse:
 
     async def aclose(self) -> None:
         """Close the response; its connection is closed too unless the body was read to its end."""
-        if self._generation != _fork.generation():
+        if not self._process.is_here:
             return
         try:
             with suppress(TransportFailure), translated():
                 await self._response.aclose()
         finally:
             self._on_close()
-
-    def _check_process(self) -> None:
-        if self._generation != _fork.generation():
-            raise _fork.other_process()
 
 
 class AsyncSender:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-__all__ = ["VISIBLE", "check_headers", "check_http_client", "shown"]
+__all__ = ["VISIBLE", "check_headers", "check_http_client", "merged_headers", "shown"]
 
 VISIBLE = re.compile(r"[!-~]+", re.ASCII)
 
@@ -49,6 +49,14 @@ def check_http_client(client: Any, *, is_async: bool) -> None:
     if sends and hasattr(client, other):
         message += f"; use the {'sync' if is_async else 'async'} client class with it"
     raise TypeError(message)
+
+
+def merged_headers(*layers: Mapping[str, str]) -> dict[str, str]:
+    """Return all headers; a later layer replaces a header whose name differs only in case."""
+    merged: dict[str, tuple[str, str]] = {}
+    for layer in layers:
+        merged |= {name.lower(): (name, value) for name, value in layer.items()}
+    return dict(merged.values())
 
 
 def shown(url: str) -> str:

@@ -9,10 +9,10 @@ from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies
 
 from ._checks import shown
+from ._types import DEFAULT_PORTS
 
 __all__ = ["proxy_for"]
 
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 _ENTRY = re.compile(r"(?:(?P<scheme>[a-z]+)://)?(?P<host>\[[^]]*\]|[^:]*)(?::(?P<port>[0-9]+))?")
 
 
@@ -60,7 +60,7 @@ def _matches_name(entry: str, url: SplitResult) -> bool:
     found = _ENTRY.fullmatch(entry)
     if found is None or found["scheme"] not in (None, "all", url.scheme):
         return False
-    port = None if url.port == _DEFAULT_PORTS.get(url.scheme) else url.port
+    port = None if url.port == DEFAULT_PORTS.get(url.scheme) else url.port
     if found["port"] is not None and int(found["port"]) != port:
         return False
     return _matches_host(found["host"].strip("[]"), url.hostname or "", found["scheme"])

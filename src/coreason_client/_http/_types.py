@@ -7,6 +7,7 @@ from typing import Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 __all__ = [
+    "DEFAULT_PORTS",
     "FINAL_FAILURES",
     "SHORTEST_SECONDS",
     "FailureKind",
@@ -26,7 +27,7 @@ __all__ = [
 _CONNECT_SECONDS = 10.0
 _ENDLESS_SECONDS = 1e8  # three years: sockets refuse much more, so it is no limit at all
 SHORTEST_SECONDS = 0.001  # 0 would mean "do not block" to a socket
-_DEFAULT_PORTS = {"http": 80, "https": 443}
+DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class TimeoutLike(Protocol):
@@ -190,5 +191,5 @@ def origin(url: str) -> tuple[str, str, int | None]:
         ValueError: the port is not a number.
     """
     parts = urlsplit(url)
-    port = parts.port or _DEFAULT_PORTS.get(parts.scheme)
+    port = parts.port or DEFAULT_PORTS.get(parts.scheme)
     return parts.scheme.lower(), (parts.hostname or "").lower(), port

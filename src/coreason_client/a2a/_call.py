@@ -11,7 +11,7 @@ from pydantic_core import from_json
 
 from coreason_manifest.definitions._base import explain
 
-from .._http._checks import VISIBLE, check_headers, shown
+from .._http._checks import VISIBLE, check_headers, merged_headers, shown
 from .._http._types import (
     FailureKind,
     Request,
@@ -46,7 +46,6 @@ __all__ = [
     "http_error",
     "json_error",
     "json_rpc_error",
-    "merged_headers",
     "status_error",
     "unreached",
 ]
@@ -115,14 +114,6 @@ class Settings:
             stream=limits or self.stream,
             headers=merged_headers(self.headers, headers or {}),
         )
-
-
-def merged_headers(*layers: Mapping[str, str]) -> dict[str, str]:
-    """Return all headers; a later layer replaces a header whose name differs only in case."""
-    merged: dict[str, tuple[str, str]] = {}
-    for layer in layers:
-        merged |= {name.lower(): (name, value) for name, value in layer.items()}
-    return dict(merged.values())
 
 
 def _message_extensions(params: Mapping[str, Any]) -> list[str]:

@@ -24,14 +24,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from .._drive import BodyTooLarge, Flow, Reply, Wait
-from .._http._checks import check_headers, shown
+from .._http._checks import check_headers, merged_headers, shown
 from .._http._redirect import MOST_REDIRECTS, redirected
 from .._http._types import FailureKind, Request, Timeouts, TransportFailure, timeouts_from
 from .._retry import RETRIED_STATUSES, Backoff, retry_after
 from .._secret import header_secrets, redact, redact_chain
 from .._version import __version__
 from ._auth import ChallengedRequest
-from ._call import check_url, connection_error, http_error, json_error, merged_headers
+from ._call import check_url, connection_error, http_error, json_error
 from ._dialects import V10, card_from_v03, shaped
 from ._wire import FROM_PYTHON, parse_json
 from .errors import A2AError, A2AResponseTooLargeError

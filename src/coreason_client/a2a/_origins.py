@@ -19,7 +19,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from .._http._types import origin
+from .._http._types import DEFAULT_PORTS, origin
 from ._call import check_url
 from .errors import A2AOriginError
 
@@ -34,7 +34,7 @@ def origin_of(url: str) -> str:
     """Return the origin of an address in the usual form, with the port if it is not the default."""
     scheme, host, port = origin(url)
     host = f"[{host}]" if ":" in host else host
-    default = {"http": 80, "https": 443}.get(scheme)
+    default = DEFAULT_PORTS.get(scheme)
     return f"{scheme}://{host}" if port == default else f"{scheme}://{host}:{port}"
 
 

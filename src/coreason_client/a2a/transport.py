@@ -4,7 +4,7 @@ Each class of ours is one generic call over a table of methods (`_dialects`); th
 `_route` and `_heal`. A client takes any object that fits `Transport` or `AsyncTransport`.
 """
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, Unpack, runtime_checkable
 
 from pydantic import BaseModel
@@ -18,7 +18,6 @@ from ._hooks import CallInfo, Hooks
 from ._options import CallOptions, Options, card_route, hooks_of, jsonrpc_route, rest_route
 from ._route import Route
 from ._waiting import can_stream, stream_operation
-from .errors import A2AError
 from .streams import AsyncEventStream, EventStream
 from .types import (
     AgentCard,
@@ -178,9 +177,7 @@ class _Call:
         self._hooks = hooks
 
     def observed(self) -> AbstractContextManager[None]:
-        """Run the hooks around what is done inside."""
-        if not self._hooks:
-            return nullcontext()
+        """Redact the errors of what is done inside, and run the hooks around it."""
         return self._hooks.around(self.info, self.prepare, self.redact)
 
     def prepare(self, info: CallInfo) -> None:
@@ -246,11 +243,7 @@ class _HttpTransport(_Base):
         call = self._call(name, request, options)
         limit = self._route.settings.max_body_bytes
         with call.observed():
-            try:
-                result = call.info.result = run(call.flow(), self._opener, limit)
-            except A2AError as error:
-                self._opener.hide(error)
-                raise
+            result = call.info.result = run(call.flow(), self._opener, limit)
         return result
 
     def _stream(
@@ -358,11 +351,7 @@ class _AsyncHttpTransport(_Base):
         call = self._call(name, request, options)
         limit = self._route.settings.max_body_bytes
         with call.observed():
-            try:
-                result = call.info.result = await run_async(call.flow(), self._opener, limit)
-            except A2AError as error:
-                self._opener.hide(error)
-                raise
+            result = call.info.result = await run_async(call.flow(), self._opener, limit)
         return result
 
     def _stream(

@@ -17,7 +17,7 @@ from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRe
 from coreason_manifest.definitions.session import SessionContext
 
 from .._drive import Flow, Reply, Wait
-from .._http._checks import VISIBLE, check_headers, shown
+from .._http._checks import VISIBLE, check_headers, merged_headers, shown
 from .._http._proxy import proxy_for
 from .._http._redirect import FOLLOWED, MOST_REDIRECTS, redirected
 from .._http._types import (
@@ -285,10 +285,9 @@ class Endpoint:
         """Return all headers; those of the protocol are not the caller's to change."""
         extra = extra or {}
         check_headers(extra)
-        merged = {"user-agent": ("User-Agent", f"coreason-client/{__version__}")}
-        for headers in (trace_headers(self.headers, extra), self.headers, extra, own):
-            merged |= {name.lower(): (name, value) for name, value in headers.items()}
-        return dict(merged.values())
+        agent = {"User-Agent": f"coreason-client/{__version__}"}
+        trace = trace_headers(self.headers, extra)
+        return merged_headers(agent, trace, self.headers, extra, own)
 
 
 def _follow(request: Request, redirects: int = 0) -> Flow[Reply | TransportFailure]:

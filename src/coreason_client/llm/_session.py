@@ -268,18 +268,18 @@ class _Response:
 
     def __init__(self, session: Session, response: aiohttp.ClientResponse) -> None:
         self._session = session
-        self._generation = _fork.generation()
+        self._process = _fork.ProcessMark()
         session.reading.add(response)
         self._response = response
         self.head = ResponseHead(response.status, _Headers(response.headers))
 
     async def chunks(self) -> AsyncGenerator[bytes]:
         """Iterate over the body as it comes."""
-        self._check_process()
+        self._process.check()
         try:
             while chunk := await self._response.content.readany():
                 yield chunk
-                self._check_process()
+                self._process.check()
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if not isinstance(error, TimeoutError) and (rest := self._unread()):
                 yield rest
@@ -305,7 +305,7 @@ class _Response:
 
     async def aclose(self) -> None:
         """Give the connection back when the body is over, else close it."""
-        if self._generation != _fork.generation():
+        if not self._process.is_here:
             return
         content = self._response.content
         self._session.reading.discard(self._response)
@@ -317,10 +317,6 @@ class _Response:
                 self._response.release()
             else:
                 self._response.close()
-
-    def _check_process(self) -> None:
-        if self._generation != _fork.generation():
-            raise _fork.other_process()
 
 
 def _kind(error: Exception) -> FailureKind:

@@ -18,6 +18,8 @@ on the value itself and are checked as well: an id with a NUL is ignored, and a 
 colon is dropped, which matters if the template has no space there.
 """
 
+from abc import ABC, abstractmethod
+
 from ._block import parse_retry
 from ._event import ServerSentEvent, new_event
 from ._lines import read_blocks
@@ -34,7 +36,7 @@ _ABOVE_SPACE = b"!"
 _MAX_CONSTANT_BYTES = 1024
 
 
-class Template:
+class Template(ABC):
     """The constant text of one shape of block, and what it means.
 
     `head` is the text before the first value, `middle` the text between two values of a block.
@@ -116,13 +118,13 @@ class Template:
         # The last block has this shape, so its reconnection time comes last.
         return last_event_id, retry_ms if self.retry_ms is None else self.retry_ms
 
+    @abstractmethod
     def _event_of(self, piece: bytes, last_event_id: bytes) -> ServerSentEvent | None:
         """Return the event with these values; None if the piece is not just the values."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _events_of(self, pieces: list[bytes], last_event_id: bytes) -> list[ServerSentEvent] | None:
         """Return the events of all pieces; None if one of them is not just the values."""
-        raise NotImplementedError
 
 
 class _OneValue(Template):
