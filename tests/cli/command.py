@@ -132,11 +132,23 @@ class Process:
         os.dup2(null, self._output)
         os.close(null)
 
-    def end(self, press: str = "") -> int:
-        """Wait for the end, pressing a key until it comes; the rest of the output is in `text`.
+    def press(self, key: str, text: str) -> str:
+        """Press a key until the text comes; see `expect`.
 
         More than once, as a person would: a signal that comes in the instant between printing the
-        prompt and waiting for a key is seen by Python's readline only with the next key.
+        prompt and waiting for a key is seen by Python's readline only with the next signal.
+        """
+        deadline = time.monotonic() + PATIENCE
+        self.send(key)
+        while not select.select([self._output], [], [], PATIENCE / 4)[0]:
+            assert time.monotonic() < deadline, f"{text!r} did not come; there was {self.text!r}"
+            self.send(key)
+        return self.expect(text)
+
+    def end(self, press: str = "") -> int:
+        """Wait for the end, pressing a key until it comes (see `press`).
+
+        The rest of the output is in `text`.
         """
         deadline = time.monotonic() + PATIENCE
         while press and not self._ends_within(2.0):
