@@ -30,7 +30,8 @@ class Replied:
     """What to reply. A stream is a list of chunks; `cut` ends it without its proper end.
 
     `hold` keeps the connection open and silent after the chunks, until the peer goes away; `silent`
-    does so before a byte is sent. `slow` takes that many seconds before the reply.
+    does so before a byte is sent. `slow` takes that many seconds before the reply, `late` that many
+    before the end of the chunks.
     """
 
     status: int = 200
@@ -41,6 +42,7 @@ class Replied:
     hold: bool = False
     silent: bool = False
     slow: float = 0.0
+    late: float = 0.0
 
 
 class Provider:
@@ -109,6 +111,7 @@ class Provider:
                 writer.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
                 await writer.drain()
             if not reply.cut and not reply.hold:
+                await asyncio.sleep(reply.late)
                 writer.write(b"0\r\n\r\n")
         await writer.drain()
         if reply.hold:

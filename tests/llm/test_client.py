@@ -13,6 +13,7 @@ import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -357,6 +358,7 @@ def test_no_call_depends_on_an_earlier_one() -> None:
 
 
 FOREIGN = (
+    aiohttp.BaseConnector,  # with its connections, which come and go
     asyncio.AbstractEventLoop,
     asyncio.Task,
     logging.Logger,
@@ -717,6 +719,32 @@ def test_a_stream_of_a_thousand_chunks() -> None:
             server.replies = [answer()]
             await ours.generate(MESSAGES)
             assert server.connections == 1
+
+    run(go())
+
+
+def test_a_connection_is_used_again_if_the_body_ends_after_its_last_word() -> None:
+    async def go() -> None:
+        late = replace(streamed("a"), late=0.01)
+        async with provider(late, late, answer()) as server, client(server) as ours:
+            for _ in range(2):
+                await ours.stream(MESSAGES).result()
+            await ours.generate(MESSAGES)
+            assert server.connections == 1
+
+    run(go())
+
+
+def test_a_body_that_does_not_end_is_not_waited_for() -> None:
+    async def go() -> None:
+        open_ended = replace(streamed("a"), hold=True)
+        async with provider(open_ended, answer()) as server, client(server) as ours:
+            async with asyncio.timeout(10):
+                response = await ours.stream(MESSAGES).result()
+                assert response["data"]["content"] == "a"
+                await server.left.wait()
+            await ours.generate(MESSAGES)
+            assert server.connections == 2
 
     run(go())
 

@@ -5,6 +5,7 @@ import errno
 import os
 import socket
 import ssl
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from functools import lru_cache
@@ -24,6 +25,7 @@ __all__ = ["Session", "Sessions"]
 
 _KEEP_ALIVE = 60.0
 _CHUNK = 65_536
+_END_WITHIN = 0.05
 _AT_ONCE = nullcontext()
 
 
@@ -309,9 +311,13 @@ class _Response:
             return
         content = self._response.content
         self._session.reading.discard(self._response)
+        abandoned = sys.exc_info()[1] is not None  # left, cancelled or broken: it is closed at once
         try:
-            if not content.at_eof() and content.exception() is None:
-                await asyncio.sleep(0)  # the end of the body may be there already
+            if not (abandoned or content.at_eof()):
+                # The last word of an answer and the end of its body often come one after the other.
+                with suppress(aiohttp.ClientError, OSError):
+                    async with asyncio.timeout(_END_WITHIN):
+                        await content.wait_eof()
         finally:
             if content.at_eof():
                 self._response.release()
