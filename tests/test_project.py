@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -37,11 +38,33 @@ def test_the_dependencies_are_the_chosen_ones() -> None:
         "valkey": {"redis"},
         "metrics": {"prometheus-client"},
         "otel": {"opentelemetry-api"},
+        "fast": {"uvloop", "httptools", "hiredis"},
         "all": {"coreason-client"},
     }
     extras = set(project["optional-dependencies"]) - {"all"}
     [everything] = project["optional-dependencies"]["all"]
     assert set(everything.partition("[")[2].rstrip("]").split(",")) == extras
+
+
+@pytest.mark.parametrize(
+    ("platform", "implementation", "expected"),
+    [
+        ("linux", "CPython", {"uvloop", "httptools", "hiredis"}),
+        ("darwin", "CPython", {"uvloop", "httptools", "hiredis"}),
+        ("win32", "CPython", {"httptools", "hiredis"}),
+        ("linux", "PyPy", set()),
+    ],
+)
+def test_the_fast_extra_names_only_packages_with_wheels(
+    platform: str, implementation: str, expected: set[str]
+) -> None:
+    environment = {"sys_platform": platform, "platform_python_implementation": implementation}
+    requirements = map(Requirement, PYPROJECT["project"]["optional-dependencies"]["fast"])
+    assert {
+        requirement.name
+        for requirement in requirements
+        if requirement.marker is None or requirement.marker.evaluate(environment)
+    } == expected
 
 
 @pytest.mark.parametrize("path", DOCUMENTS)

@@ -22,7 +22,7 @@ from coreason_client._http._sync import SyncSender
 from coreason_client._http._types import FailureKind, Request, TransportFailure, timeouts_from
 from tests.faults import Run, sse
 
-WAYS: Final = ("sync", "asyncio", "trio")
+WAYS: Final = ("sync", "asyncio", "uvloop", "trio")
 LIBRARIES: Final = (httpx2, httpx)
 HOST: Final = "127.0.0.1"
 LIMIT: Final = 10.0  # for what must happen, and soon
@@ -82,6 +82,8 @@ def run_async(way: str, work: Coroutine[Any, Any, T]) -> T:
         with anyio.fail_after(30):
             return await work
 
+    if way == "uvloop":
+        return anyio.run(main, backend="asyncio", backend_options={"use_uvloop": True})
     return anyio.run(main, backend=way)
 
 

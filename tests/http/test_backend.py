@@ -292,7 +292,7 @@ def test_the_async_backends_say_what_httpcore_asks_them(server: FaultServer, way
     host, port = server.origin.removeprefix("http://").split(":")
 
     async def main() -> None:
-        inner = httpcore2.AnyIOBackend() if way == "asyncio" else httpcore2.TrioBackend()
+        inner = httpcore2.TrioBackend() if way == "trio" else httpcore2.AnyIOBackend()
         backend = _AsyncMergingBackend(inner)
         stream = await backend.connect_tcp(host, int(port), LIMIT)
         assert isinstance(stream, _AsyncMergingStream)

@@ -12,7 +12,7 @@ import socket
 import ssl
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import httpcore2
 
@@ -56,8 +56,8 @@ class _Buffer(asyncio.Protocol):
     # What the transport says
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - a stream socket's
-        self.transport = transport
+        # A stream socket's. Not asserted: the transports of uvloop are of no class of asyncio's.
+        self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         self._data += data
@@ -247,11 +247,7 @@ class AsyncioBackend(httpcore2.AsyncNetworkBackend):
         try:
             async with asyncio.timeout(timeout):
                 transport, buffer = await loop.create_connection(
-                    lambda: _Buffer(loop),
-                    host,
-                    port,
-                    local_addr=local,
-                    happy_eyeballs_delay=None if _is_address(host) else 0.25,
+                    lambda: _Buffer(loop), host, port, local_addr=local, **_racing(loop, host)
                 )
         except TimeoutError as error:
             raise httpcore2.ConnectTimeout from error
@@ -277,6 +273,13 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
+
+
+def _racing(loop: asyncio.AbstractEventLoop, host: str) -> dict[str, Any]:
+    """Let the addresses of a name race, on event loops that can: uvloop tries one by one."""
+    if _is_address(host) or not isinstance(loop, asyncio.BaseEventLoop):
+        return {}
+    return {"happy_eyeballs_delay": 0.25}
 
 
 def _is_address(host: str) -> bool:

@@ -6,6 +6,7 @@ and only then moves on, so a slow connection holds back nobody and costs one pag
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 
 from starlette.background import BackgroundTask
@@ -13,9 +14,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ..sse import encode_comment, encode_event
+from ._direct import direct_writer
 from ._runtime import Runtime
 from .errors import LogError
-from .log.base import StreamMeta
+from .log.base import Follower, StreamMeta
 
 __all__ = ["EventStream"]
 
@@ -47,16 +49,17 @@ class EventStream(Response):
         self._meta = meta
         self._position = after_seq
         self._told = False
+        self._write: Callable[[bytes], bool] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the stream ends, the reader goes, or the server does."""
         try:
-            await self._serve(receive, send)
+            await self._serve(scope, receive, send)
         finally:
             self._runtime.producers.dismiss(self._meta)
 
-    async def _serve(self, receive: Receive, send: Send) -> None:
-        deliver = asyncio.ensure_future(self._deliver(send))
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        deliver = asyncio.ensure_future(self._deliver(scope, send))
         gone = asyncio.ensure_future(_disconnected(receive))
         try:
             await asyncio.wait({deliver, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -66,9 +69,13 @@ class EventStream(Response):
             with suppress(asyncio.CancelledError):
                 await deliver
 
-    async def _deliver(self, send: Send) -> None:
+    async def _deliver(self, scope: Scope, send: Send) -> None:
+        follower = self._runtime.log.follow(self._meta.stream_id)
         try:
-            await self._send_all(send)
+            start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+            await send(start)
+            self._write = direct_writer(scope)
+            await self._send_all(send, follower)
         except TimeoutError:
             logger.info(
                 "a reader of stream %s took nothing for %g s and was cut after packet %d",
@@ -79,15 +86,14 @@ class EventStream(Response):
         except LogError as error:
             # Without an orderly end the reader knows that something is missing, and resumes.
             logger.warning("a reader was cut: %s", error)
+        finally:
+            follower.close()
 
-    async def _send_all(self, send: Send) -> None:
-        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-        await send(start)
-        runtime, stream_id = self._runtime, self._meta.stream_id
-        read, heartbeat = runtime.log.read, runtime.options.heartbeat
+    async def _send_all(self, send: Send, follower: Follower) -> None:
+        runtime, heartbeat = self._runtime, self._runtime.options.heartbeat
         ended = False
         while not ended:
-            page = await read(stream_id, self._position, _PAGE, heartbeat)
+            page = await follower.page(self._position, _PAGE, heartbeat)
             ended = page.ended
             if page.entries:
                 # The last page and the end of the body as one message: whoever has read the last
@@ -111,6 +117,8 @@ class EventStream(Response):
             await self._send(send, encode_event(retry_ms=self._runtime.reconnect_ms()))
 
     async def _send(self, send: Send, body: bytes, *, more: bool = True) -> None:
+        if more and self._write is not None and self._write(body):
+            return
         async with asyncio.timeout(self._runtime.options.send_timeout):
             await send({"type": "http.response.body", "body": body, "more_body": more})
 

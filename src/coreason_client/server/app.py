@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ._agent import Agent, as_runner
 from ._auth import Keys
+from ._direct import SEND
 from ._lifespan import serve_lifespan
 from ._metrics import NO_METRICS, PrometheusMetrics
 from ._options import Options
@@ -126,7 +127,7 @@ class AgentApp:
         if scope["type"] == "lifespan":
             await serve_lifespan(self.lifespan(), receive, send)
         else:
-            await self._asgi(scope, receive, send)
+            await self._asgi({**scope, SEND: send}, receive, send)
 
     @property
     def log(self) -> StreamLog:

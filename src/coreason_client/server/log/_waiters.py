@@ -1,20 +1,93 @@
-"""How a waiting read is woken: one future per waiting read, one cheap call per append."""
+"""How a reader that waits is woken: one cheap call for each append, no timer for each page."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+from typing import TypeAlias
 from uuid import UUID
 
-__all__ = ["Waiters"]
+from .base import Follower, Page
 
-Waiter = asyncio.Future[None]
+__all__ = ["Waiter", "Waiters", "WaitingFollower"]
+
+Look: TypeAlias = Callable[[UUID, int, int], Page | None]
+Load: TypeAlias = Callable[[UUID, int, int], Awaitable[Page]]
+
+
+class Waiter:
+    """Somebody who waits, again and again, on one event loop. It is woken from any thread.
+
+    A wake that comes while nobody waits counts for the next wait, unless it is cleared before.
+    """
+
+    __slots__ = ("_deadline", "_future", "_timer", "_woken", "loop")
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._future: asyncio.Future[None] | None = None
+        self._woken = False
+        # One timer for many waits: it looks at the deadline when it fires, and most deadlines are
+        # moved long before. A timer for each page was a tenth of what a packet cost.
+        self._timer: asyncio.TimerHandle | None = None
+        self._deadline = 0.0
+
+    def clear(self) -> None:
+        """Forget a wake: whatever it was for will be looked at now."""
+        self._woken = False
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until woken or until the time is over, whichever comes first."""
+        future = self._future = self.loop.create_future()
+        try:
+            if not self._woken:  # looked at after the future is there: `wake` sees it, or we do
+                self._set_deadline(self.loop.time() + seconds)
+                await future
+        finally:
+            self._future = None
+
+    def wake(self, here: asyncio.AbstractEventLoop | None) -> None:
+        """Wake it; `here` is the event loop of the calling thread."""
+        self._woken = True
+        if self._future is None:
+            return
+        if self.loop is here:
+            self._release()
+        elif not self.loop.is_closed():  # the waiters of a dead loop died with it
+            self.loop.call_soon_threadsafe(self._release)
+
+    def close(self) -> None:
+        """Wait no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _release(self) -> None:
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+    def _set_deadline(self, deadline: float) -> None:
+        self._deadline = deadline
+        if self._timer is not None and self._timer.when() > deadline:
+            self.close()
+        if self._timer is None:
+            self._timer = self.loop.call_at(deadline, self._look_at_the_time)
+
+    def _look_at_the_time(self) -> None:
+        self._timer = None
+        if self._future is None:
+            return  # the next wait sets a timer
+        if self.loop.time() >= self._deadline:
+            self._release()
+        else:
+            self._timer = self.loop.call_at(self._deadline, self._look_at_the_time)
 
 
 class Waiters:
     """Those who wait for more of a stream.
 
-    `enter` and `wake` do not lock: the log calls them under its own lock, so that nothing can be
-    appended between a look at the log and the start of the wait. Waiters may live on different
-    event loops, each in its own thread.
+    It does not lock: the log calls it under its own lock, so that nothing can be appended between
+    a look at the log and the start of the wait. Waiters may live on different event loops, each in
+    its own thread.
     """
 
     __slots__ = ("_by_stream",)
@@ -22,14 +95,12 @@ class Waiters:
     def __init__(self) -> None:
         self._by_stream: dict[UUID, set[Waiter]] = {}
 
-    def enter(self, stream_id: UUID) -> Waiter:
-        """Start to wait; `leave` must follow."""
-        waiter = asyncio.get_running_loop().create_future()
+    def enter(self, stream_id: UUID, waiter: Waiter) -> None:
+        """Be woken from now on; `leave` must follow."""
         self._by_stream.setdefault(stream_id, set()).add(waiter)
-        return waiter
 
     def leave(self, stream_id: UUID, waiter: Waiter) -> None:
-        """Wait no more."""
+        """Be woken no more."""
         group = self._by_stream.get(stream_id)
         if group is not None:
             group.discard(waiter)
@@ -38,18 +109,74 @@ class Waiters:
 
     def wake(self, stream_id: UUID) -> None:
         """Wake those who wait for this stream."""
-        group = self._by_stream.pop(stream_id, None)
-        if group:
-            _release_all(group)
+        if group := self._by_stream.get(stream_id):
+            here = _running_loop()
+            for waiter in group:
+                waiter.wake(here)
 
     def wake_all(self) -> None:
         """Wake everybody."""
-        groups, self._by_stream = self._by_stream, {}
-        for group in groups.values():
-            _release_all(group)
+        here = _running_loop()
+        for group in self._by_stream.values():
+            for waiter in group:
+                waiter.wake(here)
 
 
-async def wait(waiter: Waiter, seconds: float) -> None:
+class WaitingFollower(Follower):
+    """A reader of a log that keeps its waiters itself.
+
+    `look` returns a page that is at hand, under the lock, or None; `load` gets it from the store.
+    """
+
+    __slots__ = ("_load", "_lock", "_look", "_stream_id", "_waiter", "_waiters")
+
+    def __init__(
+        self,
+        stream_id: UUID,
+        lock: AbstractContextManager[bool],
+        waiters: Waiters,
+        look: Look,
+        load: Load,
+    ) -> None:
+        self._stream_id = stream_id
+        self._lock = lock
+        self._waiters = waiters
+        self._look = look
+        self._load = load
+        self._waiter = Waiter()
+        with lock:
+            waiters.enter(stream_id, self._waiter)
+
+    async def page(self, after_seq: int, limit: int, wait: float) -> Page:
+        """Return up to `limit` entries after a position; if there are none, wait."""
+        with self._lock:
+            # Before the look at the store: what is appended from here on wakes this waiter.
+            self._waiter.clear()
+            page = self._look(self._stream_id, after_seq, limit)
+        if page is None:
+            page = await self._load(self._stream_id, after_seq, limit)
+        if page.entries or page.ended or wait <= 0:
+            return page
+        await self._waiter.wait(wait)
+        with self._lock:
+            again = self._look(self._stream_id, after_seq, limit)
+        return await self._load(self._stream_id, after_seq, limit) if again is None else again
+
+    def close(self) -> None:
+        """Wait no more."""
+        self._waiter.close()
+        with self._lock:
+            self._waiters.leave(self._stream_id, self._waiter)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+async def wait(waiter: "asyncio.Future[None]", seconds: float) -> None:
     """Wait until woken or until the time is over, whichever comes first."""
     timer = waiter.get_loop().call_later(seconds, _release, waiter)
     try:
@@ -58,19 +185,6 @@ async def wait(waiter: Waiter, seconds: float) -> None:
         timer.cancel()
 
 
-def _release_all(group: Iterable[Waiter]) -> None:
-    try:
-        here = asyncio.get_running_loop()
-    except RuntimeError:
-        here = None
-    for waiter in group:
-        loop = waiter.get_loop()
-        if loop is here:
-            _release(waiter)
-        elif not loop.is_closed():  # the waiters of a dead loop died with it
-            loop.call_soon_threadsafe(_release, waiter)
-
-
-def _release(waiter: Waiter) -> None:
+def _release(waiter: "asyncio.Future[None]") -> None:
     if not waiter.done():
         waiter.set_result(None)

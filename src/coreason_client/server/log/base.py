@@ -34,6 +34,7 @@ spread over many machines can fulfil it. Time comes from a clock that the log is
 All methods but `nudge` may raise `LogUnavailable`.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ __all__ = [
     "PAGE_BYTES",
     "Claim",
     "Conversation",
+    "Follower",
     "LeaseState",
     "NewStream",
     "Opened",
@@ -135,14 +137,38 @@ class LeaseState(Enum):
     LOST = "lost"
 
 
+class Follower(ABC):
+    """A reader of one stream, which keeps what it needs between its pages; `close` it."""
+
+    @abstractmethod
+    async def page(self, after_seq: int, limit: int, wait: float) -> Page:
+        """Return what `StreamLog.read` would."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Read no more."""
+
+
 class StreamLog(ABC):
-    """The contract at the head of this module, as methods."""
+    """The contract at the head of this module, as methods.
+
+    `begin_append` and `follow` need not be written: they are `append` and `read` for the many small
+    packets of live streams, where a log may have a shorter way.
+    """
 
     shared: ClassVar[bool] = False
     """Whether several processes can work on the log at once."""
 
     lease: float = DEFAULT_LEASE
     """For how many seconds an opening, a claim or a renewal holds a stream."""
+
+    def __init_subclass__(cls, **options: object) -> None:
+        """Let a subclass that replaces `append` or `read` replace the shorter way too."""
+        super().__init_subclass__(**options)
+        if "append" in vars(cls) and "begin_append" not in vars(cls):
+            cls.begin_append = StreamLog.begin_append  # type: ignore[method-assign]
+        if "read" in vars(cls) and "follow" not in vars(cls):
+            cls.follow = StreamLog.follow  # type: ignore[method-assign]
 
     @abstractmethod
     async def start(self, owner: str) -> None:
@@ -179,6 +205,13 @@ class StreamLog(ABC):
             UnknownStream: there is no such stream.
         """
 
+    def begin_append(
+        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
+    ) -> "bool | asyncio.Future[bool]":
+        """Begin an `append`; return its result if it is known at once, otherwise a future of it."""
+        loop = asyncio.get_running_loop()
+        return loop.create_task(self.append(stream_id, epoch, first_seq, entries))
+
     @abstractmethod
     async def close(
         self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes], outcome: str
@@ -193,6 +226,10 @@ class StreamLog(ABC):
             PositionGone: the entries that follow the position have been dropped.
             UnknownStream: there is no such stream.
         """
+
+    def follow(self, stream_id: UUID) -> Follower:
+        """Return a reader for the pages of one stream, on this event loop."""
+        return _Reads(self, stream_id)
 
     @abstractmethod
     def nudge(self) -> None:
@@ -233,3 +270,18 @@ class StreamLog(ABC):
     @abstractmethod
     async def turns(self, conversation: Conversation, limit: int) -> Sequence[bytes]:
         """Return the latest turns of a conversation, oldest first; none for a limit below 1."""
+
+
+class _Reads(Follower):
+    """Each page by a `read` of its own."""
+
+    def __init__(self, log: StreamLog, stream_id: UUID) -> None:
+        self._log = log
+        self._stream_id = stream_id
+
+    async def page(self, after_seq: int, limit: int, wait: float) -> Page:
+        """Return what `StreamLog.read` returns."""
+        return await self._log.read(self._stream_id, after_seq, limit, wait)
+
+    def close(self) -> None:
+        """Nothing is kept between the pages."""

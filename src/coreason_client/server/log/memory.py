@@ -3,18 +3,19 @@
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from uuid import UUID
 
 from ..errors import Fenced, OutOfSequence, PositionGone, RequestConflict, UnknownStream
-from ._waiters import Waiters
-from ._waiters import wait as wait_for
+from ._waiters import Waiters, WaitingFollower
 from .base import (
     DEFAULT_LEASE,
     MOST_TURNS,
     PAGE_BYTES,
     Claim,
     Conversation,
+    Follower,
     LeaseState,
     NewStream,
     Opened,
@@ -160,6 +161,17 @@ class MemoryStreamLog(StreamLog):
         self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
     ) -> bool:
         """Append entries; return whether somebody has asked for a cancel."""
+        return self._append(stream_id, epoch, first_seq, entries)
+
+    def begin_append(
+        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
+    ) -> bool:
+        """Append at once."""
+        return self._append(stream_id, epoch, first_seq, entries)
+
+    def _append(
+        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
+    ) -> bool:
         with self._lock:
             stream = self._get(stream_id)
             if self._add(stream, epoch, first_seq, entries):
@@ -186,18 +198,15 @@ class MemoryStreamLog(StreamLog):
 
     async def read(self, stream_id: UUID, after_seq: int, limit: int, wait: float) -> Page:
         """Return up to `limit` entries after a position; if there are none, wait."""
-        with self._lock:
-            page = self._get(stream_id).page(after_seq, limit)
-            if page.entries or page.ended or wait <= 0:
-                return page
-            waiter = self._waiters.enter(stream_id)
-        try:
-            await wait_for(waiter, wait)
-        finally:
-            with self._lock:
-                self._waiters.leave(stream_id, waiter)
-        with self._lock:
-            return self._get(stream_id).page(after_seq, limit)
+        with closing(self._follower(stream_id)) as follower:
+            return await follower.page(after_seq, limit, wait)
+
+    def follow(self, stream_id: UUID) -> Follower:
+        """Return a reader for the pages of one stream."""
+        return self._follower(stream_id)
+
+    def _follower(self, stream_id: UUID) -> Follower:
+        return WaitingFollower(stream_id, self._lock, self._waiters, self._page, self._load)
 
     def nudge(self) -> None:
         """Make every `read` that waits return with what there is."""
@@ -269,7 +278,14 @@ class MemoryStreamLog(StreamLog):
                 return []
             return list(turns.by_stream.values())[-limit:]
 
+    async def _load(self, stream_id: UUID, after_seq: int, limit: int) -> Page:
+        with self._lock:
+            return self._page(stream_id, after_seq, limit)
+
     # What follows is called under the lock.
+
+    def _page(self, stream_id: UUID, after_seq: int, limit: int) -> Page:
+        return self._get(stream_id).page(after_seq, limit)
 
     def _get(self, stream_id: UUID) -> _Stream:
         try:

@@ -10,6 +10,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from os import PathLike, fspath
 from typing import Literal, TypeVar
 from uuid import UUID
@@ -17,13 +18,13 @@ from uuid import UUID
 from ..errors import LogUnavailable, RequestConflict
 from . import _sql
 from ._tails import Tails
-from ._waiters import Waiters
-from ._waiters import wait as wait_for
+from ._waiters import Waiters, WaitingFollower
 from ._worker import Worker
 from .base import (
     DEFAULT_LEASE,
     Claim,
     Conversation,
+    Follower,
     LeaseState,
     NewStream,
     Opened,
@@ -123,15 +124,29 @@ class SQLiteStreamLog(StreamLog):
         self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
     ) -> bool:
         """Append entries; return whether somebody has asked for a cancel."""
+        return await self._append(stream_id, epoch, first_seq, entries)
 
-        def run(db: sqlite3.Connection) -> tuple[bool, bool]:
-            return _sql.add(db, stream_id, epoch, first_seq, entries)
+    def begin_append(
+        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
+    ) -> "asyncio.Future[bool]":
+        """Begin an append."""
+        return self._append(stream_id, epoch, first_seq, entries)
 
-        def after(result: tuple[bool, bool]) -> None:
-            if result[0]:
+    def _append(
+        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
+    ) -> "asyncio.Future[bool]":
+        added = False
+
+        def run(db: sqlite3.Connection) -> bool:
+            nonlocal added
+            added, cancel_requested = _sql.add(db, stream_id, epoch, first_seq, entries)
+            return cancel_requested
+
+        def after(_: bool) -> None:
+            if added:
                 self._show(stream_id, first_seq, entries, ended=False)
 
-        return (await self._submit(run, after))[1]
+        return self._submit(run, after)
 
     async def close(
         self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes], outcome: str
@@ -154,22 +169,15 @@ class SQLiteStreamLog(StreamLog):
 
     async def read(self, stream_id: UUID, after_seq: int, limit: int, wait: float) -> Page:
         """Return up to `limit` entries after a position; if there are none, wait."""
-        with self._lock:
-            # Before the look at the store: what is appended from here on wakes this waiter.
-            waiter = self._waiters.enter(stream_id)
-            page = self._tails.page(stream_id, after_seq, limit)
-        try:
-            if page is None:
-                page = await self._stored(stream_id, after_seq, limit)
-            if page.entries or page.ended or wait <= 0:
-                return page
-            await wait_for(waiter, wait)
-        finally:
-            with self._lock:
-                self._waiters.leave(stream_id, waiter)
-        with self._lock:
-            cached = self._tails.page(stream_id, after_seq, limit)
-        return await self._stored(stream_id, after_seq, limit) if cached is None else cached
+        with closing(self._follower(stream_id)) as follower:
+            return await follower.page(after_seq, limit, wait)
+
+    def follow(self, stream_id: UUID) -> Follower:
+        """Return a reader for the pages of one stream."""
+        return self._follower(stream_id)
+
+    def _follower(self, stream_id: UUID) -> Follower:
+        return WaitingFollower(stream_id, self._lock, self._waiters, self._tails_page, self._stored)
 
     def nudge(self) -> None:
         """Make every `read` that waits return with what there is."""
@@ -266,12 +274,15 @@ class SQLiteStreamLog(StreamLog):
         with self._lock:
             self._tails = Tails(self._cache_bytes)
 
-    async def _submit(
+    def _submit(
         self, run: Callable[[sqlite3.Connection], T], after: Callable[[T], None] | None = None
-    ) -> T:
+    ) -> "asyncio.Future[T]":
         if self._worker is None:
             raise LogUnavailable(f"the log {self._path} has not been started")
-        return await self._worker.submit(run, after)
+        return self._worker.submit(run, after)
+
+    def _tails_page(self, stream_id: UUID, after_seq: int, limit: int) -> Page | None:
+        return self._tails.page(stream_id, after_seq, limit)
 
     async def _stored(self, stream_id: UUID, after_seq: int, limit: int) -> Page:
         return await self._submit(lambda db: _sql.page(db, stream_id, after_seq, limit))

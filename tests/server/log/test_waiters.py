@@ -1,0 +1,113 @@
+"""Waiting and waking: no wake is lost, and one timer serves many waits."""
+
+import asyncio
+import threading
+from uuid import uuid4
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coreason_client.server.log._waiters import Waiter, Waiters
+
+from ..aio import aio
+
+
+@aio
+async def test_a_wake_before_the_wait_is_not_lost_unless_cleared() -> None:
+    waiter = Waiter()
+    waiter.wake(asyncio.get_running_loop())
+    await asyncio.wait_for(waiter.wait(60), 5)
+    waiter.clear()
+    woken = asyncio.ensure_future(waiter.wait(60))
+    await asyncio.sleep(0)
+    assert not woken.done()
+    waiter.wake(asyncio.get_running_loop())
+    await asyncio.wait_for(woken, 5)
+    waiter.close()
+
+
+@aio
+async def test_a_wait_ends_when_its_time_is_over() -> None:
+    waiter = Waiter()
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    await asyncio.wait_for(waiter.wait(0.05), 5)
+    assert loop.time() - begun >= 0.05
+    waiter.close()
+
+
+@aio
+async def test_many_waits_share_a_timer_and_a_later_deadline_counts() -> None:
+    waiter, loop = Waiter(), asyncio.get_running_loop()
+    timers = set()
+    for _ in range(20):
+        waiter.clear()
+        waiting = asyncio.ensure_future(waiter.wait(60))
+        await asyncio.sleep(0)
+        timers.add(waiter._timer)
+        waiter.wake(loop)
+        await waiting
+    assert len(timers) == 1
+    assert waiter._timer is not None
+    waiter._timer.cancel()
+    waiter._timer = loop.call_later(0.05, waiter._look_at_the_time)  # too early for the next wait
+    waiter.clear()
+    last = loop.time()
+    await asyncio.wait_for(waiter.wait(0.2), 5)
+    assert loop.time() - last >= 0.2
+    waiter.close()
+
+
+@aio
+async def test_a_shorter_wait_does_not_wait_for_an_older_timer() -> None:
+    waiter = Waiter()
+    waiter.wake(asyncio.get_running_loop())
+    await waiter.wait(60)
+    waiter.clear()
+    long = asyncio.ensure_future(waiter.wait(60))
+    await asyncio.sleep(0)
+    waiter.wake(asyncio.get_running_loop())
+    await long
+    waiter.clear()
+    await asyncio.wait_for(waiter.wait(0.01), 10)
+    waiter.close()
+
+
+@aio
+async def test_a_wake_from_another_thread_arrives() -> None:
+    waiters, waiter, stream_id = Waiters(), Waiter(), uuid4()
+    waiters.enter(stream_id, waiter)
+    for _ in range(50):
+        waiter.clear()
+        waiting = asyncio.ensure_future(waiter.wait(60))
+        threading.Thread(target=waiters.wake, args=(stream_id,)).start()
+        await asyncio.wait_for(waiting, 10)
+    waiters.leave(stream_id, waiter)
+    waiters.leave(stream_id, waiter)
+    waiters.wake(stream_id)
+    waiter.close()
+
+
+@given(st.lists(st.sampled_from(["clear", "wake", "wait"]), max_size=30))
+def test_whatever_the_order_a_wait_returns_at_once_only_after_a_wake(steps: list[str]) -> None:
+    async def go() -> None:
+        waiter, woken = Waiter(), False
+        for step in steps:
+            if step == "clear":
+                waiter.clear()
+                woken = False
+            elif step == "wake":
+                waiter.wake(asyncio.get_running_loop())
+                woken = True
+            else:
+                waiting = asyncio.ensure_future(waiter.wait(60))
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                assert waiting.done() is woken
+                if not woken:
+                    waiter.wake(asyncio.get_running_loop())
+                    await waiting
+                    woken = True
+        waiter.close()
+
+    asyncio.run(go())
