@@ -2,12 +2,14 @@
 
 import json
 from datetime import UTC, datetime, timedelta, timezone
+from unittest.mock import patch
 from uuid import UUID, uuid4
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coreason_client.server import _frames
 from coreason_client.server._frames import Frames
 from coreason_client.sse import SSEDecoder, encode_event
 from coreason_manifest.definitions.presentation import (
@@ -42,6 +44,18 @@ def test_a_text_frame_equals_the_model(
     (event,) = SSEDecoder().feed(frame)
     assert event.id == f"{stream_id}:{seq}"
     assert parse_packet(event.data_bytes).p == text
+
+
+@given(st.lists(st.integers(0, 4_102_444_800 * 10**9), min_size=1, max_size=5))
+def test_the_present_is_written_as_any_other_moment(moments: list[int]) -> None:
+    frames = Frames(uuid4())
+    for nanoseconds in moments:
+        with patch.object(_frames, "time_ns", lambda now=nanoseconds: now):
+            frame = frames.delta(1, "x")
+        (event,) = SSEDecoder().feed(frame)
+        seconds, rest = divmod(nanoseconds, 10**9)
+        expected = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
+        assert parse_packet(event.data_bytes).t == expected
 
 
 JSON = st.recursive(

@@ -5,7 +5,8 @@ result equals what the definitions and the SSE encoder write.
 """
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
+from time import time_ns
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -27,11 +28,12 @@ _MOST_BYTES = DEFAULT_MAX_EVENT_BYTES - _ENVELOPE
 class Frames:
     """The frames of one stream."""
 
-    __slots__ = ("_id", "_now", "_start", "_stream_id")
+    __slots__ = ("_id", "_moment", "_now", "_start", "_stream_id")
 
     def __init__(self, stream_id: UUID, now: Callable[[], datetime] = utc_now) -> None:
         self._stream_id = stream_id
         self._now = now
+        self._moment = _utc_moment if now is utc_now else self._own_moment
         self._id = b"id: %s:" % str(stream_id).encode()
         self._start = b'\ndata: {"stream_id":"%s","seq":' % str(stream_id).encode()
 
@@ -44,18 +46,20 @@ class Frames:
         """
         if not isinstance(text, str):
             raise TypeError(f"a DELTA packet carries a string, not {type(text).__name__}")
-        payload = _json(text)
-        moment = self._now().isoformat()
-        if moment.endswith("+00:00"):
-            moment = moment[:-6] + "Z"
         return b'%b%d%b%d,"op":"DELTA","t":"%b","p":%b}\n\n' % (
             self._id,
             seq,
             self._start,
             seq,
-            moment.encode(),
-            payload,
+            self._moment(),
+            _json(text),
         )
+
+    def _own_moment(self) -> bytes:
+        moment = self._now().isoformat()
+        if moment.endswith("+00:00"):
+            moment = moment[:-6] + "Z"
+        return moment.encode()
 
     def packet(self, seq: int, op: StreamOpCode, p: object) -> tuple[bytes, StreamPacket]:
         """Make the frame of any packet, and return it with the packet as it was validated.
@@ -73,6 +77,21 @@ class Frames:
             raise ValueError(f"the payload of the {op} packet cannot be written as JSON") from None
         _check_size(data)
         return encode_event(data, id=f"{self._stream_id}:{seq}"), packet
+
+
+_second = (0, b"")  # the latest one that was written out
+
+
+def _utc_moment() -> bytes:
+    """Return the present as JSON has it, with the part that seldom changes kept."""
+    global _second
+    now = time_ns()
+    seconds, rest = divmod(now, 1_000_000_000)
+    last, text = _second
+    if seconds != last:
+        text = datetime.fromtimestamp(seconds, UTC).isoformat()[:19].encode()
+        _second = (seconds, text)
+    return b"%b.%06dZ" % (text, rest // 1000)
 
 
 def _json(text: str) -> bytes:

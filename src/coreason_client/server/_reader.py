@@ -47,7 +47,7 @@ class EventStream(Response):
         del self.headers["content-length"]
         self._runtime = runtime
         self._meta = meta
-        self._position = after_seq
+        self._after_seq = after_seq
         self._told = False
         self._write: Callable[[bytes], bool] | None = None
 
@@ -70,7 +70,7 @@ class EventStream(Response):
                 await deliver
 
     async def _deliver(self, scope: Scope, send: Send) -> None:
-        follower = self._runtime.log.follow(self._meta.stream_id)
+        follower = self._runtime.log.follow(self._meta.stream_id, self._after_seq)
         try:
             start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
             await send(start)
@@ -78,10 +78,10 @@ class EventStream(Response):
             await self._send_all(send, follower)
         except TimeoutError:
             logger.info(
-                "a reader of stream %s took nothing for %g s and was cut after packet %d",
+                "a reader of stream %s took nothing for %g s and was cut while packet %d was sent",
                 self._meta.stream_id,
                 self._runtime.options.send_timeout,
-                self._position,
+                follower.position,
             )
         except LogError as error:
             # Without an orderly end the reader knows that something is missing, and resumes.
@@ -93,13 +93,12 @@ class EventStream(Response):
         runtime, heartbeat = self._runtime, self._runtime.options.heartbeat
         ended = False
         while not ended:
-            page = await follower.page(self._position, _PAGE, heartbeat)
+            page = await follower.next(_PAGE, heartbeat, self._write)
             ended = page.ended
             if page.entries:
                 # The last page and the end of the body as one message: whoever has read the last
                 # packet then has the end too, and can use the connection again.
                 await self._send(send, b"".join(page.entries), more=not ended)
-                self._position += len(page.entries)
                 if ended:
                     return
             elif not (ended or runtime.closing):

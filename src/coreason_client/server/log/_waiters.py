@@ -20,12 +20,14 @@ class Waiter:
     A wake that comes while nobody waits counts for the next wait, unless it is cleared before.
     """
 
-    __slots__ = ("_deadline", "_future", "_timer", "_woken", "loop")
+    __slots__ = ("_called", "_deadline", "_future", "_on_wake", "_timer", "_woken", "loop")
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self._future: asyncio.Future[None] | None = None
+        self._on_wake: Callable[[], float] | None = None
         self._woken = False
+        self._called = False  # to look what it was woken for
         # One timer for many waits: it looks at the deadline when it fires, and most deadlines are
         # moved long before. A timer for each page was a tenth of what a packet cost.
         self._timer: asyncio.TimerHandle | None = None
@@ -35,25 +37,32 @@ class Waiter:
         """Forget a wake: whatever it was for will be looked at now."""
         self._woken = False
 
-    async def wait(self, seconds: float) -> None:
-        """Wait until woken or until the time is over, whichever comes first."""
+    async def wait(self, seconds: float, on_wake: Callable[[], float] | None = None) -> None:
+        """Wait until woken or until the time is over, whichever comes first.
+
+        `on_wake` is called when woken; it returns for how many seconds to wait on, 0 to end.
+        """
         future = self._future = self.loop.create_future()
+        self._on_wake = on_wake
         try:
             if not self._woken:  # looked at after the future is there: `wake` sees it, or we do
                 self._set_deadline(self.loop.time() + seconds)
                 await future
         finally:
-            self._future = None
+            self._future = self._on_wake = None
 
-    def wake(self, here: asyncio.AbstractEventLoop | None) -> None:
-        """Wake it; `here` is the event loop of the calling thread."""
+    def wake(self, here: asyncio.AbstractEventLoop | None, *, nudge: bool = False) -> None:
+        """Wake it; `here` is the event loop of the calling thread. A nudge ends the wait."""
         self._woken = True
-        if self._future is None:
+        if self._future is None or (self._called and not nudge):
             return
+        self._called = True
+        release = self._end if nudge else self._look
+        # Not at once: the caller holds the lock of its log.
         if self.loop is here:
-            self._release()
+            self.loop.call_soon(release)
         elif not self.loop.is_closed():  # the waiters of a dead loop died with it
-            self.loop.call_soon_threadsafe(self._release)
+            self.loop.call_soon_threadsafe(release)
 
     def close(self) -> None:
         """Wait no more."""
@@ -61,7 +70,23 @@ class Waiter:
             self._timer.cancel()
             self._timer = None
 
-    def _release(self) -> None:
+    def _look(self) -> None:
+        self._called = False
+        if self._future is None:
+            return
+        if self._on_wake is not None:
+            self._woken = False
+            try:
+                seconds = self._on_wake()
+            except Exception:  # noqa: BLE001 - whoever waits will meet it, and can handle it
+                seconds = 0.0
+            if seconds:
+                self._deadline = self.loop.time() + seconds
+                return
+        self._end()
+
+    def _end(self) -> None:
+        self._called = False
         if self._future is not None and not self._future.done():
             self._future.set_result(None)
 
@@ -77,7 +102,7 @@ class Waiter:
         if self._future is None:
             return  # the next wait sets a timer
         if self.loop.time() >= self._deadline:
-            self._release()
+            self._end()
         else:
             self._timer = self.loop.call_at(self._deadline, self._look_at_the_time)
 
@@ -115,11 +140,11 @@ class Waiters:
                 waiter.wake(here)
 
     def wake_all(self) -> None:
-        """Wake everybody."""
+        """End all waits."""
         here = _running_loop()
         for group in self._by_stream.values():
             for waiter in group:
-                waiter.wake(here)
+                waiter.wake(here, nudge=True)
 
 
 class WaitingFollower(Follower):
@@ -128,16 +153,18 @@ class WaitingFollower(Follower):
     `look` returns a page that is at hand, under the lock, or None; `load` gets it from the store.
     """
 
-    __slots__ = ("_load", "_lock", "_look", "_stream_id", "_waiter", "_waiters")
+    __slots__ = ("_load", "_lock", "_look", "_stream_id", "_waiter", "_waiters", "position")
 
     def __init__(
         self,
         stream_id: UUID,
+        after_seq: int,
         lock: AbstractContextManager[bool],
         waiters: Waiters,
         look: Look,
         load: Load,
     ) -> None:
+        self.position = after_seq
         self._stream_id = stream_id
         self._lock = lock
         self._waiters = waiters
@@ -147,20 +174,44 @@ class WaitingFollower(Follower):
         with lock:
             waiters.enter(stream_id, self._waiter)
 
-    async def page(self, after_seq: int, limit: int, wait: float) -> Page:
-        """Return up to `limit` entries after a position; if there are none, wait."""
+    async def next(
+        self, limit: int, wait: float, write: Callable[[bytes], bool] | None = None
+    ) -> Page:
+        """Return up to `limit` entries; if there are none, wait."""
         with self._lock:
             # Before the look at the store: what is appended from here on wakes this waiter.
             self._waiter.clear()
-            page = self._look(self._stream_id, after_seq, limit)
+            page = self._look(self._stream_id, self.position, limit)
         if page is None:
-            page = await self._load(self._stream_id, after_seq, limit)
-        if page.entries or page.ended or wait <= 0:
-            return page
-        await self._waiter.wait(wait)
-        with self._lock:
-            again = self._look(self._stream_id, after_seq, limit)
-        return await self._load(self._stream_id, after_seq, limit) if again is None else again
+            page = await self._load(self._stream_id, self.position, limit)
+        if not (page.entries or page.ended or wait <= 0):
+            await self._waiter.wait(wait, self._writing(limit, wait, write))
+            with self._lock:
+                again = self._look(self._stream_id, self.position, limit)
+            page = again or await self._load(self._stream_id, self.position, limit)
+        self.position += len(page.entries)
+        return page
+
+    def _writing(
+        self, limit: int, wait: float, write: Callable[[bytes], bool] | None
+    ) -> Callable[[], float] | None:
+        """Return what gives live entries to `write`, without a turn of the reader's task."""
+        if write is None:
+            return None
+
+        def write_on() -> float:
+            with self._lock:
+                page = self._look(self._stream_id, self.position, limit)
+            # The end, and all that is not at hand, is for the reader's task.
+            if page is None or page.ended:
+                return 0.0
+            if page.entries:
+                if not write(b"".join(page.entries)):
+                    return 0.0
+                self.position += len(page.entries)
+            return wait
+
+        return write_on
 
     def close(self) -> None:
         """Wait no more."""

@@ -36,10 +36,10 @@ All methods but `nudge` may raise `LogUnavailable`.
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 from uuid import UUID
 
 __all__ = [
@@ -100,8 +100,7 @@ class Opened:
     created: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """Entries in order; `ended` says that nothing will ever follow them."""
 
     entries: Sequence[bytes]
@@ -138,11 +137,19 @@ class LeaseState(Enum):
 
 
 class Follower(ABC):
-    """A reader of one stream, which keeps what it needs between its pages; `close` it."""
+    """A reader of one stream, from `position` on; `close` it."""
+
+    position: int
 
     @abstractmethod
-    async def page(self, after_seq: int, limit: int, wait: float) -> Page:
-        """Return what `StreamLog.read` would."""
+    async def next(
+        self, limit: int, wait: float, write: Callable[[bytes], bool] | None = None
+    ) -> Page:
+        """Return the next page as `StreamLog.read` would, and move on behind it.
+
+        While nobody needs to be asked, entries may also go straight to `write`, which says whether
+        it took them; then they are not returned, and the time to wait begins anew.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -227,9 +234,9 @@ class StreamLog(ABC):
             UnknownStream: there is no such stream.
         """
 
-    def follow(self, stream_id: UUID) -> Follower:
-        """Return a reader for the pages of one stream, on this event loop."""
-        return _Reads(self, stream_id)
+    def follow(self, stream_id: UUID, after_seq: int) -> Follower:
+        """Return a reader of one stream from a position on, for this event loop."""
+        return _Reads(self, stream_id, after_seq)
 
     @abstractmethod
     def nudge(self) -> None:
@@ -275,13 +282,18 @@ class StreamLog(ABC):
 class _Reads(Follower):
     """Each page by a `read` of its own."""
 
-    def __init__(self, log: StreamLog, stream_id: UUID) -> None:
+    def __init__(self, log: StreamLog, stream_id: UUID, after_seq: int) -> None:
+        self.position = after_seq
         self._log = log
         self._stream_id = stream_id
 
-    async def page(self, after_seq: int, limit: int, wait: float) -> Page:
+    async def next(
+        self, limit: int, wait: float, write: Callable[[bytes], bool] | None = None
+    ) -> Page:
         """Return what `StreamLog.read` returns."""
-        return await self._log.read(self._stream_id, after_seq, limit, wait)
+        page = await self._log.read(self._stream_id, self.position, limit, wait)
+        self.position += len(page.entries)
+        return page
 
     def close(self) -> None:
         """Nothing is kept between the pages."""

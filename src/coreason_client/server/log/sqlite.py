@@ -169,15 +169,17 @@ class SQLiteStreamLog(StreamLog):
 
     async def read(self, stream_id: UUID, after_seq: int, limit: int, wait: float) -> Page:
         """Return up to `limit` entries after a position; if there are none, wait."""
-        with closing(self._follower(stream_id)) as follower:
-            return await follower.page(after_seq, limit, wait)
+        with closing(self._follower(stream_id, after_seq)) as follower:
+            return await follower.next(limit, wait)
 
-    def follow(self, stream_id: UUID) -> Follower:
-        """Return a reader for the pages of one stream."""
-        return self._follower(stream_id)
+    def follow(self, stream_id: UUID, after_seq: int) -> Follower:
+        """Return a reader of one stream from a position on."""
+        return self._follower(stream_id, after_seq)
 
-    def _follower(self, stream_id: UUID) -> Follower:
-        return WaitingFollower(stream_id, self._lock, self._waiters, self._tails_page, self._stored)
+    def _follower(self, stream_id: UUID, after_seq: int) -> Follower:
+        return WaitingFollower(
+            stream_id, after_seq, self._lock, self._waiters, self._tails_page, self._stored
+        )
 
     def nudge(self) -> None:
         """Make every `read` that waits return with what there is."""
