@@ -79,7 +79,7 @@ class Frames:
         return encode_event(data, id=f"{self._stream_id}:{seq}"), packet
 
 
-_second = (0, b"")  # the latest one that was written out
+_second = (-1, b"")  # the latest one that was written out
 
 
 def _utc_moment() -> bytes:
