@@ -28,7 +28,7 @@ from coreason_client.server.log import (
     StreamLog,
     StreamMeta,
 )
-from coreason_client.server.log.base import MOST_TURNS
+from coreason_client.server.log.base import MOST_TURN_BYTES, MOST_TURNS
 
 from ..aio import aio, turns
 from .backends import BACKENDS, Clock
@@ -170,6 +170,23 @@ async def test_a_repeated_append_is_acknowledged_without_a_second_copy(opened: O
         await log.close(id_, 1, 3, entries(3), "complete")
         await log.close(id_, 1, 3, entries(3), "complete")
         assert await read(log, id_) == entries(1, 2, 3)
+
+
+@aio
+async def test_a_repeated_append_of_another_epoch_is_refused(opened: Opener) -> None:
+    """It is held in full, but the acknowledgement would be somebody else's."""
+    async with opened() as (log, clock):
+        id_ = await start(log)
+        await log.append(id_, 1, 1, entries(1, 2))
+        clock.forward(log.lease + 1)
+        assert list(await log.claim_lost("heir", 10)) == [Claim(id_, 2, 2)]
+        for epoch in (1, 3):
+            with pytest.raises(Fenced):
+                await log.append(id_, epoch, 1, entries(1, 2))
+            with pytest.raises(Fenced):
+                await log.close(id_, epoch, 2, entries(2), "complete")
+        await log.append(id_, 2, 1, entries(1, 2))
+        assert (await log.meta(id_)).outcome is None
 
 
 @aio
@@ -507,6 +524,36 @@ async def test_a_conversation_keeps_its_latest_turns(opened: Opener) -> None:
         await log.add_turn(talk, uuid4(), b"one more")
         kept = list(await log.turns(talk, 2 * MOST_TURNS))
         assert (len(kept), kept[0], kept[-3:]) == (MOST_TURNS, b"x", [*latest, b"one more"])
+        assert list(await log.turns(other, 10)) == [b"of another conversation"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kept"),
+    [
+        ([3, 1], 2),
+        ([2, 2], 2),
+        ([2, 2, 1], 2),
+        ([1, 1, 4], 1),
+        ([5], 1),
+        ([5, 5], 1),
+        ([5, 1], 1),
+        ([1, 5, 1, 1], 2),
+        ([4, 1, 1, 1, 1], 4),
+    ],
+)
+@aio
+async def test_a_conversation_keeps_a_bounded_number_of_bytes(
+    opened: Opener, sizes: list[int], kept: int
+) -> None:
+    """Sizes in quarters of the bound: the oldest turns go first, and the newest one stays."""
+    async with opened() as (log, _):
+        talk, other = Conversation("ann", "s"), Conversation("ann", "t")
+        await log.add_turn(other, uuid4(), b"of another conversation")
+        turns = [bytes([n]) * (size * MOST_TURN_BYTES // 4) for n, size in enumerate(sizes)]
+        for turn in turns:
+            await log.add_turn(talk, uuid4(), turn)
+        assert list(await log.turns(talk, 100)) == turns[-kept:]
+        assert list(await log.turns(talk, 1)) == turns[-1:]
         assert list(await log.turns(other, 10)) == [b"of another conversation"]
 
 

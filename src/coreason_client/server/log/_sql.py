@@ -5,8 +5,17 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from ..errors import Fenced, OutOfSequence, PositionGone, UnknownStream
-from .base import MOST_TURNS, PAGE_BYTES, Conversation, LeaseState, Page, StreamMeta
+from ..errors import PositionGone, UnknownStream
+from ._rules import count_latest_turns, is_repeated
+from .base import (
+    MOST_TURN_BYTES,
+    MOST_TURNS,
+    PAGE_BYTES,
+    Conversation,
+    LeaseState,
+    Page,
+    StreamMeta,
+)
 
 __all__ = [
     "APPLICATION_ID",
@@ -16,9 +25,13 @@ __all__ = [
     "add_turn",
     "by_id",
     "by_request",
+    "drop_entries",
+    "drop_streams",
+    "drop_turns",
     "end",
     "page",
     "pragma",
+    "probe",
     "question",
     "renew",
     "turns",
@@ -63,14 +76,18 @@ CREATE TABLE turns (
 );
 CREATE INDEX turns_age ON turns (added_at);
 """
-# Added to files of earlier releases too, which ignore it. A table of its own, since an append
-# rewrites the row of its stream, and a question may be megabytes.
-_QUESTIONS = """
-CREATE TABLE IF NOT EXISTS questions (
-    n INTEGER PRIMARY KEY,
-    question BLOB NOT NULL
+# Added to files of earlier releases too, which can go on with them: the version stays the same.
+# Questions have a table of their own, since an append rewrites the row of its stream, and a
+# question may be megabytes. The indexes are those of an expiry, so that it costs what expires.
+_ADDITIONS = (
+    "CREATE TABLE IF NOT EXISTS questions (n INTEGER PRIMARY KEY, question BLOB NOT NULL)",
+    (
+        "CREATE INDEX IF NOT EXISTS streams_with_entries ON streams (ended_at)"
+        " WHERE outcome IS NOT NULL AND body_gone = 0"
+    ),
+    "CREATE INDEX IF NOT EXISTS turns_latest ON turns (principal, session_id, added_at)",
 )
-"""
+_MOST_ENTRIES_DROPPED = 2000  # in one step, unless a single stream has more
 _META = (
     "stream_id, principal, request_id, fingerprint, epoch, last_seq, opened_at, outcome, ended_at,"
     " cancel_requested, body_gone"
@@ -84,9 +101,16 @@ def pragma(db: sqlite3.Connection, name: str) -> int:
 
 def upgrade(db: sqlite3.Connection) -> None:
     """Add what files of earlier releases do not have."""
-    db.execute(_QUESTIONS)
+    for statement in _ADDITIONS:
+        db.execute(statement)
     # An earlier release may have ended streams without dropping their questions.
     db.execute("DELETE FROM questions WHERE n NOT IN (SELECT n FROM streams WHERE outcome IS NULL)")
+
+
+def probe(db: sqlite3.Connection) -> None:
+    """Write and delete something, so that a file that cannot be written is found at the start."""
+    db.execute("INSERT OR REPLACE INTO questions (n, question) VALUES (-1, x'00')")
+    db.execute("DELETE FROM questions WHERE n = -1")
 
 
 def _meta(row: tuple[Any, ...]) -> StreamMeta:
@@ -134,13 +158,16 @@ def add(
     if row is None:
         raise UnknownStream(stream_id)
     n, current, last_seq, outcome, cancel_requested = row
-    repeated = first_seq + len(entries) - 1 <= last_seq
-    if epoch != current or (outcome is not None and not repeated):
-        raise Fenced(stream_id, epoch)
-    if repeated:
+    if is_repeated(
+        stream_id,
+        epoch,
+        first_seq,
+        len(entries),
+        current_epoch=current,
+        last_seq=last_seq,
+        ended=outcome is not None,
+    ):
         return False, bool(cancel_requested)
-    if first_seq != last_seq + 1:
-        raise OutOfSequence(stream_id, first_seq, last_seq)
     db.executemany(
         "INSERT INTO entries (n, seq, entry) VALUES (?, ?, ?)",
         [(n, seq, entry) for seq, entry in enumerate(entries, first_seq)],
@@ -205,27 +232,86 @@ def add_turn(
     db: sqlite3.Connection, conversation: Conversation, stream_id: UUID, turn: bytes, now: float
 ) -> None:
     """Add a turn, and drop the oldest ones beyond what a conversation keeps."""
-    whose = (conversation.principal, conversation.session_id)
-    db.execute(
+    added = db.execute(
         "INSERT OR IGNORE INTO turns (principal, session_id, stream_id, turn, added_at)"
         " VALUES (?, ?, ?, ?, ?)",
-        (*whose, stream_id.bytes, turn, now),
-    )
-    count = db.execute(
-        "SELECT COUNT(*) FROM turns WHERE principal = ? AND session_id = ?", whose
-    ).fetchone()[0]
-    if count > MOST_TURNS:
-        db.execute(
-            "DELETE FROM turns WHERE id IN (SELECT id FROM turns WHERE principal = ?"
-            " AND session_id = ? ORDER BY id LIMIT ?)",
-            (*whose, count - MOST_TURNS),
-        )
+        (conversation.principal, conversation.session_id, stream_id.bytes, turn, now),
+    ).rowcount
+    if added:
+        sizes = _turn_sizes(db, conversation)
+        kept = count_latest_turns((size for _, size in sizes), MOST_TURNS, MOST_TURN_BYTES)
+        db.executemany("DELETE FROM turns WHERE id = ?", [(id_,) for id_, _ in sizes[kept:]])
 
 
 def turns(db: sqlite3.Connection, conversation: Conversation, limit: int) -> list[bytes]:
     """Return the latest turns of a conversation, oldest first."""
-    rows = db.execute(
-        "SELECT turn FROM turns WHERE principal = ? AND session_id = ? ORDER BY id DESC LIMIT ?",
-        (conversation.principal, conversation.session_id, max(0, min(limit, MOST_TURNS))),
+    sizes = _turn_sizes(db, conversation)
+    most = max(0, min(limit, MOST_TURNS))
+    count = count_latest_turns((size for _, size in sizes), most, MOST_TURN_BYTES)
+    ids = reversed([id_ for id_, _ in sizes[:count]])
+    return [db.execute("SELECT turn FROM turns WHERE id = ?", (id_,)).fetchone()[0] for id_ in ids]
+
+
+def _turn_sizes(db: sqlite3.Connection, conversation: Conversation) -> list[tuple[int, int]]:
+    """Return the ids and sizes of the turns of a conversation, newest first."""
+    return db.execute(
+        "SELECT id, LENGTH(turn) FROM turns WHERE principal = ? AND session_id = ?"
+        " ORDER BY id DESC",
+        (conversation.principal, conversation.session_id),
     ).fetchall()
-    return [turn for (turn,) in reversed(rows)]
+
+
+# Expiry, in steps: each looks at no more rows than it drops.
+
+
+def drop_entries(db: sqlite3.Connection, ended_until: float, most: int) -> list[UUID]:
+    """Drop the entries of some streams that ended first; return the streams, none when done."""
+    rows: list[tuple[int, bytes, int]] = db.execute(
+        "SELECT n, stream_id, last_seq FROM streams INDEXED BY streams_with_entries"
+        " WHERE outcome IS NOT NULL AND body_gone = 0 AND ended_at <= ?"
+        " ORDER BY ended_at LIMIT ?",
+        (ended_until, most),
+    ).fetchall()
+    dropped: list[UUID] = []
+    entries = 0
+    for n, stream_id, last_seq in rows:
+        entries += last_seq
+        if dropped and entries > _MOST_ENTRIES_DROPPED:
+            break
+        db.execute("DELETE FROM entries WHERE n = ?", (n,))
+        db.execute("UPDATE streams SET body_gone = 1 WHERE n = ?", (n,))
+        dropped.append(UUID(bytes=stream_id))
+    return dropped
+
+
+def drop_streams(db: sqlite3.Connection, ended_until: float, most: int) -> int:
+    """Drop some streams that ended first and have no entries; return how many, 0 when done."""
+    return db.execute(
+        "DELETE FROM streams WHERE n IN (SELECT n FROM streams INDEXED BY streams_ended"
+        " WHERE outcome IS NOT NULL AND ended_at <= ? AND body_gone ORDER BY ended_at LIMIT ?)",
+        (ended_until, most),
+    ).rowcount
+
+
+def drop_turns(db: sqlite3.Connection, added_until: float, most: int) -> int:
+    """Look at some of the oldest turns; return how many, 0 when done.
+
+    Those of conversations that have ended are dropped. A turn of a conversation that goes on gets
+    the time of its latest turn, so that it is not looked at again and again.
+    """
+    rows: list[tuple[int, str, str]] = db.execute(
+        "SELECT id, principal, session_id FROM turns INDEXED BY turns_age WHERE added_at <= ?"
+        " ORDER BY added_at LIMIT ?",
+        (added_until, most),
+    ).fetchall()
+    for id_, *conversation in rows:
+        (latest,) = db.execute(
+            "SELECT MAX(added_at) FROM turns INDEXED BY turns_latest"
+            " WHERE principal = ? AND session_id = ?",
+            conversation,
+        ).fetchone()
+        if latest > added_until:
+            db.execute("UPDATE turns SET added_at = ? WHERE id = ?", (latest, id_))
+        else:
+            db.execute("DELETE FROM turns WHERE id = ?", (id_,))
+    return len(rows)

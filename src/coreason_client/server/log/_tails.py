@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from uuid import UUID
 
+from ._rules import cut_page
 from .base import PAGE_BYTES, Page
 
 __all__ = ["Tails"]
@@ -50,7 +51,7 @@ class Tails:
         if tail.size > 2 * PAGE_BYTES:
             self._shorten(tail)
         self._by_stream.move_to_end(stream_id)
-        while self._size > self._most_bytes and len(self._by_stream) > 1:
+        while self._size >= self._most_bytes and self._by_stream:
             self.drop(next(iter(self._by_stream)))
 
     def page(self, stream_id: UUID, after_seq: int, limit: int) -> Page | None:
@@ -59,7 +60,7 @@ class Tails:
         if tail is None or after_seq + 1 < tail.first_seq:
             return None
         start = after_seq + 1 - tail.first_seq
-        entries = tail.entries[start : start + limit]
+        entries = cut_page(tail.entries[start : start + limit])
         return Page(entries, tail.ended and start + len(entries) >= len(tail.entries))
 
     def drop(self, stream_id: UUID) -> None:

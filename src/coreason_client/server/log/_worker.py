@@ -1,22 +1,46 @@
-"""One thread that owns a SQLite connection; the jobs that are waiting share one commit."""
+"""One thread that owns a SQLite connection; the jobs that are waiting share one commit.
+
+Whatever fails, no caller waits for ever. An error of a job reaches its caller, and the thread goes
+on. When the thread ends, every job that waits and every later one is refused with one sentence.
+"""
 
 import asyncio
+import logging
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, TypeVar
 
 from ..errors import LogError, LogUnavailable
 
-__all__ = ["Worker"]
+__all__ = ["Database", "Worker"]
+
+logger = logging.getLogger("coreason_client.server")
 
 T = TypeVar("T")
 _MOST_JOBS = 256  # in one commit
+_STOPPED = "the log has been stopped"
+
+
+class Database(Protocol):
+    """The database that a worker works on; all methods are called in the worker's thread."""
+
+    def connect(self) -> sqlite3.Connection:
+        """Open the database."""
+
+    def before_commit(self, connection: sqlite3.Connection) -> None:
+        """Do what has to be done before jobs are run."""
+
+    def problem(self) -> str | None:
+        """Return why nothing may be written any more, None while all is well."""
+
+    def explain(self, error: sqlite3.Error) -> str:
+        """Return a sentence for an error of SQLite."""
 
 
 class _Job:
-    """Something to do with the connection, and whom to tell."""
+    """A function to call with the connection, and the future of its caller."""
 
     __slots__ = ("after", "error", "future", "loop", "result", "run")
 
@@ -35,25 +59,31 @@ class _Job:
 
 
 class Worker:
-    """Runs jobs in the order of their coming.
+    """Runs jobs in the order in which they were submitted.
 
     A job checks before it writes, and raises a `LogError` only before it writes: then the others
-    of its commit are not touched. An error of SQLite rolls the commit back, and each job is tried
-    alone, so that one that cannot succeed does not take the others with it.
+    of its commit are not touched. Any other error rolls the commit back, and each job is tried
+    alone, so that one that cannot succeed does not take the others with it. Errors that are not
+    `LogError` reach the caller as a `LogUnavailable` with the error as its cause.
+
+    `on_end` is called once, in the thread, when it ends and `refusal` is set.
     """
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
-        self._connect = connect
+    def __init__(self, database: Database, on_end: Callable[[], None] = lambda: None) -> None:
+        self._database = database
+        self._on_end = on_end
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._ready: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
+        self._ready: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="coreason-log", daemon=True)
-        self._stopped = False
+        self._lock = threading.Lock()  # nothing enters the queue after `refusal` is set
+        self.refusal: str | None = None
+        """The sentence with which jobs are refused, None while they are run."""
 
     def start(self) -> None:
         """Start the thread and wait until it has its connection.
 
         Raises:
-            LogUnavailable: it cannot be had.
+            LogUnavailable: there is no connection.
         """
         self._thread.start()
         error = self._ready.get()
@@ -62,8 +92,8 @@ class Worker:
             raise error
 
     def stop(self) -> None:
-        """Finish what is waiting, close the connection and end the thread."""
-        self._stopped = True
+        """Run the jobs that are waiting, close the connection and end the thread."""
+        self._refuse(_STOPPED)
         self._jobs.put(None)
         self._thread.join()
 
@@ -75,26 +105,59 @@ class Worker:
         """Run a job; `after` is called with its result once it is committed.
 
         It is called whether or not anybody still waits for the result.
+
+        Raises:
+            LogUnavailable: the thread has ended or is about to.
         """
-        if self._stopped:
-            raise LogUnavailable("the log has been stopped")
         job = _Job(run, after, asyncio.get_running_loop())
-        self._jobs.put(job)
+        with self._lock:
+            if self.refusal is not None:
+                raise LogUnavailable(self.refusal)
+            self._jobs.put(job)
         return job.future
+
+    def _refuse(self, sentence: str) -> None:
+        with self._lock:
+            if self.refusal is None:
+                self.refusal = sentence
 
     def _work(self) -> None:
         try:
-            connection = self._connect()
-        except Exception as error:  # noqa: BLE001 - raised by `start`, in the thread that waits
+            connection = self._database.connect()
+        except BaseException as error:  # noqa: BLE001 - raised by `start`, in the thread that waits
+            self._refuse(_STOPPED)
             self._ready.put(error)
             return
         self._ready.put(None)
+        batch: list[_Job] = []
         try:
             while batch := self._next_batch():
                 self._run(connection, batch)
-                _tell(batch)
+                if problem := self._database.problem():
+                    logger.error("%s", problem)
+                    self._refuse(problem)
+                    break
+                _deliver(batch)
+        except BaseException as error:
+            self._refuse(
+                f"the thread of the log has ended with an error ({_name(error)}): "
+                "restart the server"
+            )
+            logger.critical("the thread of the log has ended with an error", exc_info=error)
         finally:
-            connection.close()
+            self._end(connection, batch)
+
+    def _end(self, connection: sqlite3.Connection, batch: list[_Job]) -> None:
+        """Refuse every job that has no result yet and close the connection."""
+        try:
+            _refuse_all(batch, self.refusal or _STOPPED)
+            _refuse_all(self._waiting(), self.refusal or _STOPPED)
+            self._on_end()
+        finally:
+            try:
+                connection.close()
+            except BaseException:  # nobody is left to raise it to
+                logger.warning("the connection of the log could not be closed", exc_info=True)
 
     def _next_batch(self) -> list[_Job]:
         """Wait for a job and take those that wait behind it; nothing when it is time to stop."""
@@ -112,33 +175,50 @@ class Worker:
             self._jobs.put(None)  # these first, then stop
         return batch
 
+    def _waiting(self) -> Iterable[_Job]:
+        while True:
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                return
+            if job is not None:
+                yield job
+
     def _run(self, connection: sqlite3.Connection, batch: list[_Job]) -> None:
+        self._database.before_commit(connection)
         try:
             _commit(connection, batch)
-        except sqlite3.Error:
+        except BaseException as error:  # noqa: BLE001 - an error of a job is its caller's
+            if len(batch) == 1:
+                batch[0].error = self._failure(error)
+                return
             for job in batch:
-                try:
-                    _commit(connection, [job])
-                except sqlite3.Error as error:
-                    job.error = LogUnavailable(f"the log cannot be written or read: {error}")
+                self._run(connection, [job])
+
+    def _failure(self, error: BaseException) -> LogUnavailable:
+        if isinstance(error, sqlite3.Error):
+            return _caused_by(error, self._database.explain(error))
+        return _bug(error)
 
 
 def _commit(connection: sqlite3.Connection, batch: list[_Job]) -> None:
+    if connection.in_transaction:  # the rollback of an earlier commit has failed
+        connection.execute("ROLLBACK")
+    connection.execute("BEGIN IMMEDIATE")
     try:
-        connection.execute("BEGIN IMMEDIATE")
         for job in batch:
             try:
                 job.result, job.error = job.run(connection), None
             except LogError as error:
                 job.error = error
         connection.execute("COMMIT")
-    except sqlite3.Error:
+    except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
 
 
-def _tell(batch: list[_Job]) -> None:
+def _deliver(batch: list[_Job]) -> None:
     """Hand out the results with one call into each event loop."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
     for job in batch:
@@ -147,11 +227,13 @@ def _tell(batch: list[_Job]) -> None:
         try:
             loop.call_soon_threadsafe(_settle, jobs)
         except RuntimeError:  # the loop is closed; nobody waits, but what was written counts
-            _finish(jobs)
+            for job in jobs:
+                _finish(job)
 
 
 def _settle(jobs: list[_Job]) -> None:
-    _finish(jobs)
+    for job in jobs:
+        _finish(job)
     for job in jobs:
         if job.future.done():  # cancelled meanwhile
             continue
@@ -161,7 +243,31 @@ def _settle(jobs: list[_Job]) -> None:
             job.future.set_result(job.result)
 
 
-def _finish(jobs: list[_Job]) -> None:
-    for job in jobs:
-        if job.after is not None and job.error is None:
+def _finish(job: _Job) -> None:
+    if job.after is not None and job.error is None:
+        try:
             job.after(job.result)
+        except BaseException as error:  # noqa: BLE001 - the caller's, and no other job's
+            job.error = _bug(error)
+
+
+def _refuse_all(jobs: Iterable[_Job], sentence: str) -> None:
+    refused = list(jobs)
+    for job in refused:
+        job.error = LogUnavailable(sentence)
+    _deliver(refused)
+
+
+def _bug(error: BaseException) -> LogUnavailable:
+    logger.error("an operation of the log failed with an unexpected error", exc_info=error)
+    return _caused_by(error, f"an operation of the log failed unexpectedly ({_name(error)})")
+
+
+def _caused_by(error: BaseException, message: str) -> LogUnavailable:
+    failure = LogUnavailable(message)
+    failure.__cause__ = error
+    return failure
+
+
+def _name(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

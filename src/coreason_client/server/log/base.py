@@ -27,7 +27,8 @@ The rules, each held by the contract test suite:
   takes over a stream knows what was asked. The end of the stream drops it.
 * Conversations. Turns are opaque bytes, kept in the order of their adding, at most once for each
   stream, and dropped with the final status when nothing was added for as long. A conversation
-  keeps its latest `MOST_TURNS` turns.
+  keeps its latest turns, up to `MOST_TURNS` turns and `MOST_TURN_BYTES` bytes, and always the
+  newest one.
 
 No operation needs to touch two streams at once, nor a stream and a conversation, so that a store
 spread over many machines can fulfil it. Time comes from a clock that the log is given.
@@ -45,6 +46,7 @@ from uuid import UUID
 __all__ = [
     "DEFAULT_LEASE",
     "MOST_TURNS",
+    "MOST_TURN_BYTES",
     "PAGE_BYTES",
     "Claim",
     "Conversation",
@@ -62,6 +64,7 @@ DEFAULT_LEASE = 10.0
 # one page, and thousands of readers hold thousands.
 PAGE_BYTES = 262_144
 MOST_TURNS = 1000  # kept of one conversation
+MOST_TURN_BYTES = 4 * 1024 * 1024  # kept of one conversation, and returned at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +271,11 @@ class StreamLog(ABC):
 
     @abstractmethod
     async def expire(self, retention: float, final_retention: float) -> None:
-        """Drop entries and, later, streams and conversations, by their age in seconds."""
+        """Drop entries and, later, streams and conversations, by their age in seconds.
+
+        It works in steps and costs what it drops, so that it holds nobody up. A store that is full
+        can still do it.
+        """
 
     @abstractmethod
     async def add_turn(self, conversation: Conversation, stream_id: UUID, turn: bytes) -> None:
@@ -276,7 +283,11 @@ class StreamLog(ABC):
 
     @abstractmethod
     async def turns(self, conversation: Conversation, limit: int) -> Sequence[bytes]:
-        """Return the latest turns of a conversation, oldest first; none for a limit below 1."""
+        """Return the latest turns of a conversation, oldest first; none for a limit below 1.
+
+        They have up to `MOST_TURN_BYTES` bytes together, also in a store that holds more of an
+        earlier release; the newest one is returned whatever its size.
+        """
 
 
 class _Reads(Follower):

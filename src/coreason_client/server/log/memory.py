@@ -1,5 +1,6 @@
 """The log that lives in the memory of one process, and dies with it."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -7,12 +8,13 @@ from contextlib import closing
 from dataclasses import replace
 from uuid import UUID
 
-from ..errors import Fenced, OutOfSequence, PositionGone, RequestConflict, UnknownStream
+from ..errors import RequestConflict, UnknownStream
+from ._due import Due
+from ._records import Stream, Turns
+from ._rules import is_repeated
 from ._waiters import Waiters, WaitingFollower
 from .base import (
     DEFAULT_LEASE,
-    MOST_TURNS,
-    PAGE_BYTES,
     Claim,
     Conversation,
     Follower,
@@ -27,85 +29,16 @@ from .base import (
 __all__ = ["MemoryStreamLog"]
 
 DEFAULT_MAX_BYTES = 512 * 1024 * 1024
-
-
-class _Stream:
-    """One stream; changed only under the lock of its log."""
-
-    __slots__ = (
-        "body_gone",
-        "cancel_requested",
-        "ended_at",
-        "entries",
-        "epoch",
-        "last_seq",
-        "lease_until",
-        "new",
-        "opened_at",
-        "outcome",
-        "size",
-    )
-
-    def __init__(self, new: NewStream, now: float, lease_until: float) -> None:
-        self.new = new
-        self.entries: list[bytes] = []
-        self.size = 0
-        self.epoch = 1
-        self.last_seq = 0
-        self.lease_until = lease_until
-        self.opened_at = now
-        self.outcome: str | None = None
-        self.ended_at: float | None = None
-        self.cancel_requested = False
-        self.body_gone = False
-
-    def meta(self) -> StreamMeta:
-        new = self.new
-        return StreamMeta(
-            stream_id=new.stream_id,
-            principal=new.principal,
-            request_id=new.request_id,
-            fingerprint=new.fingerprint,
-            epoch=self.epoch,
-            last_seq=self.last_seq,
-            opened_at=self.opened_at,
-            outcome=self.outcome,
-            ended_at=self.ended_at,
-            cancel_requested=self.cancel_requested,
-            body_gone=self.body_gone,
-        )
-
-    def page(self, after_seq: int, limit: int) -> Page:
-        if self.body_gone and after_seq < self.last_seq:
-            raise PositionGone(self.new.stream_id, after_seq)
-        entries = self.entries[after_seq : after_seq + limit]
-        if len(entries) > 1 and sum(map(len, entries)) > PAGE_BYTES:
-            entries = _within_page(entries)
-        ended = self.outcome is not None and after_seq + len(entries) >= self.last_seq
-        return Page(entries, ended)
-
-    def drop_body(self) -> int:
-        """Drop the entries and return how many bytes that freed."""
-        freed, self.size = self.size, 0
-        self.entries = []
-        self.body_gone = True
-        return freed
-
-
-class _Turns:
-    """One conversation; a dict keeps the order and knows each stream once."""
-
-    __slots__ = ("by_stream", "touched_at")
-
-    def __init__(self) -> None:
-        self.by_stream: dict[UUID, bytes] = {}
-        self.touched_at = 0.0
+_EXPIRED_AT_ONCE = 200  # streams or conversations; then the event loop gets its turn
 
 
 class MemoryStreamLog(StreamLog):
     """Streams in memory. The default: nothing to install, nothing survives the process.
 
-    Past `max_bytes` the entries of the streams that ended first are dropped before their time.
+    `max_bytes` bounds entries, questions and turns together. Past it the entries of the streams
+    that ended first are dropped before their time, and after them the oldest turns of the
+    conversations that were idle the longest. Streams that run, the stream that ended last and the
+    newest turn are kept even then.
     """
 
     shared = False
@@ -124,11 +57,15 @@ class MemoryStreamLog(StreamLog):
         # Applications in several threads may share one log, as replicas share a store.
         self._lock = threading.Lock()
         self._waiters = Waiters()
-        self._streams: dict[UUID, _Stream] = {}
-        self._requests: dict[tuple[str, UUID], _Stream] = {}
-        self._running: dict[UUID, _Stream] = {}
-        self._ended: dict[UUID, _Stream] = {}  # in the order of their ends, with their entries
-        self._conversations: dict[Conversation, _Turns] = {}
+        self._streams: dict[UUID, Stream] = {}
+        self._requests: dict[tuple[str, UUID], Stream] = {}
+        self._running: dict[UUID, Stream] = {}
+        self._ended: dict[UUID, Stream] = {}  # in the order of their ends, with their entries
+        self._conversations: dict[Conversation, Turns] = {}  # the one that changed last is last
+        # Streams by their end, first with their entries and then without, and conversations.
+        self._with_entries: Due[Stream] = Due()
+        self._without_entries: Due[Stream] = Due()
+        self._idle: Due[Turns] = Due()
 
     async def start(self, owner: str) -> None:
         """Nothing to make ready."""
@@ -143,9 +80,10 @@ class MemoryStreamLog(StreamLog):
             known = self._requests.get(key)
             if known is None:
                 now = self._clock()
-                made = _Stream(stream, now, now + self.lease)
+                made = Stream(stream, now, now + self.lease)
                 self._requests[key] = made
                 self._streams[stream.stream_id] = self._running[stream.stream_id] = made
+                self._grow(len(stream.question))
                 return Opened(made.meta(), created=True)
             if known.new.fingerprint != stream.fingerprint:
                 raise RequestConflict(stream.request_id)
@@ -189,10 +127,12 @@ class MemoryStreamLog(StreamLog):
             if not self._add(stream, epoch, first_seq, entries):
                 return
             stream.outcome = outcome
+            self._size -= len(stream.new.question)
             stream.new = replace(stream.new, question=b"")
             stream.ended_at = self._clock()
             del self._running[stream_id]
             self._ended[stream_id] = stream
+            self._with_entries.add(stream.ended_at, stream)
             self._make_room()
             self._waiters.wake(stream_id)
 
@@ -251,26 +191,28 @@ class MemoryStreamLog(StreamLog):
 
     async def expire(self, retention: float, final_retention: float) -> None:
         """Drop entries and, later, streams and conversations, by their age in seconds."""
-        with self._lock:
-            now = self._clock()
-            for stream_id, stream in list(self._ended.items()):
-                if _age(stream, now) >= retention:
-                    self._drop_body(stream_id)
-            finished = (s for s in self._streams.values() if s.ended_at is not None)
-            for stream in [s for s in finished if _age(s, now) >= final_retention]:
-                self._forget(stream)
-            for conversation, turns in list(self._conversations.items()):
-                if now - turns.touched_at >= final_retention:
-                    del self._conversations[conversation]
+        now = self._clock()
+        final = now - final_retention
+        bodies = max(now - retention, final)
+        await self._in_steps(lambda: self._expire_entries(bodies))
+        await self._in_steps(lambda: self._expire_streams(final))
+        await self._in_steps(lambda: self._expire_conversations(final))
 
     async def add_turn(self, conversation: Conversation, stream_id: UUID, turn: bytes) -> None:
         """Add what one stream contributed to a conversation."""
         with self._lock:
-            turns = self._conversations.setdefault(conversation, _Turns())
-            turns.touched_at = self._clock()
-            turns.by_stream.setdefault(stream_id, turn)
-            if len(turns.by_stream) > MOST_TURNS:
-                del turns.by_stream[next(iter(turns.by_stream))]
+            turns = self._conversations.get(conversation)
+            now = self._clock()
+            if turns is None:
+                turns = Turns(conversation)
+                self._idle.add(now, turns)
+            elif stream_id in turns.by_stream:
+                return
+            else:
+                del self._conversations[conversation]
+            self._conversations[conversation] = turns
+            turns.touched_at = now
+            self._grow(turns.add(stream_id, turn))
 
     async def turns(self, conversation: Conversation, limit: int) -> Sequence[bytes]:
         """Return the latest turns of a conversation, oldest first."""
@@ -284,34 +226,42 @@ class MemoryStreamLog(StreamLog):
         with self._lock:
             return self._page(stream_id, after_seq, limit)
 
+    async def _in_steps(self, step: Callable[[], int]) -> None:
+        """Repeat a step until it finds nothing, and let others work in between."""
+        while True:
+            with self._lock:
+                if not step():
+                    return
+            await asyncio.sleep(0)
+
     # What follows is called under the lock.
 
     def _page(self, stream_id: UUID, after_seq: int, limit: int) -> Page:
         return self._get(stream_id).page(after_seq, limit)
 
-    def _get(self, stream_id: UUID) -> _Stream:
+    def _get(self, stream_id: UUID) -> Stream:
         try:
             return self._streams[stream_id]
         except KeyError:
             raise UnknownStream(stream_id) from None
 
-    def _add(self, stream: _Stream, epoch: int, first_seq: int, entries: Sequence[bytes]) -> bool:
+    def _add(self, stream: Stream, epoch: int, first_seq: int, entries: Sequence[bytes]) -> bool:
         """Append, or return False when the log holds these entries already."""
-        last_seq = stream.last_seq
-        repeated = first_seq + len(entries) - 1 <= last_seq
-        if epoch != stream.epoch or (stream.outcome is not None and not repeated):
-            raise Fenced(stream.new.stream_id, epoch)
-        if repeated:
+        if is_repeated(
+            stream.new.stream_id,
+            epoch,
+            first_seq,
+            len(entries),
+            current_epoch=stream.epoch,
+            last_seq=stream.last_seq,
+            ended=stream.outcome is not None,
+        ):
             return False
-        if first_seq != last_seq + 1:
-            raise OutOfSequence(stream.new.stream_id, first_seq, last_seq)
         stream.entries += entries
-        stream.last_seq = last_seq + len(entries)
+        stream.last_seq += len(entries)
         added = sum(map(len, entries))
         stream.size += added
-        self._size += added
-        if self._size > self._max_bytes:
-            self._make_room()
+        self._grow(added)
         return True
 
     def _renew(self, stream_id: UUID, epoch: int, until: float) -> LeaseState:
@@ -321,29 +271,55 @@ class MemoryStreamLog(StreamLog):
         stream.lease_until = until
         return LeaseState.CANCEL_REQUESTED if stream.cancel_requested else LeaseState.HELD
 
+    def _grow(self, added: int) -> None:
+        self._size += added
+        if self._size > self._max_bytes:
+            self._make_room()
+
     def _make_room(self) -> None:
         while self._size > self._max_bytes and len(self._ended) > 1:
             self._drop_body(next(iter(self._ended)))
+        while self._size > self._max_bytes and self._conversations:
+            turns = next(iter(self._conversations.values()))
+            if len(turns.by_stream) > 1:
+                self._size -= turns.drop_oldest()
+            elif len(self._conversations) > 1:
+                self._forget_conversation(turns)
+            else:
+                return
 
     def _drop_body(self, stream_id: UUID) -> None:
         self._size -= self._ended.pop(stream_id).drop_body()
 
-    def _forget(self, stream: _Stream) -> None:
-        new = stream.new
-        if new.stream_id in self._ended:
-            self._drop_body(new.stream_id)
-        del self._streams[new.stream_id]
-        del self._requests[new.principal, new.request_id]
+    # One step of an expiry each; they return how much was looked at.
 
+    def _expire_entries(self, until: float) -> int:
+        streams = self._with_entries.take(until, _EXPIRED_AT_ONCE)
+        for ended_at, stream in streams:
+            if not stream.body_gone:
+                self._drop_body(stream.new.stream_id)
+            self._without_entries.add(ended_at, stream)
+        return len(streams)
 
-def _age(stream: _Stream, now: float) -> float:
-    return 0.0 if stream.ended_at is None else now - stream.ended_at
+    def _expire_streams(self, until: float) -> int:
+        streams = self._without_entries.take(until, _EXPIRED_AT_ONCE)
+        for _, stream in streams:
+            new = stream.new
+            del self._streams[new.stream_id]
+            del self._requests[new.principal, new.request_id]
+        return len(streams)
 
+    def _expire_conversations(self, until: float) -> int:
+        conversations = self._idle.take(until, _EXPIRED_AT_ONCE)
+        for _, turns in conversations:
+            if self._conversations.get(turns.conversation) is not turns:
+                continue  # it was dropped to make room
+            if turns.touched_at > until:
+                self._idle.add(turns.touched_at, turns)
+            else:
+                self._forget_conversation(turns)
+        return len(conversations)
 
-def _within_page(entries: list[bytes]) -> list[bytes]:
-    size = 0
-    for count, entry in enumerate(entries, 1):
-        size += len(entry)
-        if size > PAGE_BYTES:
-            return entries[:count]
-    return entries
+    def _forget_conversation(self, turns: Turns) -> None:
+        del self._conversations[turns.conversation]
+        self._size -= turns.clear()

@@ -9,7 +9,7 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import closing
 from os import PathLike, fspath
 from typing import Literal, TypeVar
@@ -17,6 +17,7 @@ from uuid import UUID
 
 from ..errors import LogUnavailable, RequestConflict
 from . import _sql
+from ._file import LogFile
 from ._tails import Tails
 from ._waiters import Waiters, WaitingFollower
 from ._worker import Worker
@@ -37,7 +38,7 @@ __all__ = ["SQLiteStreamLog"]
 
 T = TypeVar("T")
 
-_EXPIRED_AT_ONCE = 50  # streams, so that an expiry does not hold up the appends
+_EXPIRED_AT_ONCE = 50  # streams or turns, so that an expiry does not hold up the appends
 
 DEFAULT_CACHE_BYTES = 32 * 1024 * 1024
 
@@ -62,8 +63,7 @@ class SQLiteStreamLog(StreamLog):
         self.lease = lease
         self._path = fspath(path)
         self._clock = clock
-        self._synchronous = synchronous
-        self._lock_timeout = lock_timeout
+        self._file = LogFile(self._path, synchronous=synchronous, lock_timeout=lock_timeout)
         self._cache_bytes = cache_bytes
         self._owners: set[str] = set()
         self._owners_lock = threading.Lock()
@@ -230,23 +230,12 @@ class SQLiteStreamLog(StreamLog):
 
     async def expire(self, retention: float, final_retention: float) -> None:
         """Drop entries and, later, streams and conversations, by their age in seconds."""
-        while await self._expire_some(self._clock() - retention):
-            pass
-        final = self._clock() - final_retention
-
-        def run(db: sqlite3.Connection) -> None:
-            db.execute(
-                "DELETE FROM streams WHERE outcome IS NOT NULL AND ended_at <= ? AND body_gone",
-                (final,),
-            )
-            db.execute(
-                "DELETE FROM turns WHERE added_at <= ?1 AND NOT EXISTS (SELECT 1 FROM turns later"
-                " WHERE later.principal = turns.principal"
-                " AND later.session_id = turns.session_id AND later.added_at > ?1)",
-                (final,),
-            )
-
-        await self._submit(run)
+        now = self._clock()
+        final = now - final_retention
+        bodies = max(now - retention, final)
+        await _in_steps(lambda most: self._drop_entries(bodies, most))
+        await _in_steps(lambda most: self._submit(lambda db: _sql.drop_streams(db, final, most)))
+        await _in_steps(lambda most: self._submit(lambda db: _sql.drop_turns(db, final, most)))
 
     async def add_turn(self, conversation: Conversation, stream_id: UUID, turn: bytes) -> None:
         """Add what one stream contributed to a conversation."""
@@ -260,8 +249,10 @@ class SQLiteStreamLog(StreamLog):
 
     def _start(self, owner: str) -> None:
         with self._owners_lock:
+            if self._worker is not None and self._worker.refusal is not None:
+                self._end()  # its thread has ended, and its owners get a new one
             if self._worker is None:
-                worker = Worker(self._connect)
+                worker = Worker(self._file, on_end=self.nudge)
                 worker.start()
                 self._worker = worker
             self._owners.add(owner)
@@ -269,45 +260,52 @@ class SQLiteStreamLog(StreamLog):
     def _stop(self, owner: str) -> None:
         with self._owners_lock:
             self._owners.discard(owner)
-            if self._owners or self._worker is None:
-                return
-            worker, self._worker = self._worker, None
+            if not self._owners:
+                self._end()
+
+    def _end(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
             worker.stop()
         with self._lock:
             self._tails = Tails(self._cache_bytes)
 
+    def _working(self) -> Worker:
+        """Return the worker.
+
+        Raises:
+            LogUnavailable: there is none, or its thread has ended.
+        """
+        worker = self._worker
+        if worker is None:
+            raise LogUnavailable(f"the log {self._path} has not been started")
+        if worker.refusal is not None:
+            raise LogUnavailable(worker.refusal)
+        return worker
+
     def _submit(
         self, run: Callable[[sqlite3.Connection], T], after: Callable[[T], None] | None = None
     ) -> "asyncio.Future[T]":
-        if self._worker is None:
-            raise LogUnavailable(f"the log {self._path} has not been started")
-        return self._worker.submit(run, after)
+        return self._working().submit(run, after)
 
     def _tails_page(self, stream_id: UUID, after_seq: int, limit: int) -> Page | None:
+        self._working()
         return self._tails.page(stream_id, after_seq, limit)
 
     async def _stored(self, stream_id: UUID, after_seq: int, limit: int) -> Page:
         return await self._submit(lambda db: _sql.page(db, stream_id, after_seq, limit))
 
-    async def _expire_some(self, before: float) -> int:
-        def run(db: sqlite3.Connection) -> list[tuple[int, bytes]]:
-            rows: list[tuple[int, bytes]] = db.execute(
-                "SELECT n, stream_id FROM streams WHERE outcome IS NOT NULL AND NOT body_gone"
-                " AND ended_at <= ? LIMIT ?",
-                (before, _EXPIRED_AT_ONCE),
-            ).fetchall()
-            numbers = [(n,) for n, _ in rows]
-            db.executemany("DELETE FROM entries WHERE n = ?", numbers)
-            db.executemany("UPDATE streams SET body_gone = 1 WHERE n = ?", numbers)
-            return rows
+    async def _drop_entries(self, ended_until: float, most: int) -> int:
+        def run(db: sqlite3.Connection) -> list[UUID]:
+            return _sql.drop_entries(db, ended_until, most)
 
-        def after(rows: list[tuple[int, bytes]]) -> None:
+        def after(stream_ids: list[UUID]) -> None:
             with self._lock:
-                for _, stream_id in rows:
-                    self._tails.drop(UUID(bytes=stream_id))
+                for stream_id in stream_ids:
+                    self._tails.drop(stream_id)
 
-        rows = await self._submit(run, after)
-        return len(rows)
+        dropped = await self._submit(run, after)
+        return len(dropped)
 
     def _show(
         self, stream_id: UUID, first_seq: int, entries: Sequence[bytes], *, ended: bool
@@ -317,58 +315,18 @@ class SQLiteStreamLog(StreamLog):
             self._tails.add(stream_id, first_seq, entries, ended=ended)
             self._waiters.wake(stream_id)
 
-    def _connect(self) -> sqlite3.Connection:
-        """Open the file, in the thread that will use it.
 
-        Raises:
-            LogUnavailable: it is in use, is something else, or cannot be opened.
-        """
+async def _in_steps(step: Callable[[int], Awaitable[int]]) -> None:
+    """Repeat a step until it finds nothing; one that fails is tried again with one row at a time.
+
+    On a full disk a small step may succeed where a large one does not.
+    """
+    most = _EXPIRED_AT_ONCE
+    while True:
         try:
-            db = sqlite3.connect(self._path, timeout=self._lock_timeout, isolation_level=None)
-        except sqlite3.Error as error:
-            raise LogUnavailable(f"the log {self._path} cannot be opened: {error}") from None
-        try:
-            self._prepare(db)
-        except sqlite3.Error as error:
-            db.close()
-            raise LogUnavailable(self._explain(error)) from None
-        except BaseException:
-            db.close()
-            raise
-        return db
-
-    def _prepare(self, db: sqlite3.Connection) -> None:
-        # Exclusive: the first access takes the file and keeps it until the process ends, however
-        # it ends. Two processes would each hold half of what the readers wait for.
-        db.execute("PRAGMA locking_mode = EXCLUSIVE")
-        self._check_kind(db)
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute(f"PRAGMA synchronous = {self._synchronous}")
-        db.execute("BEGIN IMMEDIATE")
-        if _sql.pragma(db, "user_version") == 0:
-            for statement in _sql.SCHEMA.strip().split(";\n"):
-                db.execute(statement)
-            db.execute(f"PRAGMA application_id = {_sql.APPLICATION_ID}")
-            db.execute(f"PRAGMA user_version = {_sql.SCHEMA_VERSION}")
-        _sql.upgrade(db)
-        db.execute("UPDATE streams SET lease_until = 0 WHERE outcome IS NULL")
-        db.execute("COMMIT")
-
-    def _check_kind(self, db: sqlite3.Connection) -> None:
-        version, kind = _sql.pragma(db, "user_version"), _sql.pragma(db, "application_id")
-        tables = db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
-        if kind != _sql.APPLICATION_ID and (tables or version):
-            raise LogUnavailable(f"{self._path} is a SQLite file, but not a stream log")
-        if version not in (0, _sql.SCHEMA_VERSION):
-            raise LogUnavailable(
-                f"the log {self._path} has schema version {version}, and this release reads "
-                f"{_sql.SCHEMA_VERSION}"
-            )
-
-    def _explain(self, error: sqlite3.Error) -> str:
-        if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            return (
-                f"the log {self._path} is in use by another process: a SQLite log serves one "
-                "process, so start one worker, or give each its own file"
-            )
-        return f"the log {self._path} cannot be opened: {error}"
+            if not await step(most):
+                return
+        except LogUnavailable:
+            if most == 1:
+                raise
+            most = 1

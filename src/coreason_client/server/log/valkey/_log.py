@@ -19,6 +19,7 @@ from .._tails import Tails
 from .._waiters import wait as wait_for
 from ..base import (
     DEFAULT_LEASE,
+    MOST_TURN_BYTES,
     MOST_TURNS,
     PAGE_BYTES,
     Claim,
@@ -344,6 +345,7 @@ class ValkeyStreamLog(StreamLog):
             turn,
             repr(now),
             MOST_TURNS,
+            MOST_TURN_BYTES,
         )
 
     async def turns(self, conversation: Conversation, limit: int) -> Sequence[bytes]:
@@ -355,6 +357,7 @@ class ValkeyStreamLog(StreamLog):
             scripts.TURNS,
             [self._keys.turns(name), self._keys.order(name)],
             min(limit, MOST_TURNS),
+            MOST_TURN_BYTES,
         )
         return [turn for turn in found if turn is not None]
 

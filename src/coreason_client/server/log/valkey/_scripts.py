@@ -166,22 +166,43 @@ end
 return {'bare', m[2]}
 """)
 
-# KEYS turns, order. ARGV stream, turn, now, most turns.
+# KEYS turns, order. ARGV stream, turn, now, most turns, most bytes. The oldest turns beyond the
+# bounds are dropped, never the new one. The field `bytes` is their total size; a conversation of an
+# earlier release has none, so it is counted once.
 ADD_TURN = Script("""
 if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 1 then
-  redis.call('HSET', KEYS[1], 'touched', ARGV[3])
-  if redis.call('RPUSH', KEYS[2], ARGV[1]) > tonumber(ARGV[4]) then
-    redis.call('HDEL', KEYS[1], redis.call('LPOP', KEYS[2]))
+  local count = redis.call('RPUSH', KEYS[2], ARGV[1])
+  local size = tonumber(redis.call('HGET', KEYS[1], 'bytes') or '')
+  if size then
+    size = size + #ARGV[2]
+  else
+    size = 0
+    for _, stream in ipairs(redis.call('LRANGE', KEYS[2], 0, -1)) do
+      size = size + redis.call('HSTRLEN', KEYS[1], stream)
+    end
   end
+  while count > 1 and (count > tonumber(ARGV[4]) or size > tonumber(ARGV[5])) do
+    local oldest = redis.call('LPOP', KEYS[2])
+    size = size - redis.call('HSTRLEN', KEYS[1], oldest)
+    redis.call('HDEL', KEYS[1], oldest)
+    count = count - 1
+  end
+  redis.call('HSET', KEYS[1], 'touched', ARGV[3], 'bytes', string.format('%d', size))
 end
 return 'ok'
 """)
 
-# KEYS turns, order. ARGV most turns.
+# KEYS turns, order. ARGV most turns, most bytes. The newest turn is returned whatever its size.
 TURNS = Script("""
 local streams = redis.call('LRANGE', KEYS[2], -tonumber(ARGV[1]), -1)
 if not streams[1] then return {} end
-return redis.call('HMGET', KEYS[1], unpack(streams))
+local first, size = #streams, redis.call('HSTRLEN', KEYS[1], streams[#streams])
+while first > 1 do
+  size = size + redis.call('HSTRLEN', KEYS[1], streams[first - 1])
+  if size > tonumber(ARGV[2]) then break end
+  first = first - 1
+end
+return redis.call('HMGET', KEYS[1], unpack(streams, first))
 """)
 
 # KEYS turns, order. ARGV the latest touch that is forgotten.

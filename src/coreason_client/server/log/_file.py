@@ -1,0 +1,183 @@
+"""The file of the SQLite log: how it is opened, watched, and kept from filling its disk.
+
+A full disk. What has expired must be deleted to make room, and deleting needs room itself: SQLite
+first writes the changed pages to its write-ahead log. So the file stops growing while the disk
+still has a reserve. From then on appends fail, deletes work, and appends use the space that they
+free.
+
+A lost file. SQLite goes on writing to a file that was deleted or replaced, and whatever it writes
+is lost. So after each commit, and before anybody is told of it, the file must still be in place.
+"""
+
+import logging
+import shutil
+import sqlite3
+import time
+from pathlib import Path
+from typing import Literal
+
+from ..errors import LogUnavailable
+from . import _sql
+
+__all__ = ["LogFile"]
+
+logger = logging.getLogger("coreason_client.server")
+
+RESERVE_BYTES = 16 * 1024 * 1024  # free on the disk, or an eighth of a small one
+WAL_BYTES = 16 * 1024 * 1024  # kept on the disk when a large commit made the file larger
+_SPACE_CHECK_SECONDS = 0.05
+_ADVICE = {
+    "SQLITE_FULL": (
+        "its disk is full (the log leaves the last {reserve} MiB free): free some space or "
+        "shorten `retention`; the log continues when there is space"
+    ),
+    "SQLITE_READONLY": "it is read-only, and this process must be able to write it and its folder",
+    "SQLITE_CANTOPEN": (
+        "{error}; this process must be able to write the file, and to make files in its folder"
+    ),
+    "SQLITE_CORRUPT": "the file is damaged ({error}); move it away and restart the server",
+}
+
+
+class LogFile:
+    """The database of a `Worker`, in a file that belongs to one process."""
+
+    def __init__(
+        self, path: str, *, synchronous: Literal["NORMAL", "FULL"], lock_timeout: float
+    ) -> None:
+        self.path = path
+        self._synchronous = synchronous
+        self._lock_timeout = lock_timeout
+        self._folder: Path | None = None  # None for a database in memory
+        self._in_place: dict[Path, tuple[int, int]] = {}
+        self._limited = False
+        self._most_pages = 0  # while there is space
+        self._space_check_at = 0.0
+
+    def connect(self) -> sqlite3.Connection:
+        """Open the file, in the thread that will use it.
+
+        Raises:
+            LogUnavailable: it is in use, is something else, or cannot be opened or written.
+        """
+        try:
+            db = sqlite3.connect(self.path, timeout=self._lock_timeout, isolation_level=None)
+        except sqlite3.Error as error:
+            raise LogUnavailable(self._explain(error, "opened")) from None
+        try:
+            self._prepare(db)
+        except sqlite3.Error as error:
+            db.close()
+            raise LogUnavailable(self._explain(error, "opened")) from None
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def problem(self) -> str | None:
+        """Return why nothing may be written any more, None while the file is in place."""
+        for path, known in self._in_place.items():
+            try:
+                found = path.stat()
+            except (FileNotFoundError, NotADirectoryError):
+                return self._lost(path)
+            except OSError:  # it cannot be looked at, which says nothing about it
+                continue
+            if (found.st_dev, found.st_ino) != known:
+                return self._lost(path)
+        return None
+
+    def before_commit(self, connection: sqlite3.Connection) -> None:
+        """Let the file grow only while its disk has space to spare."""
+        now = time.monotonic()
+        if self._folder is not None and now >= self._space_check_at:
+            self._space_check_at = now + _SPACE_CHECK_SECONDS
+            self._limit_growth(connection, self._folder)
+
+    def explain(self, error: sqlite3.Error) -> str:
+        """Return a sentence for an error of SQLite."""
+        return self._explain(error, "written or read")
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        # Exclusive: the first access takes the file and keeps it until the process ends, however
+        # it ends. Two processes would each hold half of what the readers wait for.
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        self._check_kind(db)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
+        db.execute(f"PRAGMA synchronous = {self._synchronous}")
+        db.execute("BEGIN IMMEDIATE")
+        if _sql.pragma(db, "user_version") == 0:
+            for statement in _sql.SCHEMA.strip().split(";\n"):
+                db.execute(statement)
+            db.execute(f"PRAGMA application_id = {_sql.APPLICATION_ID}")
+            db.execute(f"PRAGMA user_version = {_sql.SCHEMA_VERSION}")
+        _sql.upgrade(db)
+        db.execute("UPDATE streams SET lease_until = 0 WHERE outcome IS NULL")
+        db.execute("COMMIT")
+        _sql.probe(db)
+        self._watch(db)
+
+    def _watch(self, db: sqlite3.Connection) -> None:
+        """Remember which file it is, and its write-ahead log."""
+        path: str = db.execute("PRAGMA database_list").fetchone()[2]
+        self._folder = Path(path).parent if path else None
+        self._in_place = {}
+        for watched in (Path(path), Path(f"{path}-wal")) if path else ():
+            try:
+                found = watched.stat()
+            except FileNotFoundError:
+                continue
+            self._in_place[watched] = (found.st_dev, found.st_ino)
+        self._most_pages = _sql.pragma(db, "max_page_count")
+        self._limited = False
+        self._space_check_at = 0.0
+
+    def _limit_growth(self, db: sqlite3.Connection, folder: Path) -> None:
+        try:
+            disk = shutil.disk_usage(folder)
+        except OSError:
+            return
+        reserve = min(RESERVE_BYTES, disk.total // 8)
+        if self._limited and disk.free >= 2 * reserve:
+            self._limited = False
+            db.execute(f"PRAGMA max_page_count = {self._most_pages}")
+            logger.info("the disk of the log %s has space again", self.path)
+        elif not self._limited and disk.free < reserve:
+            self._limited = True
+            db.execute("PRAGMA max_page_count = 1")  # that is, as many as there are now
+            logger.warning(
+                "the disk of the log %s is nearly full (%d bytes free): the file does not grow "
+                "until there is more space",
+                self.path,
+                disk.free,
+            )
+
+    def _lost(self, path: Path) -> str:
+        return (
+            f"the file {path} was deleted, moved or replaced while the log was using it: nothing "
+            "is written to it any more; restart the server"
+        )
+
+    def _check_kind(self, db: sqlite3.Connection) -> None:
+        version, kind = _sql.pragma(db, "user_version"), _sql.pragma(db, "application_id")
+        tables = db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
+        if kind != _sql.APPLICATION_ID and (tables or version):
+            raise LogUnavailable(f"{self.path} is a SQLite file, but not a stream log")
+        if version not in (0, _sql.SCHEMA_VERSION):
+            raise LogUnavailable(
+                f"the log {self.path} has schema version {version}, and this release reads "
+                f"{_sql.SCHEMA_VERSION}"
+            )
+
+    def _explain(self, error: sqlite3.Error, verb: str) -> str:
+        name: str = getattr(error, "sqlite_errorname", "")
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            return (
+                f"the log {self.path} is in use by another process: a SQLite log serves one "
+                "process, so start one worker, or give each its own file"
+            )
+        kinds = (kind for kind in _ADVICE if name == kind or name.startswith(f"{kind}_"))
+        advice = _ADVICE.get(next(kinds, ""), "{error}")
+        reason = advice.format(error=error, reserve=RESERVE_BYTES // 1024**2)
+        return f"the log {self.path} cannot be {verb}: {reason}"

@@ -1,0 +1,59 @@
+"""Rules of the contract that more than one log applies. No I/O."""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from ..errors import Fenced, OutOfSequence
+from .base import PAGE_BYTES
+
+__all__ = ["count_latest_turns", "cut_page", "is_repeated"]
+
+
+def is_repeated(
+    stream_id: UUID,
+    epoch: int,
+    first_seq: int,
+    count: int,
+    *,
+    current_epoch: int,
+    last_seq: int,
+    ended: bool,
+) -> bool:
+    """Return True if the log already holds the entries of an append in full, False if it is new.
+
+    Raises:
+        Fenced: the epoch is over, or the stream has ended.
+        OutOfSequence: the append does not follow the last entry.
+    """
+    repeated = first_seq + count - 1 <= last_seq
+    if epoch != current_epoch or (ended and not repeated):
+        raise Fenced(stream_id, epoch)
+    if not repeated and first_seq != last_seq + 1:
+        raise OutOfSequence(stream_id, first_seq, last_seq)
+    return repeated
+
+
+def cut_page(entries: list[bytes]) -> list[bytes]:
+    """Return the entries up to the one that passes `PAGE_BYTES`."""
+    if sum(map(len, entries)) <= PAGE_BYTES:
+        return entries
+    size = 0
+    for count, entry in enumerate(entries, 1):
+        size += len(entry)
+        if size > PAGE_BYTES:
+            return entries[:count]
+    return entries
+
+
+def count_latest_turns(sizes: Iterable[int], most_turns: int, most_bytes: int) -> int:
+    """Return how many of the latest turns are within the bounds; the newest one always is.
+
+    `sizes` are those of the turns in bytes, newest first.
+    """
+    count = total = 0
+    for size in sizes:
+        total += size
+        if count == most_turns or (count and total > most_bytes):
+            break
+        count += 1
+    return count
