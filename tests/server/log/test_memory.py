@@ -1,15 +1,20 @@
 """What only the memory log does: it makes room, and works for several event loops at once."""
 
 import asyncio
+import sys
 import threading
-from uuid import uuid4
+from itertools import pairwise
+from uuid import UUID, uuid4
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from coreason_client.server.errors import PositionGone
-from coreason_client.server.log import MemoryStreamLog, NewStream
+from coreason_client.server.errors import PositionGone, UnknownStream
+from coreason_client.server.log import Conversation, MemoryStreamLog, NewStream
 
 from ..aio import aio
+from .backends import Clock
 
 
 def new() -> NewStream:
@@ -40,8 +45,209 @@ async def test_the_end_of_a_stream_frees_its_question() -> None:
     stream = NewStream(uuid4(), "p", uuid4(), "f", b"a question")
     await log.open(stream, "me")
     assert log._streams[stream.stream_id].new.question == b"a question"
+    assert log._size == len(b"a question")
     await log.close(stream.stream_id, 1, 1, [b"x"], "complete")
     assert log._streams[stream.stream_id].new.question == b""
+    assert log._size == 1
+
+
+async def ended(log: MemoryStreamLog, size: int) -> NewStream:
+    stream = new()
+    await log.open(stream, "me")
+    await log.close(stream.stream_id, 1, 1, [bytes(size)], "complete")
+    return stream
+
+
+@aio
+async def test_the_stream_that_ended_last_is_kept_whatever_its_size() -> None:
+    log = MemoryStreamLog(max_bytes=1000)
+    await ended(log, 100)
+    last = await ended(log, 5000)
+    assert len((await log.read(last.stream_id, 0, 10, 0)).entries) == 1
+    await log.add_turn(Conversation("p", "s"), uuid4(), bytes(500))
+    assert len((await log.read(last.stream_id, 0, 10, 0)).entries) == 1
+
+
+@aio
+async def test_questions_count_while_their_streams_run() -> None:
+    log = MemoryStreamLog(max_bytes=1000)
+    first, last = await ended(log, 400), await ended(log, 400)
+    await log.open(NewStream(uuid4(), "p", uuid4(), "f", bytes(300)), "me")
+    with pytest.raises(PositionGone):
+        await log.read(first.stream_id, 0, 10, 0)
+    assert len((await log.read(last.stream_id, 0, 10, 0)).entries) == 1
+
+
+@aio
+async def test_turns_count_and_those_of_idle_conversations_go_first() -> None:
+    log = MemoryStreamLog(max_bytes=1000)
+    stream = await ended(log, 10)
+    a, b = Conversation("p", "a"), Conversation("p", "b")
+    first = uuid4()
+    for talk, id_, size in ((a, first, 301), (b, uuid4(), 302), (a, uuid4(), 303)):
+        await log.add_turn(talk, id_, bytes(size))
+    await log.add_turn(b, uuid4(), bytes(304))  # b has changed last
+    assert [len(turn) for turn in await log.turns(a, 9)] == [303]
+    assert [len(turn) for turn in await log.turns(b, 9)] == [302, 304]
+    await log.add_turn(a, first, bytes(300))  # it was dropped, so it is new
+    assert [len(turn) for turn in await log.turns(b, 9)] == [304]
+    assert [len(turn) for turn in await log.turns(a, 9)] == [303, 300]
+    await log.add_turn(b, uuid4(), bytes(2000))
+    assert [len(turn) for turn in await log.turns(b, 9)] == [2000]  # the newest one is kept
+    assert list(await log.turns(a, 9)) == []
+    assert len((await log.read(stream.stream_id, 0, 10, 0)).entries) == 1
+
+
+@aio
+async def test_entries_are_dropped_before_turns() -> None:
+    log = MemoryStreamLog(max_bytes=1000)
+    talk = Conversation("p", "a")
+    await log.add_turn(talk, uuid4(), bytes(400))
+    first, last = await ended(log, 400), await ended(log, 400)
+    with pytest.raises(PositionGone):
+        await log.read(first.stream_id, 0, 10, 0)
+    assert len((await log.read(last.stream_id, 0, 10, 0)).entries) == 1
+    assert len(await log.turns(talk, 9)) == 1
+
+
+@aio
+async def test_many_large_requests_stay_within_the_bound() -> None:
+    """Bodies of megabytes, each with its turn, in one conversation or in many."""
+    log = MemoryStreamLog(max_bytes=10_000_000)
+    body = bytes(1_000_000)
+    for number in range(50):
+        stream = NewStream(uuid4(), "p", uuid4(), "f", body)
+        await log.open(stream, "me")
+        await log.add_turn(Conversation("p", str(number % 20)), stream.stream_id, body)
+        await log.close(stream.stream_id, 1, 1, [b"x"], "complete")
+        assert held_bytes(log) == log._size <= 10_000_000
+
+
+def held_bytes(log: MemoryStreamLog) -> int:
+    streams = sum(
+        len(stream.new.question) + sum(map(len, stream.entries)) for stream in log._streams.values()
+    )
+    kept = (turn for turns in log._conversations.values() for turn in turns.by_stream.values())
+    return streams + sum(map(len, kept))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["open", "append", "close", "turn", "wait", "expire"]),
+            st.integers(0, 3),
+            st.integers(0, 600),
+        ),
+        max_size=60,
+    )
+)
+def test_the_size_is_that_of_what_is_kept(steps: list[tuple[str, int, int]]) -> None:
+    async def run() -> None:
+        clock = Clock()
+        log = MemoryStreamLog(clock=clock, max_bytes=1500)
+        streams: dict[int, tuple[UUID, int]] = {}
+        for step, which, size in steps:
+            if step == "open":
+                stream = NewStream(uuid4(), "p", uuid4(), "f", bytes(size))
+                await log.open(stream, "me")
+                streams[which] = (stream.stream_id, 1)
+            elif step in ("append", "close") and which in streams:
+                id_, seq = streams[which]
+                if step == "append":
+                    await log.append(id_, 1, seq, [bytes(size)])
+                    streams[which] = (id_, seq + 1)
+                else:
+                    await log.close(id_, 1, seq, [bytes(size)], "complete")
+                    del streams[which]
+            elif step == "turn":
+                await log.add_turn(Conversation("p", str(which)), uuid4(), bytes(size))
+            elif step == "wait":
+                clock.forward(size - 50)  # the clock may be set back
+            elif step == "expire":
+                await log.expire(100, 400)
+            assert log._size == held_bytes(log)
+        clock.forward(10_000)
+        for id_, seq in streams.values():
+            await log.close(id_, 1, seq, [b"end"], "complete")
+        clock.forward(100_000)
+        await log.expire(100, 400)
+        running = sum(len(s.new.question) + s.size for s in log._running.values())
+        assert (log._size, len(log._conversations)) == (running, 0)
+        assert len(log._streams) == len(log._running)
+
+    asyncio.run(run())
+
+
+# Expiry.
+
+
+async def calls_of_expiry(log: MemoryStreamLog) -> int:
+    """Return how many functions an expiry calls."""
+    calls = 0
+
+    def count(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    sys.setprofile(count)
+    try:
+        await log.expire(900, 86_400)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@aio
+async def test_an_expiry_costs_what_expires() -> None:
+    clock = Clock()
+    log = MemoryStreamLog(clock=clock)
+    idle = await calls_of_expiry(log)
+    for number in range(500):
+        await ended(log, 1)
+        await log.add_turn(Conversation("p", str(number)), uuid4(), b"x")
+    clock.forward(1000)
+    assert await calls_of_expiry(log) > 500
+    for _ in range(500):
+        await ended(log, 1)
+    assert await calls_of_expiry(log) == idle
+
+
+@aio
+async def test_an_expiry_of_many_lets_others_work_in_between() -> None:
+    clock = Clock()
+    log = MemoryStreamLog(clock=clock)
+    for number in range(1000):
+        await ended(log, 1)
+        await log.add_turn(Conversation("p", str(number)), uuid4(), b"x")
+    clock.forward(100_000)
+    expiring = asyncio.ensure_future(log.expire(900, 86_400))
+    left: list[int] = []
+    while not expiring.done():
+        await asyncio.sleep(0)
+        left.append(len(log._ended) + len(log._streams) + len(log._conversations))
+    assert len(left) > 10
+    assert max(before - after for before, after in pairwise([3000, *left])) <= 200
+    assert left[-1] == 0
+
+
+@aio
+async def test_a_clock_that_was_set_back_keeps_nothing_for_long() -> None:
+    clock = Clock()
+    log = MemoryStreamLog(clock=clock)
+    clock.forward(10**7)
+    future, talk = await ended(log, 1), Conversation("p", "future")
+    await log.add_turn(talk, uuid4(), b"x")
+    clock.forward(-(10**7))
+    past = await ended(log, 1)
+    await log.add_turn(Conversation("p", "past"), uuid4(), b"x")
+    clock.forward(100_000)
+    await log.expire(900, 86_400)
+    with pytest.raises(UnknownStream):
+        await log.meta(past.stream_id)
+    assert list(await log.turns(Conversation("p", "past"), 9)) == []
+    assert (await log.meta(future.stream_id)).outcome == "complete"
+    assert len(await log.turns(talk, 9)) == 1
 
 
 @aio

@@ -9,12 +9,13 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from coreason_client.server.errors import Fenced, LogUnavailable
+from coreason_client.server.errors import Fenced, LogUnavailable, PositionGone, UnknownStream
 from coreason_client.server.log import Claim, Conversation, NewStream, SQLiteStreamLog, _sql
 from coreason_client.server.log._tails import Tails
 from coreason_client.server.log.base import MOST_TURNS, PAGE_BYTES
 
 from ..aio import aio
+from .backends import Clock
 
 
 def new() -> NewStream:
@@ -120,6 +121,8 @@ async def test_a_file_of_an_earlier_release_is_read_and_written(tmp_path: Path) 
     db = sqlite3.connect(path)
     assert db.execute("PRAGMA user_version").fetchone() == (1,)
     assert db.execute("SELECT COUNT(*) FROM turns").fetchone() == (MOST_TURNS,)
+    indexes = db.execute("SELECT name FROM sqlite_master WHERE type = 'index'").fetchall()
+    assert {("streams_with_entries",), ("turns_latest",)} <= set(indexes)
     # As the earlier release would, which knows nothing of questions.
     db.execute("UPDATE streams SET outcome = 'x', ended_at = 0 WHERE outcome IS NULL")
     db.commit()
@@ -237,9 +240,184 @@ async def test_an_append_whose_caller_is_gone_still_reaches_the_readers(tmp_path
     await log.stop("me")
 
 
+# Expiry.
+
+
+async def ended(log: SQLiteStreamLog, count: int, entries: list[bytes] | None = None) -> list[UUID]:
+    streams = [new() for _ in range(count)]
+    await asyncio.gather(*(log.open(stream, "me") for stream in streams))
+    await asyncio.gather(
+        *(log.close(s.stream_id, 1, 1, entries or [b"x"], "complete") for s in streams)
+    )
+    return [stream.stream_id for stream in streams]
+
+
+async def steps_of_expiry(log: SQLiteStreamLog) -> int:
+    """Return how many hundreds of instructions SQLite needs for an expiry."""
+    assert log._worker is not None
+    steps: list[None] = []
+    await log._worker.submit(lambda db: db.set_progress_handler(lambda: steps.append(None), 100))
+    await log.expire(900, 86_400)
+    await log._worker.submit(lambda db: db.set_progress_handler(None, 0))
+    return len(steps)
+
+
+@aio
+async def test_an_expiry_costs_what_expires(tmp_path: Path) -> None:
+    clock = Clock()
+    log = SQLiteStreamLog(tmp_path / "l.db", clock=clock)
+    await log.start("me")
+    idle = await steps_of_expiry(log)
+    await ended(log, 1000)
+    clock.forward(1000)
+    assert await steps_of_expiry(log) > 100
+    await ended(log, 1000)
+    # A thousand streams without entries are known, and as many with entries; none is looked at.
+    assert await steps_of_expiry(log) <= idle + 5
+    await log.stop("me")
+
+
+@aio
+async def test_the_first_turns_of_a_long_conversation_are_looked_at_once(tmp_path: Path) -> None:
+    clock = Clock()
+    log = SQLiteStreamLog(tmp_path / "l.db", clock=clock)
+    await log.start("me")
+    idle = await steps_of_expiry(log)
+    talk, short = Conversation("p", "goes on"), Conversation("p", "has ended")
+    await log.add_turn(short, uuid4(), b"x")
+    for number in range(200):
+        await log.add_turn(talk, uuid4(), b"%d" % number)
+    clock.forward(86_000)
+    await log.add_turn(talk, uuid4(), b"the latest")
+    clock.forward(500)
+    assert await steps_of_expiry(log) > idle + 20
+    assert await steps_of_expiry(log) <= idle + 5
+    assert list(await log.turns(short, 10)) == []
+    kept = [b"%d" % number for number in range(200)]
+    assert list(await log.turns(talk, 1000)) == [*kept, b"the latest"]
+    clock.forward(86_000)
+    await log.expire(900, 86_400)
+    assert list(await log.turns(talk, 1000)) == []
+    await log.stop("me")
+
+
+@aio
+async def test_appends_get_in_between_the_steps_of_an_expiry(tmp_path: Path) -> None:
+    clock = Clock()
+    log = SQLiteStreamLog(tmp_path / "l.db", clock=clock)
+    await log.start("me")
+    running = new()
+    await log.open(running, "me")
+    await ended(log, 300)
+    clock.forward(1000)
+    expiring = asyncio.ensure_future(log.expire(900, 86_400))
+    for seq in range(1, 6):
+        await log.append(running.stream_id, 1, seq, [b"x"])
+        assert not expiring.done()
+    await expiring
+    await log.stop("me")
+
+
+@pytest.mark.parametrize("entry", [b"x", bytes(2000), bytes(300_000)])
+@aio
+async def test_a_large_stream_expires_in_steps_and_is_gone_with_the_first(
+    tmp_path: Path, entry: bytes
+) -> None:
+    clock = Clock()
+    log = SQLiteStreamLog(tmp_path / "l.db", clock=clock)
+    await log.start("me")
+    count = 2500 if len(entry) < 10_000 else 12
+    [large] = await ended(log, 1, [entry] * count)
+    [small] = await ended(log, 1)
+    clock.forward(1000)
+    assert log._worker is not None
+    steps = 0
+    left: list[int] = []
+
+    def entries_left(db: sqlite3.Connection) -> int:
+        return int(db.execute("SELECT COUNT(*) FROM entries").fetchone()[0])
+
+    while await log._drop_entries(clock() - 900, 50):
+        steps += 1
+        left.append(await log._worker.submit(entries_left))
+        meta = await log.meta(large)
+        assert meta.body_gone
+        with pytest.raises(PositionGone):
+            await log.read(large, 0, 10, 0)
+        assert (await log.read(large, count, 10, 0)).ended
+    assert steps > 2
+    assert left == sorted(set(left), reverse=True)
+    assert left[-1] == 0
+    assert (await log.meta(small)).body_gone
+    await log.stop("me")
+
+
+@aio
+async def test_an_expiry_that_was_interrupted_goes_on(tmp_path: Path) -> None:
+    clock = Clock()
+    path = tmp_path / "l.db"
+    log = SQLiteStreamLog(path, clock=clock)
+    await log.start("me")
+    [large] = await ended(log, 1, [b"x"] * 2500)
+    clock.forward(100_000)
+    assert await log._drop_entries(clock() - 900, 50) == 1
+    await log.stop("me")
+    await log.start("me")
+    await log.expire(900, 86_400)
+    with pytest.raises(UnknownStream):
+        await log.meta(large)
+    await log.stop("me")
+    db = sqlite3.connect(path)
+    assert db.execute("SELECT COUNT(*) FROM entries").fetchone() == (0,)
+    db.close()
+
+
+@aio
+async def test_a_step_that_fails_is_tried_with_one_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    log = SQLiteStreamLog(tmp_path / "l.db", clock=clock)
+    await log.start("me")
+    ids = await ended(log, 3)
+    clock.forward(1000)
+    drop_entries, most_allowed = _sql.drop_entries, 1
+
+    def drop(db: sqlite3.Connection, ended_until: float, most: int) -> list[UUID]:
+        if most > most_allowed:
+            raise sqlite3.OperationalError("database or disk is full")
+        return drop_entries(db, ended_until, most)
+
+    monkeypatch.setattr(_sql, "drop_entries", drop)
+    await log.expire(900, 86_400)
+    assert [(await log.meta(id_)).body_gone for id_ in ids] == [True] * 3
+    most_allowed = 0
+    with pytest.raises(LogUnavailable, match="disk is full"):
+        await log.expire(900, 86_400)
+    await log.stop("me")
+
+
 # The cache.
 
 ID = UUID(int=1)
+
+
+def test_a_cache_of_no_bytes_holds_nothing() -> None:
+    tails = Tails(0)
+    for entry in (b"", b"x"):
+        tails.add(ID, 1, [entry], ended=False)
+        assert tails.page(ID, 0, 10) is None
+
+
+def test_a_tail_makes_pages_no_longer_than_the_store_does() -> None:
+    tails = Tails(10 * PAGE_BYTES)
+    tails.add(ID, 1, [bytes(PAGE_BYTES // 2)] * 4, ended=True)
+    page = tails.page(ID, 0, 10)
+    assert page is not None
+    assert (len(page.entries), page.ended) == (3, False)
+    page = tails.page(ID, 3, 10)
+    assert page is not None
+    assert (len(page.entries), page.ended) == (1, True)
 
 
 def test_a_tail_knows_what_it_does_not_hold() -> None:

@@ -52,7 +52,7 @@ class Database:
             raise self.problem_error
         return self.refusal
 
-    def explain(self, error: sqlite3.Error) -> str:
+    def failed(self, _: sqlite3.Connection, error: sqlite3.Error) -> str:
         return f"explained: {error}"
 
 

@@ -1,18 +1,21 @@
 """The file of the SQLite log: how it is opened, watched, and kept from filling its disk.
 
 A full disk. What has expired must be deleted to make room, and deleting needs room itself: SQLite
-first writes the changed pages to its write-ahead log. So the file stops growing while the disk
-still has a reserve. From then on appends fail, deletes work, and appends use the space that they
-free.
+first writes the changed pages to its write-ahead log, and copies them to the file at a checkpoint.
+So the file stops growing while the disk still has a reserve, and what is in the write-ahead log is
+copied at once. From then on no checkpoint needs space: appends fail, deletes work, and appends use
+the space that the deletes free.
 
 A lost file. SQLite goes on writing to a file that was deleted or replaced, and whatever it writes
 is lost. So after each commit, and before anybody is told of it, the file must still be in place.
 """
 
 import logging
+import os
 import shutil
 import sqlite3
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -23,9 +26,9 @@ __all__ = ["LogFile"]
 
 logger = logging.getLogger("coreason_client.server")
 
-RESERVE_BYTES = 16 * 1024 * 1024  # free on the disk, or an eighth of a small one
+RESERVE_BYTES = 16 * 1024 * 1024  # free on the disk, or a quarter of a small one
 WAL_BYTES = 16 * 1024 * 1024  # kept on the disk when a large commit made the file larger
-_SPACE_CHECK_SECONDS = 0.05
+_SPACE_CHECK_SECONDS = 0.01
 _ADVICE = {
     "SQLITE_FULL": (
         "its disk is full (the log leaves the last {reserve} MiB free): free some space or "
@@ -49,7 +52,7 @@ class LogFile:
         self._synchronous = synchronous
         self._lock_timeout = lock_timeout
         self._folder: Path | None = None  # None for a database in memory
-        self._in_place: dict[Path, tuple[int, int]] = {}
+        self._in_place: dict[str, tuple[int, int]] = {}
         self._limited = False
         self._most_pages = 0  # while there is space
         self._space_check_at = 0.0
@@ -78,7 +81,7 @@ class LogFile:
         """Return why nothing may be written any more, None while the file is in place."""
         for path, known in self._in_place.items():
             try:
-                found = path.stat()
+                found = os.stat(path)  # noqa: PTH116 - after each commit, so the cheapest call
             except (FileNotFoundError, NotADirectoryError):
                 return self._lost(path)
             except OSError:  # it cannot be looked at, which says nothing about it
@@ -90,12 +93,28 @@ class LogFile:
     def before_commit(self, connection: sqlite3.Connection) -> None:
         """Let the file grow only while its disk has space to spare."""
         now = time.monotonic()
-        if self._folder is not None and now >= self._space_check_at:
-            self._space_check_at = now + _SPACE_CHECK_SECONDS
-            self._limit_growth(connection, self._folder)
+        if self._folder is None or now < self._space_check_at:
+            return
+        self._space_check_at = now + _SPACE_CHECK_SECONDS
+        try:
+            disk = shutil.disk_usage(self._folder)
+        except OSError:
+            return
+        reserve = min(RESERVE_BYTES, disk.total // 4)
+        if self._limited and disk.free >= 2 * reserve:
+            self._limited = False
+            connection.execute(f"PRAGMA max_page_count = {self._most_pages}")
+            logger.info("the disk of the log %s has space again", self.path)
+        elif not self._limited and disk.free < reserve:
+            self._limit_growth(connection)
 
-    def explain(self, error: sqlite3.Error) -> str:
-        """Return a sentence for an error of SQLite."""
+    def failed(self, connection: sqlite3.Connection, error: sqlite3.Error) -> str:
+        """Return a sentence for an error of SQLite; after a full disk, prepare for deletes."""
+        if _name(error) == "SQLITE_FULL":
+            if self._limited:
+                _checkpoint(connection)
+            else:
+                self._limit_growth(connection)
         return self._explain(error, "written or read")
 
     def _prepare(self, db: sqlite3.Connection) -> None:
@@ -123,9 +142,9 @@ class LogFile:
         path: str = db.execute("PRAGMA database_list").fetchone()[2]
         self._folder = Path(path).parent if path else None
         self._in_place = {}
-        for watched in (Path(path), Path(f"{path}-wal")) if path else ():
+        for watched in (path, f"{path}-wal") if path else ():
             try:
-                found = watched.stat()
+                found = Path(watched).stat()
             except FileNotFoundError:
                 continue
             self._in_place[watched] = (found.st_dev, found.st_ino)
@@ -133,27 +152,16 @@ class LogFile:
         self._limited = False
         self._space_check_at = 0.0
 
-    def _limit_growth(self, db: sqlite3.Connection, folder: Path) -> None:
-        try:
-            disk = shutil.disk_usage(folder)
-        except OSError:
-            return
-        reserve = min(RESERVE_BYTES, disk.total // 8)
-        if self._limited and disk.free >= 2 * reserve:
-            self._limited = False
-            db.execute(f"PRAGMA max_page_count = {self._most_pages}")
-            logger.info("the disk of the log %s has space again", self.path)
-        elif not self._limited and disk.free < reserve:
-            self._limited = True
-            db.execute("PRAGMA max_page_count = 1")  # that is, as many as there are now
-            logger.warning(
-                "the disk of the log %s is nearly full (%d bytes free): the file does not grow "
-                "until there is more space",
-                self.path,
-                disk.free,
-            )
+    def _limit_growth(self, db: sqlite3.Connection) -> None:
+        self._limited = True
+        db.execute("PRAGMA max_page_count = 1")  # that is, as many as there are now
+        _checkpoint(db)
+        logger.warning(
+            "the disk of the log %s is nearly full: the file does not grow until there is space",
+            self.path,
+        )
 
-    def _lost(self, path: Path) -> str:
+    def _lost(self, path: str) -> str:
         return (
             f"the file {path} was deleted, moved or replaced while the log was using it: nothing "
             "is written to it any more; restart the server"
@@ -171,13 +179,29 @@ class LogFile:
             )
 
     def _explain(self, error: sqlite3.Error, verb: str) -> str:
-        name: str = getattr(error, "sqlite_errorname", "")
+        name = _name(error)
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             return (
                 f"the log {self.path} is in use by another process: a SQLite log serves one "
                 "process, so start one worker, or give each its own file"
             )
+        if name.startswith("SQLITE_IOERR") and not os.access(self.path, os.W_OK):
+            name = "SQLITE_READONLY"  # SQLite cannot lock a file that it may not write
         kinds = (kind for kind in _ADVICE if name == kind or name.startswith(f"{kind}_"))
         advice = _ADVICE.get(next(kinds, ""), "{error}")
         reason = advice.format(error=error, reserve=RESERVE_BYTES // 1024**2)
         return f"the log {self.path} cannot be {verb}: {reason}"
+
+
+def _name(error: sqlite3.Error) -> str:
+    name: str = getattr(error, "sqlite_errorname", "")
+    return name
+
+
+def _checkpoint(db: sqlite3.Connection) -> None:
+    """Copy the write-ahead log to the file, if there is space for it, and use it from its start.
+
+    It is not shortened: others might take the space, and the log needs it for its deletes.
+    """
+    with suppress(sqlite3.Error):
+        db.execute("PRAGMA wal_checkpoint(RESTART)")

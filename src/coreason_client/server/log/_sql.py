@@ -83,11 +83,15 @@ _ADDITIONS = (
     "CREATE TABLE IF NOT EXISTS questions (n INTEGER PRIMARY KEY, question BLOB NOT NULL)",
     (
         "CREATE INDEX IF NOT EXISTS streams_with_entries ON streams (ended_at)"
-        " WHERE outcome IS NOT NULL AND body_gone = 0"
+        " WHERE outcome IS NOT NULL AND body_gone <> 1"
     ),
     "CREATE INDEX IF NOT EXISTS turns_latest ON turns (principal, session_id, added_at)",
 )
-_MOST_ENTRIES_DROPPED = 2000  # in one step, unless a single stream has more
+# Values of `body_gone`: readers find nothing of a stream whose entries are being dropped, and an
+# earlier release takes it for one without entries.
+_GONE, _BEING_DROPPED = 1, 2
+_BYTES_PER_ROW = 32_768  # dropped in one step for each stream or turn that it may look at
+_MOST_ENTRIES = 1000  # of one stream, dropped in one step
 _META = (
     "stream_id, principal, request_id, fingerprint, epoch, last_seq, opened_at, outcome, ended_at,"
     " cancel_requested, body_gone"
@@ -265,30 +269,51 @@ def _turn_sizes(db: sqlite3.Connection, conversation: Conversation) -> list[tupl
 
 
 def drop_entries(db: sqlite3.Connection, ended_until: float, most: int) -> list[UUID]:
-    """Drop the entries of some streams that ended first; return the streams, none when done."""
+    """Drop entries of some streams that ended first; return the streams, none when done."""
     rows: list[tuple[int, bytes, int]] = db.execute(
-        "SELECT n, stream_id, last_seq FROM streams INDEXED BY streams_with_entries"
-        " WHERE outcome IS NOT NULL AND body_gone = 0 AND ended_at <= ?"
+        "SELECT n, stream_id, body_gone FROM streams INDEXED BY streams_with_entries"
+        " WHERE outcome IS NOT NULL AND body_gone <> 1 AND ended_at <= ?"
         " ORDER BY ended_at LIMIT ?",
         (ended_until, most),
     ).fetchall()
-    dropped: list[UUID] = []
-    entries = 0
-    for n, stream_id, last_seq in rows:
-        entries += last_seq
-        if dropped and entries > _MOST_ENTRIES_DROPPED:
+    touched: list[UUID] = []
+    left = most * _BYTES_PER_ROW
+    for n, stream_id, body_gone in rows:
+        if left <= 0:
             break
-        db.execute("DELETE FROM entries WHERE n = ?", (n,))
-        db.execute("UPDATE streams SET body_gone = 1 WHERE n = ?", (n,))
-        dropped.append(UUID(bytes=stream_id))
-    return dropped
+        touched.append(UUID(bytes=stream_id))
+        dropped, more = _drop_some_entries(db, n, left)
+        left -= dropped
+        state = _BEING_DROPPED if more else _GONE
+        if state != body_gone:
+            db.execute("UPDATE streams SET body_gone = ? WHERE n = ?", (state, n))
+        if more:
+            break
+    return touched
+
+
+def _drop_some_entries(db: sqlite3.Connection, n: int, most_bytes: int) -> tuple[int, bool]:
+    """Drop the first entries of a stream; return their bytes, and whether there may be more."""
+    size = count = last = 0
+    for seq, length in db.execute(
+        "SELECT seq, LENGTH(entry) FROM entries WHERE n = ? ORDER BY seq LIMIT ?",
+        (n, _MOST_ENTRIES),
+    ):
+        size += length
+        count += 1
+        last = seq
+        if size >= most_bytes:
+            break
+    db.execute("DELETE FROM entries WHERE n = ? AND seq <= ?", (n, last))
+    return size, count == _MOST_ENTRIES or size >= most_bytes
 
 
 def drop_streams(db: sqlite3.Connection, ended_until: float, most: int) -> int:
     """Drop some streams that ended first and have no entries; return how many, 0 when done."""
     return db.execute(
         "DELETE FROM streams WHERE n IN (SELECT n FROM streams INDEXED BY streams_ended"
-        " WHERE outcome IS NOT NULL AND ended_at <= ? AND body_gone ORDER BY ended_at LIMIT ?)",
+        " WHERE outcome IS NOT NULL AND ended_at <= ? AND body_gone = 1 ORDER BY ended_at"
+        " LIMIT ?)",
         (ended_until, most),
     ).rowcount
 
@@ -304,7 +329,7 @@ def drop_turns(db: sqlite3.Connection, added_until: float, most: int) -> int:
         " ORDER BY added_at LIMIT ?",
         (added_until, most),
     ).fetchall()
-    for id_, *conversation in rows:
+    for id_, *conversation in rows:  # a large turn costs little: its pages are not written
         (latest,) = db.execute(
             "SELECT MAX(added_at) FROM turns INDEXED BY turns_latest"
             " WHERE principal = ? AND session_id = ?",

@@ -35,8 +35,8 @@ class Database(Protocol):
     def problem(self) -> str | None:
         """Return why nothing may be written any more, None while all is well."""
 
-    def explain(self, error: sqlite3.Error) -> str:
-        """Return a sentence for an error of SQLite."""
+    def failed(self, connection: sqlite3.Connection, error: sqlite3.Error) -> str:
+        """Put right what an error of SQLite has left behind, and return a sentence for it."""
 
 
 class _Job:
@@ -189,15 +189,16 @@ class Worker:
         try:
             _commit(connection, batch)
         except BaseException as error:  # noqa: BLE001 - an error of a job is its caller's
+            failure = self._failure(connection, error)
             if len(batch) == 1:
-                batch[0].error = self._failure(error)
+                batch[0].error = failure
                 return
             for job in batch:
                 self._run(connection, [job])
 
-    def _failure(self, error: BaseException) -> LogUnavailable:
+    def _failure(self, connection: sqlite3.Connection, error: BaseException) -> LogUnavailable:
         if isinstance(error, sqlite3.Error):
-            return _caused_by(error, self._database.explain(error))
+            return _caused_by(error, self._database.failed(connection, error))
         return _bug(error)
 
 

@@ -1,0 +1,80 @@
+"""The rules that more than one log applies, without a log."""
+
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coreason_client.server.errors import Fenced, OutOfSequence
+from coreason_client.server.log._due import Due
+from coreason_client.server.log._rules import count_latest_turns, cut_page, is_repeated
+from coreason_client.server.log.base import PAGE_BYTES
+
+ID = UUID(int=7)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "first_seq", "count", "ended", "expected"),
+    [
+        (2, 4, 1, False, False),
+        (2, 4, 9, False, False),
+        (2, 3, 1, False, True),
+        (2, 1, 3, False, True),
+        (2, 1, 3, True, True),
+        (2, 3, 2, False, OutOfSequence),  # half of it is held
+        (2, 5, 1, False, OutOfSequence),
+        (2, 4, 1, True, Fenced),
+        (2, 5, 1, True, Fenced),
+        (1, 4, 1, False, Fenced),
+        (3, 4, 1, False, Fenced),
+        (1, 1, 3, False, Fenced),  # held, but not written by this epoch
+        (1, 1, 3, True, Fenced),
+    ],
+)
+def test_an_append_is_new_or_repeated_or_refused(
+    epoch: int, first_seq: int, count: int, ended: bool, expected: bool | type[Exception]
+) -> None:
+    def judge() -> bool:
+        return is_repeated(ID, epoch, first_seq, count, current_epoch=2, last_seq=3, ended=ended)
+
+    if isinstance(expected, bool):
+        assert judge() is expected
+    else:
+        with pytest.raises(expected):
+            judge()
+
+
+@given(st.lists(st.integers(0, 2 * PAGE_BYTES), max_size=8))
+def test_a_page_ends_with_the_entry_that_passes_the_bound(sizes: list[int]) -> None:
+    entries = [bytes(size) for size in sizes]
+    page = cut_page(entries)
+    assert page == entries[: len(page)]
+    assert sum(map(len, page[:-1])) <= PAGE_BYTES
+    if len(page) < len(entries):
+        assert sum(map(len, page)) > PAGE_BYTES
+
+
+@given(st.lists(st.integers(0, 9), max_size=12), st.integers(0, 12), st.integers(0, 30))
+def test_the_latest_turns_within_the_bounds(
+    sizes: list[int], most_turns: int, most_bytes: int
+) -> None:
+    count = count_latest_turns(sizes, most_turns, most_bytes)
+    assert count <= min(most_turns, len(sizes))
+    assert count >= min(1, most_turns, len(sizes))  # the newest one, whatever its size
+    assert count <= 1 or sum(sizes[:count]) <= most_bytes
+    if count < min(most_turns, len(sizes)):
+        assert sum(sizes[: count + 1]) > most_bytes
+
+
+@given(st.lists(st.integers(0, 20)), st.integers(0, 20), st.integers(1, 5))
+def test_due_items_come_by_their_time(times: list[int], until: int, most: int) -> None:
+    due: Due[int] = Due()
+    for number, at in enumerate(times):
+        due.add(at, number)
+    got: list[tuple[float, int]] = []
+    while taken := due.take(until, most):
+        assert len(taken) <= most
+        got += taken
+    assert got == sorted((at, number) for number, at in enumerate(times) if at <= until)
+    assert len(due) == len(times) - len(got)

@@ -1,0 +1,327 @@
+"""The file of the SQLite log: a full disk, a file that is lost, and one that cannot be written."""
+
+import asyncio
+import logging
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+from uuid import UUID, uuid4
+
+import pytest
+
+from coreason_client.server.errors import LogUnavailable, PositionGone, UnknownStream
+from coreason_client.server.log import NewStream, SQLiteStreamLog
+from coreason_client.server.log._file import RESERVE_BYTES, WAL_BYTES
+
+from ..aio import aio, turns
+from .backends import Clock
+
+
+def new() -> NewStream:
+    return NewStream(uuid4(), "p", uuid4(), "f")
+
+
+async def begin(path: Path, clock: Clock | None = None) -> SQLiteStreamLog:
+    log = SQLiteStreamLog(path, lock_timeout=0.05, clock=clock or Clock())
+    await log.start("me")
+    return log
+
+
+async def ended(log: SQLiteStreamLog, entries: list[bytes]) -> UUID:
+    stream = new()
+    await log.open(stream, "me")
+    await log.close(stream.stream_id, 1, 1, entries, "complete")
+    return stream.stream_id
+
+
+# A full disk.
+
+
+class Disk(NamedTuple):
+    total: int
+    used: int
+    free: int
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Set how many bytes are free on the disk, as far as the log can see."""
+
+    def set_free(free: int) -> None:
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: Disk(1 << 40, 0, free))
+
+    return set_free
+
+
+async def fill(log: SQLiteStreamLog) -> tuple[list[UUID], LogUnavailable]:
+    """Append until the log refuses."""
+    ids: list[UUID] = []
+    for _ in range(1000):
+        try:
+            ids.append(await ended(log, [bytes(3000)] * 20))
+        except LogUnavailable as error:
+            return ids, error
+    raise AssertionError("the disk was never full")
+
+
+@pytest.mark.parametrize("free", [0, RESERVE_BYTES - 1])
+@aio
+async def test_expiry_makes_room_on_a_full_disk(
+    tmp_path: Path,
+    disk: Callable[[int], None],
+    free: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("coreason_client.server.log._file._SPACE_CHECK_SECONDS", 0.0)
+    clock = Clock()
+    log = await begin(tmp_path / "l.db", clock)
+    first = [await ended(log, [bytes(3000)] * 20) for _ in range(20)]
+    size = 0
+    with caplog.at_level(logging.INFO, "coreason_client.server"):
+        disk(free)
+        for _ in range(3):  # without a restart, as often as it is needed
+            more, error = await fill(log)
+            assert "its disk is full" in str(error)
+            assert "free some space or shorten `retention`" in str(error)
+            assert isinstance(error.__cause__, sqlite3.OperationalError)
+            size = (tmp_path / "l.db").stat().st_size
+            clock.forward(1000)
+            await log.expire(900, 86_400)
+            for id_ in [*first, *more]:
+                with pytest.raises(PositionGone):
+                    await log.read(id_, 0, 10, 0)
+            again = await ended(log, [b"x"])
+            assert list((await log.read(again, 0, 10, 0)).entries) == [b"x"]
+            assert (tmp_path / "l.db").stat().st_size == size
+        assert caplog.text.count("nearly full") == 1
+        disk(2 * RESERVE_BYTES)
+        for _ in range(100):
+            await ended(log, [bytes(3000)] * 20)
+        await log.stop("me")
+    assert (tmp_path / "l.db").stat().st_size > size
+    assert caplog.text.count("has space again") == 1
+
+
+FILL_A_DISK = """
+import asyncio, os, sys
+from pathlib import Path
+from uuid import uuid4
+from coreason_client.server import LogUnavailable
+from coreason_client.server.log import NewStream, SQLiteStreamLog
+
+folder = Path(sys.argv[1])
+now = 1e6
+
+async def ended(log):
+    stream = NewStream(uuid4(), "p", uuid4(), "f")
+    await log.open(stream, "me")
+    await log.close(stream.stream_id, 1, 1, [os.urandom(3000)] * 20, "complete")
+
+async def fill(log):
+    for count in range(2000):
+        try:
+            await ended(log)
+        except LogUnavailable as error:
+            assert "its disk is full" in str(error), error
+            return count
+    raise AssertionError("never full")
+
+async def main():
+    global now
+    log = SQLiteStreamLog(folder / "l.db", clock=lambda: now)
+    await log.start("me")
+    assert await fill(log) > 100
+    try:  # somebody else takes the rest
+        with (folder / "other").open("wb", buffering=0) as other:
+            while True:
+                other.write(bytes(4096))
+    except OSError:
+        pass
+    for _ in range(2):
+        now += 1000
+        await log.expire(900, 86400)
+        assert await fill(log) > 100
+    await log.stop("me")
+    print("recovered")
+
+asyncio.run(main())
+"""
+
+
+def test_expiry_makes_room_on_a_disk_that_is_really_full(tmp_path: Path) -> None:
+    """A file system of 24 MiB in memory, in a namespace of its own."""
+    mount = 'mount -t tmpfs -o size=24m tmpfs "$0"'
+    inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run(
+            [*inside, mount, str(tmp_path)], capture_output=True, check=False
+        ).returncode
+    ):
+        pytest.skip("this machine lets no process mount a file system of its own")
+    done = subprocess.run(
+        [*inside, f'{mount} && exec "$1" -c "$2" "$0"', str(tmp_path), sys.executable, FILL_A_DISK],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "recovered"), done.stderr
+
+
+@aio
+async def test_a_large_commit_does_not_make_the_write_ahead_log_large_for_ever(
+    tmp_path: Path,
+) -> None:
+    log = await begin(tmp_path / "l.db")
+    stream = new()
+    await log.open(stream, "me")
+    await log.append(stream.stream_id, 1, 1, [bytes(2 * WAL_BYTES)])
+    assert (tmp_path / "l.db-wal").stat().st_size > WAL_BYTES
+    for seq in range(2, 5):
+        await log.append(stream.stream_id, 1, seq, [b"x"])
+    assert (tmp_path / "l.db-wal").stat().st_size <= WAL_BYTES
+    await log.stop("me")
+
+
+# A file that is lost.
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def move(path: Path) -> None:
+    path.rename(path.with_name("moved.db"))
+
+
+def replace(path: Path) -> None:
+    other = path.with_name("other.db")
+    shutil.copy(path, other)
+    other.replace(path)
+
+
+def remove_folder(path: Path) -> None:
+    shutil.rmtree(path.parent)
+
+
+def remove_write_ahead_log(path: Path) -> None:
+    path.with_name(f"{path.name}-wal").unlink()
+
+
+@pytest.mark.parametrize("lose", [remove, move, replace, remove_folder, remove_write_ahead_log])
+@aio
+async def test_nothing_is_acknowledged_into_a_file_that_is_lost(
+    tmp_path: Path, lose: Callable[[Path], None]
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    log = await begin(folder / "l.db")
+    stream = new()
+    await log.open(stream, "me")
+    await log.append(stream.stream_id, 1, 1, [b"x"])
+    waiting = asyncio.ensure_future(log.read(stream.stream_id, 1, 10, 60.0))
+    await turns()
+    lose(folder / "l.db")
+    with pytest.raises(LogUnavailable, match="deleted, moved or replaced") as caught:
+        await log.append(stream.stream_id, 1, 2, [b"y"])
+    assert "restart the server" in str(caught.value)
+    with pytest.raises(LogUnavailable, match="deleted, moved or replaced"):
+        await waiting
+    for call in (
+        log.meta(stream.stream_id),
+        log.read(stream.stream_id, 0, 10, 0),
+        log.renew({stream.stream_id: 1}),
+        log.expire(0, 0),
+        log.open(new(), "me"),
+    ):
+        with pytest.raises(LogUnavailable, match="deleted, moved or replaced"):
+            await call
+    folder.mkdir(exist_ok=True)
+    await log.start("me")  # anew, in whatever is there now
+    again = await ended(log, [b"z"])
+    assert list((await log.read(again, 0, 10, 0)).entries) == [b"z"]
+    if lose in (remove, move, remove_folder):
+        with pytest.raises(UnknownStream):
+            await log.read(stream.stream_id, 0, 10, 0)
+    elif lose is remove_write_ahead_log:  # the file itself was there, so what was written is too
+        assert list((await log.read(stream.stream_id, 0, 1, 0)).entries) == [b"x"]
+    await log.stop("me")
+
+
+@aio
+async def test_a_lost_file_is_found_without_an_append(tmp_path: Path) -> None:
+    """The upkeep of an idle server claims and expires."""
+    log = await begin(tmp_path / "l.db")
+    (tmp_path / "l.db").unlink()
+    with pytest.raises(LogUnavailable, match="deleted, moved or replaced"):
+        await log.claim_lost("me", 10)
+    await log.stop("me")
+
+
+@aio
+async def test_a_log_in_memory_has_no_file_to_lose() -> None:
+    log = SQLiteStreamLog(":memory:")
+    await log.start("me")
+    id_ = await ended(log, [b"x"])
+    assert list((await log.read(id_, 0, 10, 0)).entries) == [b"x"]
+    await log.stop("me")
+
+
+@aio
+async def test_a_relative_path_is_not_lost_with_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = await begin(Path("l.db"))
+    monkeypatch.chdir("/")
+    await ended(log, [b"x"])
+    await log.stop("me")
+
+
+# A file that cannot be written.
+
+START = """
+import asyncio, os, sys
+from coreason_client.server import LogUnavailable, SQLiteStreamLog
+
+async def start(path):
+    try:
+        await SQLiteStreamLog(path).start("me")
+    except LogUnavailable as error:
+        print(error)
+
+asyncio.run(start(":memory:"))  # imports everything, which another user may not be able to
+if os.geteuid() == 0:  # the superuser may write everything
+    os.setgid(65534)
+    os.setuid(65534)
+asyncio.run(start(sys.argv[1]))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX")
+@pytest.mark.parametrize("which", ["file", "folder"])
+def test_a_file_that_cannot_be_written_is_found_at_the_start(which: str) -> None:
+    with tempfile.TemporaryDirectory() as name:  # which other users can reach
+        folder, path = Path(name), Path(name) / "l.db"
+
+        async def make() -> None:
+            await (await begin(path)).stop("me")
+
+        asyncio.run(make())
+        path.chmod(0o444 if which == "file" else 0o666)
+        folder.chmod(0o777 if which == "file" else 0o555)
+        done = subprocess.run(
+            [sys.executable, "-c", START, path], capture_output=True, check=False, text=True
+        )
+        folder.chmod(0o777)
+    assert done.stdout.count("\n") == 1, done.stderr
+    assert f"the log {path} cannot be opened: " in done.stdout
+    assert "this process must be able to write" in done.stdout
