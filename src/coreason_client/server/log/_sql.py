@@ -236,12 +236,17 @@ def add_turn(
     db: sqlite3.Connection, conversation: Conversation, stream_id: UUID, turn: bytes, now: float
 ) -> None:
     """Add a turn, and drop the oldest ones beyond what a conversation keeps."""
-    added = db.execute(
+    whose = (conversation.principal, conversation.session_id)
+    db.execute(
         "INSERT OR IGNORE INTO turns (principal, session_id, stream_id, turn, added_at)"
         " VALUES (?, ?, ?, ?, ?)",
-        (conversation.principal, conversation.session_id, stream_id.bytes, turn, now),
-    ).rowcount
-    if added:
+        (*whose, stream_id.bytes, turn, now),
+    )
+    count, size = db.execute(
+        "SELECT COUNT(*), SUM(LENGTH(turn)) FROM turns WHERE principal = ? AND session_id = ?",
+        whose,
+    ).fetchone()
+    if count > MOST_TURNS or size > MOST_TURN_BYTES:
         sizes = _turn_sizes(db, conversation)
         kept = count_latest_turns((size for _, size in sizes), MOST_TURNS, MOST_TURN_BYTES)
         db.executemany("DELETE FROM turns WHERE id = ?", [(id_,) for id_, _ in sizes[kept:]])

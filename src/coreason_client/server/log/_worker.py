@@ -189,9 +189,8 @@ class Worker:
         try:
             _commit(connection, batch)
         except BaseException as error:  # noqa: BLE001 - an error of a job is its caller's
-            failure = self._failure(connection, error)
             if len(batch) == 1:
-                batch[0].error = failure
+                batch[0].error = self._failure(connection, error)
                 return
             for job in batch:
                 self._run(connection, [job])
