@@ -240,6 +240,23 @@ async def test_an_append_whose_caller_is_gone_still_reaches_the_readers(tmp_path
     await log.stop("me")
 
 
+@pytest.mark.parametrize(
+    ("turn", "count", "kept"), [(b"x", MOST_TURNS + 3, MOST_TURNS), (bytes(1_000_000), 6, 4)]
+)
+@aio
+async def test_the_file_holds_no_more_turns_than_are_kept(
+    tmp_path: Path, turn: bytes, count: int, kept: int
+) -> None:
+    log = await start(tmp_path / "l.db")
+    await asyncio.gather(
+        *(log.add_turn(Conversation("p", "s"), uuid4(), turn) for _ in range(count))
+    )
+    await log.stop("me")
+    db = sqlite3.connect(tmp_path / "l.db")
+    assert db.execute("SELECT COUNT(*) FROM turns").fetchone() == (kept,)
+    db.close()
+
+
 # Expiry.
 
 
