@@ -35,7 +35,7 @@ def is_repeated(
 
 def cut_page(entries: list[bytes]) -> list[bytes]:
     """Return the entries up to the one that passes `PAGE_BYTES`."""
-    if sum(map(len, entries)) <= PAGE_BYTES:
+    if len(entries) < 2 or sum(map(len, entries)) <= PAGE_BYTES:
         return entries
     size = 0
     for count, entry in enumerate(entries, 1):
