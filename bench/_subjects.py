@@ -18,6 +18,7 @@ SUBJECTS = (
     "fanout",
     "resume",
     "server",
+    "tokens",
     "valkey",
     "hold",
     "a2a",

@@ -3,7 +3,17 @@
 import json
 from uuid import UUID
 
-__all__ = ["PACKET_BYTES", "SSE_HEAD", "chunk", "chunked", "close", "events", "packets", "text"]
+__all__ = [
+    "PACKET_BYTES",
+    "SSE_HEAD",
+    "chunk",
+    "chunked",
+    "close",
+    "events",
+    "packets",
+    "text",
+    "tokens",
+]
 
 PACKET_BYTES = 210
 _STREAM = UUID("0197a3c2-5be1-7d40-9f0e-6c1d2a8b4e57")
@@ -17,6 +27,11 @@ SSE_HEAD = (
 def packets(count: int, stream: UUID = _STREAM) -> list[bytes]:
     """Return the JSON of so many packets, each of the same size."""
     return [_compact(_delta(seq, stream)) for seq in range(count)]
+
+
+def tokens(count: int, token: str, stream: UUID = _STREAM) -> list[bytes]:
+    """Return the JSON of so many packets that carry one token each."""
+    return [_compact(_delta(seq, stream) | {"p": token}) for seq in range(count)]
 
 
 def close(seq: int, stream: UUID = _STREAM) -> bytes:

@@ -1,7 +1,6 @@
 """Serving many streams: our agent side on its logs, and sse-starlette that only echoes."""
 
 import selectors
-import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,9 +8,9 @@ from statistics import median, quantiles
 
 from ._agents import KINDS, PACKETS
 from ._child import Child, child
+from ._counting_reader import CountingReader
 from ._measure import Effort, Row, Table, amount, at_most, compare, seconds
 from ._process import in_new_process
-from ._request import chat_request
 from ._wire import PACKET_BYTES
 
 __all__ = ["table"]
@@ -19,48 +18,13 @@ __all__ = ["table"]
 _STREAMS = 200
 _WARM_STREAMS = 4
 _LONGEST_RUN = 120.0
-_EVENT = b"\ndata: "
 _MEMORY, _SQLITE, _ECHO = KINDS
 _GOAL = at_most(2.0)
 
 
-class _Reader:
-    """One response, of which events are counted and nothing else is done."""
-
-    def __init__(self, port: int, number: int) -> None:
-        body = chat_request("How are you?", f"conversation {number}").to_json().encode()
-        self._request = (
-            b"POST /assist HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-            b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
-        )
-        self.socket = socket.create_connection(("127.0.0.1", port), _LONGEST_RUN)
-        self._tail = b""
-        self._sent_at = 0.0
-        self.count = 0
-        self.first_after = 0.0
-
-    def ask(self) -> None:
-        self._sent_at = time.monotonic()
-        self.socket.sendall(self._request)
-        self.socket.setblocking(False)
-
-    def read(self) -> bool:
-        """Take what is there; say whether there may be more."""
-        data = self.socket.recv(262_144)
-        if not data:
-            return False
-        data = self._tail + data
-        found = data.count(_EVENT)
-        if found and not self.count:
-            self.first_after = time.monotonic() - self._sent_at
-        self.count += found
-        self._tail = data[1 - len(_EVENT) :]
-        return True
-
-
-def _read_all(port: int, streams: int) -> list[_Reader]:
+def _read_all(port: int, streams: int) -> list[CountingReader]:
     """Ask on so many connections at once and read all answers to their ends."""
-    readers = [_Reader(port, number) for number in range(streams)]
+    readers = [CountingReader(port, "How are you?", number) for number in range(streams)]
     with selectors.DefaultSelector() as selector:
         for reader in readers:
             reader.ask()
@@ -70,7 +34,7 @@ def _read_all(port: int, streams: int) -> list[_Reader]:
             if time.monotonic() > deadline:
                 raise AssertionError("the streams did not end")
             for key, _ in selector.select(1.0):
-                if not key.data.read():
+                if key.data.read() is None:
                     selector.unregister(key.fileobj)
                     key.data.socket.close()
     counts = {reader.count for reader in readers}

@@ -1,0 +1,45 @@
+"""A reader that costs little: a plain socket and a count of events."""
+
+import socket
+import time
+
+from ._request import chat_request
+
+__all__ = ["CountingReader"]
+
+_EVENT = b"\ndata: "
+_LONGEST_WAIT = 120.0
+
+
+class CountingReader:
+    """One response whose events are counted, and nothing else."""
+
+    def __init__(self, port: int, message: str, number: int) -> None:
+        body = chat_request(message, f"conversation {number}").to_json().encode()
+        self._request = (
+            b"POST /assist HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+        )
+        self.socket = socket.create_connection(("127.0.0.1", port), _LONGEST_WAIT)
+        self._tail = b""
+        self._sent_at = 0.0
+        self.count = 0
+        self.first_after = 0.0
+
+    def ask(self) -> None:
+        self._sent_at = time.monotonic()
+        self.socket.sendall(self._request)
+        self.socket.setblocking(False)
+
+    def read(self) -> int | None:
+        """Return how many events came, or None at the end of the response."""
+        received = self.socket.recv(262_144)
+        if not received:
+            return None
+        data = self._tail + received
+        found = data.count(_EVENT)
+        if found and not self.count:
+            self.first_after = time.monotonic() - self._sent_at
+        self.count += found
+        self._tail = data[1 - len(_EVENT) :]
+        return found
