@@ -9,10 +9,12 @@ import logging
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
 from ..errors import LogError, LogUnavailable
+from ._gather import Gather
 
 __all__ = ["Database", "Worker"]
 
@@ -75,6 +77,7 @@ class Worker:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._ready: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="coreason-log", daemon=True)
+        self._gather = Gather()
         self._lock = threading.Lock()  # nothing enters the queue after `refusal` is set
         self.refusal: str | None = None
         """The sentence with which jobs are refused, None while they are run."""
@@ -137,6 +140,7 @@ class Worker:
                     logger.error("%s", problem)
                     self._refuse(problem)
                     break
+                self._gather.done(waiting=not self._jobs.empty())
                 _deliver(batch)
         except BaseException as error:
             self._refuse(
@@ -162,6 +166,9 @@ class Worker:
     def _next_batch(self) -> list[_Job]:
         """Wait for a job and take those that wait behind it; nothing when it is time to stop."""
         job = self._jobs.get()
+        if job is not None and (early := self._gather.early(time.monotonic())):
+            time.sleep(early)
+        self._gather.begun(time.monotonic())
         batch: list[_Job] = []
         while job is not None:
             batch.append(job)
