@@ -35,38 +35,15 @@ from coreason_client.server.log import (
 )
 from coreason_client.server.log.valkey import _scripts as scripts
 from coreason_client.server.log.valkey._address import parse_address
-from coreason_client.server.log.valkey._errors import is_passing, refusal
+from coreason_client.server.log.valkey._errors import is_passing, refusal, reply_error
+from coreason_client.server.log.valkey._expiry import claim
 from coreason_client.server.log.valkey._keys import Keys, digest
-from coreason_client.server.log.valkey._lane import Lane, LaneStopped
 from coreason_client.server.log.valkey._wakeup import _merge
 
 from ..aio import aio, turns
 from .backends import Clock
+from .valkey_logs import LONG, NEVER, everything, keys_of, logs, new, until
 from .valkey_server import ValkeyServer, fresh_prefix, shared_cluster, shared_server
-
-LONG = 60.0  # a wait that no test sits out
-NEVER = 1e6  # a poll that never comes, so that only an announcement can wake a reader
-
-
-def new(request_id: UUID | None = None, principal: str = "ann") -> NewStream:
-    return NewStream(uuid4(), principal, request_id or uuid4(), "f")
-
-
-@asynccontextmanager
-async def logs(
-    count: int = 1, server: ValkeyServer | None = None, **options: Any
-) -> AsyncIterator[list[ValkeyStreamLog]]:
-    """Logs of as many processes, on one store."""
-    options.setdefault("prefix", fresh_prefix())
-    url = (server or shared_server()).url
-    made = [ValkeyStreamLog(url, **options) for _ in range(count)]
-    for number, log in enumerate(made):
-        await log.start(f"owner {number}")
-    try:
-        yield made
-    finally:
-        for number, log in enumerate(made):
-            await log.stop(f"owner {number}")
 
 
 @pytest.fixture
@@ -74,21 +51,6 @@ def own_server() -> Iterator[ValkeyServer]:
     """A server that a test may harm."""
     with ValkeyServer() as server:
         yield server
-
-
-def keys_of(prefix: str, server: ValkeyServer | None = None) -> list[str]:
-    found = (server or shared_server()).command("KEYS", f"{prefix}:*")
-    return sorted(key.decode() for key in found)
-
-
-async def until(condition: Any) -> None:
-    """Wait for something that must happen."""
-    while not condition():  # noqa: ASYNC110 - the condition is in another process
-        await asyncio.sleep(0.005)
-
-
-async def everything(log: ValkeyStreamLog, id_: UUID) -> list[bytes]:
-    return list((await log.read(id_, 0, 1000, 0)).entries)
 
 
 # What is in the store.
@@ -317,10 +279,15 @@ async def test_a_claim_whose_answer_was_lost_is_told_again() -> None:
         await one.open(stream, "me")
         clock.forward(one.lease)
         now = clock()
-        claim = Claim(stream.stream_id, 2, 0)
-        assert await one._claim(stream.stream_id, now, "this claim") == claim
-        assert await one._claim(stream.stream_id, now, "this claim") == claim
-        assert await two._claim(stream.stream_id, now, "another") is None
+        expected = Claim(stream.stream_id, 2, 0)
+        for log, name, found in (
+            (one, "this claim", expected),
+            (one, "this claim", expected),
+            (two, "another", None),
+        ):
+            until = now + log.lease
+            arguments = log._session(), log._keys, stream.stream_id, now, until, name
+            assert await claim(*arguments) == found
 
 
 @aio
@@ -330,7 +297,7 @@ async def test_an_end_without_its_index_is_found_by_a_claim() -> None:
         stream = new()
         await log.open(stream, "me")
         # The process dies between the script and the indexes.
-        await log._append(stream.stream_id, 1, 1, [b"x"], b"close", b"complete", clock())
+        await log._append(stream.stream_id, 1, 1, [b"x"], b"%f complete" % clock())
         await log.expire(0, 0)
         assert await everything(log, stream.stream_id) == [b"x"]
         clock.forward(log.lease)
@@ -719,7 +686,7 @@ async def test_a_store_without_room_is_unavailable_at_once(own_server: ValkeySer
         await log.open(stream, "me")
         own_server.command("CONFIG", "SET", "maxmemory", "1")
         start = time.monotonic()
-        with pytest.raises(LogUnavailable, match=r"refuses to work: .*maxmemory"):
+        with pytest.raises(LogUnavailable, match=r"is full: .*maxmemory"):
             await log.append(stream.stream_id, 1, 1, [b"x"])
         assert time.monotonic() - start < 1
         own_server.command("CONFIG", "SET", "maxmemory", "0")
@@ -749,8 +716,11 @@ async def test_a_store_without_room_is_unavailable_at_once(own_server: ValkeySer
     ],
 )
 def test_which_replies_are_worth_another_attempt(reply: str, passing: bool) -> None:
-    error: Exception = BaseParser.parse_error(reply)  # type: ignore[no-untyped-call]
-    assert is_passing(error) is passing
+    theirs: Exception = BaseParser.parse_error(reply)  # type: ignore[no-untyped-call]
+    ours = reply_error(reply)
+    assert is_passing(theirs) is passing
+    assert is_passing(ours) is passing
+    assert type(refusal(parse_address("redis://h"), "p", ours)) is LogUnavailable
 
 
 def spoil(kind: str, keys: Keys, stream: NewStream) -> None:
@@ -1084,53 +1054,7 @@ def test_the_package_does_not_load_the_client_library_before_it_is_used() -> Non
     assert done.stdout.strip() == b"False"
 
 
-# The lane.
-
-
-@aio
-async def test_commands_that_wait_share_a_round_trip() -> None:
-    sent: list[list[Any]] = []
-    gate = asyncio.Event()
-
-    async def execute(commands: Any) -> Any:
-        sent.append([name for (name,) in commands])
-        await gate.wait()
-        return [ValueError(name) if name == "bad" else name.upper() for (name,) in commands]
-
-    lane = Lane(execute, most_busy=1, most_commands=3)
-    first = lane.submit(("a",))
-    await turns()
-    rest = [lane.submit((name,)) for name in ("b", "gone", "bad", "c", "d")]
-    rest[1].cancel()
-    gate.set()
-    assert await first == "A"
-    results = await asyncio.gather(*rest, return_exceptions=True)
-    assert [str(result) for result in results] == ["B", "", "bad", "C", "D"]
-    assert sent == [["a"], ["b", "bad", "c"], ["d"]]
-
-
-@aio
-async def test_a_lane_that_stops_tells_everybody() -> None:
-    async def execute(_: Any) -> Any:
-        await asyncio.Event().wait()
-
-    lane = Lane(execute, most_busy=1, most_commands=1)
-    futures = [lane.submit((name,)) for name in "abc"]
-    await turns()
-    await lane.stop()
-    for future in futures:
-        with pytest.raises(LaneStopped):
-            await future
-
-
-@aio
-async def test_a_lane_finds_a_place_for_a_command_right_after_the_last() -> None:
-    async def execute(commands: Any) -> Any:
-        return commands
-
-    lane = Lane(execute, most_busy=1, most_commands=9)
-    for number in range(50):
-        assert await lane.submit((number,)) == (number,)
+# Connections and scripts.
 
 
 @aio
@@ -1149,5 +1073,5 @@ async def test_a_caller_that_gives_up_leaves_the_connections_in_order() -> None:
 
 def test_every_script_names_its_keys() -> None:
     for script in (getattr(scripts, name) for name in scripts.__all__ if name.isupper()):
-        assert "KEYS[1]" in script.source
+        assert "KEYS" in script.source
         assert len(script.sha) == 40

@@ -1,13 +1,16 @@
 """The indexes by time: where to look for what has run out. They may lag; the streams are right."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from uuid import UUID
 
 from ._keys import Keys, ended_member, shard
+from ._scripts import INDEX
 from ._store import Store
 
 __all__ = ["Indexes"]
+
+_AT_ONCE = 500  # changes in one script
 
 
 class Indexes:
@@ -21,7 +24,7 @@ class Indexes:
 
     async def due(self, index: Sequence[str], until: float, limit: int) -> list[bytes]:
         """Return up to `limit` names of each shard whose time has come."""
-        found = await asyncio.gather(
+        found: list[list[bytes]] = await asyncio.gather(
             *(
                 self._store.command("ZRANGEBYSCORE", key, "-inf", repr(until), "LIMIT", 0, limit)
                 for key in index
@@ -29,15 +32,24 @@ class Indexes:
         )
         return [name for names in found for name in names]
 
-    async def leased(self, streams: Iterable[UUID], until: float) -> None:
-        """Note until when streams are held."""
+    async def opened(self, stream_id: UUID, until: float) -> None:
+        """Record a new stream; a full store refuses it."""
+        key = self._keys.leases[shard(stream_id.hex)]
+        await self._store.command("ZADD", key, "GT", repr(until), stream_id.hex)
+
+    async def leased(self, streams: Sequence[UUID], until: float) -> None:
+        """Record until when streams are held; this works on a full store too."""
         by_key: dict[str, list[str]] = {}
         for stream_id in streams:
             key = self._keys.leases[shard(stream_id.hex)]
             by_key.setdefault(key, []).extend((repr(until), stream_id.hex))
         # Only ever later: what comes late must not hide a renewal.
         await asyncio.gather(
-            *(self._store.command("ZADD", key, "GT", *pairs) for key, pairs in by_key.items())
+            *(
+                self._store.script(INDEX, [key], "GT", *pairs[start : start + 2 * _AT_ONCE])
+                for key, pairs in by_key.items()
+                for start in range(0, len(pairs), 2 * _AT_ONCE)
+            )
         )
 
     async def unleased(self, stream_id: UUID) -> None:
@@ -60,9 +72,14 @@ class Indexes:
         await self._remove(self._keys.finals, stream_id, request)
 
     async def touched(self, conversation: str, at: float) -> None:
-        """Note that a conversation went on."""
+        """Record that a conversation went on; a full store refuses it."""
         key = self._keys.conversations[shard(conversation)]
         await self._store.command("ZADD", key, "GT", repr(at), conversation)
+
+    async def still_touched(self, conversation: str, at: float) -> None:
+        """Put the time of a conversation right; this works on a full store too."""
+        key = self._keys.conversations[shard(conversation)]
+        await self._store.script(INDEX, [key], "GT", repr(at), conversation)
 
     async def untouched(self, conversation: str) -> None:
         """Forget a conversation."""
@@ -71,7 +88,7 @@ class Indexes:
 
     async def _add(self, index: Sequence[str], stream_id: UUID, request: str, at: float) -> None:
         member = ended_member(stream_id, request)
-        await self._store.command("ZADD", index[shard(stream_id.hex)], repr(at), member)
+        await self._store.script(INDEX, [index[shard(stream_id.hex)]], "", repr(at), member)
 
     async def _remove(self, index: Sequence[str], stream_id: UUID, request: str) -> None:
         member = ended_member(stream_id, request)

@@ -3,7 +3,18 @@
 from hashlib import sha256
 from uuid import UUID
 
-__all__ = ["SHARDS", "Keys", "digest", "ended_member", "shard", "split_member"]
+from ._errors import ForeignValue
+
+__all__ = [
+    "SHARDS",
+    "Keys",
+    "digest",
+    "ended_member",
+    "parse_name",
+    "parse_stream_id",
+    "shard",
+    "split_member",
+]
 
 # An index over all streams would be one key on one node of a cluster; a few spread the load, and
 # few enough that looking into all of them costs nothing.
@@ -60,6 +71,10 @@ class Keys:
         """The streams of a conversation in the order of their turns: a list."""
         return f"{self.prefix}:{{{digest}}}:order"
 
+    def probes(self, probe: UUID) -> list[str]:
+        """Keys for a check of what the store allows; nothing else uses them."""
+        return [f"{self.prefix}:{{{probe.hex}}}:check-{number}" for number in range(5)]
+
     def _shards(self, name: str) -> tuple[str, ...]:
         return tuple(f"{self.prefix}:{{{name}-{number}}}" for number in range(SHARDS))
 
@@ -72,7 +87,7 @@ def digest(principal: str, rest: bytes) -> str:
 
 
 def shard(name: str) -> int:
-    """Say in which shard of an index a stream or a conversation is, by its hex name."""
+    """Return the shard of an index that holds a stream or a conversation, by its hex name."""
     return int(name[-2:], 16) % SHARDS
 
 
@@ -82,6 +97,32 @@ def ended_member(stream_id: UUID, request: str) -> str:
 
 
 def split_member(member: bytes) -> tuple[UUID, str]:
-    """Read what `ended_member` wrote."""
-    text = member.decode("ascii")
-    return UUID(text[:32]), text[32:]
+    """Read what `ended_member` wrote.
+
+    Raises:
+        ForeignValue: it is something else.
+    """
+    return parse_stream_id(member[:32]), parse_name(member[32:])
+
+
+def parse_stream_id(name: bytes) -> UUID:
+    """Read the hex name of a stream.
+
+    Raises:
+        ForeignValue: it is something else.
+    """
+    try:
+        return UUID(parse_name(name))
+    except ValueError:
+        raise ForeignValue from None
+
+
+def parse_name(name: bytes) -> str:
+    """Read the hex name of a request or a conversation.
+
+    Raises:
+        ForeignValue: it has other characters.
+    """
+    if not name.isalnum():
+        raise ForeignValue
+    return name.decode("ascii")

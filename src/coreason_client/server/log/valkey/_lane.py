@@ -1,17 +1,15 @@
-"""Commands that wait at the same time share a round trip."""
+"""Queues of commands: commands that wait at the same time share a round trip."""
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
-from ._tasks import cancel_all
+from ._errors import LaneStopped, StoreSilent, is_passing
+from ._run_clock import Mark, RunClock
+from ._wire import Command
 
-__all__ = ["Command", "Lane", "LaneStopped"]
-
-Command: TypeAlias = tuple[Any, ...]
-Job: TypeAlias = tuple[Command, asyncio.Future[Any]]
-Execute: TypeAlias = Callable[[Sequence[Command]], Awaitable[Sequence[Any]]]
+__all__ = ["Health", "Job", "Lane", "Link", "MakeLink", "fail", "settle", "settle_all"]
 
 # Most of what a small batch costs is not its commands. When several share one, there is more to
 # come, and a moment's wait lets it gather. A lone command is never held back.
@@ -19,106 +17,198 @@ _SEVERAL = 4
 _GATHER = 0.002  # seconds from one batch to the next
 
 
-class LaneStopped(Exception):
-    """The lane was stopped before the command had its reply."""
+class Job:
+    """A command and the future of its reply."""
+
+    __slots__ = ("command", "future", "sent", "since")
+
+    def __init__(self, command: Command, future: "asyncio.Future[Any]", since: Mark) -> None:
+        self.command = command
+        self.future = future
+        self.since = since  # when the command was submitted for the first time
+        self.sent = False
+
+
+class Health:
+    """The last sign of life of the store on the connections of a lane, and the error since."""
+
+    __slots__ = ("alive", "clock", "error")
+
+    def __init__(self, clock: RunClock) -> None:
+        self.clock = clock
+        self.alive = clock.now
+        self.error: Exception | None = None
+
+
+class Link(Protocol):
+    """One connection of a lane. It calls back when it is idle again."""
+
+    def jobs(self) -> Sequence[Job]:
+        """Return the jobs that it has not settled; none when it is idle."""
+
+    def send(self, jobs: Sequence[Job]) -> None:
+        """Send a batch and settle each job with its reply."""
+
+    def judge(self) -> None:
+        """Give up a connection that has been silent for too long."""
+
+    async def stop(self) -> None:
+        """Break off what is under way, and close the connection."""
+
+
+MakeLink = Callable[[Health, Callable[[], None]], Link]
 
 
 class Lane:
-    """Sends commands in batches, on at most so many connections at once.
+    """Sends commands in batches, each on one of a few connections.
 
-    When idle a command goes out at once; while all connections are busy, and for a moment after a
-    batch of several, the commands gather. The connections belong to tasks of the lane, so a caller
-    that is cancelled never leaves one with an answer that nobody reads.
+    An idle connection takes a command at once; while all are busy, and for a moment after a batch
+    of several, the commands gather. A caller that is cancelled leaves its job behind, which takes
+    its reply off the connection as if somebody waited for it.
+
+    A command fails for lack of time only when the store has been silent for `patience`: from its
+    submission, or from the last sign of life on this lane if that was later. So the time in which
+    it waits behind others, while the store works, is not counted.
     """
 
     __slots__ = (
-        "_execute",
-        "_most_busy",
+        "_clock",
+        "_health",
+        "_links",
+        "_loop",
         "_most_commands",
         "_not_before",
+        "_on_busy",
+        "_patience",
         "_queue",
-        "_waking",
-        "_workers",
+        "_timer",
     )
 
-    def __init__(self, execute: Execute, *, most_busy: int, most_commands: int) -> None:
-        self._execute = execute
-        self._most_busy = most_busy
+    def __init__(
+        self,
+        make_links: Sequence[MakeLink],
+        clock: RunClock,
+        *,
+        most_commands: int,
+        patience: float,
+        on_busy: Callable[[], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._clock = clock
+        self._health = Health(clock)
+        self._links = [make(self._health, self._pump) for make in make_links]
         self._most_commands = most_commands
+        self._patience = patience
+        self._on_busy = on_busy
         self._queue: deque[Job] = deque()
-        self._workers: set[asyncio.Task[None]] = set()
-        self._not_before = 0.0  # the next batch
-        self._waking = False  # a worker has been called and has not looked into the queue yet
+        self._not_before = 0.0  # the next batch, by the event loop
+        self._timer: asyncio.TimerHandle | None = None
 
-    def submit(self, command: Command) -> "asyncio.Future[Any]":
-        """Send a command; the future gets its reply, or the error that came instead."""
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._queue.append((command, future))
-        self._call_worker()
+    @property
+    def busy(self) -> bool:
+        """Whether a command has no reply yet."""
+        return bool(self._queue) or any(link.jobs() for link in self._links)
+
+    def submit(self, command: Command, since: Mark) -> "asyncio.Future[Any]":
+        """Send a command; the future gets its reply, or the error that came instead.
+
+        `since` is when the command was submitted for the first time, by the clock of the lane.
+        """
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._queue.append(Job(command, future, since))
+        self._on_busy()
+        self._pump()
         return future
+
+    def judge(self) -> None:
+        """Give up silent connections, and the commands for which the store was silent too long."""
+        for link in self._links:
+            link.judge()
+        alive = self._health.alive
+        if not self._clock.passed(alive, self._patience):
+            return
+        waiting = [job for link in self._links for job in link.jobs()]
+        for job in (*waiting, *self._queue):
+            if self._clock.passed(max(job.since.now, alive), self._patience):
+                blocked = self._clock.blocked - job.since.blocked
+                error = self._health.error
+                fail(job, StoreSilent(sent=job.sent, blocked=blocked, error=error))
+        while self._queue and self._queue[0].future.done():
+            self._queue.popleft()
 
     async def stop(self) -> None:
         """Drop what waits and break off what is under way."""
-        _refuse(self._queue)
+        if self._timer is not None:
+            self._timer.cancel()
+        for job in self._queue:
+            fail(job, LaneStopped())
         self._queue.clear()
-        await cancel_all(self._workers)
+        for link in self._links:
+            await link.stop()
 
-    def _call_worker(self) -> None:
-        if self._queue and not self._waking and len(self._workers) < self._most_busy:
-            self._waking = True
-            worker = asyncio.get_running_loop().create_task(self._work())
-            self._workers.add(worker)
-            worker.add_done_callback(self._workers.discard)
+    def _pump(self) -> None:
+        """Let idle connections take what waits."""
+        while self._queue and (link := self._idle()) is not None and not self._gathers():
+            batch = self._take()
+            if batch:
+                link.send(batch)
 
-    async def _work(self) -> None:
-        try:
-            while batch := await self._gather():
-                self._waking = False
-                self._call_worker()
-                await self._send(batch)
-        finally:
-            self._waking = False
-            # At once: a command that comes before the callbacks of this task must find its place
-            # free.
-            self._workers.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+    def _idle(self) -> Link | None:
+        for link in self._links:
+            if not link.jobs():
+                return link
+        return None
 
-    async def _gather(self) -> list[Job]:
-        """Take the next batch, when it is time for one."""
-        loop = asyncio.get_running_loop()
-        early = self._not_before - loop.time()
-        if early > 0 and 0 < len(self._queue) < self._most_commands:
-            await asyncio.sleep(early)
-        batch = self._take()
-        if len(batch) >= _SEVERAL:
-            self._not_before = loop.time() + _GATHER
-        return batch
+    def _gathers(self) -> bool:
+        """Return True while more commands may join the next batch; then it is sent later."""
+        if not self._not_before or len(self._queue) >= self._most_commands:
+            return False
+        early = self._not_before - self._loop.time()
+        if early <= 0:
+            self._not_before = 0.0
+            return False
+        if self._timer is None:
+            self._timer = self._loop.call_later(early, self._gathered)
+        return True
+
+    def _gathered(self) -> None:
+        self._timer = None
+        self._not_before = 0.0
+        self._pump()
 
     def _take(self) -> list[Job]:
         batch: list[Job] = []
         while self._queue and len(batch) < self._most_commands:
             job = self._queue.popleft()
-            if not job[1].done():  # whoever asked has gone
+            if not job.future.done():  # otherwise whoever asked has gone
+                job.sent = True
                 batch.append(job)
+        if len(batch) >= _SEVERAL:
+            self._not_before = self._loop.time() + _GATHER
         return batch
 
-    async def _send(self, batch: list[Job]) -> None:
-        try:
-            replies = await self._execute([command for command, _ in batch])
-        except Exception as error:  # noqa: BLE001 - each caller judges it
-            replies = [error] * len(batch)
-        except BaseException:
-            _refuse(batch)
-            raise
-        for (_, future), reply in zip(batch, replies, strict=True):
-            if future.done():
-                continue
-            if isinstance(reply, Exception):
-                future.set_exception(reply)
-            else:
-                future.set_result(reply)
+
+def settle(job: Job, reply: Any, health: Health) -> None:
+    """Give a job its reply, which may be an error, and record what it says about the store."""
+    if isinstance(reply, Exception):
+        if is_passing(reply):
+            health.error = reply
+        else:
+            health.alive, health.error = health.clock.now, None
+        fail(job, reply)
+        return
+    health.alive, health.error = health.clock.now, None
+    if not job.future.done():
+        job.future.set_result(reply)
 
 
-def _refuse(jobs: Iterable[Job]) -> None:
-    for _, future in jobs:
-        if not future.done():
-            future.set_exception(LaneStopped())
+def fail(job: Job, error: Exception) -> None:
+    """Give a job an error."""
+    if not job.future.done():
+        job.future.set_exception(error)
+
+
+def settle_all(jobs: Iterable[Job], error: Exception, health: Health) -> None:
+    """Give jobs the error of their connection."""
+    for job in jobs:
+        settle(job, error, health)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from ..base import StreamMeta
+from ._errors import ForeignValue
 
 __all__ = ["FIELDS", "parse_meta", "text"]
 
@@ -30,10 +31,17 @@ def parse_meta(stream_id: UUID, values: Sequence[bytes | None]) -> StreamMeta | 
     """Read the values of `FIELDS`, None when there are none.
 
     Raises:
-        ValueError, TypeError: they are not what the log writes.
+        ForeignValue: they are not what the log writes.
     """
     if not any(value is not None for value in values):
         return None
+    try:
+        return _meta(stream_id, values)
+    except (ValueError, TypeError):
+        raise ForeignValue from None
+
+
+def _meta(stream_id: UUID, values: Sequence[bytes | None]) -> StreamMeta:
     principal, request, fingerprint, epoch, last, opened, outcome, ended, cancel, gone = values
     if not (request and epoch and last and opened) or principal is None or fingerprint is None:
         raise ValueError("a field is missing")

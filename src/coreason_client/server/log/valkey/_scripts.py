@@ -2,6 +2,13 @@
 
 A script is atomic, and the store keeps and replicates its effects as a whole. Time comes in as an
 argument, and numbers are kept as the text that came in, so nothing is rounded on the way.
+
+A store that has reached its `maxmemory` refuses a command that may need memory, but inside a script
+only if it is the first write of that script: no version of Redis or Valkey stops in the middle of
+one. So the scripts that must work on a full store begin with a write that needs no memory, marked
+"full store"; some of them delete what never exists, only for this. They are those that keep a
+lease, take a stream over, cancel it, end it and forget it. The ones that add the bulk of the data
+are refused.
 """
 
 from hashlib import sha1
@@ -15,6 +22,9 @@ __all__ = [
     "DROP",
     "FORGET_TURNS",
     "FREE_REQUEST",
+    "INDEX",
+    "NEEDED",
+    "NOW",
     "READ",
     "RENEW",
     "TAKE_REQUEST",
@@ -71,16 +81,16 @@ if m[1] ~= ARGV[1] or (m[4] and not held) then return {ok = 'fenced'} end
 local ended = m[4]
 if not held then
   if first ~= last + 1 then return {ok = 'gap ' .. m[2]} end
+  local space = string.find(ARGV[3], ' ', 1, true)
+  if space then redis.call('UNLINK', KEYS[3]) end  -- full store
   for i = 4, #ARGV do
     redis.call('XADD', KEYS[2], string.format('%d-0', first + i - 4), 'd', ARGV[i])
   end
   local now_last = string.format('%d', final)
-  local space = string.find(ARGV[3], ' ', 1, true)
   if space then
     ended = string.sub(ARGV[3], 1, space - 1)
     redis.call('HSET', KEYS[1], 'last', now_last, 'ended', ended,
       'outcome', string.sub(ARGV[3], space + 1))
-    redis.call('UNLINK', KEYS[3])
   else
     redis.call('HSET', KEYS[1], 'last', now_last)
   end
@@ -121,7 +131,10 @@ return page
 CANCEL = Script("""
 local m = redis.call('HMGET', KEYS[1], 'epoch', 'ended')
 if not m[1] then return 'unknown' end
-if not m[2] then redis.call('HSET', KEYS[1], 'cancel', '1') end
+if not m[2] then
+  redis.call('HDEL', KEYS[1], '')  -- full store
+  redis.call('HSET', KEYS[1], 'cancel', '1')
+end
 return 'ok'
 """)
 
@@ -129,7 +142,10 @@ return 'ok'
 RENEW = Script("""
 local m = redis.call('HMGET', KEYS[1], 'epoch', 'lease', 'cancel', 'ended')
 if m[1] ~= ARGV[1] or m[4] then return 'lost' end
-if tonumber(m[2]) < tonumber(ARGV[2]) then redis.call('HSET', KEYS[1], 'lease', ARGV[2]) end
+if tonumber(m[2]) < tonumber(ARGV[2]) then
+  redis.call('HDEL', KEYS[1], '')  -- full store
+  redis.call('HSET', KEYS[1], 'lease', ARGV[2])
+end
 return m[3] and 'cancel' or 'held'
 """)
 
@@ -142,6 +158,7 @@ if m[5] then return {'ended', m[5], m[6] or ''} end
 local question = redis.call('GET', KEYS[2]) or ''
 if m[4] == ARGV[3] then return {'won', m[1], m[2], m[3], question} end
 if tonumber(m[3]) > tonumber(ARGV[1]) then return {'held', m[3]} end
+redis.call('HDEL', KEYS[1], '')  -- full store
 local epoch = redis.call('HINCRBY', KEYS[1], 'epoch', 1)
 redis.call('HSET', KEYS[1], 'lease', ARGV[2], 'claim', ARGV[3])
 return {'won', string.format('%d', epoch), m[2], ARGV[2], question}
@@ -160,7 +177,7 @@ if ended <= tonumber(ARGV[2]) then
 end
 if ended > tonumber(ARGV[1]) and not m[3] then return {'kept', m[2]} end
 if not m[3] then
-  redis.call('UNLINK', KEYS[2])
+  redis.call('UNLINK', KEYS[2])  -- full store
   redis.call('HSET', KEYS[1], 'gone', '1')
 end
 return {'bare', m[2]}
@@ -211,4 +228,54 @@ local touched = redis.call('HGET', KEYS[1], 'touched')
 if touched and tonumber(touched) > tonumber(ARGV[1]) then return touched end
 redis.call('UNLINK', KEYS[1], KEYS[2])
 return ''
+""")
+
+# KEYS an index. ARGV whether a time may only become later, and then times and members in turn.
+INDEX = Script("""
+redis.call('ZREM', KEYS[1], '')  -- full store
+for i = 2, #ARGV, 2 do
+  if ARGV[1] == 'GT' then
+    redis.call('ZADD', KEYS[1], 'GT', ARGV[i], ARGV[i + 1])
+  else
+    redis.call('ZADD', KEYS[1], ARGV[i], ARGV[i + 1])
+  end
+end
+return 'ok'
+""")
+
+# The clock of the store. KEYS any, which chooses the node of a cluster.
+NOW = Script("""
+local _ = KEYS[1]
+return redis.call('TIME')
+""")
+
+# KEYS five that nothing else uses. ARGV a channel.
+# Every command that the log uses, here or outside of scripts. The reply is the first that is not
+# allowed, and why; an error of the store as a whole is returned as it is.
+NEEDED = Script("""
+local hash, stream, text, list, set = unpack(KEYS)
+local steps = {
+  {'DEL', hash}, {'UNLINK', hash, stream, text, list, set}, {'EXISTS', hash}, {'TIME'},
+  {'HSET', hash, 'a', '1'}, {'HSETNX', hash, 'b', '1'}, {'HINCRBY', hash, 'a', '1'},
+  {'HGET', hash, 'a'}, {'HMGET', hash, 'a', 'b'}, {'HDEL', hash, 'b'},
+  {'XADD', stream, '1-0', 'd', ''}, {'XRANGE', stream, '-', '+', 'COUNT', '1'},
+  {'SET', text, ''}, {'GET', text},
+  {'RPUSH', list, 'a'}, {'LRANGE', list, '0', '-1'}, {'LPOP', list},
+  {'ZADD', set, 'GT', '0', 'a'}, {'ZRANGEBYSCORE', set, '-inf', '0', 'LIMIT', '0', '1'},
+  {'ZREM', set, 'a'}, {'PUBLISH', ARGV[1], ''},
+}
+local refused
+for _, step in ipairs(steps) do
+  local reply = redis.pcall(unpack(step))
+  if type(reply) == 'table' and reply.err then
+    refused = {step[1], reply.err}
+    break
+  end
+end
+redis.pcall('UNLINK', hash, stream, text, list, set)
+if not refused then return {} end
+for _, word in ipairs({'READONLY', 'MASTERDOWN', 'NOREPLICAS', 'CLUSTERDOWN', 'MISCONF'}) do
+  if string.find(refused[2], '^-?' .. word) then return {err = refused[2]} end
+end
+return refused
 """)

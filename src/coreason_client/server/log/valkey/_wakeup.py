@@ -7,13 +7,15 @@ time is bounded twice. When a subscription begins, or begins anew, those who wai
 every few seconds one look at all of their streams, in a few round trips, finds what was missed.
 
 It is plain pub/sub and no sharded one: a cluster passes it on to every node, so that one connection
-to any node is enough, where sharded channels would take one to each.
+to any node is enough, where sharded channels would take one to each. It speaks to a connection of
+the client library and not through its `PubSub`, which has no way to send a `PING` and notice that
+no answer comes, and to know which channels the server has confirmed.
 """
 
 import asyncio
 import logging
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
@@ -22,9 +24,8 @@ from redis.asyncio import Connection, Redis
 from redis.exceptions import ConnectionError as StoreConnectionError
 
 from ...._retry import Backoff
-from ._errors import STORE_ERRORS
+from ._errors import STORE_ERRORS, LaneStopped, StoreSilent, is_passing
 from ._keys import Keys
-from ._lane import LaneStopped
 from ._store import Store
 from ._tasks import cancel_all
 
@@ -34,8 +35,8 @@ logger = logging.getLogger("coreason_client.server")
 
 _BACKOFF = Backoff(first=0.05, longest=2.0)
 _CHANNELS_AT_ONCE = 500  # in one command
-_GLANCES_AT_ONCE = 500
-_QUIET = 5.0  # seconds without a word after which the subscription is asked whether it lives
+_POLLED_AT_ONCE = 500
+_QUIET = 5.0  # seconds of silence before the subscription is PINGed
 
 
 class Watch:
@@ -86,7 +87,7 @@ class Watch:
 
 
 class Wakeup:
-    """The subscription of one event loop, and the slow look that backs it."""
+    """The subscription of one event loop, and the poll that backs it up."""
 
     def __init__(self, store: Store, keys: Keys, watch: Watch, poll: float) -> None:
         self._store = store
@@ -98,6 +99,7 @@ class Wakeup:
         self._wanted: dict[UUID, bool] = {}  # and whether somebody waited since the last look
         self._by_channel: dict[bytes, UUID] = {}
         self._outbox: list[tuple[str, list[str]]] = []
+        self._probe: tuple[bytes, asyncio.Queue[bytes | Exception]] | None = None
         self._sender: asyncio.Task[None] | None = None
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._listen()), loop.create_task(self._look())]
@@ -111,6 +113,28 @@ class Wakeup:
         channel = self._keys.channel(stream_id)
         self._by_channel[channel.encode()] = stream_id
         self._tell("SUBSCRIBE", [channel])
+
+    async def receive(
+        self, probe: UUID, publish: Callable[[], Awaitable[object]]
+    ) -> Exception | None:
+        """Receive a message on a channel of its own, which `publish` sends.
+
+        Return the error with which the store refuses the subscription, None if all is well. It
+        waits for as long as the store cannot be reached.
+        """
+        channel = self._keys.channel(probe).encode()
+        events: asyncio.Queue[bytes | Exception] = asyncio.Queue()
+        self._probe = channel, events
+        self.want(probe)
+        try:
+            while (event := await events.get()) != b"message":
+                if isinstance(event, Exception):
+                    return event
+                await publish()  # after each confirmation: the subscription may have been made anew
+            return None
+        finally:
+            self._probe = None
+            self._leave([probe])
 
     async def close(self) -> None:
         """Stop listening."""
@@ -126,6 +150,8 @@ class Wakeup:
                 await self._hear()
             except STORE_ERRORS as error:
                 self._failures += 1
+                if self._probe is not None and not is_passing(error):
+                    self._probe[1].put_nowait(error)
                 logger.debug("the subscription broke and is made again: %s", type(error).__name__)
             finally:
                 await self._hang_up(client)
@@ -166,6 +192,8 @@ class Wakeup:
         # A confirmation is as good as an announcement: what was appended before the subscription
         # took effect has been announced to nobody.
         if isinstance(message, list) and message[0] in (b"message", b"subscribe"):
+            if self._probe is not None and message[1] == self._probe[0]:
+                self._probe[1].put_nowait(message[0])
             stream_id = self._by_channel.get(message[1])
             if stream_id is not None:
                 self._watch.wake(stream_id)
@@ -193,12 +221,12 @@ class Wakeup:
             await asyncio.sleep(self._poll)
             self._forget_idle()
             # A store that cannot be reached is for the readers to notice, when they read.
-            with suppress(*STORE_ERRORS, LaneStopped):
+            with suppress(*STORE_ERRORS, LaneStopped, StoreSilent):
                 await self._wake_late()
 
     async def _wake_late(self) -> None:
-        for part in _parts(self._watch.positions(), _GLANCES_AT_ONCE):
-            looks = [self._store.glance("HGET", self._keys.meta(id_), "last") for id_, _ in part]
+        for part in _parts(self._watch.positions(), _POLLED_AT_ONCE):
+            looks = [self._store.poll("HGET", self._keys.meta(id_), "last") for id_, _ in part]
             found = await asyncio.gather(*looks, return_exceptions=True)
             for (stream_id, position), last in zip(part, found, strict=True):
                 if isinstance(last, BaseException):
@@ -208,17 +236,22 @@ class Wakeup:
 
     def _forget_idle(self) -> None:
         idle = []
-        for stream_id, waited in list(self._wanted.items()):
+        for stream_id, waited in self._wanted.items():
             if stream_id in self._watch:
                 continue
             if waited:
                 self._wanted[stream_id] = False
             else:
-                del self._wanted[stream_id]
-                idle.append(self._keys.channel(stream_id))
-        for channel in idle:
-            self._by_channel.pop(channel.encode(), None)
-        for part in _parts(idle, _CHANNELS_AT_ONCE):
+                idle.append(stream_id)
+        self._leave(idle)
+
+    def _leave(self, streams: Iterable[UUID]) -> None:
+        channels = []
+        for stream_id in streams:
+            del self._wanted[stream_id]
+            channels.append(self._keys.channel(stream_id))
+            del self._by_channel[channels[-1].encode()]
+        for part in _parts(channels, _CHANNELS_AT_ONCE):
             self._tell("UNSUBSCRIBE", list(part))
 
 
