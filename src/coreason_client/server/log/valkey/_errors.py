@@ -126,7 +126,12 @@ def refusal(address: Address, prefix: str, error: Exception) -> LogUnavailable:
         return LogUnavailable(
             f"the store {address.shown} is a node of a cluster: give the log cluster=True"
         )
-    if isinstance(error, (*_FOR_GOOD, store.NoPermissionError)):
+    if isinstance(error, store.NoPermissionError):
+        return LogUnavailable(
+            f"the store {address.shown} denies access: {words} (the log needs the keys and the "
+            f"channels {prefix}:*)"
+        )
+    if isinstance(error, _FOR_GOOD):
         return LogUnavailable(f"the store {address.shown} denies access: {words}")
     if isinstance(error, store.OutOfMemoryError):
         return LogUnavailable(

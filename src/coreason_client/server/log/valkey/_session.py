@@ -58,9 +58,9 @@ class Session:
         Raises:
             LogUnavailable: the store cannot be reached, or does not allow something.
         """
-        await self._check_clock()
         await self._check_commands()
         await self._check_messages()
+        await self._check_clock()
 
     async def close(self) -> None:
         """Close all connections; reads that wait return."""
@@ -136,8 +136,7 @@ class Session:
             with suppress(asyncio.CancelledError):
                 await arrived
         if error is not None:
-            words = str(refusal(self._address, self._keys.prefix, error))
-            raise LogUnavailable(f"{words}. The log needs SUBSCRIBE on {self._keys.prefix}:*")
+            raise refusal(self._address, self._keys.prefix, error)
 
     def _not_allowed(self, command: str, why: str) -> LogUnavailable:
         return LogUnavailable(

@@ -1,0 +1,317 @@
+"""The start of a Valkey log: what it checks, and whose clock counts."""
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from coreason_client.server.errors import LogUnavailable
+from coreason_client.server.log import Conversation, LeaseState, ValkeyStreamLog
+from coreason_client.server.log.valkey._session import Session
+
+from ..aio import aio
+from .backends import Clock
+from .valkey_logs import LONG, NEVER, everything, keys_of, logs, new
+from .valkey_server import ValkeyServer, fresh_prefix, shared_cluster, shared_server
+
+NEEDED = [
+    *("del", "eval", "evalsha", "exists", "get", "hdel", "hget", "hincrby", "hmget", "hset"),
+    *("hsetnx", "lpop", "lrange", "ping", "publish", "rpush", "select", "set", "subscribe"),
+    *("time", "unlink", "unsubscribe", "xadd", "xrange", "zadd", "zrangebyscore", "zrem"),
+]
+"""The commands that docs/scaling.md lists."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ValkeyServer]:
+    """A server with users."""
+    with ValkeyServer() as server:
+        yield server
+
+
+def user(server: ValkeyServer, *rules: str) -> str:
+    """Make a user with these rules and return the address for it."""
+    server.command("ACL", "SETUSER", "joe", "reset", "on", ">tops3cret", *rules)
+    return server.url.replace("://", "://joe:tops3cret@")
+
+
+async def refusal(url: str, **options: float) -> str:
+    """Start a log that is refused; return the sentence."""
+    log = ValkeyStreamLog(url, prefix="coreason", **options)  # type: ignore[arg-type]
+    with pytest.raises(LogUnavailable) as caught:
+        await log.start("me")
+    with pytest.raises(LogUnavailable, match="has not been started"):
+        await log.find("ann", new().request_id)
+    sentence = str(caught.value)
+    assert "tops3cret" not in sentence
+    assert "joe" not in sentence
+    assert "\n" not in sentence
+    return sentence
+
+
+# What the store must allow.
+
+EVERYTHING = ("~coreason:*", "&coreason:*", "+@all")
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        (("~*", "&*", "+@read"), "denies access: .*'evalsha'"),  # read-only
+        (("~coreason:*", "resetchannels", "+@all"), "does not allow PUBLISH, which the log needs"),
+        (
+            (*EVERYTHING, "-subscribe"),
+            r"'subscribe' command \(the log needs .* channels coreason:",
+        ),
+        ((*EVERYTHING, "-xadd"), "does not allow XADD, which the log needs"),
+        ((*EVERYTHING, "-zrangebyscore"), "does not allow ZRANGEBYSCORE, which the log needs"),
+        ((*EVERYTHING, "-@scripting"), "denies access: .*'evalsha'"),
+        (
+            ("~other:*", "&*", "+@all"),
+            "access a key .the log needs the keys .* coreason:",
+        ),
+        (("~coreason:*", "%R~coreason:*", "&*", "+@read", "+evalsha", "+eval"), "not allow DEL"),
+    ],
+)
+@aio
+async def test_what_a_user_may_not_do_is_told_at_the_start(
+    server: ValkeyServer, rules: tuple[str, ...], words: str
+) -> None:
+    sentence = await refusal(user(server, *rules))
+    assert re.search(words, sentence), sentence
+    assert keys_of("coreason", server) == []
+
+
+@aio
+async def test_a_user_with_what_the_documentation_lists_can_do_everything(
+    server: ValkeyServer,
+) -> None:
+    url = user(server, "~coreason:*", "&coreason:*", *(f"+{name}" for name in NEEDED))
+    clock = Clock()
+    log, other = (ValkeyStreamLog(url, poll=NEVER, clock=clock) for _ in "ab")
+    await log.start("me")
+    await other.start("me")
+    stream, lost = new(), new()
+    for one in (stream, lost):
+        await log.open(one, "me")
+    reading = asyncio.ensure_future(other.read(stream.stream_id, 0, 9, LONG))
+    await log.append(stream.stream_id, 1, 1, [b"x"])
+    assert list((await reading).entries) == [b"x"]
+    await log.request_cancel(stream.stream_id)
+    assert await log.renew({stream.stream_id: 1}) == {stream.stream_id: LeaseState.CANCEL_REQUESTED}
+    await log.add_turn(Conversation("ann", "talk"), stream.stream_id, b"turn")
+    assert list(await log.turns(Conversation("ann", "talk"), 9)) == [b"turn"]
+    await log.close(stream.stream_id, 1, 2, [b"y"], "complete")
+    clock.forward(log.lease)
+    (claim,) = await other.claim_lost("me", 9)
+    await other.close(lost.stream_id, claim.epoch, 1, [b"lost"], "lost")
+    clock.forward(100)
+    await log.expire(10, 500)
+    clock.forward(1000)
+    await log.expire(10, 500)
+    assert keys_of("coreason", server) == []
+    await log.stop("me")
+    await other.stop("me")
+
+
+@aio
+async def test_a_replica_is_told_at_the_start() -> None:
+    with ValkeyServer() as server:
+        server.command("REPLICAOF", "127.0.0.1", "1")
+        sentence = await refusal(server.url, patience=0.3)
+    assert "is a read-only replica" in sentence
+    assert "give the log the address of the primary" in sentence
+
+
+@aio
+async def test_a_command_that_the_store_does_not_have_is_told_at_the_start() -> None:
+    with ValkeyServer("--rename-command", "XRANGE", "") as server:
+        assert "does not allow XRANGE, which the log needs" in await refusal(server.url)
+
+
+@aio
+async def test_the_check_leaves_nothing_behind_and_wakes_nobody() -> None:
+    prefix = fresh_prefix()
+    async with logs(3, prefix=prefix):
+        assert keys_of(prefix) == []
+    async with logs(2, shared_cluster().nodes[0], prefix=prefix, cluster=True):
+        for node in shared_cluster().nodes:
+            assert keys_of(prefix, node) == []
+
+
+@aio
+async def test_a_second_owner_checks_again_and_a_second_start_does_not() -> None:
+    log = ValkeyStreamLog(shared_server().url, prefix=fresh_prefix())
+    await log.start("one")
+    session = log._session()
+    await log.start("one")
+    await log.start("two")
+    assert log._session() is session
+    await log.stop("one")
+    await log.find("ann", new().request_id)
+    await log.stop("two")
+
+
+# Whose clock counts.
+
+AHEAD = 16 * 60.0
+
+
+@pytest.fixture
+def wrong_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of this machine, as far as Python shows it, with a number of seconds to add."""
+    true, skew = time.time, Clock(0.0)
+    monkeypatch.setattr(time, "time", lambda: true() + skew())
+    return skew
+
+
+@pytest.mark.parametrize(
+    ("skew", "words"),
+    [
+        (AHEAD, "960.0 s ahead of the clock of the store"),
+        (-30.0, "30.0 s behind the clock of the store"),
+        (0.0, None),
+    ],
+)
+@aio
+async def test_clocks_that_differ_are_told_once_at_the_start(
+    wrong_clock: Clock, caplog: pytest.LogCaptureFixture, skew: float, words: str | None
+) -> None:
+    wrong_clock.forward(skew)
+    with caplog.at_level(logging.WARNING, "coreason_client.server"):
+        async with logs():
+            pass
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == (0 if words is None else 1)
+    assert all(words in line for line in lines if words)
+
+
+@aio
+async def test_a_replica_that_is_ahead_drops_nothing_and_claims_nothing(
+    wrong_clock: Clock,
+) -> None:
+    async with logs(prefix=(prefix := fresh_prefix())) as (right,):
+        running, ended = new(), new()
+        for stream in (running, ended):
+            await right.open(stream, "me")
+            await right.append(stream.stream_id, 1, 1, [b"x"])
+        await right.close(ended.stream_id, 1, 2, [b"y"], "complete")
+        wrong_clock.forward(AHEAD)
+        async with logs(prefix=prefix) as (ahead,):
+            await ahead.expire(AHEAD - 60, 86_400)
+            assert await everything(ahead, ended.stream_id) == [b"x", b"y"]
+            assert list(await ahead.claim_lost("me", 9)) == []
+            # What it writes itself is on the same time.
+            stream = new()
+            await ahead.open(stream, "me")
+            opened = (await right.meta(stream.stream_id)).opened_at
+            assert abs(opened - store_time()) < 60
+            assert await ahead.renew({stream.stream_id: 1}) == {stream.stream_id: LeaseState.HELD}
+            await ahead.close(stream.stream_id, 1, 1, [b"z"], "complete")
+            closed = (await right.meta(stream.stream_id)).ended_at
+            assert closed is not None
+            assert abs(closed - store_time()) < 60
+
+
+def store_time() -> float:
+    seconds, micros = shared_server().command("TIME")
+    return float(seconds) + float(micros) / 1e6
+
+
+@pytest.mark.parametrize("call", ["renew", "claim_lost", "expire"])
+@aio
+async def test_the_clock_of_the_store_is_measured_again_and_again(call: str) -> None:
+    async with logs() as (log,):
+        clock = log._session()._store_clock
+        stream = new()
+        await log.open(stream, "me")
+        local, skew = clock._local, Clock(0.0)
+        clock._local = lambda: local() + skew()
+        skew.forward(1000.0)  # the machine slept, or the store did
+        assert abs(clock() - store_time()) > 500
+        if call == "renew":
+            await log.renew({stream.stream_id: 1})
+        elif call == "claim_lost":
+            await log.claim_lost("me", 0)
+        else:
+            await log.expire(1e6, 1e6)
+        assert abs(clock() - store_time()) < 30
+
+
+@aio
+async def test_a_clock_that_is_given_is_the_only_one(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock(5_000.0)
+    with caplog.at_level(logging.WARNING, "coreason_client.server"):
+        async with logs(clock=clock) as (log,):
+            stream = new()
+            assert (await log.open(stream, "me")).meta.opened_at == 5_000.0
+            await log.close(stream.stream_id, 1, 1, [b"x"], "complete")
+            assert (await log.meta(stream.stream_id)).ended_at == 5_000.0
+            assert isinstance(log._session(), Session)
+    assert caplog.records == []
+
+
+# Leases.
+
+
+@aio
+async def test_a_renewal_never_shortens_a_lease() -> None:
+    clock = Clock()
+    async with logs(2, clock=clock) as (log, other):
+        stream = new()
+        await log.open(stream, "me")
+        clock.forward(5)
+        await log.renew({stream.stream_id: 1})  # until 15
+        clock.forward(-4)  # a renewal that was under way for long, or of a clock that is behind
+        assert await log.renew({stream.stream_id: 1}) == {stream.stream_id: LeaseState.HELD}
+        clock.forward(13.9)  # 14.9
+        assert list(await other.claim_lost("me", 9)) == []
+        clock.forward(0.2)
+        assert [claim.stream_id for claim in await other.claim_lost("me", 9)] == [stream.stream_id]
+
+
+@aio
+async def test_a_process_that_did_not_renew_in_time_asks_the_store() -> None:
+    clock = Clock()
+    async with logs(2, clock=clock, poll=0.05) as (producer, heir):
+        stream = new()
+        id_ = stream.stream_id
+        await producer.open(stream, "me")
+        await producer.append(id_, 1, 1, [b"one"])
+        owned = producer._session().owned
+        assert owned.owns(id_)
+        local = owned._clock
+        owned._clock = lambda: local() + producer.lease  # as if it had been held up for so long
+        assert not owned.owns(id_)
+        clock.forward(producer.lease)
+        (claim,) = await heir.claim_lost("me", 9)
+        await heir.close(id_, claim.epoch, 2, [b"lost"], "producer_lost")
+        page = await producer.read(id_, 0, 9, LONG)
+        assert (list(page.entries), page.ended) == ([b"one", b"lost"], True)
+
+
+@aio
+async def test_a_renewal_on_another_event_loop_counts_for_the_one_that_writes() -> None:
+    log = ValkeyStreamLog(shared_server().url, prefix=fresh_prefix())
+    await log.start("here")
+    stream = new()
+    await log.open(stream, "here")
+    owned = log._session().owned
+    before = owned._until[stream.stream_id]
+
+    async def there() -> LeaseState:
+        await log.start("there")
+        state = (await log.renew({stream.stream_id: 1}))[stream.stream_id]
+        await log.stop("there")
+        return state
+
+    assert await asyncio.to_thread(asyncio.run, there()) is LeaseState.HELD
+    assert owned._until[stream.stream_id] > before
+    shared_server().command("HSET", log._keys.meta(stream.stream_id), "epoch", "2")
+    assert await asyncio.to_thread(asyncio.run, there()) is LeaseState.LOST
+    await asyncio.sleep(0)
+    assert not owned.owns(stream.stream_id)
+    await log.stop("here")
