@@ -555,7 +555,6 @@ async def test_a_store_that_forgot_its_scripts_learns_them_again() -> None:
         assert await everything(log, stream.stream_id) == [b"x"]
 
 
-@pytest.mark.proves("RES2-promise-crash")
 @aio
 async def test_what_was_acknowledged_survives_a_crash_of_the_store() -> None:
     with ValkeyServer(keep=True) as server:
@@ -823,6 +822,7 @@ def test_addresses(url: str, shown: str, tls: bool) -> None:
         ("redis://host/-1", "number of a database"),
         ("redis://host?decode_responses=1", "option 'decode_responses'"),
         ("redis://host?ssl_ca_certs=/x", "starts with valkeys://"),
+        ("rediss://host?ssl_cert_reqs=maybe", "must be none, optional or required, got 'maybe'"),
     ],
 )
 def test_bad_addresses_are_told_without_their_secrets(url: str, words: str) -> None:

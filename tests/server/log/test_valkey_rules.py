@@ -389,7 +389,7 @@ async def test_a_lane_that_stops_tells_everybody() -> None:
     bench = Bench(most_commands=1)
     futures = bench.submit(*"abc")
     await bench.lane.stop()
-    for future in futures:
+    for future in futures + bench.submit("d"):
         with pytest.raises(LaneStopped):
             await future
 

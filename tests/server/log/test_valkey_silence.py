@@ -11,13 +11,14 @@ from contextlib import asynccontextmanager, closing, suppress
 from uuid import uuid4
 
 import pytest
+from redis.crc import key_slot
 
 from coreason_client.server.errors import LogUnavailable
-from coreason_client.server.log import ValkeyStreamLog
+from coreason_client.server.log import NewStream, ValkeyStreamLog
 
 from ..aio import aio, turns
 from .valkey_logs import everything, logs, new, until
-from .valkey_server import ValkeyServer, fresh_prefix, shared_server
+from .valkey_server import ValkeyServer, fresh_prefix, shared_cluster, shared_server
 
 PATIENCE = 0.5  # of the logs here: a freeze has to be longer
 FREEZE = 1.2
@@ -250,6 +251,32 @@ async def test_a_store_that_only_accepts_connections_is_told_within_a_bound() ->
         proxy.mute = False
         with pytest.raises(LogUnavailable, match="has not been started"):
             await ValkeyStreamLog(proxy.url).meta(uuid4())
+
+
+@aio
+async def test_a_silent_node_of_a_cluster_is_told_and_the_others_go_on() -> None:
+    cluster = shared_cluster()
+    async with logs(1, cluster.nodes[0], cluster=True, patience=PATIENCE) as (log,):
+        streams = [new() for _ in range(30)]
+        for stream in streams:
+            await log.open(stream, "me")
+        by_node = [slot_of(stream) * 3 // 16_384 for stream in streams]
+        silent, other = by_node.index(2), by_node.index(0)
+        cluster.nodes[2].pause()
+        start = time.monotonic()
+        try:
+            with pytest.raises(LogUnavailable, match=r"did not answer for 0\.5 s"):
+                await log.append(streams[silent].stream_id, 1, 1, [b"x"])
+            await log.append(streams[other].stream_id, 1, 1, [b"x"])
+        finally:
+            cluster.nodes[2].go_on()
+        assert time.monotonic() - start < 10
+        await log.append(streams[silent].stream_id, 1, 1, [b"x"])
+        assert await everything(log, streams[silent].stream_id) == [b"x"]
+
+
+def slot_of(stream: NewStream) -> int:
+    return int(key_slot(stream.stream_id.hex.encode()))
 
 
 @aio

@@ -84,6 +84,9 @@ def _tls_options(query: str, *, tls: bool) -> dict[str, Any]:
         )
     if options and not tls:
         raise ValueError("the address of the store has TLS options, so it starts with valkeys://")
-    if options.get("ssl_cert_reqs") == "none":  # a name that nobody vouches for says nothing
+    requirement = options.get("ssl_cert_reqs", "required")
+    if requirement not in ("none", "optional", "required"):
+        raise ValueError(f"ssl_cert_reqs must be none, optional or required, got {requirement!r}")
+    if requirement == "none":  # without verification the host name proves nothing
         options["ssl_check_hostname"] = False
     return options

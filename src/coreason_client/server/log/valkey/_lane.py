@@ -81,6 +81,7 @@ class Lane:
         "_on_busy",
         "_patience",
         "_queue",
+        "_stopped",
         "_timer",
     )
 
@@ -103,6 +104,7 @@ class Lane:
         self._queue: deque[Job] = deque()
         self._not_before = 0.0  # the next batch, by the event loop
         self._timer: asyncio.TimerHandle | None = None
+        self._stopped = False
 
     @property
     def busy(self) -> bool:
@@ -115,7 +117,11 @@ class Lane:
         `since` is when the command was submitted for the first time, by the clock of the lane.
         """
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._queue.append(Job(command, future, since))
+        job = Job(command, future, since)
+        if self._stopped:
+            fail(job, LaneStopped())
+            return future
+        self._queue.append(job)
         self._on_busy()
         self._pump()
         return future
@@ -137,7 +143,8 @@ class Lane:
             self._queue.popleft()
 
     async def stop(self) -> None:
-        """Drop what waits and break off what is under way."""
+        """Drop what waits, break off what is under way, and take nothing any more."""
+        self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
         for job in self._queue:

@@ -271,14 +271,18 @@ class ClusterLink:
     def __init__(
         self,
         execute: Callable[..., Awaitable[Any]],
+        answer: float,
         health: Health,
         on_idle: Callable[[], None],
     ) -> None:
         self._execute = execute
+        self._answer = answer
         self._health = health
         self._on_idle = on_idle
         self._jobs: Sequence[Job] = ()
         self._task: asyncio.Task[None] | None = None
+        self._sent_at = 0.0
+        self._stopped = False
 
     def jobs(self) -> Sequence[Job]:
         """Return the job under way."""
@@ -287,13 +291,20 @@ class ClusterLink:
     def send(self, jobs: Sequence[Job]) -> None:
         """Send one command."""
         self._jobs = jobs
+        self._sent_at = self._health.clock.now
         self._task = asyncio.get_running_loop().create_task(self._run(*jobs))
 
     def judge(self) -> None:
-        """Do nothing: the client library has a limit for each reply."""
+        """Give up a command that has had no reply for too long.
+
+        Every time, until it is heard: a cancellation can get lost in the client library.
+        """
+        if self._task is not None and self._health.clock.passed(self._sent_at, self._answer):
+            self._task.cancel()
 
     async def stop(self) -> None:
         """Break off the command under way."""
+        self._stopped = True
         if self._task is not None:
             await cancel_all([self._task])
 
@@ -301,8 +312,10 @@ class ClusterLink:
         try:
             reply = await self._execute(*job.command)
         except asyncio.CancelledError:
-            fail(job, LaneStopped())
-            raise
+            if self._stopped:
+                fail(job, LaneStopped())
+                raise
+            reply = StoreTimeoutError(f"no reply within {self._answer:g} s")
         except Exception as error:  # noqa: BLE001 - the caller judges it
             reply = error
         self._jobs, self._task = (), None

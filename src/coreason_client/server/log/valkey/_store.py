@@ -10,6 +10,7 @@ from redis.asyncio import BlockingConnectionPool, Connection, Redis, RedisCluste
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError
+from redis.exceptions import TimeoutError as StoreTimeoutError
 
 from ...._retry import Backoff
 from ...errors import LogUnavailable
@@ -58,14 +59,14 @@ class Store:
         self._prefix = prefix
         self._patience = patience
         self._loop = asyncio.get_running_loop()
-        answer = patience * _ANSWER_SHARE
+        answer = self._answer = patience * _ANSWER_SHARE
         self._options = _connection_options(address, answer)
         self._clock = RunClock(answer / _TICKS_PER_ANSWER)
         self._timer: asyncio.TimerHandle | None = None
         self._repeating = 0  # commands between two attempts, or in a later one
         self._cluster = _cluster(address, self._options) if cluster else None
         if self._cluster is not None:
-            link = partial(ClusterLink, self._cluster.execute_command)
+            link = partial(ClusterLink, self._cluster.execute_command, answer)
             self._writes = self._lane([link] * _CLUSTER_LINKS, 1)
             self._reads = self._lane([link] * _CLUSTER_LINKS, 1)
         else:
@@ -145,7 +146,9 @@ class Store:
         It is over only when an attempt has failed, so the time in the queue decides nothing.
         """
         self._start_ticking()
-        first = self._clock.mark()
+        first = self._clock.now
+        if isinstance(failure, StoreTimeoutError):
+            first -= self._answer  # for which the first attempt waited
         failures = 1
         while True:
             self._check(failure, since, first)
@@ -159,7 +162,7 @@ class Store:
                 failure = error
             failures += 1
 
-    def _check(self, failure: Exception, since: Mark, first: Mark) -> None:
+    def _check(self, failure: Exception, since: Mark, first: float) -> None:
         """Raise the error for the caller if another attempt makes no sense."""
         if isinstance(failure, LaneStopped):
             raise LogUnavailable(f"the log on {self._address.shown} has been stopped") from None
@@ -167,7 +170,7 @@ class Store:
             raise gave_up(self._address, self._patience, failure) from None
         if not is_passing(failure):
             raise refusal(self._address, self._prefix, failure) from None
-        if self._clock.passed(first.now, self._patience):
+        if self._clock.passed(first, self._patience):
             blocked = self._clock.blocked - since.blocked
             silent = StoreSilent(sent=True, blocked=blocked, error=failure)
             raise gave_up(self._address, self._patience, silent) from None

@@ -31,7 +31,12 @@ def pack(commands: Iterable[Command]) -> bytes:
     for command in commands:
         parts.append(b"*%d\r\n" % len(command))
         for argument in command:
-            data = argument if isinstance(argument, bytes) else str(argument).encode()
+            if isinstance(argument, bytes):
+                data = argument
+            elif isinstance(argument, str):
+                data = argument.encode()
+            else:
+                data = b"%d" % argument
             parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
     return b"".join(parts)
 
