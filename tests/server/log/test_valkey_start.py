@@ -3,8 +3,11 @@
 import asyncio
 import logging
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from uuid import UUID
 
 import pytest
 
@@ -14,7 +17,7 @@ from coreason_client.server.log.valkey._session import Session
 
 from ..aio import aio
 from .backends import Clock
-from .valkey_logs import LONG, NEVER, everything, keys_of, logs, new
+from .valkey_logs import LONG, NEVER, keys_of, logs, new
 from .valkey_server import ValkeyServer, fresh_prefix, shared_cluster, shared_server
 
 NEEDED = [
@@ -189,31 +192,54 @@ async def test_clocks_that_differ_are_told_once_at_the_start(
     assert all(words in line for line in lines if words)
 
 
+AHEAD_PROGRAM = """
+import asyncio, time
+true = time.time
+time.time = lambda: true() + {ahead}  # before anything can take the clock as it was
+from uuid import UUID, uuid4
+from coreason_client.server import ValkeyStreamLog
+from coreason_client.server.log import NewStream
+
+async def main():
+    log = ValkeyStreamLog({url!r}, prefix={prefix!r})
+    await log.start("ahead")
+    await log.expire({ahead} - 60, 86_400)
+    print(len((await log.read(UUID({ended!r}), 0, 9, 0)).entries), "entries")
+    print(len(await log.claim_lost("ahead", 9)), "claims")
+    stream = NewStream(uuid4(), "p", uuid4(), "f")
+    await log.open(stream, "ahead")
+    await log.renew({{stream.stream_id: 1}})
+    await log.close(stream.stream_id, 1, 1, [b"z"], "complete")
+    print(stream.stream_id)
+    await log.stop("ahead")
+
+asyncio.run(main())
+"""
+
+
 @aio
-async def test_a_replica_that_is_ahead_drops_nothing_and_claims_nothing(
-    wrong_clock: Clock,
-) -> None:
+async def test_a_replica_that_is_ahead_drops_nothing_and_claims_nothing() -> None:
     async with logs(prefix=(prefix := fresh_prefix())) as (right,):
         running, ended = new(), new()
         for stream in (running, ended):
             await right.open(stream, "me")
             await right.append(stream.stream_id, 1, 1, [b"x"])
         await right.close(ended.stream_id, 1, 2, [b"y"], "complete")
-        wrong_clock.forward(AHEAD)
-        async with logs(prefix=prefix) as (ahead,):
-            await ahead.expire(AHEAD - 60, 86_400)
-            assert await everything(ahead, ended.stream_id) == [b"x", b"y"]
-            assert list(await ahead.claim_lost("me", 9)) == []
-            # What it writes itself is on the same time.
-            stream = new()
-            await ahead.open(stream, "me")
-            opened = (await right.meta(stream.stream_id)).opened_at
-            assert abs(opened - store_time()) < 60
-            assert await ahead.renew({stream.stream_id: 1}) == {stream.stream_id: LeaseState.HELD}
-            await ahead.close(stream.stream_id, 1, 1, [b"z"], "complete")
-            closed = (await right.meta(stream.stream_id)).ended_at
-            assert closed is not None
-            assert abs(closed - store_time()) < 60
+        program = AHEAD_PROGRAM.format(
+            ahead=AHEAD, url=shared_server().url, prefix=prefix, ended=ended.stream_id.hex
+        )
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", program, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        output, errors = await process.communicate()
+        entries, claims, theirs = output.decode().splitlines()
+        assert (entries, claims) == ("2 entries", "0 claims"), errors.decode()
+        assert b"960.0 s ahead of the clock of the store" in errors
+        # What it wrote itself is on the same time.
+        meta = await right.meta(UUID(theirs))
+        assert abs(meta.opened_at - store_time()) < 60
+        assert meta.ended_at is not None
+        assert abs(meta.ended_at - store_time()) < 60
 
 
 def store_time() -> float:
