@@ -7,25 +7,30 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from uuid import UUID
 
 import pytest
 
 from coreason_client.server.errors import LogUnavailable
 from coreason_client.server.log import Conversation, LeaseState, ValkeyStreamLog
+from coreason_client.server.log.valkey._expiry import claim
 from coreason_client.server.log.valkey._session import Session
 
 from ..aio import aio
 from .backends import Clock
-from .valkey_logs import LONG, NEVER, keys_of, logs, new
+from .valkey_logs import LONG, NEVER, everything, keys_of, logs, new
 from .valkey_server import ValkeyServer, fresh_prefix, shared_cluster, shared_server
 
-NEEDED = [
-    *("del", "eval", "evalsha", "exists", "get", "hdel", "hget", "hincrby", "hmget", "hset"),
-    *("hsetnx", "lpop", "lrange", "ping", "publish", "rpush", "select", "set", "subscribe"),
-    *("time", "unlink", "unsubscribe", "xadd", "xrange", "zadd", "zrangebyscore", "zrem"),
-]
-"""The commands that docs/scaling.md lists."""
+GUIDE = Path(__file__).parents[3] / "docs" / "scaling.md"
+
+
+def documented(prefix: str = "coreason") -> list[str]:
+    """Return the rules for a user that the guide lists, for the keys of a prefix."""
+    (rules,) = re.findall(
+        r"^ACL SETUSER coreason on >password (.*)$", GUIDE.read_text(), re.MULTILINE
+    )
+    return [rule.replace("coreason", prefix) for rule in rules.split()]
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +97,7 @@ async def test_what_a_user_may_not_do_is_told_at_the_start(
 async def test_a_user_with_what_the_documentation_lists_can_do_everything(
     server: ValkeyServer,
 ) -> None:
-    url = user(server, "~coreason:*", "&coreason:*", *(f"+{name}" for name in NEEDED))
+    url = user(server, *documented())
     clock = Clock()
     log, other = (ValkeyStreamLog(url, poll=NEVER, clock=clock) for _ in "ab")
     await log.start("me")
@@ -109,8 +114,8 @@ async def test_a_user_with_what_the_documentation_lists_can_do_everything(
     assert list(await log.turns(Conversation("ann", "talk"), 9)) == [b"turn"]
     await log.close(stream.stream_id, 1, 2, [b"y"], "complete")
     clock.forward(log.lease)
-    (claim,) = await other.claim_lost("me", 9)
-    await other.close(lost.stream_id, claim.epoch, 1, [b"lost"], "lost")
+    (won,) = await other.claim_lost("me", 9)
+    await other.close(lost.stream_id, won.epoch, 1, [b"lost"], "lost")
     clock.forward(100)
     await log.expire(10, 500)
     clock.forward(1000)
@@ -118,6 +123,26 @@ async def test_a_user_with_what_the_documentation_lists_can_do_everything(
     assert keys_of("coreason", server) == []
     await log.stop("me")
     await other.stop("me")
+
+
+@aio
+async def test_the_documented_user_of_a_cluster_can_start_and_write() -> None:
+    nodes, prefix = shared_cluster().nodes, fresh_prefix()
+    rules = [*documented(prefix), "+cluster|slots", "+command"]
+    assert "`+cluster|slots +command`" in GUIDE.read_text()
+    try:
+        urls = [user(node, *rules) for node in nodes]
+        log = ValkeyStreamLog(urls[0], prefix=prefix, cluster=True)
+        await log.start("me")
+        for _ in range(10):  # on all nodes
+            stream = new()
+            await log.open(stream, "me")
+            await log.append(stream.stream_id, 1, 1, [b"x"])
+            assert await everything(log, stream.stream_id) == [b"x"]
+        await log.stop("me")
+    finally:
+        for node in nodes:
+            node.command("ACL", "DELUSER", "joe")
 
 
 @aio
@@ -295,8 +320,11 @@ async def test_a_renewal_never_shortens_a_lease() -> None:
         assert await log.renew({stream.stream_id: 1}) == {stream.stream_id: LeaseState.HELD}
         clock.forward(13.9)  # 14.9
         assert list(await other.claim_lost("me", 9)) == []
+        # Nor by somebody whose index lags behind the stream, and who looks too early.
+        arguments = other._session(), other._keys, stream.stream_id
+        assert await claim(*arguments, clock(), clock() + 10, "early") is None
         clock.forward(0.2)
-        assert [claim.stream_id for claim in await other.claim_lost("me", 9)] == [stream.stream_id]
+        assert [c.stream_id for c in await other.claim_lost("me", 9)] == [stream.stream_id]
 
 
 @aio
@@ -313,8 +341,8 @@ async def test_a_process_that_did_not_renew_in_time_asks_the_store() -> None:
         owned._clock = lambda: local() + producer.lease  # as if it had been held up for so long
         assert not owned.owns(id_)
         clock.forward(producer.lease)
-        (claim,) = await heir.claim_lost("me", 9)
-        await heir.close(id_, claim.epoch, 2, [b"lost"], "producer_lost")
+        (won,) = await heir.claim_lost("me", 9)
+        await heir.close(id_, won.epoch, 2, [b"lost"], "producer_lost")
         page = await producer.read(id_, 0, 9, LONG)
         assert (list(page.entries), page.ended) == ([b"one", b"lost"], True)
 

@@ -1,11 +1,12 @@
 """The log on a Valkey or Redis server: many processes, one log.
 
-Needs Redis 6.2 or later, or any Valkey, alone or as a cluster. Nothing has a time to live, so a
-store that evicts by it loses nothing; one that evicts anything (`maxmemory-policy allkeys-…`) will
-lose streams. Acknowledged entries survive what the store survives: with `appendonly yes` and
-`appendfsync always` a crash of the store, with the default `everysec` all but its last second. A
-failover to a replica that lags loses what had not reached it; the numbers tell, so that the next
-append is refused and the stream ends with an error.
+Run on Valkey 9, alone and as a cluster. The commands that it uses exist since Redis 6.2, but no
+other version has been run. Nothing has a time to live, so a store that evicts by it loses nothing;
+one that evicts anything (`maxmemory-policy allkeys-…`) will lose streams. Acknowledged entries
+survive what the store survives: with `appendonly yes` and `appendfsync always` a crash of the
+store, with the default `everysec` all but its last second. A failover to a replica that lags loses
+what had not reached it; the numbers show it, so that the next append is refused and the stream ends
+with an error.
 
 Keys. What belongs to one stream shares a hash tag, and so do the keys of a request and those of a
 conversation. No command and no script touches two tags, so a cluster can hold each where it likes.
@@ -32,15 +33,31 @@ lost. Whatever a replica still had on its way to the store is harmless when it a
 finds the request taken, the epoch over or the numbers used.
 
 Ends. A stream ends in one script, and moves from the index of leases to that of ended streams
-afterwards. Whoever dies between finds a follower: the lease runs out, a claim finds the stream
-ended, and moves it. A stream is forgotten first and its request freed second, and only then does
-it leave the index, so what is left of a forgetting that broke off is found again.
+afterwards. If a process dies in between, another one finishes the job: the lease runs out, a claim
+finds the stream ended, and moves it. A stream is forgotten first and its request freed second, and
+only then does it leave the index, so what is left of a forgetting that broke off is found again.
 
-Time. Leases and ages are measured by the clocks of the replicas, not by that of the store. A clock
-that is ahead sees leases run out early. With a lease of 10 s, renewed every 3 s, live streams are
-safe while the clocks differ by less than 7 s; keep them within one. Beyond, a stream may be taken
-from a producer that lives. It then ends with `producer_lost`, and the producer is fenced: the
-epoch, not the clock, keeps two writers apart.
+Start. A log starts only on a store that lets it do what it will need: every command that it uses,
+scripts, and a message that it publishes and receives. Otherwise `start` says in one sentence what
+is not allowed.
+
+Time. Leases and ages follow the clock of the store. Each process measures how far its own clock is
+from it, at the start and again with every renewal, claim and expiry, and is right within one round
+trip; a difference of more than a second at the start is one warning. So it does not matter what
+time it is on a replica, or whether somebody sets its clock. In a cluster it is the clock of one
+node, and the clocks of the nodes should agree within a second. If a lease is judged wrongly all the
+same, a stream may be taken from a producer that lives. It then ends with `producer_lost`, and the
+producer is fenced: the epoch, not the clock, keeps two writers apart.
+
+Patience. An operation fails for lack of time only when the store was silent for `patience` seconds,
+or refused for so long with errors that pass, such as a failover. Time in which this process did not
+run (it was frozen, or something blocked its event loop) and time in its own queue behind others,
+while the store answers, are not counted. A connection on which nothing moves for 0.4 of the
+patience is given up, and its commands are sent again on a new one: each can be repeated.
+
+A full store. One that has reached its `maxmemory` refuses new streams, entries and turns. What
+keeps a lease, takes over, cancels, ends and forgets a stream works on, so that streams keep their
+producers, readers learn of the end, and expiry makes room again.
 
 An address never shows its password: not in errors, not in logs, not in `repr`.
 """

@@ -128,8 +128,8 @@ def refusal(address: Address, prefix: str, error: Exception) -> LogUnavailable:
         )
     if isinstance(error, store.NoPermissionError):
         return LogUnavailable(
-            f"the store {address.shown} denies access: {words} (the log needs the keys and the "
-            f"channels {prefix}:*)"
+            f"the store {address.shown} denies access: {words} (the log needs the keys and "
+            f"channels {prefix}:*, and the commands that the guide to scaling lists)"
         )
     if isinstance(error, _FOR_GOOD):
         return LogUnavailable(f"the store {address.shown} denies access: {words}")
