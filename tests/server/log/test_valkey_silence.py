@@ -254,6 +254,15 @@ async def test_a_store_that_only_accepts_connections_is_told_within_a_bound() ->
 
 
 @aio
+async def test_a_store_that_does_not_answer_the_greeting_is_told_within_a_bound() -> None:
+    async with proxied() as proxy:
+        proxy.mute = True
+        url = proxy.url.replace("://", "://:password@")
+        with pytest.raises(LogUnavailable, match=r"did not answer for 0\.5 s: timeout connecting"):
+            await ValkeyStreamLog(url, patience=PATIENCE).start("me")
+
+
+@aio
 async def test_a_silent_node_of_a_cluster_is_told_and_the_others_go_on() -> None:
     cluster = shared_cluster()
     async with logs(1, cluster.nodes[0], cluster=True, patience=PATIENCE) as (log,):

@@ -130,12 +130,11 @@ class Lane:
         """Give up silent connections, and the commands for which the store was silent too long."""
         for link in self._links:
             link.judge()
-        alive = self._health.alive
-        if not self._clock.passed(alive, self._patience):
+        if not self._clock.passed(self._health.alive, self._patience):
             return
         waiting = [job for link in self._links for job in link.jobs()]
         for job in (*waiting, *self._queue):
-            if self._clock.passed(max(job.since.now, alive), self._patience):
+            if self._clock.passed(job.since.now, self._patience):
                 blocked = self._clock.blocked - job.since.blocked
                 error = self._health.error
                 fail(job, StoreSilent(sent=job.sent, blocked=blocked, error=error))
