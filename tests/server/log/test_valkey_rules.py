@@ -367,6 +367,7 @@ async def test_commands_that_wait_share_a_round_trip() -> None:
     bench.link.reply()
     assert await first == "A"
     bench.link.reply(lambda name: ValueError(name) if name == "bad" else name.upper())
+    await until(lambda: len(bench.link.sent) == 3)
     bench.link.reply()
     results = await asyncio.gather(*rest, return_exceptions=True)
     assert [str(result) for result in results] == ["B", "", "bad", "C", "D"]
@@ -375,20 +376,30 @@ async def test_commands_that_wait_share_a_round_trip() -> None:
 
 
 @aio
-async def test_after_a_batch_of_several_the_next_one_gathers_for_a_moment() -> None:
+async def test_while_commands_come_during_others_the_next_ones_gather_for_a_moment() -> None:
     bench = Bench(most_commands=9)
     futures = bench.submit("a")
-    futures += bench.submit("b", "c", "d", "e")
+    futures += bench.submit("b")
     bench.link.reply()
-    bench.link.reply()
-    assert bench.link.sent == [["a"], ["b", "c", "d", "e"]]
-    futures += bench.submit("f")
-    futures += bench.submit("g")
+    futures += bench.submit("c")
+    bench.link.reply()  # twice something came meanwhile
+    assert bench.link.sent == [["a"], ["b"]]
+    futures += bench.submit("d")
     assert len(bench.link.sent) == 2
     await until(lambda: len(bench.link.sent) == 3)
-    assert bench.link.sent[2] == ["f", "g"]
+    assert bench.link.sent[2] == ["c", "d"]
     bench.link.reply()
-    assert await asyncio.gather(*futures) == [*"ABCDEFG"]
+    assert await asyncio.gather(*futures) == [*"ABCD"]
+
+
+@aio
+async def test_commands_that_follow_one_another_are_sent_at_once() -> None:
+    bench = Bench(most_commands=9)
+    for number in range(20):
+        (future,) = bench.submit(str(number))
+        assert len(bench.link.sent) == number + 1
+        bench.link.reply()
+        await future
 
 
 @aio

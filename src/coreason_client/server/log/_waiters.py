@@ -225,17 +225,3 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
-
-
-async def wait(waiter: "asyncio.Future[None]", seconds: float) -> None:
-    """Wait until woken or until the time is over, whichever comes first."""
-    timer = waiter.get_loop().call_later(seconds, _release, waiter)
-    try:
-        await waiter
-    finally:
-        timer.cancel()
-
-
-def _release(waiter: "asyncio.Future[None]") -> None:
-    if not waiter.done():
-        waiter.set_result(None)

@@ -3,18 +3,15 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from time import monotonic
 from typing import Any, Protocol
 
+from .._gather import Gather
 from ._errors import LaneStopped, StoreSilent, is_passing
 from ._run_clock import Mark, RunClock
 from ._wire import Command
 
 __all__ = ["Health", "Job", "Lane", "Link", "MakeLink", "fail", "settle", "settle_all"]
-
-# Most of what a small batch costs is not its commands. When several share one, there is more to
-# come, and a moment's wait lets it gather. A lone command is never held back.
-_SEVERAL = 4
-_GATHER = 0.002  # seconds from one batch to the next
 
 
 class Job:
@@ -62,9 +59,9 @@ MakeLink = Callable[[Health, Callable[[], None]], Link]
 class Lane:
     """Sends commands in batches, each on one of a few connections.
 
-    An idle connection takes a command at once; while all are busy, and for a moment after a batch
-    of several, the commands gather. A caller that is cancelled leaves its job behind, which takes
-    its reply off the connection as if somebody waited for it.
+    An idle connection takes a command at once; while all are busy, and for a moment where `Gather`
+    finds that more will come, the commands gather. A caller that is cancelled leaves its job
+    behind, which takes its reply off the connection as if somebody waited for it.
 
     A command fails for lack of time only when the store has been silent for `patience`: from its
     submission, or from the last sign of life on this lane if that was later. So the time in which
@@ -73,11 +70,11 @@ class Lane:
 
     __slots__ = (
         "_clock",
+        "_gather",
         "_health",
         "_links",
         "_loop",
         "_most_commands",
-        "_not_before",
         "_on_busy",
         "_patience",
         "_queue",
@@ -97,12 +94,12 @@ class Lane:
         self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._health = Health(clock)
-        self._links = [make(self._health, self._pump) for make in make_links]
+        self._links = [make(self._health, self._freed) for make in make_links]
         self._most_commands = most_commands
         self._patience = patience
         self._on_busy = on_busy
         self._queue: deque[Job] = deque()
-        self._not_before = 0.0  # the next batch, by the event loop
+        self._gather = Gather()
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
 
@@ -167,19 +164,22 @@ class Lane:
 
     def _gathers(self) -> bool:
         """Return True while more commands may join the next batch; then it is sent later."""
-        if not self._not_before or len(self._queue) >= self._most_commands:
+        if len(self._queue) >= self._most_commands or self._most_commands == 1:
             return False
-        early = self._not_before - self._loop.time()
-        if early <= 0:
-            self._not_before = 0.0
+        if self._timer is not None:
+            return True
+        if not (early := self._gather.early(monotonic())):
             return False
-        if self._timer is None:
-            self._timer = self._loop.call_later(early, self._gathered)
+        self._timer = self._loop.call_later(early, self._gathered)
         return True
 
     def _gathered(self) -> None:
         self._timer = None
-        self._not_before = 0.0
+        self._pump()
+
+    def _freed(self) -> None:
+        """Note that a connection is idle again."""
+        self._gather.done(waiting=bool(self._queue))
         self._pump()
 
     def _take(self) -> list[Job]:
@@ -189,8 +189,7 @@ class Lane:
             if not job.future.done():  # otherwise whoever asked has gone
                 job.sent = True
                 batch.append(job)
-        if len(batch) >= _SEVERAL:
-            self._not_before = self._loop.time() + _GATHER
+        self._gather.begun(monotonic())
         return batch
 
 

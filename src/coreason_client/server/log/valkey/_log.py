@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from uuid import UUID
 
 from ...errors import (
@@ -14,7 +14,6 @@ from ...errors import (
     RequestConflict,
     UnknownStream,
 )
-from .._waiters import wait as wait_for
 from ..base import (
     DEFAULT_LEASE,
     MOST_TURN_BYTES,
@@ -22,6 +21,7 @@ from ..base import (
     PAGE_BYTES,
     Claim,
     Conversation,
+    Follower,
     LeaseState,
     NewStream,
     Opened,
@@ -33,6 +33,7 @@ from . import _scripts as scripts
 from ._address import parse_address
 from ._errors import ForeignValue, foreign
 from ._expiry import claim_due, drop_old
+from ._follower import ValkeyFollower
 from ._keys import Keys, digest, parse_stream_id
 from ._meta import FIELDS, parse_meta, text
 from ._session import Session
@@ -164,6 +165,21 @@ class ValkeyStreamLog(StreamLog):
         reply = await self._append(stream_id, epoch, first_seq, entries, b"")
         return reply[1] == b"1"
 
+    def begin_append(
+        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
+    ) -> "asyncio.Future[bool]":
+        """Begin an append."""
+        session, keys = self._session(), self._keys
+        names = [keys.meta(stream_id), keys.entries(stream_id)]
+
+        def appended(line: bytes) -> bool:
+            reply = self._appended(session, stream_id, epoch, first_seq, entries, line)
+            return reply[1] == b"1"
+
+        return session.store.begin_script(
+            scripts.APPEND, names, appended, epoch, first_seq, b"", *entries
+        )
+
     async def close(
         self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes], outcome: str
     ) -> None:
@@ -182,30 +198,15 @@ class ValkeyStreamLog(StreamLog):
 
     async def read(self, stream_id: UUID, after_seq: int, limit: int, wait: float) -> Page:
         """Return up to `limit` entries after a position; if there are none, wait."""
-        if wait <= 0:
-            return await self._page(stream_id, after_seq, limit)
-        session = self._session()
-        watch, loop = session.watch, session.loop
-        deadline, nudges = loop.time() + wait, watch.nudges
-        woken = False
-        while True:
-            # Before the look at the store: what is announced from here on wakes this waiter.
-            waiter = watch.enter(stream_id, after_seq)
-            try:
-                page = session.owned.page(stream_id, after_seq, limit)
-                # Whoever was woken and finds nothing here was woken for something in the store.
-                if page is None or (woken and not page.entries):
-                    page = await self._page(stream_id, after_seq, limit)
-                left = deadline - loop.time()
-                if page.entries or page.ended or left <= 0 or watch.nudges != nudges:
-                    return page
-                session.listen(stream_id)
-                await wait_for(waiter, left)
-                woken = True
-                if watch.nudges != nudges:  # without another look: the log may be about to stop
-                    return page
-            finally:
-                watch.leave(stream_id, waiter)
+        with closing(self._follower(stream_id, after_seq)) as follower:
+            return await follower.next(limit, wait)
+
+    def follow(self, stream_id: UUID, after_seq: int) -> Follower:
+        """Return a reader of one stream from a position on."""
+        return self._follower(stream_id, after_seq)
+
+    def _follower(self, stream_id: UUID, after_seq: int) -> Follower:
+        return ValkeyFollower(self._session(), stream_id, after_seq, self._page)
 
     def nudge(self) -> None:
         """Make every `read` that waits in this process return with what there is."""
@@ -408,6 +409,18 @@ class ValkeyStreamLog(StreamLog):
         if end:
             names.append(keys.question(stream_id))
         line = await session.store.script(scripts.APPEND, names, epoch, first_seq, end, *entries)
+        return self._appended(session, stream_id, epoch, first_seq, entries, line)
+
+    def _appended(
+        self,
+        session: Session,
+        stream_id: UUID,
+        epoch: int,
+        first_seq: int,
+        entries: Sequence[bytes],
+        line: bytes,
+    ) -> Sequence[bytes]:
+        """Let readers see what the store has taken; return its reply in parts."""
         reply: Sequence[bytes] = line.split(b" ")
         if reply[0] == b"ok":
             session.show(stream_id, first_seq, entries)

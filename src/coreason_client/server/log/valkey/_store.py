@@ -2,9 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from redis.asyncio import BlockingConnectionPool, Connection, Redis, RedisCluster, SSLConnection
 from redis.asyncio.retry import Retry
@@ -30,6 +30,8 @@ from ._scripts import Script
 from ._wire import Argument, Command
 
 __all__ = ["Store"]
+
+T = TypeVar("T")
 
 _BACKOFF = Backoff(first=0.02, longest=1.0)
 # For one answer. Shorter than the patience, so that a connection that died without a word is
@@ -63,6 +65,7 @@ class Store:
         self._options = _connection_options(address, answer)
         self._clock = RunClock(answer / _TICKS_PER_ANSWER)
         self._timer: asyncio.TimerHandle | None = None
+        self._recovering: set[asyncio.Task[Any]] = set()
         self._repeating = 0  # commands between two attempts, or in a later one
         self._cluster = _cluster(address, self._options) if cluster else None
         if self._cluster is not None:
@@ -95,6 +98,43 @@ class Store:
         """Run a script that changes something; raises what `command` does."""
         return self._script(self._writes, script, (len(keys), *keys, *arguments))
 
+    def begin_script(
+        self, script: Script, keys: Sequence[str], read: Callable[[Any], T], *arguments: Argument
+    ) -> "asyncio.Future[T]":
+        """Run a script as `script` does; the future gets what `read` makes of the reply.
+
+        No task is needed for it unless something goes wrong.
+        """
+        command = ("EVALSHA", script.sha, len(keys), *keys, *arguments)
+        since = self._clock.mark()
+        result: asyncio.Future[T] = self._loop.create_future()
+
+        def replied(reply: "asyncio.Future[Any]") -> None:
+            if result.done():
+                return
+            if isinstance(reply.exception(), _FAILURES):
+                again = self._recover_script(self._writes, script, command, since, reply)
+                task = self._loop.create_task(again)
+                self._recovering.add(task)
+                task.add_done_callback(self._recovering.discard)
+                task.add_done_callback(settle)
+            else:
+                settle(reply)
+
+        def settle(reply: "asyncio.Future[Any]") -> None:
+            if result.done():
+                return
+            if reply.cancelled():
+                result.cancel()
+                return
+            try:
+                result.set_result(read(reply.result()))
+            except Exception as error:  # noqa: BLE001 - for whoever waits for the result
+                result.set_exception(error)
+
+        self._writes.submit(command, since).add_done_callback(replied)
+        return result
+
     def query(self, script: Script, keys: Sequence[str], *arguments: Argument) -> Awaitable[Any]:
         """Run a script that only reads, and may have a long answer."""
         return self._script(self._reads, script, (len(keys), *keys, *arguments))
@@ -121,10 +161,31 @@ class Store:
             await self._cluster.aclose()
 
     async def _script(self, lane: Lane, script: Script, rest: Command) -> Any:
+        command = ("EVALSHA", script.sha, *rest)
+        since = self._clock.mark()
+        reply = lane.submit(command, since)
         try:
-            return await self._run(lane, ("EVALSHA", script.sha, *rest))
-        except NoScriptError:  # a store that was restarted has forgotten it, and learns it again
-            return await self._run(lane, ("EVAL", script.source, *rest))
+            return await reply
+        except _FAILURES:
+            return await self._recover_script(lane, script, command, since, reply)
+
+    async def _recover_script(
+        self,
+        lane: Lane,
+        script: Script,
+        command: Command,
+        since: Mark,
+        reply: "asyncio.Future[Any]",
+    ) -> Any:
+        """Get a reply to a script whose first attempt has failed."""
+        failure = reply.exception()
+        try:
+            if not isinstance(failure, NoScriptError):
+                return await self._recover(lane, command, since, failure)
+        except NoScriptError:
+            pass
+        # A store that was restarted has forgotten the script, and learns it again.
+        return await self._run(lane, ("EVAL", script.source, *command[2:]))
 
     async def _run(self, lane: Lane, command: Command) -> Any:
         since = self._clock.mark()
@@ -134,6 +195,12 @@ class Store:
             raise
         except _FAILURES as error:
             failure = error
+        return await self._recover(lane, command, since, failure)
+
+    async def _recover(
+        self, lane: Lane, command: Command, since: Mark, failure: BaseException | None
+    ) -> Any:
+        assert isinstance(failure, Exception)  # noqa: S101
         self._repeating += 1
         try:
             return await self._repeat(lane, command, since, failure)

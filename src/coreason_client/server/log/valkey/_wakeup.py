@@ -17,13 +17,14 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from redis.asyncio import Connection, Redis
 from redis.exceptions import ConnectionError as StoreConnectionError
 
 from ...._retry import Backoff
+from .._waiters import Waiter
 from ._errors import STORE_ERRORS, LaneStopped, StoreSilent, is_passing
 from ._keys import Keys
 from ._store import Store
@@ -39,51 +40,56 @@ _POLLED_AT_ONCE = 500
 _QUIET = 5.0  # seconds of silence before the subscription is PINGed
 
 
-class Watch:
-    """Those who wait, by stream, each with the position it has read up to. Of one event loop."""
+class Watching(Protocol):
+    """A reader, with the position that it has read up to."""
 
-    __slots__ = ("_by_stream", "nudges")
+    waiter: Waiter
+    position: int
+
+
+class Watch:
+    """The readers of one event loop, by stream."""
+
+    __slots__ = ("_by_stream", "_loop", "nudges")
 
     def __init__(self) -> None:
         self.nudges = 0
-        self._by_stream: dict[UUID, dict[asyncio.Future[None], int]] = {}
+        self._loop = asyncio.get_running_loop()
+        self._by_stream: dict[UUID, set[Watching]] = {}
 
     def __contains__(self, stream_id: UUID) -> bool:
         return stream_id in self._by_stream
 
-    def enter(self, stream_id: UUID, after_seq: int) -> "asyncio.Future[None]":
-        """Start to wait; `leave` must follow."""
-        waiter = asyncio.get_running_loop().create_future()
-        self._by_stream.setdefault(stream_id, {})[waiter] = after_seq
-        return waiter
+    def enter(self, stream_id: UUID, reader: Watching) -> None:
+        """Be woken from now on; `leave` must follow."""
+        self._by_stream.setdefault(stream_id, set()).add(reader)
 
-    def leave(self, stream_id: UUID, waiter: "asyncio.Future[None]") -> None:
-        """Wait no more."""
+    def leave(self, stream_id: UUID, reader: Watching) -> None:
+        """Be woken no more."""
         group = self._by_stream.get(stream_id)
         if group is not None:
-            group.pop(waiter, None)
+            group.discard(reader)
             if not group:
                 del self._by_stream[stream_id]
 
     def wake(self, stream_id: UUID) -> None:
         """Let those who wait for a stream look again."""
-        for waiter in self._by_stream.get(stream_id, ()):
-            if not waiter.done():
-                waiter.set_result(None)
-
-    def wake_all(self) -> None:
-        """Let everybody look again."""
-        for stream_id in self._by_stream:
-            self.wake(stream_id)
+        for reader in self._by_stream.get(stream_id, ()):
+            reader.waiter.wake(self._loop)
 
     def nudge(self) -> None:
         """Make everybody return with what there is."""
         self.nudges += 1
-        self.wake_all()
+        for group in self._by_stream.values():
+            for reader in group:
+                reader.waiter.wake(self._loop, nudge=True)
 
     def positions(self) -> list[tuple[UUID, int]]:
-        """Return the streams and the lowest position that somebody waits behind."""
-        return [(stream_id, min(group.values())) for stream_id, group in self._by_stream.items()]
+        """Return the streams and the lowest position that somebody has read up to."""
+        return [
+            (stream_id, min(reader.position for reader in group))
+            for stream_id, group in self._by_stream.items()
+        ]
 
 
 class Wakeup:
