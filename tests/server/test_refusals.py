@@ -253,7 +253,7 @@ def test_a_position_that_is_gone_gets_410_for_a_day() -> None:
 
         def expire() -> None:
             assert app._runtime is not None
-            app._runtime._expired_at = -1e9
+            app._runtime.keeper._expired_at = -1e9
             client.portal.call(app._runtime.upkeep)  # type: ignore[union-attr]
 
         body = envelope()

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from coreason_client.server import AgentApp, AgentStream, ValkeyStreamLog
-from coreason_client.server._runtime import _RENEWALS_PER_LEASE
+from coreason_client.server._upkeep import RENEWALS_PER_LEASE
 from coreason_manifest.definitions.presentation import ErrorSeverity
 from coreason_manifest.definitions.service import ServiceRequest
 
@@ -126,7 +126,7 @@ def test_a_stream_belongs_to_its_principal_on_every_replica(fleet: Fleet) -> Non
 @pytest.mark.proves("RES2-10b")
 def test_the_lease_is_10_s_and_renewed_every_3(fleet: Fleet) -> None:
     assert ValkeyStreamLog(fleet.url).lease == 10
-    assert ValkeyStreamLog(fleet.url).lease / _RENEWALS_PER_LEASE == pytest.approx(3)
+    assert ValkeyStreamLog(fleet.url).lease / RENEWALS_PER_LEASE == pytest.approx(3)
 
 
 @pytest.mark.proves("RES2-10b")

@@ -401,7 +401,7 @@ async def test_the_turn_of_a_lost_stream_is_kept_by_whoever_ends_it(
     app = AgentApp(as_told, log=log)
     async with app.lifespan():
         assert app._runtime is not None
-        await app._runtime.bury_lost()
+        await app._runtime.orphans.close_lost()
         [turn] = await log.turns(Conversation("agent/anybody", "s"), 10)
     assert parse_turn(turn) == make_turn(
         [ChatMessage.user("lost?")], "".join(texts), "producer_lost"

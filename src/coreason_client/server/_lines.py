@@ -9,7 +9,15 @@ from uuid import UUID
 
 from .log.base import StreamMeta
 
-__all__ = ["logger", "refused", "resumed", "stream_ended", "stream_started", "taken_over"]
+__all__ = [
+    "end_written",
+    "logger",
+    "refused",
+    "resumed",
+    "stream_ended",
+    "stream_started",
+    "taken_over",
+]
 
 logger = logging.getLogger("coreason_client.server")
 
@@ -34,6 +42,20 @@ def stream_ended(meta: StreamMeta, outcome: str, packets: int, seconds: float) -
             "outcome": outcome,
             "packets": packets,
             "seconds": round(seconds, 3),
+        },
+    )
+
+
+def end_written(stream_id: UUID, outcome: str, packets: int) -> None:
+    """The last packet of a stream, which could not be written before, is in the log."""
+    logger.info(
+        "the end of stream %s is in the log now, after %d packets: %s",
+        *(stream_id, packets, outcome),
+        extra={
+            "event": "stream_end_written",
+            "stream_id": str(stream_id),
+            "outcome": outcome,
+            "packets": packets,
         },
     )
 

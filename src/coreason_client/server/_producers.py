@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from uuid import UUID
 
 from starlette.datastructures import Headers
@@ -11,6 +11,7 @@ from starlette.datastructures import Headers
 from coreason_manifest.definitions.presentation import ErrorSeverity, StreamError
 from coreason_manifest.definitions.service import ServiceRequest
 
+from . import _lines
 from ._agent import Runner
 from ._metrics import Metrics, StreamMeter
 from ._options import Options
@@ -32,7 +33,10 @@ def fatal(code: str, message: str) -> StreamError:
 CANCELLED = fatal("cancelled", "The stream was cancelled.")
 ABANDONED = fatal("abandoned", "The stream was stopped because nobody was reading it.")
 SERVER_STOPPED = fatal("server_stopped", "The server stopped before the answer was finished.")
-PRODUCER_LOST = fatal("producer_lost", "The process that wrote this stream is gone.")
+# True of a process that died, and of one that lives but was blocked or could not reach the log.
+PRODUCER_LOST = fatal(
+    "producer_lost", "The producer of this stream stopped writing before the answer was finished."
+)
 # The words of an exception may hold anything, so none of them reaches a reader.
 AGENT_ERROR = fatal("agent_error", "The agent failed with an internal error.")
 
@@ -51,6 +55,10 @@ class Producer:
         traced: AgentRun,
     ) -> None:
         self.meta = meta
+        self.request = request
+        self.meter = meter
+        self.unwritten: StreamError | None = None
+        """The end that the log did not take, once the producer has given up."""
         self.readers = 0
         self.abandon_timer: asyncio.TimerHandle | None = None
         self._cancel_grace = cancel_grace
@@ -58,8 +66,10 @@ class Producer:
         self._lost = False
         self._traced = traced
         self._failure: BaseException | None = None
+        self._failed_with: StreamError | None = None
         self._stream = AgentStream(request, meta, log, on_cancel=self._on_cancel, meter=meter)
         loop = asyncio.get_running_loop()
+        self._started_at = loop.time()
         self._stop = loop.create_future()
         agent = _run(runner, request, self._stream)
         self._agent = loop.create_task(agent, context=traced.context)
@@ -69,6 +79,11 @@ class Producer:
     def ended(self) -> bool:
         """Whether the last packet has been written, though it may not be in the log yet."""
         return self._stream.ended
+
+    @property
+    def broken(self) -> bool:
+        """Whether the log refused a packet: whatever the agent does, nothing more is written."""
+        return self._stream.broken
 
     def stop(self, reason: StreamError) -> None:
         """Cancel the agent; the stream ends with this error. The first reason counts."""
@@ -96,7 +111,11 @@ class Producer:
         try:
             await self._see_to_the_end()
         finally:
-            self._traced.end(self._stream.packets, self._stream.outcome, self._failure)
+            packets, outcome = self._stream.packets, self._stream.outcome
+            self._traced.end(packets, outcome, self._failure)
+            seconds = asyncio.get_running_loop().time() - self._started_at
+            unwritten = "taken_over" if self._lost else "not_written"
+            _lines.stream_ended(self.meta, outcome or unwritten, packets, seconds)
 
     async def _see_to_the_end(self) -> None:
         try:
@@ -113,8 +132,8 @@ class Producer:
             self._lost, self._failure = True, error
             logger.warning("stream %s was taken over by another process", self.meta.stream_id)
         except LogError as error:
+            self.unwritten = self._reason or self._failed_with or PRODUCER_LOST
             self._failure = error
-            # Nobody renews its lease any more: it ends as producer_lost once the log works again.
             logger.error("stream %s could not be ended: %s", self.meta.stream_id, error)
 
     async def _wind_down(self) -> None:
@@ -143,6 +162,7 @@ class Producer:
     async def _end_failed(self, error: BaseException) -> None:
         self._failure = error
         if not isinstance(error, LogError):
+            self._failed_with = AGENT_ERROR
             logger.error(
                 "the agent of stream %s failed: %s: %s",
                 *(self.meta.stream_id, type(error).__name__, error),
@@ -171,9 +191,16 @@ class Producers:
     """All producers of this process, and who reads what they produce."""
 
     def __init__(
-        self, runner: Runner, log: StreamLog, options: Options, metrics: Metrics, tracing: Tracing
+        self,
+        runner: Runner,
+        log: StreamLog,
+        options: Options,
+        metrics: Metrics,
+        tracing: Tracing,
+        on_unwritten: Callable[[Producer], None],
     ) -> None:
         self._runner = runner
+        self._on_unwritten = on_unwritten
         self._log = log
         self._options = options
         self._metrics = metrics
@@ -191,6 +218,14 @@ class Producers:
     def get(self, stream_id: UUID) -> Producer | None:
         """Return the producer of a stream, None when it is not of this process or has ended."""
         return self._by_stream.get(stream_id)
+
+    def held(self) -> dict[UUID, int]:
+        """Return the streams whose leases are to be renewed, with their epochs.
+
+        Of a stream that cannot be written any more the lease runs out, so that it is ended. May be
+        called in another thread.
+        """
+        return {p.meta.stream_id: p.meta.epoch for p in self if not p.broken}
 
     def is_full(self, principal: str) -> bool:
         """Whether a principal has as many streams running as it may."""
@@ -216,6 +251,7 @@ class Producers:
         )
         self._by_stream[meta.stream_id] = producer
         self._running[meta.principal] += 1
+        _lines.stream_started(meta)
         producer.task.add_done_callback(lambda task: self._done(producer, task))
 
     def _done(self, producer: Producer, task: asyncio.Task[None]) -> None:
@@ -225,6 +261,8 @@ class Producers:
         _count_down(self._running, producer.meta.principal)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("stream %s broke", producer.meta.stream_id, exc_info=error)
+        if producer.unwritten is not None:
+            self._on_unwritten(producer)
 
     @property
     def readers(self) -> int:

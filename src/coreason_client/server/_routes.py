@@ -237,6 +237,8 @@ class Routes:
             return Response(status_code=204)  # to EventSource: do not come back
         if meta.body_gone:
             raise PositionGone(meta.stream_id, after_seq)
+        if meta.outcome is None and after_seq == meta.last_seq:
+            runtime.check_producer(meta.stream_id)
         if not runtime.producers.admit(meta):
             raise self._too_many_readers()
         return EventStream(runtime, meta, after_seq)

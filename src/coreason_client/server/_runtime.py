@@ -4,34 +4,27 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Coroutine
-
-from coreason_manifest.definitions.presentation import StreamOpCode
+from collections.abc import Callable
+from uuid import UUID
 
 from ._agent import Runner
 from ._exit_watch import watch_exit
-from ._frames import Frames
 from ._metrics import Metrics
 from ._options import Options
-from ._producers import CANCELLED, PRODUCER_LOST, SERVER_STOPPED, Producers
+from ._orphans import Orphans, UnwrittenEnd
+from ._producers import PRODUCER_LOST, SERVER_STOPPED, Producer, Producers
 from ._trace import Tracing
-from ._turns import dump_turn, make_turn, parse_question, written_text
-from .errors import Fenced, LogError
-from .log.base import Claim, LeaseState, StreamLog
+from ._turns import dump_question
+from ._upkeep import Upkeep
+from .errors import LogUnavailable
+from .log.base import Claim, StreamLog
 
 __all__ = ["Runtime"]
 
 logger = logging.getLogger("coreason_client.server")
 
-_CLAIMS_AT_ONCE = 100
-_PAGE = 1000  # entries read at once
-# A lease survives two missed renewals.
-_RENEWALS_PER_LEASE = 10 / 3
-# Periods after which an upkeep is late: something held us up, or the store.
-_LATE = 1.5
-_MOST_HELD_BACK = 2
-_EXPIRE_EVERY = 10.0
 _RECONNECT_AFTER_MS = (500, 2000)
+_WAKE_AFTER = 0.05  # seconds
 
 
 class Runtime:
@@ -52,17 +45,16 @@ class Runtime:
         self.log = log
         self.options = options
         self.metrics = metrics
-        self.producers = Producers(runner, log, options, metrics, tracing)
+        self.producers = Producers(runner, log, options, metrics, tracing, self._keep_unwritten_end)
+        self.orphans = Orphans(log, owner, metrics)
+        self.keeper = Upkeep(log, options, self.producers, self.orphans)
         metrics.watch(lambda: len(self.producers), lambda: self.producers.readers)
         self.closing = False
-        self.log_works = True  # as far as the last upkeep could tell
         self.stopped = False
         self.owner = owner
         self._jitter = jitter
         self._started_at = time.monotonic()
-        self._expired_at = 0.0
-        self._renewed_at = self.loop.time()
-        self._held_back = 0  # times in a row
+        self._waking: asyncio.TimerHandle | None = None
         self._starting: asyncio.Task[None] | None = None
         self._draining: asyncio.Task[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -97,22 +89,13 @@ class Runtime:
         if not self.log.shared:
             # With a shared one, leases may have run out because the store was away: the others
             # get the time until the first upkeep to renew theirs.
-            await self.bury_lost()
+            await self.orphans.close_lost()
         self._keeper = self.loop.create_task(self._keep())
         self._watcher = watch_exit(self.begin_shutdown)
 
-    # Upkeep.
-
     async def _keep(self) -> None:
         try:
-            while True:
-                await asyncio.sleep(self._until_upkeep())
-                try:
-                    await self.upkeep()
-                    self.log_works = True
-                except LogError as error:
-                    self.log_works = False
-                    logger.warning("the upkeep of the log failed and is tried again: %s", error)
+            await self.keeper.run()
         except asyncio.CancelledError:
             if not self.closing:
                 # The event loop is shutting down and nobody called `stop`, as in an application
@@ -121,106 +104,43 @@ class Runtime:
             raise
 
     async def upkeep(self) -> None:
-        """Renew the leases, end the streams whose producers are gone, drop what is too old."""
-        last = self._renewed_at
-        await self._renew()
-        holds_back = self._holds_back(self.loop.time() - last)
-        await self._while_renewing(self._tidy(bury=not holds_back))
-
-    async def _tidy(self, *, bury: bool) -> None:
-        if bury:
-            await self.bury_lost()
-        if self.loop.time() - self._expired_at >= _EXPIRE_EVERY:
-            self._expired_at = self.loop.time()
-            await self.log.expire(self.options.retention, self.options.final_retention)
-
-    async def _while_renewing(self, work: Coroutine[None, None, None]) -> None:
-        """Do something that may take longer than a lease, and keep our own meanwhile."""
-        task = self.loop.create_task(work)
-        try:
-            while not task.done():
-                due = self._renewed_at + self._period - self.loop.time()
-                await asyncio.wait({task}, timeout=max(due, 0.0))
-                if not task.done():
-                    await self._renew()
-            task.result()
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        """Do each part of the upkeep that is due, now."""
+        await self.keeper.once()
 
     @property
-    def _period(self) -> float:
-        return self.log.lease / _RENEWALS_PER_LEASE
+    def log_works(self) -> bool:
+        """Whether every part of the upkeep worked the last time it was tried."""
+        return not self.keeper.failing
 
-    def _until_upkeep(self) -> float:
-        if self._held_back:
-            return self._period
-        return max(self._renewed_at + self._period - self.loop.time(), self._period / 2)
+    def check_producer(self, stream_id: UUID) -> None:
+        """Refuse to wait for packets of a stream that nobody can write to, as far as is known.
 
-    def _holds_back(self, since_last: float) -> bool:
-        """Whether to leave the streams of others alone this time.
-
-        When this process was away from the store for a while, or the store from all, the leases
-        of producers that live may have run out too: they get a period to renew them. On a machine
-        that is always late, a stream without a producer must come to its end all the same.
+        Raises:
+            LogUnavailable: its producer was here and could not write, or was elsewhere and may be
+                dead, and nobody can end the stream.
         """
-        late = since_last > _LATE * self._period and self._held_back < _MOST_HELD_BACK
-        self._held_back = self._held_back + 1 if late else 0
-        return late
+        producer = self.producers.get(stream_id)
+        if producer is None:
+            stranded = stream_id in self.orphans or self.keeper.cannot_claim
+        else:
+            stranded = producer.broken
+        if stranded:
+            raise LogUnavailable(
+                f"the stream {stream_id} cannot be written or ended at present", stream_id
+            )
 
-    async def _renew(self) -> None:
-        self._renewed_at = self.loop.time()
-        held = {producer.meta.stream_id: producer.meta.epoch for producer in self.producers}
-        if not held:
-            return
-        for stream_id, state in (await self.log.renew(held)).items():
-            producer = self.producers.get(stream_id)
-            if producer is None:  # it ended meanwhile
-                continue
-            if state is LeaseState.LOST:
-                producer.lose()
-            elif state is LeaseState.CANCEL_REQUESTED:
-                producer.stop(CANCELLED)
+    def _keep_unwritten_end(self, producer: Producer) -> None:
+        """End a stream later, as the log does not take its end now; its readers leave at once."""
+        meta, error = producer.meta, producer.unwritten or PRODUCER_LOST
+        question = dump_question(meta.principal, producer.request)
+        held = Claim(meta.stream_id, meta.epoch, meta.last_seq, question)
+        self.orphans.add(UnwrittenEnd(held, error, producer.meter))
+        if self._waking is None:  # once for all streams that fail together
+            self._waking = self.loop.call_later(_WAKE_AFTER, self._wake_readers)
 
-    async def bury_lost(self) -> None:
-        """End the streams whose producers are gone with a numbered `producer_lost`."""
-        while claims := await self.log.claim_lost(self.owner, _CLAIMS_AT_ONCE):
-            # Together: a process that dies may leave thousands of streams.
-            await asyncio.gather(*(self._bury(claim) for claim in claims))
-
-    async def _bury(self, claim: Claim) -> None:
-        await self._keep_turn(claim)
-        seq = claim.last_seq + 1
-        frame, _ = Frames(claim.stream_id).packet(seq, StreamOpCode.ERROR, PRODUCER_LOST)
-        try:
-            await self.log.close(claim.stream_id, claim.epoch, seq, [frame], PRODUCER_LOST.code)
-        except Fenced:  # somebody was faster
-            return
-        self.metrics.taken_over()
-        logger.warning("stream %s lost its producer after packet %d", *_where(claim))
-
-    async def _keep_turn(self, claim: Claim) -> None:
-        """Keep the question of a lost stream, and the text that was written."""
-        if not claim.question:  # opened by a release that did not store it
-            return
-        try:
-            conversation, asked = parse_question(claim.question)
-            turn = make_turn(asked, await self._written(claim), PRODUCER_LOST.code)
-            await self.log.add_turn(conversation, claim.stream_id, dump_turn(turn))
-        except (LogError, ValueError) as error:
-            # The stream must end all the same: its readers wait for that.
-            logger.warning("the turn of stream %s was not kept: %s", claim.stream_id, error)
-
-    async def _written(self, claim: Claim) -> str:
-        texts: list[str] = []
-        position = 0
-        while position < claim.last_seq:
-            page = await self.log.read(claim.stream_id, position, _PAGE, 0)
-            if not page.entries:
-                break
-            texts.append(written_text(page.entries))
-            position += len(page.entries)
-        return "".join(texts)
+    def _wake_readers(self) -> None:
+        self._waking = None
+        self.log.nudge()
 
     # The end.
 
@@ -258,7 +178,3 @@ class Runtime:
                 task.cancel()
                 await asyncio.wait({task})
         await self.log.stop(self.owner)
-
-
-def _where(claim: Claim) -> tuple[object, int]:
-    return claim.stream_id, claim.last_seq

@@ -228,6 +228,17 @@ class AgentStream:
         """How the stream ended; None while its last packet is not in the log."""
         return self._appender.outcome
 
+    @property
+    def broken(self) -> bool:
+        """Whether the log has refused a packet, so that it takes no more of this stream."""
+        try:
+            self._appender.check_open()
+        except StreamEnded:
+            return False
+        except Exception:  # noqa: BLE001 - whatever the log raised
+            return True
+        return False
+
     def mark_cancelled(self) -> None:
         """Let the agent see that it should stop."""
         self._cancelled = True
