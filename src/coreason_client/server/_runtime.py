@@ -13,9 +13,11 @@ from ._metrics import Metrics
 from ._options import Options
 from ._orphans import Orphans, UnwrittenEnd
 from ._producers import PRODUCER_LOST, SERVER_STOPPED, Producer, Producers
+from ._rescue import LeaseRescue, renew_elsewhere
 from ._trace import Tracing
 from ._turns import dump_question
 from ._upkeep import Upkeep
+from ._watchdog import watch_loop
 from .errors import LogUnavailable
 from .log.base import Claim, StreamLog
 
@@ -54,6 +56,7 @@ class Runtime:
         self.owner = owner
         self._jitter = jitter
         self._started_at = time.monotonic()
+        self._unwatch: Callable[[], None] = lambda: None
         self._waking: asyncio.TimerHandle | None = None
         self._starting: asyncio.Task[None] | None = None
         self._draining: asyncio.Task[None] | None = None
@@ -92,6 +95,19 @@ class Runtime:
             await self.orphans.close_lost()
         self._keeper = self.loop.create_task(self._keep())
         self._watcher = watch_exit(self.begin_shutdown)
+        self._unwatch = watch_loop(self._rescue())
+
+    def _rescue(self) -> LeaseRescue | None:
+        """Return what renews our leases while the event loop is blocked.
+
+        The leases of a log that is not shared can be taken by nobody but the blocked process.
+        """
+        if not self.log.shared:
+            return None
+        return LeaseRescue(
+            self.keeper.period,
+            lambda: renew_elsewhere(self.log, self.owner, self.producers.held()),
+        )
 
     async def _keep(self) -> None:
         try:
@@ -177,4 +193,5 @@ class Runtime:
             if task is not None and task is not asyncio.current_task():
                 task.cancel()
                 await asyncio.wait({task})
+        self._unwatch()
         await self.log.stop(self.owner)

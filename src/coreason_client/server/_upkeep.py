@@ -119,7 +119,7 @@ class Upkeep:
         task = self._loop.create_task(self._try(part, work))
         try:
             while not task.done():
-                due = self._renewed_at + self._period - self._loop.time()
+                due = self._renewed_at + self.period - self._loop.time()
                 await asyncio.wait({task}, timeout=max(due, 0.0))
                 if not task.done():
                     await self._renew()
@@ -129,13 +129,14 @@ class Upkeep:
             await asyncio.gather(task, return_exceptions=True)
 
     @property
-    def _period(self) -> float:
+    def period(self) -> float:
+        """Seconds from one renewal to the next."""
         return self._log.lease / RENEWALS_PER_LEASE
 
     def _until_next(self) -> float:
         if self._held_back:
-            return self._period
-        return max(self._renewed_at + self._period - self._loop.time(), self._period / 2)
+            return self.period
+        return max(self._renewed_at + self.period - self._loop.time(), self.period / 2)
 
     def _holds_back(self, *, recovered: bool) -> bool:
         """Return True to leave the streams of other processes alone this time.
@@ -144,7 +145,7 @@ class Upkeep:
         leases of producers that live may have run out too: they get a period to renew them. On a
         machine that is always late, a stream without a producer must end all the same.
         """
-        late = recovered or self._longest_gap > _LATE * self._period
+        late = recovered or self._longest_gap > _LATE * self.period
         late = late and self._held_back < _MOST_HELD_BACK
         self._held_back = self._held_back + 1 if late else 0
         return late

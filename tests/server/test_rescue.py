@@ -1,0 +1,76 @@
+"""When leases are renewed in the place of a blocked event loop."""
+
+import logging
+from uuid import uuid4
+
+import pytest
+
+from coreason_client.server import MemoryStreamLog
+from coreason_client.server._rescue import MOST_SILENCE, LeaseRescue, renew_elsewhere
+from coreason_client.server.log import NewStream
+
+from .aio import aio
+from .log.backends import Clock
+
+
+def test_leases_are_renewed_every_period_for_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    now, renewed = 0.0, []
+    rescue = LeaseRescue(3.0, lambda: renewed.append(now))
+    for _ in range(2):  # a second block is like the first
+        renewed.clear()
+        caplog.clear()
+        for quarters in range(1, 400):
+            now = quarters / 4
+            rescue.look(now)
+        assert renewed == [3.0 * number for number in range(1, 21)]
+        assert renewed[-1] == MOST_SILENCE == 60
+        [record] = caplog.records
+        assert record.levelno == logging.ERROR
+        assert "no progress for 60 s: the leases of its streams are no longer" in record.message
+
+
+def test_a_loop_that_is_blocked_for_less_than_a_period_renews_its_leases_itself() -> None:
+    renewed: list[None] = []
+    rescue = LeaseRescue(3.0, lambda: renewed.append(None))
+    for _ in range(10):
+        for quarters in range(1, 12):
+            rescue.look(quarters / 4)
+    assert renewed == []
+
+
+def test_a_renewal_that_fails_is_reported_and_tried_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tried: list[None] = []
+
+    def renew() -> None:
+        tried.append(None)
+        raise OSError("no way")
+
+    rescue = LeaseRescue(1.0, renew)
+    for second in range(4):
+        rescue.look(float(second))
+    assert len(tried) == 3
+    assert "leases were not renewed while the event loop is blocked: OSError('no way')" in (
+        caplog.text
+    )
+
+
+def test_leases_are_renewed_on_an_event_loop_of_its_own() -> None:
+    clock = Clock()
+    log, stream_id = MemoryStreamLog(clock=clock), uuid4()
+
+    @aio
+    async def open_stream() -> None:
+        await log.open(NewStream(stream_id, "p", uuid4(), "f"), "owner")
+
+    @aio
+    async def nothing_is_lost() -> None:
+        assert await log.claim_lost("other", 10) == []
+
+    open_stream()
+    for _ in range(3):
+        clock.forward(log.lease - 1)
+        renew_elsewhere(log, "owner", {stream_id: 1})
+    nothing_is_lost()
+    renew_elsewhere(log, "owner", {})  # nothing to do
