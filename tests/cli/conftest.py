@@ -36,8 +36,8 @@ AGENT = textwrap.dedent(
         await stream.write(f"Before: {before}. Now: {asked}.")
 
 
-    def not_an_agent(request):
-        return request
+    def not_an_agent():
+        return "nobody asked"
     """
 )
 

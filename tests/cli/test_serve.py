@@ -96,7 +96,7 @@ def test_ctrl_c_drains_and_ends_well(tmp_path: Path) -> None:
         (["served_here"], 2, "named as module:attribute"),
         (["no_such_module:agent"], 2, "there is no module no_such_module, neither in"),
         (["served_here:nobody"], 2, "the module served_here has no 'nobody'"),
-        (["served_here:not_an_agent"], 2, "an agent is .* is not async"),
+        (["served_here:not_an_agent"], 2, "an agent is .* does not take these"),
         (["broken_here:agent"], 1, "cannot be imported: ValueError: bad day"),
         (["needs_other:agent"], 1, "cannot be imported: ModuleNotFoundError: .*no_such_library"),
         (["whole_app:app"], 2, "is an AgentApp"),

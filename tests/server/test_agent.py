@@ -37,6 +37,10 @@ class WithMethod:
         await stream.write("m")
 
 
+async def request_only(request: Any) -> str:
+    return "o"
+
+
 async def with_more(request: Any, stream: Any, word: str) -> None:
     await stream.write(word)
 
@@ -49,9 +53,10 @@ async def with_more(request: Any, stream: Any, word: str) -> None:
         (Instance(), "i"),
         (Generating(), "y"),
         (WithMethod().assist, "m"),
+        (request_only, "o"),
         (functools.partial(with_more, word="p"), "p"),
     ],
-    ids=["function", "generator", "instance", "generating", "method", "partial"],
+    ids=["function", "generator", "instance", "generating", "method", "request", "partial"],
 )
 def test_agents(serve: Serve, agent: Any, text: str) -> None:
     assert serve(agent).ask().text == text
@@ -149,9 +154,8 @@ def test_a_string_that_comes_after_the_end_is_reported(
         wait_for(reported)
 
 
-def plain(request: Any, stream: Any) -> None: ...
-async def one_argument(request: Any) -> None: ...
 async def three_arguments(request: Any, stream: Any, more: Any) -> None: ...
+def plain_without_arguments() -> None: ...
 
 
 async def no_arguments() -> AsyncIterator[str]:
@@ -161,8 +165,8 @@ async def no_arguments() -> AsyncIterator[str]:
 @pytest.mark.parametrize(
     ("agent", "words"),
     [
-        (plain, "plain is not async"),
-        (one_argument, "one_argument does not take"),
+        (plain_without_arguments, "plain_without_arguments does not take"),
+        (iter, "iter does not take"),  # which has no signature
         (three_arguments, "three_arguments does not take"),
         (no_arguments, "no_arguments does not take"),
         (WithMethod, "WithMethod is a class"),

@@ -32,7 +32,8 @@ Examples:
   coreason serve my_module:agent --log valkey://127.0.0.1:6379 --workers 3
   coreason serve --llm anthropic/claude-sonnet-4-5 --system "Answer in one sentence."
 
-An agent is async def agent(request, stream), or an async generator of text and events.
+An agent is async def agent(request, stream), or a generator of text and events. A plain def runs
+in a thread, so it may block.
 
 {EXIT_CODES_HELP}
 """

@@ -22,12 +22,14 @@ from .errors import (
     OutOfSequence,
     PositionGone,
     RequestConflict,
+    StreamCancelled,
     StreamEnded,
     UnknownStream,
 )
 from .log import MemoryStreamLog, SQLiteStreamLog, StreamLog
 from .run import RunningServer, check_host, running, serve, serve_workers
 from .stream import AgentStream
+from .sync_stream import SyncAgentStream
 
 if TYPE_CHECKING:
     from .log import ValkeyStreamLog
@@ -46,8 +48,10 @@ __all__ = [
     "RunningServer",
     "SQLiteStreamLog",
     "ServiceRequest",
+    "StreamCancelled",
     "StreamEnded",
     "StreamLog",
+    "SyncAgentStream",
     "Turn",
     "UnknownStream",
     "ValkeyStreamLog",

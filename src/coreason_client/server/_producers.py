@@ -72,7 +72,7 @@ class Producer:
         self._started_at = loop.time()
         self._stop = loop.create_future()
         agent = _run(runner, request, self._stream)
-        self._agent = loop.create_task(agent, context=traced.context)
+        self.agent = loop.create_task(agent, context=traced.context)
         self.task = loop.create_task(self._supervise())
 
     @property
@@ -119,7 +119,7 @@ class Producer:
 
     async def _see_to_the_end(self) -> None:
         try:
-            await asyncio.wait({self._agent, self._stop}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({self.agent, self._stop}, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             # The event loop is shutting down and cancels all tasks; it waits for this one, which
             # is the last chance to end the stream.
@@ -137,10 +137,10 @@ class Producer:
             logger.error("stream %s could not be ended: %s", self.meta.stream_id, error)
 
     async def _wind_down(self) -> None:
-        self._agent.cancel()
-        _stragglers.add(self._agent)
-        self._agent.add_done_callback(_forget)
-        _, unfinished = await asyncio.wait({self._agent}, timeout=self._cancel_grace)
+        self.agent.cancel()
+        _stragglers.add(self.agent)
+        self.agent.add_done_callback(_forget)
+        _, unfinished = await asyncio.wait({self.agent}, timeout=self._cancel_grace)
         if unfinished:
             logger.warning(
                 "the agent of stream %s ignores its cancellation; the stream ends without it",
@@ -152,9 +152,9 @@ class Producer:
             return
         if self._reason is not None:
             await self._stream.end_with(self._reason)
-        elif self._agent.cancelled():  # it cancelled itself
+        elif self.agent.cancelled():  # it cancelled itself
             await self._stream.end_with(CANCELLED)
-        elif (error := self._agent.exception()) is not None:
+        elif (error := self.agent.exception()) is not None:
             await self._end_failed(error)
         else:
             await self._stream.complete()
@@ -207,6 +207,7 @@ class Producers:
         self._tracing = tracing
         self._by_stream: dict[UUID, Producer] = {}
         self._running: Counter[str] = Counter()
+        self._overdue: Counter[str] = Counter()  # agents that outlive their streams
         self._readers: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -230,10 +231,11 @@ class Producers:
     def is_full(self, principal: str) -> bool:
         """Whether a principal has as many streams running as it may."""
         most = self._options.max_streams_per_key
-        if self._running[principal] < most:
+        if self._running[principal] + self._overdue[principal] < most:
             return False
         # A reader may see the end of a stream a moment before its producer is gone.
-        return most <= sum(p.meta.principal == principal and not p.ended for p in self)
+        running = sum(p.meta.principal == principal and not p.ended for p in self)
+        return most <= running + self._overdue[principal]
 
     def start(
         self, request: ServiceRequest, meta: StreamMeta, headers: Headers, accepted_at: float
@@ -261,6 +263,11 @@ class Producers:
         _count_down(self._running, producer.meta.principal)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("stream %s broke", producer.meta.stream_id, exc_info=error)
+        if not producer.agent.done():
+            self._overdue[producer.meta.principal] += 1
+            producer.agent.add_done_callback(
+                lambda _: _count_down(self._overdue, producer.meta.principal)
+            )
         if producer.unwritten is not None:
             self._on_unwritten(producer)
 

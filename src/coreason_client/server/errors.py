@@ -4,6 +4,7 @@
 
     CoreasonError
     ├── StreamEnded           an agent writes after the end of its stream
+    ├── StreamCancelled       an agent in a thread writes to a stream that was cancelled
     └── LogError              anything that a stream log raises
         ├── Fenced            the producer is no longer the owner of its stream
         ├── OutOfSequence     an append that would leave a gap or write a number twice
@@ -25,6 +26,7 @@ __all__ = [
     "OutOfSequence",
     "PositionGone",
     "RequestConflict",
+    "StreamCancelled",
     "StreamEnded",
     "UnknownStream",
 ]
@@ -48,6 +50,14 @@ class StreamEnded(_Portable):
 
     def __init__(self, stream_id: UUID) -> None:
         super().__init__(f"the stream {stream_id} has ended and takes no more packets")
+        self.stream_id = stream_id
+
+
+class StreamCancelled(_Portable):
+    """A plain `def` agent uses its stream after the stream was cancelled."""
+
+    def __init__(self, stream_id: UUID) -> None:
+        super().__init__(f"the stream {stream_id} was cancelled: the agent should return now")
         self.stream_id = stream_id
 
 

@@ -1,0 +1,117 @@
+"""The stream of an agent that is a plain function and runs in a thread of its own."""
+
+import asyncio
+import functools
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
+from typing import Any, Concatenate, ParamSpec, TypeVar
+from uuid import UUID
+
+from coreason_manifest.definitions.service import ServiceRequest
+
+from .errors import StreamCancelled, StreamEnded
+from .stream import AgentStream
+
+__all__ = ["Bridge", "SyncAgentStream"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Bridge:
+    """The way from the thread of an agent to the event loop of its stream."""
+
+    def __init__(self, stream: AgentStream) -> None:
+        self.stream = stream
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the event loop and return its result.
+
+        Raises:
+            StreamCancelled: the stream was cancelled, so nothing more is written.
+        """
+        try:
+            self._check()
+            result = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except BaseException:
+            work.close()
+            raise
+        try:
+            return result.result()
+        except CancelledError:  # the event loop is shutting down
+            raise StreamCancelled(self.stream.stream_id) from None
+
+    def _check(self) -> None:
+        if threading.get_ident() == self._loop_thread:
+            raise RuntimeError(
+                "a SyncAgentStream waits for the event loop, so it cannot be used on it: use it "
+                "in the thread of the agent"
+            )
+        if self.stream.cancelled:
+            raise StreamCancelled(self.stream.stream_id)
+        if self._loop.is_closed():
+            raise StreamEnded(self.stream.stream_id)
+
+
+def _sync(
+    method: Callable[Concatenate[AgentStream, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate["SyncAgentStream", P], T]:
+    """Return a method that waits for a coroutine method of `AgentStream`."""
+
+    @functools.wraps(method)
+    def call(self: "SyncAgentStream", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        bridge = self._bridge
+        return bridge.wait(method(bridge.stream, *args, **kwargs))
+
+    return call
+
+
+class SyncAgentStream:
+    """One answer in the making, for an agent that is a plain function.
+
+    It has the methods of `AgentStream`, without `await`: each returns when it is done. They may be
+    called in any thread but that of the event loop. Once the stream was cancelled they raise
+    `StreamCancelled`, and `cancelled` is True: the agent should return then.
+    """
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+
+    @property
+    def request(self) -> ServiceRequest:
+        """The request that this stream answers."""
+        return self._bridge.stream.request
+
+    @property
+    def question(self) -> str:
+        """The text of the last user message of the request, an empty string if it has none."""
+        return self._bridge.stream.question
+
+    @property
+    def stream_id(self) -> UUID:
+        """The id of this generation."""
+        return self._bridge.stream.stream_id
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the stream was cancelled; the agent should return then."""
+        return self._bridge.stream.cancelled
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last packet has been written."""
+        return self._bridge.stream.ended
+
+    history = _sync(AgentStream.history)
+    write = _sync(AgentStream.write)
+    write_packet = _sync(AgentStream.write_packet)
+    thought = _sync(AgentStream.thought)
+    progress = _sync(AgentStream.progress)
+    cite = _sync(AgentStream.cite)
+    media = _sync(AgentStream.media)
+    markdown = _sync(AgentStream.markdown)
+    warn = _sync(AgentStream.warn)
+    fail = _sync(AgentStream.fail)
