@@ -20,6 +20,7 @@ from coreason_client.server import (
     LogUnavailable,
     MemoryStreamLog,
     SQLiteStreamLog,
+    _runtime,
     running,
 )
 from coreason_client.server.log import LeaseState, StreamLog
@@ -265,6 +266,26 @@ def test_upkeep_runs_by_itself_and_survives_a_failing_log(
         serve(hello, log=Moody(lease=0.05))
         wait_for(upheld)
     assert "not now" in caplog.text
+
+
+@aio
+async def test_a_background_task_that_dies_is_logged_and_the_server_degraded(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def dies() -> None:
+        raise ZeroDivisionError
+
+    def watch_exit(_: object) -> "asyncio.Task[None]":
+        return asyncio.get_running_loop().create_task(dies())
+
+    monkeypatch.setattr(_runtime, "watch_exit", watch_exit)
+    app = AgentApp(hello)
+    async with asgi(app) as client, app.lifespan():
+        await turns()
+        assert (await client.get("/health")).json()["status"] == "degraded"
+        assert (await ask(client))[0].p == "hello"
+    assert "a background task of the server failed" in caplog.text
+    assert "in dies" in caplog.text
 
 
 # Mounts and loops.

@@ -56,6 +56,7 @@ class Runtime:
         self.owner = owner
         self._jitter = jitter
         self._started_at = time.monotonic()
+        self._task_died = False
         self._unwatch: Callable[[], None] = lambda: None
         self._waking: asyncio.TimerHandle | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -95,6 +96,9 @@ class Runtime:
             await self.orphans.close_lost()
         self._keeper = self.loop.create_task(self._keep())
         self._watcher = watch_exit(self.begin_shutdown)
+        for task in (self._keeper, self._watcher):
+            if task is not None:
+                task.add_done_callback(self._report_death)
         self._unwatch = watch_loop(self._rescue())
 
     def _rescue(self) -> LeaseRescue | None:
@@ -119,14 +123,20 @@ class Runtime:
                 await self._leave_in_order()
             raise
 
+    def _report_death(self, task: "asyncio.Task[None]") -> None:
+        """A task that should run for as long as the server does has ended with an exception."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._task_died = True
+            logger.error("a background task of the server failed", exc_info=error)
+
     async def upkeep(self) -> None:
         """Do each part of the upkeep that is due, now."""
         await self.keeper.once()
 
     @property
     def log_works(self) -> bool:
-        """Whether every part of the upkeep worked the last time it was tried."""
-        return not self.keeper.failing
+        """Whether every part of the upkeep worked the last time it was tried, and can go on."""
+        return not (self.keeper.failing or self._task_died)
 
     def check_producer(self, stream_id: UUID) -> None:
         """Refuse to wait for packets of a stream that nobody can write to, as far as is known.

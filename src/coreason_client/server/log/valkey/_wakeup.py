@@ -28,7 +28,7 @@ from .._waiters import Waiter
 from ._errors import STORE_ERRORS, LaneStopped, StoreSilent, is_passing
 from ._keys import Keys
 from ._store import Store
-from ._tasks import cancel_all
+from ._tasks import cancel_all, run_for_ever
 
 __all__ = ["Wakeup", "Watch"]
 
@@ -108,7 +108,10 @@ class Wakeup:
         self._probe: tuple[bytes, asyncio.Queue[bytes | Exception]] | None = None
         self._sender: asyncio.Task[None] | None = None
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._listen()), loop.create_task(self._look())]
+        self._tasks = [
+            loop.create_task(run_for_ever(self._listen, "the subscription of the log")),
+            loop.create_task(run_for_ever(self._look, "the poll of the log")),
+        ]
 
     def want(self, stream_id: UUID) -> None:
         """Listen for a stream from now on, until nobody waits for it any more."""
