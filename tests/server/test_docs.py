@@ -56,7 +56,8 @@ def test_the_examples_of_the_documents_type_check(tmp_path: Path) -> None:
         (0, "You said: hi"),
         (1, "HI"),
         (2, "h i "),
-        (3, "0 turns, 0 of them without a complete answer"),
+        (3, "You said: hi"),
+        (4, "0 turns, 0 of them without a complete answer"),
     ],
 )
 def test_an_example_answers_as_the_page_says(serve: Serve, number: int, text: str) -> None:

@@ -47,6 +47,10 @@ _CORS_HEADERS = (
 class AgentApp:
     """An agent as an ASGI application. Serve it, or mount it in another application.
 
+    An agent is ``async def assist(request, stream)``, which must not block, or a plain
+    ``def assist(request, stream)``, which runs in a thread and may block. It writes to the stream,
+    returns text or yields text and events, and may leave out ``stream``.
+
     Its state starts with the lifespan or, where there is none as in a mount, with the first
     request; `lifespan` lets a parent application start it in time and drain it at the end.
     """
