@@ -155,6 +155,11 @@ class _Watchdog:
             )
 
     def _stack(self) -> str:
+        """Return where the event loop is: what it runs, without what runs it."""
         frame = sys._current_frames().get(self._loop_thread)
-        lines = [] if frame is None else traceback.format_stack(frame)[-_MOST_FRAMES:]
-        return "".join(lines).rstrip()
+        frames = [] if frame is None else list(traceback.extract_stack(frame))
+        for number in range(len(frames) - 1, -1, -1):
+            if frames[number].filename == asyncio.events.__file__:
+                frames = frames[number + 1 :]
+                break
+        return "".join(traceback.format_list(frames[-_MOST_FRAMES:])).rstrip()
