@@ -141,14 +141,8 @@ async def test_one_part_that_fails_keeps_no_other_from_running(
 @aio
 async def test_expiry_makes_room_for_the_renewal_of_the_same_upkeep() -> None:
     class Full(Faulty):
-        async def make_room(self) -> None:
+        async def expire(self, *_: float) -> None:
             self.repair()
-
-        def __getattribute__(self, name: str) -> Any:
-            if name == "expire":
-                self.calls.append(name)
-                return lambda *_: super(Full, self).__getattribute__("make_room")()
-            return super().__getattribute__(name)
 
     log = Full()
     app = AgentApp(silent, log=log, drain_timeout=0.0)
@@ -159,6 +153,23 @@ async def test_expiry_makes_room_for_the_renewal_of_the_same_upkeep() -> None:
         await runtime_of(app).upkeep()
         assert log.calls[0] == "expire"
         assert runtime_of(app).log_works
+
+
+@aio
+async def test_a_start_on_a_full_log_makes_room_first() -> None:
+    class Full(Faulty):
+        async def expire(self, *_: float) -> None:
+            self.repair()
+
+    log = Full("claim_lost", "add_turn", "close")
+    lost = await orphan(log)
+    log._streams[lost].lease_until = 0.0
+    async with AgentApp(silent, log=log).lifespan():
+        assert (await log.meta(lost)).outcome == "producer_lost"
+    log.fail("claim_lost", "expire")
+    with pytest.raises(LogUnavailable):
+        async with AgentApp(silent, log=log).lifespan():
+            pass
 
 
 def test_the_upkeep_of_a_log_that_keeps_failing_goes_on_and_is_reported_once(
@@ -330,16 +341,15 @@ async def test_a_packet_that_was_on_its_way_does_not_pass_for_the_end() -> None:
 async def test_ends_that_wait_for_the_log_take_bounded_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_orphans, "_MOST_QUESTION_BYTES", 250)
+    monkeypatch.setattr(_orphans, "_MOST_UNWRITTEN", 2)
     orphans = _orphans.Orphans(MemoryStreamLog(), "owner", NO_METRICS)
     ids = [uuid4() for _ in range(5)]
     for stream_id in ids:
-        held = Claim(stream_id, 1, 0, b"q" * 100)
-        orphans.add(_orphans.UnwrittenEnd(held, CANCELLED, NOT_METERED))
+        held = Claim(stream_id, 1, 0)
+        orphans.add(_orphans.UnwrittenEnd(held, bytes, CANCELLED, NOT_METERED))
     assert [stream_id in orphans for stream_id in ids] == [False, False, False, True, True]
     await orphans.write_ends()  # the log does not know them
     assert len(orphans) == 0
-    assert orphans._question_bytes == 0
 
 
 def test_a_stream_that_its_agent_can_no_longer_write_is_ended_without_it(serve: Serve) -> None:

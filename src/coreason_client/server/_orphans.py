@@ -8,6 +8,7 @@ again until it is written, and keeps the reason that the stream had.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import islice
 from uuid import UUID
@@ -28,14 +29,15 @@ logger = logging.getLogger("coreason_client.server")
 
 _AT_ONCE = 100  # a process that dies may leave thousands of streams
 _PAGE = 1000  # entries read at once
-_MOST_QUESTION_BYTES = 64 * 1024 * 1024
+_MOST_UNWRITTEN = 1000  # each holds the request that it answers
 
 
 @dataclass(frozen=True, slots=True)
 class UnwrittenEnd:
     """The end of a stream that the log did not take; `held` is what its producer held."""
 
-    held: Claim
+    held: Claim  # without its question
+    question: Callable[[], bytes]
     error: StreamError
     meter: StreamMeter
 
@@ -48,7 +50,6 @@ class Orphans:
         self._owner = owner
         self._metrics = metrics
         self._unwritten: dict[UUID, UnwrittenEnd] = {}
-        self._question_bytes = 0
 
     def __contains__(self, stream_id: UUID) -> bool:
         return stream_id in self._unwritten
@@ -59,13 +60,12 @@ class Orphans:
     def add(self, end: UnwrittenEnd) -> None:
         """Keep an end until the log takes it.
 
-        The memory for it is bounded. An end that is dropped is not lost: nobody renews the lease
-        of its stream, so the stream is claimed and ends with `producer_lost`.
+        Only so many are kept. A stream whose end is dropped ends all the same: nobody renews its
+        lease, so it is claimed and ends with `producer_lost`.
         """
         self._unwritten[end.held.stream_id] = end
-        self._question_bytes += len(end.held.question)
-        while self._question_bytes > _MOST_QUESTION_BYTES:
-            self._drop(next(iter(self._unwritten)))
+        if len(self._unwritten) > _MOST_UNWRITTEN:
+            del self._unwritten[next(iter(self._unwritten))]
 
     async def close_lost(self) -> None:
         """Claim the streams whose lease ran out, and end them."""
@@ -98,14 +98,15 @@ class Orphans:
         try:
             last_seq = await self._open_at(end.held)
             if last_seq is not None:
-                await self._close(replace(end.held, last_seq=last_seq), end.error)
+                held = replace(end.held, last_seq=last_seq, question=end.question())
+                await self._close(held, end.error)
                 # A packet that was on its way may have come first, and then nothing has ended.
                 if await self._open_at(end.held) is not None:
                     return
                 self._record(end, last_seq + 1)
         except (Fenced, UnknownStream):
             pass  # another process has ended it, or it is no longer kept
-        self._drop(stream_id)
+        self._unwritten.pop(stream_id, None)
 
     async def _open_at(self, held: Claim) -> int | None:
         """Return the last number of a stream, None if it has ended or is held by another."""
@@ -119,7 +120,7 @@ class Orphans:
         except Fenced:  # another process was faster
             return
         if end is not None:
-            self._drop(claim.stream_id)
+            self._unwritten.pop(claim.stream_id, None)
             self._record(end, claim.last_seq + 1)
         else:
             self._metrics.taken_over()
@@ -130,11 +131,6 @@ class Orphans:
         end.meter.appended(seq, 1, [StreamOpCode.ERROR], now, now)
         end.meter.ended(end.error.code)
         _lines.end_written(end.held.stream_id, end.error.code, seq)
-
-    def _drop(self, stream_id: UUID) -> None:
-        end = self._unwritten.pop(stream_id, None)
-        if end is not None:
-            self._question_bytes -= len(end.held.question)
 
     async def _close(self, claim: Claim, error: StreamError) -> None:
         # The turn first: a reader that sees the end may ask the next question at once.

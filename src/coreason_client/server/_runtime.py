@@ -18,7 +18,7 @@ from ._trace import Tracing
 from ._turns import dump_question
 from ._upkeep import Upkeep
 from ._watchdog import watch_loop
-from .errors import LogUnavailable
+from .errors import LogError, LogUnavailable
 from .log.base import Claim, StreamLog
 
 __all__ = ["Runtime"]
@@ -26,7 +26,7 @@ __all__ = ["Runtime"]
 logger = logging.getLogger("coreason_client.server")
 
 _RECONNECT_AFTER_MS = (500, 2000)
-_WAKE_AFTER = 0.05  # seconds
+_WAKE_EVERY = 1.0  # seconds
 
 
 class Runtime:
@@ -59,6 +59,7 @@ class Runtime:
         self._task_died = False
         self._unwatch: Callable[[], None] = lambda: None
         self._waking: asyncio.TimerHandle | None = None
+        self._woken_at = 0.0
         self._starting: asyncio.Task[None] | None = None
         self._draining: asyncio.Task[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -93,13 +94,20 @@ class Runtime:
         if not self.log.shared:
             # With a shared one, leases may have run out because the store was away: the others
             # get the time until the first upkeep to renew theirs.
-            await self.orphans.close_lost()
+            await self._close_lost()
         self._keeper = self.loop.create_task(self._keep())
         self._watcher = watch_exit(self.begin_shutdown)
         for task in (self._keeper, self._watcher):
             if task is not None:
                 task.add_done_callback(self._report_death)
         self._unwatch = watch_loop(self._rescue())
+
+    async def _close_lost(self) -> None:
+        try:
+            await self.orphans.close_lost()
+        except LogError:  # a full disk: perhaps there is room once old streams have expired
+            await self.log.expire(self.options.retention, self.options.final_retention)
+            await self.orphans.close_lost()
 
     def _rescue(self) -> LeaseRescue | None:
         """Return what renews our leases while the event loop is blocked.
@@ -157,15 +165,23 @@ class Runtime:
 
     def _keep_unwritten_end(self, producer: Producer) -> None:
         """End a stream later, as the log does not take its end now; its readers leave at once."""
-        meta, error = producer.meta, producer.unwritten or PRODUCER_LOST
-        question = dump_question(meta.principal, producer.request)
-        held = Claim(meta.stream_id, meta.epoch, meta.last_seq, question)
-        self.orphans.add(UnwrittenEnd(held, error, producer.meter))
+        meta, request = producer.meta, producer.request
+        held = Claim(meta.stream_id, meta.epoch, meta.last_seq)
+        self.orphans.add(
+            UnwrittenEnd(
+                held,
+                lambda: dump_question(meta.principal, request),
+                producer.unwritten or PRODUCER_LOST,
+                producer.meter,
+            )
+        )
         if self._waking is None:  # once for all streams that fail together
-            self._waking = self.loop.call_later(_WAKE_AFTER, self._wake_readers)
+            wait = self._woken_at + _WAKE_EVERY - self.loop.time()
+            self._waking = self.loop.call_later(max(wait, 0.0), self._wake_readers)
 
     def _wake_readers(self) -> None:
-        self._waking = None
+        # All of them, and those whose streams go on send a heartbeat: therefore not too often.
+        self._waking, self._woken_at = None, self.loop.time()
         self.log.nudge()
 
     # The end.
