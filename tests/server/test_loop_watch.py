@@ -43,6 +43,7 @@ def test_a_process_that_did_not_run_is_no_blocked_loop() -> None:
     assert report == NotRun(30.0, 0.1)
     assert not report.busy
     assert watch.silence(30.25) == 30.25  # but its leases are as old as that
+    assert watch.blocked(30.25) == 0.25
     watch.answer(30.26)
     assert watch.look(30.5, 0.0, 0.0) == []
 

@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from coreason_client.server import MemoryStreamLog
-from coreason_client.server._rescue import MOST_SILENCE, LeaseRescue, renew_elsewhere
+from coreason_client.server._rescue import LONGEST_BLOCK, LeaseRescue, renew_elsewhere
 from coreason_client.server.log import NewStream
 
 from .aio import aio
@@ -21,9 +21,9 @@ def test_leases_are_renewed_every_period_for_a_minute(caplog: pytest.LogCaptureF
         caplog.clear()
         for quarters in range(1, 400):
             now = quarters / 4
-            rescue.look(now)
+            rescue.look(now, now)
         assert renewed == [3.0 * number for number in range(1, 21)]
-        assert renewed[-1] == MOST_SILENCE == 60
+        assert renewed[-1] == LONGEST_BLOCK == 60
         [record] = caplog.records
         assert record.levelno == logging.ERROR
         assert "no progress for 60 s: the leases of its streams are no longer" in record.message
@@ -34,8 +34,18 @@ def test_a_loop_that_is_blocked_for_less_than_a_period_renews_its_leases_itself(
     rescue = LeaseRescue(3.0, lambda: renewed.append(None))
     for _ in range(10):
         for quarters in range(1, 12):
-            rescue.look(quarters / 4)
+            rescue.look(quarters / 4, quarters / 4)
     assert renewed == []
+
+
+def test_the_time_that_a_process_was_stopped_for_does_not_count_against_it() -> None:
+    renewed: list[None] = []
+    rescue = LeaseRescue(3.0, lambda: renewed.append(None))
+    rescue.look(0.25, 0.25)
+    rescue.look(100.0, 0.5)  # at once: the leases are as old as that
+    rescue.look(101.0, 1.5)
+    rescue.look(103.0, 3.5)
+    assert len(renewed) == 2
 
 
 def test_a_renewal_that_fails_is_reported_and_tried_again(
@@ -49,7 +59,7 @@ def test_a_renewal_that_fails_is_reported_and_tried_again(
 
     rescue = LeaseRescue(1.0, renew)
     for second in range(4):
-        rescue.look(float(second))
+        rescue.look(float(second), float(second))
     assert len(tried) == 3
     assert "leases were not renewed while the event loop is blocked: OSError('no way')" in (
         caplog.text

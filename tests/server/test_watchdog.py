@@ -126,7 +126,7 @@ async def test_a_watchdog_survives_its_mistakes(
     seen = threading.Semaphore(0)
 
     class Broken:
-        def look(self, silence: float) -> None:
+        def look(self, silence: float, blocked: float) -> None:
             seen.release()
             raise ZeroDivisionError
 

@@ -82,6 +82,10 @@ class LoopWatch:
             return 0.0
         return now - self._asked_at
 
+    def blocked(self, now: float) -> float:
+        """Return for how long something has kept the loop from answering."""
+        return max(self.silence(now) - self._late, 0.0)
+
     def look(self, now: float, late: float, cpu: float) -> list[Report]:
         """Return what is to be reported now.
 

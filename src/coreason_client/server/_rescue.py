@@ -13,11 +13,11 @@ from uuid import UUID
 
 from .log.base import StreamLog
 
-__all__ = ["MOST_SILENCE", "LeaseRescue", "renew_elsewhere"]
+__all__ = ["LONGEST_BLOCK", "LeaseRescue", "renew_elsewhere"]
 
 logger = logging.getLogger("coreason_client.server")
 
-MOST_SILENCE: Final = 60.0  # seconds without progress of the event loop
+LONGEST_BLOCK: Final = 60.0  # seconds without progress of the event loop
 
 
 class LeaseRescue:
@@ -30,18 +30,22 @@ class LeaseRescue:
         self._due = period
         self._given_up = False
 
-    def look(self, silence: float) -> None:
-        """Renew the leases if it is time; `silence` is for how long the loop has been blocked."""
+    def look(self, silence: float, blocked: float) -> None:
+        """Renew the leases if it is time.
+
+        `silence` is for how long the loop has made no progress, and `blocked` how much of it the
+        process could run.
+        """
         if silence < self._silence:  # it is another one
             self._due, self._given_up = self._period, False
         self._silence = silence
-        if silence > MOST_SILENCE:
+        if blocked > LONGEST_BLOCK:
             if not self._given_up:
                 self._given_up = True
                 logger.error(
                     "the event loop has made no progress for %.0f s: the leases of its streams are "
                     "no longer renewed, so other processes will end them",
-                    silence,
+                    blocked,
                 )
         elif silence >= self._due:
             self._due = silence + self._period

@@ -112,11 +112,9 @@ class _Watchdog:
         elif not self._loop.is_running():
             self._watch.reset()
         elif self._watch.asked:
-            if late >= _INTERVAL:
-                return  # whatever held up this thread held up the loop: let it answer first
-            silence = self._watch.silence(now)
+            silence, blocked = self._watch.silence(now), self._watch.blocked(now)
             for rescue in list(self._rescues):
-                rescue.look(silence)
+                rescue.look(silence, blocked)
         else:
             self._watch.ask(time.monotonic())
             self._loop.call_soon_threadsafe(self._answer)
