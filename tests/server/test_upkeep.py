@@ -293,7 +293,7 @@ async def test_an_end_is_written_when_the_log_works_again_with_its_reason_and_it
         log.repair()
         log._streams[other.stream_id].epoch = 2
         await log.close(other.stream_id, 2, 2, [b"end"], "producer_lost")
-        log._forget(log._streams[gone.stream_id])
+        del log._streams[gone.stream_id]
         with caplog.at_level(logging.INFO, "coreason_client.server"):
             await runtime.orphans.write_ends()
         assert len(runtime.orphans) == 0
