@@ -102,7 +102,7 @@ class EventStream(Response):
                 if ended:
                     return
             elif not (ended or runtime.closing):
-                runtime.check_producer(stream_id)
+                runtime.check_producer(self._meta.stream_id)
                 await self._send(send, _HEARTBEAT)
             if runtime.closing and not ended:
                 await self._tell(send)
