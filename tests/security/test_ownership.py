@@ -69,19 +69,22 @@ def test_a_stolen_id_is_as_good_as_a_guessed_one(server: InProcess) -> None:
 
 
 @pytest.mark.proves("RES2-12a")
-def test_a_stolen_request_id_joins_nothing(server: InProcess) -> None:
+@pytest.mark.parametrize("by", ["body", "header"])
+def test_a_stolen_request_id_joins_nothing(server: InProcess, by: str) -> None:
+    """It is free for everybody else: even a 409 would tell that it is known."""
     body = envelope(SECRET)
     mine = ask(server, "key-of-ann", body)
     request_id = body["request_id"]
-    without = {name: value for name, value in envelope("x").items() if name != "request_id"}
-    for answer in (
-        ask(server, "key-of-bob", {**envelope("x"), "request_id": request_id}),
-        ask(server, "key-of-bob", without, x_request_id=request_id),
-    ):
-        # It is free for him, since it is another's: even a 409 would tell that it is known.
-        assert answer.status in {200, 409}
-        assert answer.headers.get("x-stream-id") != mine.headers["x-stream-id"]
-        assert SECRET.encode() not in answer.body
+    foreign = envelope("x")
+    if by == "body":
+        answer = ask(server, "key-of-bob", {**foreign, "request_id": request_id})
+    else:
+        del foreign["request_id"]
+        answer = ask(server, "key-of-bob", foreign, x_request_id=request_id)
+    assert answer.status == 200
+    assert answer.headers["x-request-id"] == request_id
+    assert answer.headers["x-stream-id"] != mine.headers["x-stream-id"]
+    assert SECRET.encode() not in answer.body
     assert ask(server, "key-of-ann", body).headers["x-stream-id"] == mine.headers["x-stream-id"]
 
 
@@ -102,6 +105,21 @@ def test_two_agents_on_one_log_do_not_share_either() -> None:
     with in_process(AgentApp(remembers, log=log, api_keys=KEYS, agent_id="two")) as two:
         assert ask(two, "key-of-ann", body, last_event_id=stream_id).status == 404
         assert SECRET.encode() not in ask(two, "key-of-ann", envelope("?", session)).body
+
+
+@pytest.mark.proves("RES2-12a")
+def test_agents_and_principals_with_slashes_do_not_become_one_another() -> None:
+    """Agent `a` with principal `b/c` is not agent `a/b` with principal `c`."""
+    log = MemoryStreamLog()
+    body = envelope(SECRET, "s")
+    one = AgentApp(remembers, log=log, api_keys={"k": "b/c"}, agent_id="a")
+    two = AgentApp(remembers, log=log, api_keys={"k": "c"}, agent_id="a/b")
+    with in_process(one) as server:
+        stream_id = ask(server, "k", body).headers["x-stream-id"]
+    with in_process(two) as server:
+        assert ask(server, "k", body, last_event_id=stream_id).status == 404
+        assert cancel(server, "k", stream_id).status == 404
+        assert SECRET.encode() not in ask(server, "k", envelope("?", "s")).body
 
 
 @pytest.mark.parametrize(

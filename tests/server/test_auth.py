@@ -3,9 +3,11 @@
 import hmac
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from coreason_client.server import _auth
-from coreason_client.server._auth import Keys
+from coreason_client.server._auth import Keys, full_principal
 from coreason_client.server._problems import Problem
 
 
@@ -48,11 +50,40 @@ def test_every_key_is_compared_in_constant_time(
 
 @pytest.mark.parametrize(
     ("keys", "error"),
-    [([], ValueError), ([""], ValueError), ([" k"], ValueError), (["k\n"], ValueError)],
+    [
+        ([], ValueError),
+        ([""], ValueError),
+        ([" k"], ValueError),
+        (["k\n"], ValueError),
+        (["schlüssel"], ValueError),
+        (["k", "ключ"], ValueError),
+    ],
 )
 def test_keys_that_cannot_work_are_refused(keys: list[str], error: type[Exception]) -> None:
     with pytest.raises(error, match="key"):
         Keys(keys)
+
+
+def test_a_key_that_no_header_can_carry_is_refused_without_showing_it() -> None:
+    with pytest.raises(ValueError, match="printable ASCII") as caught:
+        Keys({"clé-secrète": "ann"})
+    assert "secr" not in str(caught.value)
+
+
+def test_ordinary_names_are_joined_as_they_are() -> None:
+    """Streams that an earlier release stored keep their owner."""
+    assert full_principal("my_agent", "key-0123456789abcdef") == "my_agent/key-0123456789abcdef"
+    assert full_principal("guide", "ann@example.com") == "guide/ann@example.com"
+
+
+parts = st.text(st.sampled_from("/%25Fab"), max_size=6)
+
+
+@given(first=st.tuples(parts, parts), second=st.tuples(parts, parts))
+@example(first=("a/b", "c"), second=("a", "b/c"))
+@example(first=("a", "%2F"), second=("a", "/"))
+def test_no_two_pairs_have_one_owner(first: tuple[str, str], second: tuple[str, str]) -> None:
+    assert (full_principal(*first) == full_principal(*second)) is (first == second)
 
 
 def test_one_string_is_not_a_list_of_keys() -> None:

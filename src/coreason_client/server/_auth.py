@@ -6,7 +6,7 @@ from hashlib import sha256
 
 from ._problems import Problem
 
-__all__ = ["ANYBODY", "Keys"]
+__all__ = ["ANYBODY", "Keys", "full_principal"]
 
 ANYBODY = "anybody"
 """The principal of everyone when there are no keys."""
@@ -54,12 +54,29 @@ class Keys:
         return found
 
 
+def full_principal(agent_id: str, name: str) -> str:
+    """Return the owner of streams and conversations: a principal of one agent.
+
+    Agents that share a log do not share streams or conversations. Both parts are encoded, so that
+    no two pairs give the same owner: agent `a/b` with principal `c` and agent `a` with principal
+    `b/c` are two. Parts without `/` and `%` stay as they are.
+    """
+    return f"{_encoded(agent_id)}/{_encoded(name)}"
+
+
+def _encoded(part: str) -> str:
+    return part.replace("%", "%25").replace("/", "%2F")
+
+
 def _checked(key: str) -> str:
-    if not key or key != key.strip() or not key.isprintable():
-        raise ValueError("an API key is printable text without spaces around it")
+    if not key or key != key.strip() or not (key.isascii() and key.isprintable()):
+        raise ValueError(
+            "an API key is printable ASCII text without spaces around it: other characters cannot "
+            "be sent in a header"
+        )
     return key
 
 
 def _digest(key: str) -> bytes:
-    # Header values arrive as Latin-1 text; a key beyond it is compared as its UTF-8 bytes would.
+    # A token that a client sent may hold anything; it is only compared.
     return sha256(key.encode("utf-8", "surrogateescape")).digest()

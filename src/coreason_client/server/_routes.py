@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
 
-from ._auth import ANYBODY, Keys
+from ._auth import ANYBODY, Keys, full_principal
 from ._body import fingerprint, let_go, parse_body, read_body
 from ._cursor import Cursor, parse_cursor
 from ._limits import RequestRate, retry_after
@@ -144,8 +144,7 @@ class Routes:
         _check_headers(request, self._options.max_header_bytes)
         given = request.headers.get("authorization")
         name = ANYBODY if self._keys is None else self._keys.principal(given)
-        # Agents that share a log do not share streams or conversations.
-        return f"{self._options.agent_id}/{name}"
+        return full_principal(self._options.agent_id, name)
 
     async def _take(self, request: Request) -> tuple[Runtime, _Asked]:
         """Read a request; what can be refused by its head alone is, before its body is read."""
