@@ -161,6 +161,26 @@ def test_paths_and_methods(peer: Peer, method: str, path: str, status: int) -> N
 
 
 @pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "/assist/", 200),
+        ("POST", "/v1/assist/", 200),
+        ("GET", "/health/", 200),
+        ("GET", "/openapi.json/", 200),
+        ("DELETE", "/streams/123e4567-e89b-12d3-a456-426614174000/", 404),
+        ("GET", "/assist/", 405),
+        ("GET", "/nothing/", 404),
+        ("POST", "/assist//", 404),
+    ],
+)
+def test_a_slash_at_the_end_is_no_redirect(peer: Peer, method: str, path: str, status: int) -> None:
+    """A redirect would send the client, and its body, wherever the Host header says."""
+    answer = peer.http.request(method, path, json=envelope(), headers={"Host": "localhost"})
+    assert answer.status_code == status
+    assert "location" not in answer.headers
+
+
+@pytest.mark.parametrize(
     "authorization",
     [None, "", "Bearer", "Bearer wrong", "Basic key-a", "key-a", "Bearer key-a x", "é"],
 )

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from time import monotonic_ns
-from typing import Literal
+from typing import Literal, TypeAlias
 from uuid import UUID, uuid4
 
 from starlette.datastructures import Headers
@@ -30,6 +30,8 @@ from .errors import LogError, PositionGone, UnknownStream
 from .log.base import NewStream, StreamMeta
 
 __all__ = ["Routes"]
+
+Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 _CANCEL_WAIT = 1.0  # seconds that the response to a cancel waits for the end of the stream
 
@@ -67,16 +69,24 @@ class Routes:
         self._rate = None if per_minute is None else RequestRate(per_minute)
 
     def table(self) -> list[Route]:
-        """The paths."""
-        path = self._options.metrics_path
-        metrics = [] if path is None else [Route(path, self.metrics, methods=["GET"])]
+        """The paths, each with and without a slash at its end.
+
+        Both are served, since a redirect from one to the other would name the Host header, which
+        a client or a proxy may have chosen freely.
+        """
+        paths: list[tuple[str, str, Handler]] = [
+            ("POST", "/assist", self.assist),
+            ("POST", "/v1/assist", self.assist),
+            ("GET", "/health", self.health),
+            ("GET", "/openapi.json", self.openapi),
+            ("DELETE", "/streams/{stream_id}", self.cancel),
+        ]
+        if self._options.metrics_path is not None:
+            paths.append(("GET", self._options.metrics_path, self.metrics))
         return [
-            *metrics,
-            Route("/assist", self.assist, methods=["POST"]),
-            Route("/v1/assist", self.assist, methods=["POST"]),
-            Route("/health", self.health, methods=["GET"]),
-            Route("/openapi.json", self.openapi, methods=["GET"]),
-            Route("/streams/{stream_id}", self.cancel, methods=["DELETE"]),
+            Route(spelling, handler, methods=[method])
+            for method, path, handler in paths
+            for spelling in (path, f"{path}/")
         ]
 
     async def assist(self, request: Request) -> Response:

@@ -117,11 +117,13 @@ class AgentApp:
         self._runtime: Runtime | None = None
         self._startup_error: Exception | None = None
         routes = Routes(self._options, self._keys, self._metrics, metrics_keys, self._ready)
-        self._asgi: ASGIApp = Starlette(
+        starlette = Starlette(
             routes=routes.table(),
             middleware=_middleware(tuple(cors_origins)),
             exception_handlers=dict.fromkeys((Problem, LogError, HTTPException), self._refuse),
         )
+        starlette.router.redirect_slashes = False  # the table has both spellings
+        self._asgi: ASGIApp = starlette
 
     def __repr__(self) -> str:
         return f"<AgentApp {self._options.agent_id!r} on {type(self._log).__name__}>"
