@@ -53,7 +53,8 @@ class Service:
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("served")
     (folder / "mine.py").write_text(AGENT)
-    with Process("serve", "mine:agent", "--port", "0", cwd=folder) as process:
+    arguments = ["mine:agent", "--port", "0", "--allowed-host", "agent.example"]
+    with Process("serve", *arguments, cwd=folder) as process:
         told = process.expect("}'\n")
         [url] = re.findall(r"at (http://127\.0\.0\.1:\d+)", told)
         [curl] = re.findall(r"^curl .*$", told, re.MULTILINE)

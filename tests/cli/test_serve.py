@@ -7,6 +7,7 @@ import socket
 import subprocess
 from pathlib import Path
 
+import httpx2
 import pytest
 from typer.testing import CliRunner
 
@@ -51,6 +52,14 @@ def test_the_printed_curl_line_works(service: Service) -> None:
     out = run_curl(service.curl)
     assert "Now: How do I resume a stream?." in out
     assert '"op":"CLOSE"' in out
+
+
+def test_it_answers_to_its_own_names_and_to_those_that_are_allowed(service: Service) -> None:
+    statuses = {
+        host: httpx2.get(f"{service.url}/openapi.json", headers={"Host": host}).status_code
+        for host in ("localhost", "agent.example", "evil.example")
+    }
+    assert statuses == {"localhost": 200, "agent.example": 200, "evil.example": 421}
 
 
 @pytest.mark.parametrize(
@@ -108,6 +117,8 @@ def test_ctrl_c_drains_and_ends_well(tmp_path: Path) -> None:
         (["--host", "0.0.0.0"], 2, "without --api-key anybody who reaches 0.0.0.0"),
         (["--host", "192.0.2.1", "--api-key", "k"], 1, "cannot listen on 192.0.2.1"),
         (["--api-key", ""], 2, "a key of --api-key is printable"),
+        (["--api-key", "schlüssel"], 2, "a key of --api-key is printable ASCII"),
+        (["--allowed-host", "http://x"], 2, "--allowed-host takes names such as"),
     ],
 )
 def test_a_refusal_is_one_sentence(

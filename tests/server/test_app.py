@@ -313,8 +313,9 @@ def test_a_reader_that_takes_nothing_is_cut_and_holds_up_nobody(
                 stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
                 content = json.dumps(body).encode()
                 stuck.sendall(
-                    b"POST /assist HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-                    b"Content-Length: %d\r\n\r\n%b" % (len(content), content)
+                    b"POST /assist HTTP/1.1\r\nHost: localhost\r\n"
+                    b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+                    % (len(content), content)
                 )
                 wait_for(cut)
                 # The producer has run to its end meanwhile, and the reader can resume.

@@ -200,7 +200,7 @@ def test_a_refusal_comes_before_the_body(serve: Serve, clock: Clock) -> None:
     address = (peer.http.base_url.host, peer.http.base_url.port)
     with socket.create_connection(address, timeout=LIMIT) as slow:
         slow.sendall(
-            b"POST /assist HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"POST /assist HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Content-Length: 100\r\n\r\n"
         )
         assert slow.recv(100).startswith(b"HTTP/1.1 429 ")

@@ -120,7 +120,7 @@ def test_a_body_that_does_not_come_gets_408(serve: Serve) -> None:
     address = (peer.http.base_url.host, peer.http.base_url.port)
     with socket.create_connection(address, timeout=LIMIT) as slow:
         slow.sendall(
-            b"POST /assist HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"POST /assist HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Content-Length: 100\r\n\r\n{"
         )
         assert slow.recv(100).startswith(b"HTTP/1.1 408 ")
@@ -426,7 +426,7 @@ def test_a_refusal_is_not_overtaken_by_a_reset(serve: Serve, key: str, status: i
     address = peer.http.base_url
     with socket.create_connection((address.host, address.port or 80), timeout=10) as sock:
         head = (
-            "POST /assist HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            "POST /assist HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             f"Authorization: Bearer {key}\r\nContent-Length: 200000\r\n\r\n"
         )
         sock.sendall(head.encode())

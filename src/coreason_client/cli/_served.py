@@ -37,6 +37,7 @@ class Served:
     metrics: bool
     max_requests_per_minute: int | None
     verbose: int
+    allowed_hosts: Sequence[str] = ()
 
     def app(self) -> "AgentApp":
         """Make the application.
@@ -60,9 +61,11 @@ class Served:
                 api_keys=self.api_keys or None,
                 metrics=self.metrics,
                 max_requests_per_minute=self.max_requests_per_minute,
+                allowed_hosts=self.allowed_hosts,
             )
         except (TypeError, ValueError) as error:
             sentence = str(error).replace("an API key is", f"a key of {self.keys_from} is")
+            sentence = sentence.replace("allowed_hosts has names", "--allowed-host takes names")
             raise Failure(sentence, ExitCode.USAGE) from None
 
     @contextmanager

@@ -83,6 +83,15 @@ def serve(
             min=0, max=65535, metavar="PORT", help="The port to listen on; 0 takes a free one."
         ),
     ] = 8000,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A host name that a server without keys answers to besides localhost and IP "
+            "addresses, for example behind a proxy on this machine; give it again for more.",
+            show_default=False,
+        ),
+    ] = None,
     workers: Annotated[
         int,
         typer.Option(
@@ -113,7 +122,16 @@ def serve(
         need_server("coreason serve")
         keys = Keys.found(api_key)
         served = Served(
-            agent, llm, system, log, keys.values, keys.name, metrics, per_minute, verbose
+            agent,
+            llm,
+            system,
+            log,
+            keys.values,
+            keys.name,
+            metrics,
+            per_minute,
+            verbose,
+            allowed_hosts=allowed_host or (),
         )
         app = served.app()
         _check(app, host, workers)

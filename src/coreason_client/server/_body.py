@@ -13,7 +13,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from ._problems import Problem, validation_problem
 
-__all__ = ["fingerprint", "let_go", "parse_body", "read_body"]
+__all__ = ["drain_body", "fingerprint", "parse_body", "read_body"]
 
 _MOST_UNWANTED_BYTES = 1024 * 1024
 _MOST_UNWANTED_SECONDS = 1.0
@@ -45,8 +45,8 @@ async def read_body(request: Request, most_bytes: int, seconds: float) -> bytes:
         raise Problem(400, "incomplete-body", "The body was cut off.") from None
 
 
-async def let_go(request: Request) -> None:
-    """Read what is left of a body that nobody wants, within bounds.
+async def drain_body(request: Request) -> None:
+    """Drain a bounded part of an unwanted body.
 
     A connection that is closed on bytes that still arrive is reset, and the reset may overtake the
     refusal: the client would learn that the connection broke, and not why.

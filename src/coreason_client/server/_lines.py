@@ -83,18 +83,30 @@ def taken_over(stream_id: UUID, last_seq: int, seconds: float | None = None) -> 
     )
 
 
-def refused(status: int, problem: str, detail: str, principal: str | None, reason: str) -> None:
-    """A request was refused. `reason` is for the operator; a client sees only `detail`."""
+def refused(
+    status: int,
+    problem: str,
+    detail: str,
+    principal: str | None,
+    reason: str = "",
+    suppressed: int = 0,
+) -> None:
+    """A request was refused. `reason` is for the operator; a client sees only `detail`.
+
+    `suppressed` is how many lines about the same problem were left out before this one.
+    """
     logger.log(
         logging.WARNING if status >= 500 else logging.INFO,
-        "refused %s with %d %s: %s",
+        "refused %s with %d %s: %s%s",
         *(principal or "a request", status, problem, reason or detail),
+        f" ({suppressed} more not shown)" if suppressed else "",
         extra={
             "event": "refused",
             "status": status,
             "problem": problem,
             "principal": principal,
             "reason": reason or detail,
+            "suppressed": suppressed,
         },
     )
 

@@ -4,9 +4,12 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["PATHS", "Options"]
+__all__ = ["PATHS", "PROBES", "Options"]
 
-PATHS = ("/assist", "/v1/assist", "/health", "/openapi.json")
+PROBES = ("/health", "/ready")
+"""Paths for balancers and orchestrators: no key is needed, and any Host will do."""
+
+PATHS = ("/assist", "/v1/assist", *PROBES, "/openapi.json")
 
 _NOT_NEGATIVE = ("abandon_grace", "retention", "final_retention", "drain_timeout", "cancel_grace")
 _PATH = re.compile(r"(?:/[A-Za-z0-9._~-]+)+", re.ASCII)

@@ -17,6 +17,7 @@ _MOST_WRITTEN_OUT = 1000
 _TITLES = {
     400: "Bad request",
     401: "Unauthorized",
+    403: "Forbidden",
     404: "Not found",
     405: "Method not allowed",
     408: "Request timeout",
@@ -24,6 +25,7 @@ _TITLES = {
     410: "Gone",
     413: "Content too large",
     415: "Unsupported media type",
+    421: "Misdirected request",
     422: "Unprocessable content",
     429: "Too many requests",
     431: "Request header fields too large",
@@ -44,7 +46,7 @@ _SAFE_MESSAGES = {
 
 
 class Problem(Exception):
-    """A refusal on its way to the client."""
+    """A refusal on its way to the client; `reason` is for the operator alone."""
 
     def __init__(
         self,
@@ -54,6 +56,7 @@ class Problem(Exception):
         *,
         errors: Sequence[Mapping[str, Any]] = (),
         headers: Mapping[str, str] | None = None,
+        reason: str = "",
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -61,6 +64,7 @@ class Problem(Exception):
         self.detail = detail
         self.errors = errors
         self.headers = headers
+        self.reason = reason
 
     def response(self) -> JSONResponse:
         """The document."""
@@ -123,4 +127,4 @@ def _log_problem(error: LogError) -> Problem:
     # What a store says about itself is not for clients.
     detail = "The log of this server is not available." if status == 503 else str(error)
     headers = {"Retry-After": "1"} if status == 503 else None
-    return Problem(status, slug, detail, headers=headers)
+    return Problem(status, slug, detail, headers=headers, reason=str(error))

@@ -14,8 +14,9 @@ from starlette.routing import Route
 
 from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
 
+from . import _lines
 from ._auth import ANYBODY, Keys, full_principal
-from ._body import fingerprint, let_go, parse_body, read_body
+from ._body import drain_body, fingerprint, parse_body, read_body
 from ._cursor import Cursor, parse_cursor
 from ._limits import RequestRate, retry_after
 from ._metrics import Metrics
@@ -95,13 +96,14 @@ class Routes:
             runtime, asked = await self._take(request)
         except (Problem, LogError) as error:
             if getattr(error, "status", None) != 408:  # there the body is what did not come
-                await let_go(request)
+                await drain_body(request)
             raise
         if asked.cursor is None:
             meta = await self._open(runtime, asked)
             return self._reader(runtime, meta, 0)
         meta = await self._resume(runtime, asked, asked.cursor)
         self._metrics.resumed()
+        _lines.resumed(meta, asked.cursor.seq)
         return self._reader(runtime, meta, asked.cursor.seq)
 
     async def health(self, _: Request) -> Response:
@@ -154,7 +156,9 @@ class Routes:
         _check_headers(request, self._options.max_header_bytes)
         given = request.headers.get("authorization")
         name = ANYBODY if self._keys is None else self._keys.principal(given)
-        return full_principal(self._options.agent_id, name)
+        principal = full_principal(self._options.agent_id, name)
+        request.state.principal = principal  # for the log line of a refusal
+        return principal
 
     async def _take(self, request: Request) -> tuple[Runtime, _Asked]:
         """Read a request; what can be refused by its head alone is, before its body is read."""

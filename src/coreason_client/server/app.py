@@ -17,11 +17,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ._agent import Agent, as_runner
 from ._auth import Keys
+from ._body import drain_body
 from ._direct import SEND
+from ._hosts import AllowedHosts
 from ._lifespan import serve_lifespan
 from ._metrics import NO_METRICS, PrometheusMetrics
-from ._options import Options
-from ._problems import Problem, as_problem
+from ._options import PROBES, Options
+from ._problems import Problem
+from ._refusals import Refusals
 from ._routes import Routes
 from ._runtime import Runtime
 from ._trace import tracing
@@ -62,6 +65,8 @@ class AgentApp:
         log: StreamLog | None = None,
         api_keys: Iterable[str] | Mapping[str, str] | None = None,
         cors_origins: Iterable[str] = (),
+        allowed_hosts: Iterable[str] = (),
+        public_url: str | None = None,
         agent_id: str | None = None,
         version: str | None = None,
         max_body_bytes: int = 4 * 1024 * 1024,
@@ -109,8 +114,11 @@ class AgentApp:
                 'on_abandoned="cancel" counts the readers of one process, and with a shared log '
                 "readers may be anywhere: use a log of one process, or cancel explicitly"
             )
+        origins = tuple(cors_origins)
+        self._hosts = AllowedHosts(allowed_hosts, public_url, origins)
         metrics_keys = _metrics_keys(self._keys, metrics_key, public=metrics_public)
         self._metrics = PrometheusMetrics() if metrics else NO_METRICS
+        self._refusals = Refusals(self._metrics)
         # One owner for the application, not for each start: a log that is started again by the
         # same owner stays as it is.
         self._owner = f"{self._options.agent_id}-{uuid4()}"
@@ -119,7 +127,7 @@ class AgentApp:
         routes = Routes(self._options, self._keys, self._metrics, metrics_keys, self._ready)
         starlette = Starlette(
             routes=routes.table(),
-            middleware=_middleware(tuple(cors_origins)),
+            middleware=_middleware(origins),
             exception_handlers=dict.fromkeys((Problem, LogError, HTTPException), self._refuse),
         )
         starlette.router.redirect_slashes = False  # the table has both spellings
@@ -132,6 +140,9 @@ class AgentApp:
         """Serve as ASGI."""
         if scope["type"] == "lifespan":
             await serve_lifespan(self.lifespan(), receive, send)
+        elif (problem := self._host_problem(scope)) is not None:
+            await drain_body(Request(scope, receive))
+            await self._refusals.respond(problem, None)(scope, receive, send)
         else:
             await self._asgi({**scope, SEND: send}, receive, send)
 
@@ -206,10 +217,14 @@ class AgentApp:
             )
         return await self._started(runtime)
 
-    async def _refuse(self, _: Request, error: Exception) -> Response:
-        problem = as_problem(error)
-        self._metrics.refused(problem.slug)
-        return problem.response()
+    async def _refuse(self, request: Request, error: Exception) -> Response:
+        return self._refusals.respond(error, getattr(request.state, "principal", None))
+
+    def _host_problem(self, scope: Scope) -> Problem | None:
+        """Return why a request to a server without keys is refused by its Host or Origin."""
+        if self.has_keys or scope["type"] != "http" or _path(scope) in PROBES:
+            return None
+        return self._hosts.refusal(scope["headers"], scope.get("server"))
 
     def _check_alone(self) -> None:
         try:
@@ -227,6 +242,12 @@ class AgentApp:
                 self._runtime = None  # the next request tries again
             raise
         return runtime
+
+
+def _path(scope: Scope) -> str:
+    """Return the path below where the application is mounted, without a slash at its end."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", "")).rstrip("/")
 
 
 def _package_version() -> str:
