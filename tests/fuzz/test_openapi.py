@@ -19,6 +19,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 from tests.fuzz.strategies import examples
 
 KEY = "the-key"
+PROBES = ("/health", "/ready")
 # What a schema cannot say: that two fields are equal, and which days a calendar has.
 UNSAYABLE = ("name two different users", "datetime")
 
@@ -45,6 +46,7 @@ def test_every_route_is_described() -> None:
         ("POST", "/assist"),
         ("POST", "/v1/assist"),
         ("GET", "/health"),
+        ("GET", "/ready"),
         ("GET", "/metrics"),
         ("DELETE", "/streams/{stream_id}"),
     }
@@ -79,7 +81,7 @@ def test_requests_that_fit_the_document(operation: Any) -> None:
 
 @pytest.mark.parametrize(
     "operation",
-    [operation for operation in OPERATIONS if operation.path != "/health"],  # it takes nothing
+    [operation for operation in OPERATIONS if operation.path not in PROBES],  # they take nothing
     ids=lambda it: f"{it.method} {it.path}",
 )
 def test_requests_that_do_not_fit_it(operation: Any) -> None:
@@ -90,4 +92,4 @@ def test_requests_that_do_not_fit_it(operation: Any) -> None:
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda it: f"{it.method} {it.path}")
 def test_requests_without_a_key(operation: Any) -> None:
     seen = answers(operation, GenerationMode.POSITIVE, None)
-    assert set(seen) == ({200} if operation.path == "/health" else {401})
+    assert set(seen) == ({200} if operation.path in PROBES else {401})

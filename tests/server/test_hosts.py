@@ -313,7 +313,7 @@ def test_no_path_answers_a_foreign_page(peer: Peer, method: str, path: str) -> N
     assert "access-control-allow-origin" not in answer.headers
 
 
-@pytest.mark.parametrize("path", ["/health", "/health/"])
+@pytest.mark.parametrize("path", ["/health", "/health/", "/ready"])
 def test_probes_may_use_any_name(peer: Peer, path: str) -> None:
     headers = {"Host": "evil.example", "Origin": "null", "Sec-Fetch-Site": "cross-site"}
     assert peer.http.get(path, headers=headers).status_code == 200

@@ -219,7 +219,13 @@ def test_the_description_fits_what_is_served() -> None:
         document: dict[str, Any] = peer.http.get("/openapi.json").json()
         peer.close()
     assert document["info"] == {"title": "greeter", "version": "2"}
-    assert set(document["paths"]) == {"/assist", "/v1/assist", "/health", "/streams/{stream_id}"}
+    assert set(document["paths"]) == {
+        "/assist",
+        "/v1/assist",
+        "/health",
+        "/ready",
+        "/streams/{stream_id}",
+    }
     assert document["paths"]["/assist"]["post"]["security"] == [{"key": []}]
     schemas = document["components"]["schemas"]
     for reference in re.findall(

@@ -1,4 +1,4 @@
-"""The description of the two public calls, from the same models that validate them."""
+"""The description of the public calls, from the same models that validate them."""
 
 from typing import Any
 
@@ -16,12 +16,14 @@ _MODELS: tuple[type[BaseModel], ...] = (ServiceRequest, StreamPacket, HealthChec
 _REFUSALS = {
     "400": "The Last-Event-ID is not a position of the stream, or the body was cut off.",
     "401": "The key is missing or not known.",
+    "403": "A web page of another origin may not use a server without keys.",
     "404": "There is no such stream for this key.",
     "408": "The body did not arrive in time.",
     "409": "The request_id is known with another body.",
     "410": "The packets after this position are no longer kept.",
     "413": "The body is too large.",
     "415": "The body is not JSON.",
+    "421": "The Host header names another machine, and the server has no keys.",
     "422": "The body is not a ServiceRequest; `errors` names the fields.",
     "429": "Too many streams, responses or requests for this key; `Retry-After` says for how long.",
     "431": "The headers are too large.",
@@ -131,6 +133,7 @@ def openapi(
             "/assist": {"post": _assist("assist", security)},
             "/v1/assist": {"post": _assist("assist_v1", security)},
             "/health": {"get": _health()},
+            "/ready": {"get": _ready()},
             "/streams/{stream_id}": {"delete": _cancel(security)},
             **metrics,
         },
@@ -174,10 +177,36 @@ def _assist(operation_id: str, security: list[dict[str, list[str]]]) -> dict[str
 def _health() -> dict[str, Any]:
     return {
         "operationId": "health",
-        "summary": "Say how the agent feels.",
+        "summary": "Report the agent's health.",
         "responses": {
-            "200": {"description": "It lives.", "content": _json(_ref("HealthCheckResponse"))}
+            "200": {
+                "description": "The process is running.",
+                "content": _json(_ref("HealthCheckResponse")),
+            }
         },
+    }
+
+
+def _ready() -> dict[str, Any]:
+    return {
+        "operationId": "ready",
+        "summary": "Report whether requests can be served.",
+        "responses": {
+            "200": {"description": "They can.", "content": _json(_readiness("ready"))},
+            "503": {
+                "description": "Not now; `status` says why.",
+                "content": _json(_readiness("starting", "degraded", "draining")),
+                "headers": {"Retry-After": _told("For how many seconds to wait.")},
+            },
+        },
+    }
+
+
+def _readiness(*states: str) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": ["status"],
+        "properties": {"status": {"enum": list(states)}},
     }
 
 
@@ -206,7 +235,7 @@ def _cancel(security: list[dict[str, list[str]]]) -> dict[str, Any]:
         "parameters": [stream_id],
         "responses": {
             "204": {"description": "It has ended, or will shortly."},
-            **{status: _refusal(status) for status in ("401", "404", "431", "503")},
+            **{status: _refusal(status) for status in ("401", "403", "404", "421", "431", "503")},
         },
     }
 

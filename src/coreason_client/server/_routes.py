@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from time import monotonic_ns
+from time import monotonic, monotonic_ns
 from typing import Literal, TypeAlias
 from uuid import UUID, uuid4
 
@@ -19,6 +19,7 @@ from ._auth import ANYBODY, Keys, full_principal
 from ._body import drain_body, fingerprint, parse_body, read_body
 from ._cursor import Cursor, parse_cursor
 from ._limits import RequestRate, retry_after
+from ._log_limit import LineLimit
 from ._metrics import Metrics
 from ._openapi import openapi
 from ._options import Options
@@ -34,6 +35,7 @@ __all__ = ["Routes"]
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
+_START_WAIT = 1.0  # seconds that a probe of /ready waits for the start
 _CANCEL_WAIT = 1.0  # seconds that the response to a cancel waits for the end of the stream
 
 
@@ -67,6 +69,7 @@ class Routes:
         self._metrics_keys = metrics_keys
         self._runtime = runtime
         per_minute = options.max_requests_per_minute
+        self._not_ready_lines = LineLimit(1)
         self._rate = None if per_minute is None else RequestRate(per_minute)
 
     def table(self) -> list[Route]:
@@ -79,6 +82,7 @@ class Routes:
             ("POST", "/assist", self.assist),
             ("POST", "/v1/assist", self.assist),
             ("GET", "/health", self.health),
+            ("GET", "/ready", self.ready),
             ("GET", "/openapi.json", self.openapi),
             ("DELETE", "/streams/{stream_id}", self.cancel),
         ]
@@ -107,15 +111,38 @@ class Routes:
         return self._reader(runtime, meta, asked.cursor.seq)
 
     async def health(self, _: Request) -> Response:
-        """Say how the agent feels."""
+        """Report the agent's health."""
         runtime = await self._runtime()
-        feels = HealthCheckResponse(
-            status=_feeling(runtime),
+        health = HealthCheckResponse(
+            status=_health(runtime),
             agent_id=self._options.agent_id,
             version=self._options.version,
             uptime_seconds=runtime.uptime,
         )
-        return JSONResponse(feels.dump(), headers={"Cache-Control": "no-store"})
+        return JSONResponse(health.dump(), headers={"Cache-Control": "no-store"})
+
+    async def ready(self, _: Request) -> Response:
+        """Report whether requests can be served; a server that has not started is started."""
+        state = await self._readiness()
+        headers = {"Cache-Control": "no-store"}
+        if state == "ready":
+            return JSONResponse({"status": state}, headers=headers)
+        headers["Retry-After"] = "1"
+        return JSONResponse({"status": state}, status_code=503, headers=headers)
+
+    async def _readiness(self) -> Literal["ready", "starting", "degraded", "draining"]:
+        try:
+            async with asyncio.timeout(_START_WAIT):
+                runtime = await self._runtime()
+        except TimeoutError:
+            return "starting"
+        except LogError as error:
+            if self._not_ready_lines.allow(monotonic()) is not None:
+                _lines.logger.warning("not ready, the log could not be started: %s", error)
+            return "starting"
+        if runtime.closing:
+            return "draining"
+        return "ready" if runtime.log_works else "degraded"
 
     async def openapi(self, _: Request) -> Response:
         """Describe the server."""
@@ -286,7 +313,7 @@ def _check_serving(runtime: Runtime) -> None:
         )
 
 
-def _feeling(runtime: Runtime) -> Literal["ok", "degraded", "maintenance"]:
+def _health(runtime: Runtime) -> Literal["ok", "degraded", "maintenance"]:
     if runtime.closing:
         return "maintenance"
     return "ok" if runtime.log_works else "degraded"
