@@ -21,7 +21,7 @@ from coreason_client.server import (
     MemoryStreamLog,
     running,
 )
-from coreason_client.server import _routes as routes
+from coreason_client.server import _admission as admission
 from coreason_client.server._limits import RequestRate, retry_after
 from coreason_client.server.log import StreamMeta
 from coreason_manifest.definitions.service import ServiceRequest
@@ -157,7 +157,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(routes, "monotonic_ns", clock)
+    monkeypatch.setattr(admission, "monotonic_ns", clock)
     return clock
 
 

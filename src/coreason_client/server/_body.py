@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import sha256
+from typing import Final
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -11,34 +14,66 @@ from starlette.requests import ClientDisconnect, Request
 
 from coreason_manifest.definitions.service import ServiceRequest
 
+from ._body_room import LARGE_BODY
+from ._json_size import ValueCount, count_messages
+from ._options import Options
 from ._problems import Problem, validation_problem
+from ._turns import dump_question
 
-__all__ = ["drain_body", "fingerprint", "parse_body", "read_body"]
+__all__ = ["Asked", "body_length", "drain_body", "fingerprint", "parse_body", "read_body"]
 
-_MOST_UNWANTED_BYTES = 1024 * 1024
-_MOST_UNWANTED_SECONDS = 1.0
+_MOST_UNWANTED_BYTES: Final = 1024 * 1024
+_MOST_UNWANTED_SECONDS: Final = 1.0
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
-async def read_body(request: Request, most_bytes: int, seconds: float) -> bytes:
-    """Read the body.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a body says; `question` is what the log keeps of it while the stream runs."""
+
+    request: ServiceRequest
+    fingerprint: str
+    question: bytes
+
+
+def body_length(headers: Mapping[str, str], most_bytes: int) -> int | None:
+    """Return the length of the body as the head announces it, None if it does not.
 
     Raises:
-        Problem: 415, 413 or 408.
+        Problem: 415 or 413.
     """
-    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type != "application/json" and not content_type.endswith("+json"):
         raise Problem(415, "unsupported-media-type", "Send the request as application/json.")
-    length = request.headers.get("content-length", "")
-    if length.isascii() and length.isdigit() and (len(length) > 18 or int(length) > most_bytes):
+    length = headers.get("content-length", "")
+    if not (length.isascii() and length.isdigit()):
+        return None
+    if len(length) > 18 or int(length) > most_bytes:
         raise _too_large(most_bytes)
+    return int(length)
+
+
+async def read_body(
+    request: Request,
+    length: int | None,
+    options: Options,
+    take_room: Callable[[int], Awaitable[None]],
+) -> bytes:
+    """Read the body; `take_room` is called with its size before a large one is kept.
+
+    Raises:
+        Problem: 413, 408, or 400 if it was cut off.
+    """
+    if length is not None:
+        await take_room(length)
     try:
-        async with asyncio.timeout(seconds):
-            return await _read(request, most_bytes)
+        async with asyncio.timeout(options.body_timeout):
+            return await _read(request, options, take_room)
     except TimeoutError:
         raise Problem(
             408,
             "request-timeout",
-            f"The body did not arrive within {seconds:g} s.",
+            f"The body did not arrive within {options.body_timeout:g} s.",
             headers={"Connection": "close"},
         ) from None
     except ClientDisconnect:
@@ -60,12 +95,23 @@ async def drain_body(request: Request) -> None:
                     return
 
 
-async def _read(request: Request, most_bytes: int) -> bytes:
-    body = bytearray()
+async def _read(
+    request: Request, options: Options, take_room: Callable[[int], Awaitable[None]]
+) -> bytes:
+    body, values = bytearray(), ValueCount()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > most_bytes:
-            raise _too_large(most_bytes)
+        if len(body) > options.max_body_bytes:
+            raise _too_large(options.max_body_bytes)
+        if not values.feed(chunk, options.max_json_values):
+            raise Problem(
+                413,
+                "body-too-complex",
+                f"A request may have {options.max_json_values} JSON values.",
+                headers={"Connection": "close"},
+            )
+        if len(body) > LARGE_BODY:  # and its length was not announced
+            await take_room(options.max_body_bytes)
     return bytes(body)
 
 
@@ -78,24 +124,41 @@ def _too_large(most_bytes: int) -> Problem:
     )
 
 
-def parse_body(body: bytes, x_request_id: str | None) -> ServiceRequest:
-    """Validate the body; the id of a request that has none may come from `X-Request-ID`.
+def parse_body(
+    body: bytes, principal: str, x_request_id: str | None, options: Options, *, resumes: bool
+) -> Asked:
+    """Validate a body, and get ready what a new stream needs; a resume needs less.
 
-    The body's own id wins: proxies are known to write into the header.
+    The id of a request that has none may come from `X-Request-ID`. The body's own id wins: proxies
+    are known to write into the header.
 
     Raises:
         Problem: 422, naming the fields.
     """
+    _check_messages(body, options)
     try:
         request = ServiceRequest.model_validate_json(body)
     except ValidationError as error:
         raise validation_problem(error) from None
-    if "request_id" in request.model_fields_set or x_request_id is None:
-        return request
-    try:
-        return request.model_copy(update={"request_id": UUID(x_request_id)})
-    except ValueError:
-        return request
+    if "request_id" not in request.model_fields_set and x_request_id is not None:
+        with suppress(ValueError):
+            request = request.model_copy(update={"request_id": UUID(x_request_id)})
+    question = b"" if resumes else dump_question(principal, request)
+    return Asked(request, fingerprint(body), question)
+
+
+def _check_messages(body: bytes, options: Options) -> None:
+    messages, parts = count_messages(body)
+    if messages > options.max_messages:
+        raise _too_many("messages", f"{options.max_messages} messages, got {messages}")
+    if parts > options.max_parts:
+        raise _too_many("parts", f"{options.max_parts} parts of messages, got {parts}")
+
+
+def _too_many(what: str, limit: str) -> Problem:
+    detail = f"A request may have {limit}."
+    errors = [{"loc": ["payload", "messages"], "msg": detail}]
+    return Problem(422, f"too-many-{what}", detail, errors=errors)
 
 
 def fingerprint(body: bytes) -> str:
@@ -105,5 +168,20 @@ def fingerprint(body: bytes) -> str:
     been written by another version of a client.
     """
     with suppress(ValueError, RecursionError):  # numbers of thousands of digits and the like
-        body = json.dumps(json.loads(body), sort_keys=True, separators=(",", ":")).encode()
+        return _canonical_digest(body)
     return sha256(body).hexdigest()
+
+
+def _canonical_digest(body: bytes) -> str:
+    if len(body) <= LARGE_BODY:
+        return sha256(_CANONICAL.encode(json.loads(body)).encode()).hexdigest()
+    # The same in small steps: encoding as a whole, or reading many long numbers, would be one call
+    # during which no other thread runs.
+    digest = sha256()
+    for piece in _CANONICAL.iterencode(json.loads(body, parse_int=_int)):
+        digest.update(piece.encode())
+    return digest.hexdigest()
+
+
+def _int(digits: str) -> int:
+    return int(digits)

@@ -18,6 +18,9 @@ _POSITIVE = (
     "send_timeout",
     "body_timeout",
     "max_body_bytes",
+    "max_json_values",
+    "max_messages",
+    "max_parts",
     "max_header_bytes",
     "max_streams_per_key",
     "max_readers_per_key",
@@ -31,6 +34,9 @@ class Options:
     agent_id: str
     version: str
     max_body_bytes: int
+    max_json_values: int
+    max_messages: int
+    max_parts: int
     max_header_bytes: int
     max_streams_per_key: int
     max_readers_per_key: int
