@@ -688,7 +688,7 @@ class _Silent(AgentStream):
     def __init__(self) -> None:
         pass
 
-    async def history(self, limit: int = 50) -> History:
+    async def history(self, limit: int = 50, *, max_bytes: int = 0) -> History:
         return History()
 
     async def write(self, text: str) -> None:

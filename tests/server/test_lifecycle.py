@@ -159,6 +159,40 @@ async def test_a_server_that_shuts_down_takes_no_requests() -> None:
         assert (await client.get("/health")).json()["status"] == "maintenance"
 
 
+@aio
+async def test_a_server_that_shuts_down_serves_the_streams_that_it_has() -> None:
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        await stream.write("a")
+        begun.set()
+        await go.wait()
+
+    app, body = AgentApp(agent, drain_timeout=LIMIT), envelope()
+    async with asgi(app) as client, app.lifespan():
+        first = asyncio.ensure_future(client.post("/assist", json=body))
+        await begun.wait()
+        assert app._runtime is not None
+        (producer,) = app._runtime.producers
+        app.begin_shutdown()
+
+        def ask(body: Any, **headers: str) -> asyncio.Future[httpx2.Response]:
+            return asyncio.ensure_future(client.post("/assist", json=body, headers=headers))
+
+        known = {"X-Request-ID": body["request_id"]}
+        served = [
+            ask(body, **{"Last-Event-ID": str(producer.meta.stream_id)}),
+            ask(body, **known),
+        ]
+        refused = [ask(envelope()), ask(envelope(), **known), ask(body)]
+        for answer in await asyncio.gather(*refused):
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        go.set()
+        texts = [decode((await answer).content) for answer in (first, *served)]
+        assert texts[0] == texts[1] == texts[2]
+        assert texts[0][-1].op == "CLOSE"
+
+
 # Upkeep.
 
 

@@ -216,6 +216,54 @@ def test_a_resume_does_not_count(serve: Serve, clock: Clock) -> None:
     assert peer.ask(body, f"{whole.stream_id}:2").status == 204
 
 
+def test_a_resume_that_joins_gives_back_what_it_took(serve: Serve, clock: Clock) -> None:
+    peer = serve(hello, max_requests_per_minute=2)
+    body = envelope()
+    whole = peer.ask(body)
+    for _ in range(10):  # there is a token left, which each of them takes
+        assert peer.ask(body, f"{whole.stream_id}:1").seqs == [2]
+    assert [peer.ask().status, peer.ask().status] == [200, 429]
+
+
+@pytest.mark.parametrize("whose", ["nobody", "somebody else"])
+def test_a_resume_of_nothing_counts(serve: Serve, clock: Clock, whose: str) -> None:
+    """An invented position is no way around the limit, nor is that of another's stream."""
+    peer = serve(hello, key="a", api_keys=["a", "b"], max_requests_per_minute=3)
+    other = Peer(str(peer.http.base_url), "b")
+    stream_id = uuid4() if whose == "nobody" else other.ask().stream_id
+    statuses = [peer.ask(cursor=f"{stream_id}:1").status for _ in range(5)]
+    assert statuses == [404, 404, 404, 429, 429]
+    assert peer.ask().status == 429
+    assert peer.ask(cursor=f"{stream_id}:1").headers["retry-after"] == "20"
+    other.close()
+
+
+def test_a_resume_that_is_refused_for_its_body_counts(serve: Serve, clock: Clock) -> None:
+    peer = serve(hello, max_requests_per_minute=3)
+    whole = peer.ask()
+    position = f"{whole.stream_id}:1"
+    assert [peer.ask(cursor=position).status for _ in range(2)] == [409, 409]
+    assert peer.ask().status == 429
+
+
+@pytest.mark.parametrize("key", ["a", "b"])
+def test_a_position_is_looked_up_before_the_body_is_read(
+    serve: Serve, clock: Clock, key: str
+) -> None:
+    """The head alone says that there is no such stream, or that it is another's."""
+    peer = serve(hello, key="a", api_keys=["a", "b"])
+    stream_id = peer.ask().stream_id if key == "b" else uuid4()
+    address = (peer.http.base_url.host, peer.http.base_url.port)
+    with socket.create_connection(address, timeout=LIMIT) as slow:
+        head = (
+            "POST /assist HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            f"Authorization: Bearer {key}\r\nLast-Event-ID: {stream_id}:1\r\n"
+            "Content-Length: 4000000\r\n\r\n"
+        )
+        slow.sendall(head.encode())
+        assert slow.recv(100).startswith(b"HTTP/1.1 404 ")
+
+
 def test_a_cancel_does_not_count(serve: Serve, clock: Clock) -> None:
     peer = serve(hello, max_requests_per_minute=1)
     stream_id = peer.ask().stream_id

@@ -30,13 +30,18 @@ from coreason_client.server import (
     Turn,
     running,
 )
+from coreason_client.server import stream as streams
 from coreason_client.server._frames import Frames
 from coreason_client.server._turns import (
+    MOST_HISTORY_BYTES,
+    conversation_of,
     dump_question,
     dump_turn,
     last_question,
+    latest_turns,
     make_turn,
     new_messages,
+    parse_history,
     parse_question,
     parse_turn,
     written_text,
@@ -118,6 +123,22 @@ def test_a_history_is_a_list_of_messages_and_knows_their_turns() -> None:
     assert history == [message for turn in turns for message in turn.messages]
     assert history.turns == tuple(turns)
     assert History() == []
+
+
+sizes = st.lists(st.integers(0, 20), max_size=12)
+
+
+@given(sizes=sizes, most=st.integers(0, 60))
+def test_the_latest_turns_that_fit_are_read_and_always_the_last(
+    sizes: list[int], most: int
+) -> None:
+    stored = [bytes([number]) * size for number, size in enumerate(sizes)]
+    read = latest_turns(stored, most)
+    assert read == stored[len(stored) - len(read) :]
+    assert len(read) >= min(1, len(stored))
+    assert len(read) == 1 or sum(map(len, read)) <= most
+    if len(read) < len(stored):  # one more would not have fitted
+        assert sum(map(len, stored[len(stored) - len(read) - 1 :])) > most
 
 
 def request(*messages: ChatMessage, **payload: Any) -> ServiceRequest:
@@ -513,3 +534,49 @@ async def test_a_cancelled_agent_leaves_a_whole_end() -> None:
     await stream.end_with(StreamError(code="cancelled", message="m", severity=ErrorSeverity.FATAL))
     assert (await log.meta(stream.stream_id)).outcome == "no_data"
     assert [turn.outcome for turn in (await stream.history()).turns] == ["no_data"]
+
+
+async def tells_history(request: ServiceRequest, stream: AgentStream) -> str:
+    if stream.question == "all":
+        history = await stream.history(max_bytes=10 * MOST_HISTORY_BYTES)
+    else:
+        history = await stream.history()
+    return "|".join(turn.messages[0].text[:1] for turn in history.turns)
+
+
+def test_a_large_history_is_cut_to_its_latest_turns_and_parsed_beside_the_loop(
+    serve: Serve,
+) -> None:
+    peer = serve(tells_history)
+    for letter in "abc":
+        peer.ask(envelope(letter * 500_000))
+    assert peer.ask(envelope("?")).text == "b|c"
+    assert peer.ask(envelope("all")).text == "a|b|c|?"
+    peer.ask(envelope("d" * 2_000_000))
+    assert peer.ask(envelope("?")).text == "d"  # the last one, whatever its size
+
+
+@aio
+async def test_what_parses_a_large_history_is_not_the_thread_of_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads = []
+
+    def parse(stored: Any) -> History:
+        threads.append(threading.current_thread())
+        return parse_history(stored)
+
+    monkeypatch.setattr(streams, "parse_history", parse)
+    log = MemoryStreamLog()
+    await log.start("o")
+    for text in ("small", "large" * 20_000):
+        turn = make_turn([ChatMessage.user(text)], "answer")
+        asked = request(ChatMessage.user("?"))
+        await log.add_turn(conversation_of("p", asked), uuid4(), dump_turn(turn))
+        opened = await log.open(NewStream(uuid4(), "p", asked.request_id, "f"), "o")
+        history = await AgentStream(asked, opened.meta, log).history()
+        assert history[-2].text == text
+    small, large = threads
+    assert small is threading.current_thread()
+    assert large is not threading.current_thread()
+    await log.stop("o")

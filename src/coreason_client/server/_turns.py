@@ -25,20 +25,25 @@ from .log.base import Conversation
 
 __all__ = [
     "COMPLETE",
+    "MOST_HISTORY_BYTES",
     "History",
     "Turn",
     "conversation_of",
     "dump_question",
     "dump_turn",
     "last_question",
+    "latest_turns",
     "make_turn",
     "new_messages",
+    "parse_history",
     "parse_question",
     "parse_turn",
     "written_text",
 ]
 
 COMPLETE = "complete"
+MOST_HISTORY_BYTES = 1024 * 1024
+"""How much of a conversation an agent is given, as stored, unless it asks for more."""
 
 _MESSAGES = TypeAdapter(list[ChatMessage])
 _MARK = "outcome"
@@ -134,6 +139,25 @@ def parse_turn(stored: bytes) -> Turn:
     return Turn(tuple(messages), error)
 
 
+def latest_turns(stored: Sequence[bytes], most_bytes: int) -> Sequence[bytes]:
+    """Return the latest of the stored turns that fit into so many bytes; the last one always does.
+
+    A conversation may hold many large turns, and whoever asks the next small question decides when
+    they are parsed.
+    """
+    first = len(stored)
+    left = most_bytes
+    while first and (left >= len(stored[first - 1]) or first == len(stored)):
+        first -= 1
+        left -= len(stored[first])
+    return stored[first:]
+
+
+def parse_history(stored: Iterable[bytes]) -> History:
+    """Read turns that `dump_turn` wrote, oldest first."""
+    return History(parse_turn(turn) for turn in stored)
+
+
 def dump_question(principal: str, request: ServiceRequest) -> bytes:
     """Return what another process needs in order to keep the turn of a stream."""
     asked = _MESSAGES.dump_python(new_messages(request), mode="json", exclude_none=True)
@@ -142,7 +166,7 @@ def dump_question(principal: str, request: ServiceRequest) -> bytes:
         "session_id": request.context.session_id,
         "messages": asked,
     }
-    return json.dumps(question, separators=(",", ":")).encode()
+    return to_json(question)
 
 
 def parse_question(stored: bytes) -> tuple[Conversation, list[ChatMessage]]:

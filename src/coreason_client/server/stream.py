@@ -26,17 +26,21 @@ from coreason_manifest.definitions.presentation import (
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ._appender import Appender
+from ._body_room import LARGE_BODY
 from ._frames import Frames
 from ._metrics import NOT_METERED, StreamMeter
+from ._off_loop import off_loop
 from ._turns import (
     COMPLETE,
+    MOST_HISTORY_BYTES,
     History,
     conversation_of,
     dump_turn,
     last_question,
+    latest_turns,
     make_turn,
     new_messages,
-    parse_turn,
+    parse_history,
 )
 from .errors import LogError, StreamEnded
 from .log.base import StreamLog, StreamMeta
@@ -104,15 +108,19 @@ class AgentStream:
         """Whether the last packet has been written."""
         return self._ended
 
-    async def history(self, limit: int = 50) -> History:
+    async def history(self, limit: int = 50, *, max_bytes: int = MOST_HISTORY_BYTES) -> History:
         """Return the messages of the latest turns of this conversation, oldest first.
 
         A turn is what a request added to the conversation and the text that answered it. Turns
         that were cancelled or failed are kept with what was written; `history.turns` has the
-        `outcome` of each. Only turns of the same key and agent are returned, at most 1,000.
+        `outcome` of each. Only turns of the same key and agent are returned: at most `limit`, at
+        most 1,000, and as many of the latest as have up to `max_bytes` bytes of JSON together. The
+        last turn is returned whatever its size.
         """
-        stored = await self._log.turns(self._conversation, limit)
-        return History(parse_turn(turn) for turn in stored)
+        stored = latest_turns(await self._log.turns(self._conversation, limit), max_bytes)
+        if sum(map(len, stored)) <= LARGE_BODY:
+            return parse_history(stored)
+        return await off_loop(lambda: parse_history(stored))
 
     # What the agent may write.
 
