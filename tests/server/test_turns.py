@@ -37,6 +37,7 @@ from coreason_client.server._turns import (
     conversation_of,
     dump_question,
     dump_turn,
+    is_large,
     last_question,
     latest_turns,
     make_turn,
@@ -580,3 +581,42 @@ async def test_what_parses_a_large_history_is_not_the_thread_of_the_loop(
     assert small is threading.current_thread()
     assert large is not threading.current_thread()
     await log.stop("o")
+
+
+@aio
+async def test_what_writes_a_large_turn_is_not_the_thread_of_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads = []
+
+    def dump(turn: Turn) -> bytes:
+        threads.append(threading.current_thread())
+        return dump_turn(turn)
+
+    monkeypatch.setattr(streams, "dump_turn", dump)
+    log = MemoryStreamLog()
+    await log.start("o")
+    many = [ChatMessage.user("x")] * 1000
+    for asked in (request(ChatMessage.user("x" * 1000)), request(*many)):
+        opened = await log.open(NewStream(uuid4(), "p", asked.request_id, "f"), "o")
+        await AgentStream(asked, opened.meta, log).complete()
+    small, large = threads
+    assert small is threading.current_thread()
+    assert large is not threading.current_thread()
+    kept = await log.turns(conversation_of("p", asked), 1)
+    assert list(parse_history(kept))[:-1] == many
+    await log.stop("o")
+
+
+@pytest.mark.parametrize(
+    ("messages", "large"),
+    [
+        ([], False),
+        ([ChatMessage.user("x" * 30_000)], False),
+        ([ChatMessage.user("x" * 33_000)], True),
+        ([ChatMessage.user("")] * 700, True),
+        ([ChatMessage.tool("id", {"a": 1})] * 10, False),
+    ],
+)
+def test_large_messages(messages: list[ChatMessage], large: bool) -> None:
+    assert is_large(messages) is large

@@ -21,6 +21,7 @@ from coreason_manifest.definitions.presentation import StreamOpCode, parse_packe
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..sse import SSEDecoder
+from ._body_room import LARGE_BODY
 from .log.base import Conversation
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "conversation_of",
     "dump_question",
     "dump_turn",
+    "is_large",
     "last_question",
     "latest_turns",
     "make_turn",
@@ -47,6 +49,7 @@ MOST_HISTORY_BYTES = 1024 * 1024
 
 _MESSAGES = TypeAdapter(list[ChatMessage])
 _MARK = "outcome"
+_PART_BYTES = 50  # of a part besides its content, roughly
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,17 @@ def make_turn(asked: Sequence[ChatMessage], answer: str, error: str | None = Non
     if error is not None and not answer:
         return Turn(tuple(asked), error)
     return Turn((*asked, ChatMessage.assistant(answer)), error)
+
+
+def is_large(messages: Iterable[ChatMessage]) -> bool:
+    """Return True if messages are too large to be written as JSON on the event loop."""
+    size = 0
+    for message in messages:
+        for part in message.parts:
+            size += _PART_BYTES + len(part.get("content") or "")
+            if size > LARGE_BODY:
+                return True
+    return False
 
 
 def dump_turn(turn: Turn) -> bytes:

@@ -34,8 +34,10 @@ from ._turns import (
     COMPLETE,
     MOST_HISTORY_BYTES,
     History,
+    Turn,
     conversation_of,
     dump_turn,
+    is_large,
     last_question,
     latest_turns,
     make_turn,
@@ -338,7 +340,8 @@ class AgentStream:
         self._appender.check_open()
         turn = make_turn(new_messages(self._request), "".join(self._text), error)
         try:
-            await self._log.add_turn(self._conversation, self.stream_id, dump_turn(turn))
+            stored = await _dump(turn)
+            await self._log.add_turn(self._conversation, self.stream_id, stored)
         except LogError as failure:
             if error is None:
                 raise
@@ -346,6 +349,12 @@ class AgentStream:
             logger.warning("the turn of stream %s was not kept: %s", self.stream_id, failure)
         op = StreamOpCode.CLOSE if error is None else StreamOpCode.ERROR
         await self._appender.finish(frame, COMPLETE if error is None else error, op)
+
+
+async def _dump(turn: Turn) -> bytes:
+    if is_large(turn.messages):
+        return await off_loop(lambda: dump_turn(turn))
+    return dump_turn(turn)
 
 
 def _mime_type(url: str) -> str:
