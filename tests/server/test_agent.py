@@ -189,7 +189,7 @@ def test_what_is_no_agent_is_refused_with_a_sentence(agent: Any, words: str) -> 
         ({"max_body_bytes": 0}, "max_body_bytes must be above 0"),
         ({"retention": -1}, "retention must not be negative"),
         ({"retention": 100, "final_retention": 10}, "outlives its packets"),
-        ({"on_abandoned": "explode"}, "neither"),
+        ({"on_abandoned": "explode"}, "got 'explode'"),
         ({"heartbeat": float("nan")}, "heartbeat must be above 0"),
     ],
 )

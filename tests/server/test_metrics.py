@@ -201,7 +201,7 @@ def test_resumes_are_counted_and_joins_are_not(serve: Serve) -> None:
 
 
 def test_refusals_are_counted_by_their_problem(serve: Serve) -> None:
-    peer = serve(hello, key="a", api_keys=["a"], metrics=True, max_requests_per_minute=2)
+    peer = serve(hello, key="a", api_keys=["a"], metrics=True, max_requests_per_minute=1)
     stranger = Peer(str(peer.http.base_url), "b")
     statuses = [
         peer.ask(b"{").status,

@@ -1,12 +1,11 @@
-"""How often a key may ask. Pure: the caller brings the time, in whole nanoseconds.
+"""The rate limit of each key. Pure: the caller brings the time, in whole nanoseconds.
 
 Each key has a bucket of as many tokens as it may ask in a minute. An attempt takes one, and one
 comes back every 60 / n seconds; an idle key may therefore ask n times at once, and a busy one
 keeps a steady pace instead of being let in and locked out by turns.
 
-A bucket is kept as the one moment at which it will be full again. A bucket that is full says
-nothing, so it can be forgotten; whole numbers leave no rounding, so a wait that was told is a
-wait that suffices.
+A bucket is stored as the moment at which it will be full again. Full buckets are dropped. Integer
+arithmetic avoids rounding, so the Retry-After that is sent is always long enough.
 """
 
 from typing import Final

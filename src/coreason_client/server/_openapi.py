@@ -21,13 +21,13 @@ _REFUSALS = {
     "408": "The body did not arrive in time.",
     "409": "The request_id is known with another body.",
     "410": "The packets after this position are no longer kept.",
-    "413": "The body is too large.",
+    "413": "The body is too large, or has too many values.",
     "415": "The body is not JSON.",
     "421": "The Host header names another machine, and the server has no keys.",
-    "422": "The body is not a ServiceRequest; `errors` names the fields.",
+    "422": "The body is not a ServiceRequest, or has too many messages; `errors` names the fields.",
     "429": "Too many streams, responses or requests for this key; `Retry-After` says for how long.",
     "431": "The headers are too large.",
-    "503": "The server is shutting down or its log does not answer.",
+    "503": "The server is shutting down or too busy, or its log does not answer.",
 }
 # What a refusal says in its headers.
 _REFUSAL_HEADERS = {

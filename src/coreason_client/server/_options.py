@@ -29,7 +29,7 @@ _POSITIVE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What `AgentApp` was told; times are in seconds."""
+    """The options of one `AgentApp`; times are in seconds."""
 
     agent_id: str
     version: str
@@ -55,15 +55,15 @@ class Options:
     def __post_init__(self) -> None:
         for name in _POSITIVE:
             if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be above 0, and {getattr(self, name)!r} is not")
+                raise ValueError(f"{name} must be above 0, got {getattr(self, name)!r}")
         for name in _NOT_NEGATIVE:
             if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must not be negative, as {getattr(self, name)!r} is")
+                raise ValueError(f"{name} must not be negative, got {getattr(self, name)!r}")
         _check_rate(self.max_requests_per_minute)
         _check_path(self.metrics_path)
         if self.on_abandoned not in ("continue", "cancel"):
             raise ValueError(
-                f'on_abandoned is "continue" or "cancel", and {self.on_abandoned!r} is neither'
+                f'on_abandoned must be "continue" or "cancel", got {self.on_abandoned!r}'
             )
         if self.final_retention < self.retention:
             raise ValueError(
@@ -77,8 +77,8 @@ def _check_rate(per_minute: object) -> None:
         return
     if isinstance(per_minute, bool) or not isinstance(per_minute, int) or per_minute < 1:
         raise ValueError(
-            "max_requests_per_minute is a whole number above 0, or None for no limit, and "
-            f"{per_minute!r} is neither"
+            "max_requests_per_minute is a whole number above 0, or None for no limit, "
+            f"got {per_minute!r}"
         )
 
 
@@ -86,6 +86,6 @@ def _check_path(path: str | None) -> None:
     if path is None:
         return
     if not _PATH.fullmatch(path):
-        raise ValueError(f"metrics is True, False or a path such as /metrics, and not {path!r}")
+        raise ValueError(f"metrics is True, False or a path such as /metrics, got {path!r}")
     if path in PATHS or path.startswith("/streams/"):
         raise ValueError(f"metrics cannot be at {path}: that path has another meaning here")
