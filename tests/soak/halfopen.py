@@ -9,7 +9,7 @@ MOST = 10_000
 _SPARE = 2_000  # descriptors that everything else needs
 _AT_ONCE, _BETWEEN = 250, 0.1  # held, not hurled: to accept ten thousand takes seconds of work
 _DRIBBLERS = 200
-_HEAD = b"POST /assist HTTP/1.1\r\nHost: soak\r\nContent-Type: application/json\r\n"
+_HEAD = b"POST /assist HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 # What is sent of a request before nothing follows: nothing, half a head, a head and half a body.
 _BEGINNINGS = (b"", _HEAD, _HEAD + b'Content-Length: 900\r\n\r\n{"request_id":')
 
