@@ -46,7 +46,6 @@ async def test_not_ready_while_the_store_is_away() -> None:
     failed = asyncio.Event()
 
     class Away(MemoryStreamLog):
-        lease = 0.05
         away = False
 
         async def claim_lost(self, owner: str, limit: int) -> Sequence[Claim]:
@@ -55,7 +54,7 @@ async def test_not_ready_while_the_store_is_away() -> None:
                 raise LogUnavailable("away")
             return await super().claim_lost(owner, limit)
 
-    log = Away()
+    log = Away(lease=0.05)
     app = AgentApp(hello, log=log)
     async with asgi(app) as client, app.lifespan():
         assert await state(client) == (200, "ready")
