@@ -2,10 +2,14 @@
 
 import logging
 import socket
+import threading
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
+import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.applications import Starlette
@@ -16,7 +20,7 @@ from coreason_client.server import AgentApp, AgentStream, running
 from coreason_client.server._hosts import AllowedHosts
 from coreason_manifest.definitions.service import ServiceRequest
 
-from .peer import LIMIT, Peer, envelope
+from .peer import LIMIT, Peer, envelope, wait_for
 
 LOOPBACK = ("127.0.0.1", 8000)
 PAGE = "https://page.example"
@@ -362,6 +366,28 @@ def test_a_mounted_application_has_the_same_rules() -> None:
 def test_a_test_client_keeps_working() -> None:
     with TestClient(AgentApp(hello)) as client:
         assert client.post("/assist", json=envelope()).status_code == 200
+
+
+def test_a_unix_socket_has_no_name(tmp_path: Path) -> None:
+    path, listening = str(tmp_path / "agent.sock"), threading.Event()
+
+    async def notify() -> None:
+        listening.set()
+
+    config = uvicorn.Config(AgentApp(hello), uds=path, log_config=None, callback_notify=notify)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    transport = httpx2.HTTPTransport(uds=path)
+    try:
+        with httpx2.Client(transport=transport, base_url="http://evil.example") as client:
+            wait_for(listening)
+            assert client.post("/assist", json=envelope()).status_code == 200
+            headers = {"Origin": PAGE}
+            assert client.post("/assist", json=envelope(), headers=headers).status_code == 403
+    finally:
+        server.should_exit = True
+        thread.join(LIMIT)
 
 
 def test_a_refusal_reaches_a_client_that_is_still_sending() -> None:
