@@ -10,6 +10,8 @@ from uuid import UUID
 from .log.base import StreamMeta
 
 __all__ = [
+    "drained",
+    "draining",
     "end_written",
     "logger",
     "refused",
@@ -108,6 +110,24 @@ def refused(
             "reason": reason or detail,
             "suppressed": suppressed,
         },
+    )
+
+
+def draining(streams: int, seconds: float) -> None:
+    """The server takes no new requests, and its streams have some time to end."""
+    logger.info(
+        "draining: %d streams, up to %g seconds",
+        *(streams, seconds),
+        extra={"event": "draining", "streams": streams, "seconds": seconds},
+    )
+
+
+def drained(seconds: float) -> None:
+    """Every stream of this process has ended after the start of a drain."""
+    logger.info(
+        "drained in %.3f seconds",
+        seconds,
+        extra={"event": "drained", "seconds": round(seconds, 3)},
     )
 
 

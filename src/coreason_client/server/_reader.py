@@ -50,6 +50,7 @@ class EventStream(Response):
         self._after_seq = after_seq
         self._told = False
         self._write: Callable[[bytes], bool] | None = None
+        self._came_late = runtime.closing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the stream ends, the reader goes, or the server does."""
@@ -101,12 +102,12 @@ class EventStream(Response):
                 await self._send(send, b"".join(page.entries), more=not ended)
                 if ended:
                     return
-            elif not (ended or runtime.closing):
+            elif not ended and (self._told or not runtime.closing):
                 runtime.check_producer(self._meta.stream_id)
                 await self._send(send, _HEARTBEAT)
             if runtime.closing and not ended:
                 await self._tell(send)
-                if runtime.readers_leave:
+                if runtime.readers_leave(came_late=self._came_late):
                     break
         await self._send(send, b"", more=False)
 

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from ._agent import Runner
 from ._exit_watch import watch_exit
+from ._lines import drained, draining
 from ._metrics import Metrics
 from ._options import Options
 from ._orphans import Orphans, UnwrittenEnd
@@ -52,6 +53,7 @@ class Runtime:
         self.keeper = Upkeep(log, options, self.producers, self.orphans)
         metrics.watch(lambda: len(self.producers), lambda: self.producers.readers)
         self.closing = False
+        self.drained = False  # every stream of this process has ended, after `closing`
         self.stopped = False
         self.owner = owner
         self._jitter = jitter
@@ -70,13 +72,15 @@ class Runtime:
         """Seconds since the start."""
         return time.monotonic() - self._started_at
 
-    @property
-    def readers_leave(self) -> bool:
-        """Whether readers should go now and come back to another process.
+    def readers_leave(self, *, came_late: bool) -> bool:
+        """Return True if readers should leave now and come back to another process.
 
-        Where no other process can serve them, they stay while the producers drain.
+        Where no other process can serve them, they stay until their streams have ended. A reader
+        that came during the drain was sent here once more: it stays until the drain is over.
         """
-        return self.closing and (self.log.shared or self.stopped)
+        if not self.closing:
+            return False
+        return self.stopped or (self.log.shared and (self.drained or not came_late))
 
     def reconnect_ms(self) -> int:
         """For how long a reader should stay away, spread so that not all come back at once."""
@@ -190,8 +194,22 @@ class Runtime:
         """Refuse new requests, tell readers to come back later and let producers drain."""
         if not self.closing:
             self.closing = True
-            self._draining = self.loop.create_task(self._drain(self.options.drain_timeout))
+            self._draining = self.loop.create_task(self._first_drain())
             self.log.nudge()
+
+    async def drain(self) -> None:
+        """Begin the shutdown, wait until every stream has ended, and send the readers away."""
+        self.begin_shutdown()
+        if self._draining is not None:
+            await asyncio.shield(self._draining)
+        self.drained = True
+        self.log.nudge()
+
+    async def _first_drain(self) -> None:
+        seconds, began = self.options.drain_timeout, self.loop.time()
+        draining(len(self.producers), seconds + self.options.cancel_grace)
+        await self._drain(seconds)
+        drained(self.loop.time() - began)
 
     async def _drain(self, seconds: float) -> None:
         await self.producers.wait(seconds)

@@ -196,6 +196,14 @@ class AgentApp:
         if self._runtime is not None:
             self._runtime.begin_shutdown()
 
+    async def drain(self) -> None:
+        """Begin the shutdown, and return when every stream of this process has ended.
+
+        Meanwhile resumes are served. A server that calls this keeps listening until it returns.
+        """
+        if self._runtime is not None:
+            await self._runtime.drain()
+
     @asynccontextmanager
     async def _lifespan(self) -> AsyncIterator[None]:
         runtime = await self._ready()

@@ -1,25 +1,31 @@
 """Serve an application with uvicorn: until a signal, or in a thread for as long as it is needed."""
 
 import ipaddress
+import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
+from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtraError
+from ._descriptors import raise_descriptor_limit
 from ._listen import listen
 from .app import AgentApp
 
 if TYPE_CHECKING:
-    from uvicorn import Config, Server
+    from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
+
+    from ._uvicorn import DrainingServer
 
 __all__ = ["RunningServer", "check_host", "running", "serve", "serve_workers"]
 
 _START_WITHIN = 30.0
-_AFTER_DRAIN = 5  # seconds for responses to be sent, once the streams have ended
 
 
 def serve(
@@ -28,17 +34,26 @@ def serve(
     port: int = 8000,
     *,
     allow_public: bool = False,
+    max_connections: int | None = None,
+    head_timeout: float = 10.0,
     **options: Any,
 ) -> None:
     """Serve until SIGINT or SIGTERM, then drain. Further options go to `uvicorn.Config`.
+
+    At most `max_connections` connections are open at once; the default follows from how many files
+    the process may open, a limit that is raised as far as the system allows. A connection that has
+    not sent the head of a request within `head_timeout` seconds is closed. A second signal ends
+    the process at once, with exit code 130 (SIGINT) or 143 (SIGTERM).
 
     Raises:
         ValueError: the host can be reached from outside, and no key is needed to ask.
         LogUnavailable: the log cannot be opened.
     """
     check_host(app, host, allow_public=allow_public)
+    raise_descriptor_limit()
+    server = _server(app, max_connections, head_timeout, host=host, port=port, **options)
     try:
-        _server(app, host=host, port=port, **options).run()
+        server.run()
     except SystemExit:  # how uvicorn says that the start failed
         if app.startup_error is not None:
             raise app.startup_error from None
@@ -51,22 +66,55 @@ def serve_workers(
     workers: int,
     *,
     shutdown_timeout: float,
+    max_connections: int | None = None,
+    head_timeout: float = 10.0,
     **options: Any,
 ) -> None:
     """Serve with several processes until SIGINT or SIGTERM; a process that dies is replaced.
 
     `factory` is `module:function`, which makes the application in each of them; its log must be
-    one that they share. Each drains for as long as `shutdown_timeout` says. Further options go to
-    `uvicorn.Config`.
+    one that they share. `shutdown_timeout` is how long their drain may take. The limits are those
+    of `serve`, for each process. Further options go to `uvicorn.Config`.
+
+    Raises:
+        RuntimeError: no process could start.
     """
     _need_uvicorn()
-    import uvicorn
-    from uvicorn.supervisors import Multiprocess
+    from ._supervisor import Supervisor
+    from ._uvicorn import AFTER_DRAIN, Limits
 
-    options.setdefault("log_level", "warning")
-    options.setdefault("timeout_graceful_shutdown", round(shutdown_timeout) + _AFTER_DRAIN)
-    config = uvicorn.Config(factory, factory=True, workers=workers, **options)
-    Multiprocess(config, [sock]).run()
+    raise_descriptor_limit()
+    Limits(max_connections, head_timeout)  # refuses wrong ones here, and not in each process
+    spawn = get_context("spawn")
+
+    def start(pipe: "Connection[bytes, bytes]") -> "BaseProcess":
+        arguments = (factory, sock, pipe, max_connections, head_timeout, options)
+        process = spawn.Process(target=_run_worker, args=arguments, name="coreason-worker")
+        process.start()
+        return process
+
+    Supervisor(start, workers, shutdown_timeout + 2 * AFTER_DRAIN).run()
+
+
+def _run_worker(
+    factory: str,
+    sock: socket.socket,
+    pipe: "Connection[bytes, bytes]",
+    max_connections: int | None,
+    head_timeout: float,
+    options: dict[str, Any],
+) -> None:
+    from ._supervisor import Link
+
+    # A terminal sends Ctrl-C to all processes; the parent passes it on, once, as SIGTERM.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    link = Link(pipe)
+    module, _, name = factory.partition(":")
+    app = getattr(import_module(module), name)()
+    server = _server(app, max_connections, head_timeout, on_started=link.ready, **options)
+    server.signals = (signal.SIGTERM,)
+    link.open()
+    server.run([sock])
 
 
 def check_host(app: AgentApp, host: str, *, allow_public: bool = False) -> None:
@@ -96,17 +144,28 @@ class RunningServer:
 
 
 @contextmanager
-def running(app: Any, host: str = "127.0.0.1", **options: Any) -> Iterator[RunningServer]:
+def running(
+    app: Any,
+    host: str = "127.0.0.1",
+    *,
+    max_connections: int | None = None,
+    head_timeout: float = 10.0,
+    **options: Any,
+) -> Iterator[RunningServer]:
     """Serve any ASGI application on a free port, in a thread, while the block runs.
 
-    The server accepts connections when the block is entered, and has drained when it is left.
+    The options are those of `serve`. The server accepts connections when the block is entered, and
+    has drained when it is left.
 
     Raises:
         RuntimeError: the application did not start, and did not say why; else what it said.
     """
     sock = listen(host, 0)
+    port = sock.getsockname()[1]
     started = threading.Event()
-    server = _server(app, started=started, host=host, **options)
+    server = _server(
+        app, max_connections, head_timeout, on_started=started.set, host=host, **options
+    )
     thread = threading.Thread(
         target=_run_quietly, args=(server, sock, started), name="coreason-server", daemon=True
     )
@@ -114,14 +173,14 @@ def running(app: Any, host: str = "127.0.0.1", **options: Any) -> Iterator[Runni
     try:
         if not started.wait(_START_WITHIN) or not server.started:
             raise getattr(app, "startup_error", None) or RuntimeError("the server did not start")
-        yield RunningServer(host, sock.getsockname()[1])
+        yield RunningServer(host, port)
     finally:
         server.should_exit = True
         thread.join()
         sock.close()
 
 
-def _run_quietly(server: "Server", sock: socket.socket, started: threading.Event) -> None:
+def _run_quietly(server: "DrainingServer", sock: socket.socket, started: threading.Event) -> None:
     try:
         server.run([sock])
     except SystemExit:  # how uvicorn says that the lifespan failed
@@ -130,47 +189,32 @@ def _run_quietly(server: "Server", sock: socket.socket, started: threading.Event
         started.set()
 
 
-def _server(app: Any, started: threading.Event | None = None, **options: Any) -> "Server":
+def _server(
+    app: Any,
+    max_connections: int | None,
+    head_timeout: float,
+    *,
+    on_started: Callable[[], None] | None = None,
+    **options: Any,
+) -> "DrainingServer":
     _need_uvicorn()
-    import uvicorn
+    from uvicorn import Config
 
-    class DrainingServer(uvicorn.Server):
-        """Tells the application of a shutdown before it waits for open responses."""
+    from ._uvicorn import AFTER_DRAIN, DrainingServer, Limits
 
-        @contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            with super().capture_signals():
-                yield
-                # uvicorn would raise the signal once more. A drain that was asked for and has
-                # succeeded is no failure: the process leaves with code 0.
-                self._captured_signals.clear()
-
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            if started is not None:
-                started.set()
-
-        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            if isinstance(app, AgentApp):
-                app.begin_shutdown()
-            await super().shutdown(sockets)
-
-    return DrainingServer(_config(uvicorn.Config, app, options))
+    if isinstance(app, AgentApp):
+        # Readers leave when their streams end, and these end within the drain; a reader that
+        # takes nothing must not hold up the rest.
+        options.setdefault("timeout_graceful_shutdown", round(app.shutdown_timeout) + AFTER_DRAIN)
+    options.setdefault("log_level", "warning")
+    limits = Limits(max_connections, head_timeout)
+    return DrainingServer(Config(app, **options), app, limits, on_started=on_started)
 
 
 def _need_uvicorn() -> None:
     """Say what is missing; it is slow to import, and not needed under another server."""
     if find_spec("uvicorn") is None:
         raise MissingExtraError("coreason_client.server", "server")
-
-
-def _config(config: "type[Config]", app: Any, options: dict[str, Any]) -> "Config":
-    if isinstance(app, AgentApp):
-        # Readers leave when their streams end, and these end within the drain; a reader that
-        # takes nothing must not hold up the rest.
-        options.setdefault("timeout_graceful_shutdown", round(app.shutdown_timeout) + _AFTER_DRAIN)
-    options.setdefault("log_level", "warning")
-    return config(app, **options)
 
 
 def _is_loopback(host: str) -> bool:

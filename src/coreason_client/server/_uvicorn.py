@@ -1,0 +1,150 @@
+"""uvicorn, with a drain before its shutdown, limits for connections, and signals of our own."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from ._accept import Listener
+from ._connections import Connections, can_guard, guarded
+from ._descriptors import default_max_connections, descriptor_limit
+from ._quiet import limited_http_lines
+from .app import AgentApp
+
+__all__ = ["AFTER_DRAIN", "DrainingServer", "Limits", "leave_now"]
+
+AFTER_DRAIN = 5  # seconds for responses to be sent, once the streams have ended
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What connections may do; None for as many as the descriptors allow."""
+
+    max_connections: int | None = None
+    head_timeout: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.max_connections is not None and self.max_connections < 1:
+            raise ValueError(f"max_connections must be at least 1, got {self.max_connections!r}")
+        if not self.head_timeout > 0:
+            raise ValueError(f"head_timeout must be above 0, got {self.head_timeout!r}")
+
+    def connections(self) -> Connections:
+        """Return the connections of one server, of which there are none yet."""
+        most = self.max_connections
+        if most is None:
+            most = default_max_connections(descriptor_limit())
+        return Connections(most, self.head_timeout)
+
+
+class DrainingServer(uvicorn.Server):
+    """Serves resumes while the streams of the application end, and stops listening after that.
+
+    The first signal starts the drain, a second one ends the process at once.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        app: Any,
+        limits: Limits,
+        *,
+        on_started: Callable[[], None] | None = None,
+    ) -> None:
+        super().__init__(config)
+        self._app = app if isinstance(app, AgentApp) else None
+        self._limits = limits
+        self._on_started = on_started
+        self.signals: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until a signal, or until `should_exit` is set."""
+        with self._handling_signals(), limited_http_lines():
+            super().run(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Do nothing: signals are handled for the whole run, and are not raised again.
+
+        A drain that was asked for and has succeeded is no failure: the process leaves with code 0.
+        """
+        yield
+
+    @contextmanager
+    def _handling_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in self.signals}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Start the drain with the first signal, end the process with the second."""
+        if self.should_exit:
+            leave_now(sig)
+        self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start as uvicorn does, and then accept connections within the limits."""
+        await super().startup(sockets)
+        if can_guard(self.config.http_protocol_class):
+            self._take_over()
+        if self._on_started is not None:
+            self._on_started()
+
+    def _take_over(self) -> None:
+        config, connections = self.config, self._limits.connections()
+        protocol = guarded(config.http_protocol_class, connections)
+
+        def connect() -> asyncio.Protocol:
+            made: asyncio.Protocol = protocol(
+                config=config, server_state=self.server_state, app_state=self.lifespan.state
+            )
+            return made
+
+        self.servers: list[Any] = [
+            listener
+            for server in self.servers
+            for listener in Listener.take_over(server, connect, connections, tls=config.ssl)
+        ]
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Drain while listening; then stop listening and wait for open responses."""
+        if self._app is not None:
+            began = time.monotonic()
+            await self._drain(self._app)
+            if (limit := self.config.timeout_graceful_shutdown) is not None:
+                left = round(limit - (time.monotonic() - began))
+                self.config.timeout_graceful_shutdown = max(left, AFTER_DRAIN)
+        await super().shutdown(sockets)
+
+    async def _drain(self, app: AgentApp) -> None:
+        drain = asyncio.ensure_future(app.drain())
+        await asyncio.wait({drain}, timeout=app.shutdown_timeout + AFTER_DRAIN)
+        if drain.done():
+            drain.result()
+        else:
+            # The lifespan waits for the same streams once more.
+            drain.cancel()
+
+
+def leave_now(number: int) -> None:
+    """End the process at once, with the exit code of a shell for this signal."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(128 + number)
