@@ -1,13 +1,17 @@
-"""What `-v` shows."""
+"""Logs on stderr: those of `-v`, and those of a server."""
 
 import logging
 import sys
+from typing import Literal
 
 from ._clean import clean
+from ._log_format import JsonFormatter, TextFormatter
 
-__all__ = ["show_logs"]
+__all__ = ["LogFormat", "show_logs", "show_server_logs"]
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+LogFormat = Literal["text", "json"]
 
 
 class _StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]
@@ -17,14 +21,34 @@ class _StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]
         self.stream = sys.stderr
         super().emit(record)
 
+
+class _CleanFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return clean(super().format(record))  # it may quote a server
 
 
 def show_logs(verbose: int, usual: int) -> None:
     """Send logs to stderr: from the usual level on, with -v all of ours, with -vv everything."""
-    handler = _StderrHandler()
-    handler.setFormatter(logging.Formatter(_FORMAT, "%H:%M:%S"))
-    logging.basicConfig(handlers=[handler], force=True)
+    _send_to_stderr(_CleanFormatter(_FORMAT, "%H:%M:%S"))
     logging.getLogger().setLevel(logging.DEBUG if verbose > 1 else usual)
     logging.getLogger("coreason_client").setLevel(logging.DEBUG if verbose else usual)
+
+
+def show_server_logs(verbose: int, log_format: LogFormat) -> None:
+    """Send the logs of a server to stderr, with date and time zone.
+
+    Ours from INFO on, those of libraries from WARNING on; with -v all of ours and the access log,
+    with -vv everything.
+    """
+    _send_to_stderr(JsonFormatter() if log_format == "json" else TextFormatter())
+    root = logging.DEBUG if verbose > 1 else logging.WARNING
+    logging.getLogger().setLevel(root)
+    logging.getLogger("coreason_client").setLevel(logging.DEBUG if verbose else logging.INFO)
+    logging.getLogger("uvicorn.error").setLevel(root)
+    logging.getLogger("uvicorn.access").setLevel(logging.INFO if verbose else logging.WARNING)
+
+
+def _send_to_stderr(formatter: logging.Formatter) -> None:
+    handler = _StderrHandler()
+    handler.setFormatter(formatter)
+    logging.basicConfig(handlers=[handler], force=True)

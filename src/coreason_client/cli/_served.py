@@ -1,16 +1,15 @@
 """What `coreason serve` serves, in this process and in each of its workers."""
 
 import json
-import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ._load import load_agent
-from ._logs import show_logs
+from ._logs import LogFormat, show_server_logs
 from ._options import check_system
 from .exits import ExitCode, Failure
 
@@ -32,12 +31,13 @@ class Served:
     llm: str | None
     system: str | None
     log: str
-    api_keys: Sequence[str] = field(repr=False)
+    api_keys: Mapping[str, str] = field(repr=False)  # and their owners, where they have a name
     keys_from: str  # the option or the variable
     metrics: bool
     max_requests_per_minute: int | None
     verbose: int
     allowed_hosts: Sequence[str] = ()
+    log_format: LogFormat = "text"
 
     def app(self) -> "AgentApp":
         """Make the application.
@@ -81,7 +81,7 @@ class Served:
 def worker() -> "AgentApp":
     """Make the application that the parent of this process was told to serve."""
     served = Served(**json.loads(os.environ.pop(_VARIABLE)))
-    show_logs(served.verbose, usual=logging.WARNING)
+    show_server_logs(served.verbose, served.log_format)
     return served.app()
 
 

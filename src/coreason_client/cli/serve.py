@@ -1,19 +1,17 @@
 """`coreason serve`: an agent behind HTTP, until a signal."""
 
 import asyncio
-import logging
-import signal
 import sys
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ._curl import curl_line
 from ._extras import need_server
-from ._keys import KEY_VARIABLE, KEYS_VARIABLE, Keys
-from ._logs import show_logs
+from ._keys import FILE_VARIABLE, KEY_VARIABLE, KEYS_VARIABLE, Keys
+from ._logs import LogFormat, show_server_logs
 from ._options import System, Verbose
 from ._served import Served, shown_log
 from .exits import EXIT_CODES_HELP, ExitCode, Failure, ending_well
@@ -28,7 +26,7 @@ EPILOG = f"""\
 Examples:
   coreason serve
   coreason serve my_module:agent --port 9000 --log sqlite:streams.db
-  coreason serve my_module:agent --host 0.0.0.0 --api-key "$KEY"
+  coreason serve my_module:agent --host 0.0.0.0 --api-keys-file keys.txt
   coreason serve my_module:agent --log valkey://127.0.0.1:6379 --workers 3
   coreason serve --llm anthropic/claude-sonnet-4-5 --system "Answer in one sentence."
 
@@ -70,7 +68,18 @@ def serve(
         typer.Option(
             metavar="KEY",
             help="A key that may ask; give it again for more. Without any, only this machine may. "
-            f"[env var: {KEYS_VARIABLE}, {KEY_VARIABLE}]",
+            "Every user of this machine can see it in the process list: prefer --api-keys-file or "
+            f"the environment. [env var: {KEYS_VARIABLE}, {KEY_VARIABLE}]",
+            show_default=False,
+        ),
+    ] = None,
+    api_keys_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar=FILE_VARIABLE,
+            metavar="PATH",
+            help="A file with one key per line, each optionally followed by a blank and the name "
+            "of its owner; blank lines and lines that begin with # are ignored.",
             show_default=False,
         ),
     ] = None,
@@ -111,37 +120,53 @@ def serve(
             show_default="no limit",
         ),
     ] = None,
+    max_connections: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Connections that may be open, in each process.",
+            show_default="as many as the limit of open files allows",
+        ),
+    ] = None,
+    log_format: Annotated[
+        LogFormat, typer.Option(help="Log lines as text, or each as a JSON object.")
+    ] = "text",
     verbose: Verbose = 0,
 ) -> None:
     """Serve an agent over HTTP: yours, a model, or the built-in one.
 
-    Ctrl-C or SIGTERM stops it; streams that run then are given some seconds to end.
+    Ctrl-C or SIGTERM stops it; streams that run then are given some seconds to end. A second
+    Ctrl-C ends it at once. Logs go to stderr; -v adds the access log.
     """
     with ending_well():
-        show_logs(verbose, usual=logging.WARNING)
+        show_server_logs(verbose, log_format)
         need_server("coreason serve")
-        keys = Keys.found(api_key)
+        keys = Keys.found(api_key, file=api_keys_file)
         served = Served(
             agent,
             llm,
             system,
             log,
-            keys.values,
+            keys.named(),
             keys.name,
             metrics,
             per_minute,
             verbose,
             allowed_hosts=allowed_host or (),
+            log_format=log_format,
         )
         app = served.app()
         _check(app, host, workers)
         port = _bindable(host, port)
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         told = _told(agent or llm, log, url, keys.authorization())
+        # The levels of uvicorn's loggers are those of `show_server_logs`.
+        options = {"log_config": None, "log_level": None, "max_connections": max_connections}
         if workers == 1:
-            _serve(app, host, port, _once(told))
+            _serve(app, host, port, _once(told), options)
         else:
-            _serve_workers(served, app, workers, (host, port), told)
+            _serve_workers(served, app, workers, (host, port), told, options)
 
 
 def _check(app: "AgentApp", host: str, workers: int) -> None:
@@ -205,25 +230,34 @@ def _once(told: str) -> Callable[[], Awaitable[None]]:
     return notify
 
 
-def _serve(app: "AgentApp", host: str, port: int, announce: Callable[[], Awaitable[None]]) -> None:
+def _serve(
+    app: "AgentApp",
+    host: str,
+    port: int,
+    announce: Callable[[], Awaitable[None]],
+    options: dict[str, Any],
+) -> None:
     from ..server import serve as serve_until_signal
 
-    # uvicorn drains and then raises the signal again: for us a drained server is a good end.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with suppress(KeyboardInterrupt):
-        serve_until_signal(app, host, port, log_config=None, callback_notify=announce)
+    serve_until_signal(app, host, port, callback_notify=announce, **options)
     sys.stdout.flush()
 
 
 def _serve_workers(
-    served: Served, app: "AgentApp", workers: int, address: tuple[str, int], told: str
+    served: Served,
+    app: "AgentApp",
+    workers: int,
+    address: tuple[str, int],
+    told: str,
+    options: dict[str, Any],
 ) -> None:
     """Serve with several processes, each of which makes the same application for itself."""
     from ..server import listen, serve_workers
 
     with listen(*address) as sock, served.for_workers() as factory:
         print(told, flush=True)  # noqa: T201 - the socket takes connections from now on
-        serve_workers(
-            factory, sock, workers, shutdown_timeout=app.shutdown_timeout, log_config=None
-        )
+        try:
+            serve_workers(factory, sock, workers, shutdown_timeout=app.shutdown_timeout, **options)
+        except RuntimeError as error:
+            raise Failure(str(error)) from None
     sys.stdout.flush()

@@ -50,7 +50,9 @@ class Limits:
 class DrainingServer(uvicorn.Server):
     """Serves resumes while the streams of the application end, and stops listening after that.
 
-    The first signal starts the drain, a second one ends the process at once.
+    The first signal starts the drain, a second one ends the process at once. A worker leaves both
+    to its parent: it takes no SIGINT, which a terminal sends to every process, and a second SIGTERM
+    changes nothing, since systemd sends one to every process and the parent passes on its own.
     """
 
     def __init__(
@@ -60,12 +62,13 @@ class DrainingServer(uvicorn.Server):
         limits: Limits,
         *,
         on_started: Callable[[], None] | None = None,
+        is_worker: bool = False,
     ) -> None:
         super().__init__(config)
         self._app = app if isinstance(app, AgentApp) else None
         self._limits = limits
         self._on_started = on_started
-        self.signals: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
+        self._is_worker = is_worker
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until a signal, or until `should_exit` is set."""
@@ -85,7 +88,8 @@ class DrainingServer(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.signal(number, self.handle_exit) for number in self.signals}
+        numbers = (signal.SIGTERM,) if self._is_worker else (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self.handle_exit) for number in numbers}
         try:
             yield
         finally:
@@ -94,7 +98,7 @@ class DrainingServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Start the drain with the first signal, end the process with the second."""
-        if self.should_exit:
+        if self.should_exit and not self._is_worker:
             leave_now(sig)
         self.should_exit = True
 

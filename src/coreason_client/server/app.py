@@ -28,7 +28,7 @@ from ._refusals import Refusals
 from ._routes import Routes
 from ._runtime import Runtime
 from ._trace import tracing
-from ._workers import check_workers, workers_around
+from ._workers import OneProcess, SeveralProcesses, check_workers
 from .errors import LogError
 from .log.base import StreamLog
 from .log.memory import MemoryStreamLog
@@ -128,6 +128,7 @@ class AgentApp:
         # One owner for the application, not for each start: a log that is started again by the
         # same owner stays as it is.
         self._owner = f"{self._options.agent_id}-{uuid4()}"
+        self._one_process = OneProcess(self._log)
         self._runtime: Runtime | None = None
         self._startup_error: Exception | None = None
         routes = Routes(self._options, self._keys, self._metrics, metrics_keys, self._ready)
@@ -149,8 +150,23 @@ class AgentApp:
         elif (problem := self._host_problem(scope)) is not None:
             await drain_body(Request(scope, receive))
             await self._refusals.respond(problem, None)(scope, receive, send)
+        elif (problem := await self._place_problem(scope)) is not None:
+            await drain_body(Request(scope, receive))
+            await self._refusals.respond(problem, None)(scope, receive, send)
         else:
             await self._asgi({**scope, SEND: send}, receive, send)
+
+    async def _place_problem(self, scope: Scope) -> Problem | None:
+        """Return the refusal if another process serves at the same address."""
+        if self._log.shared:
+            return None
+        try:
+            if self._runtime is None:
+                self._one_process.check_start()
+            await self._one_process.check_address(scope.get("server"))
+        except SeveralProcesses as error:
+            return Problem(503, "several-processes", f"{error}.", headers={"Retry-After": "1"})
+        return None
 
     @property
     def log(self) -> StreamLog:
@@ -211,6 +227,7 @@ class AgentApp:
             yield
         finally:
             await runtime.stop()
+            self._one_process.release()
             self._runtime = None
 
     async def _ready(self) -> Runtime:
@@ -242,8 +259,8 @@ class AgentApp:
 
     def _check_alone(self) -> None:
         try:
-            self.check_workers(workers_around())
-        except ValueError as error:
+            self._one_process.check_start()
+        except SeveralProcesses as error:
             self._startup_error = error
             raise
 

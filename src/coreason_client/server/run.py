@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtraError
 from ._descriptors import raise_descriptor_limit
+from ._lines import logger
 from ._listen import listen
 from .app import AgentApp
 
@@ -88,9 +89,11 @@ def serve_workers(
     spawn = get_context("spawn")
 
     def start(pipe: "Connection[bytes, bytes]") -> "BaseProcess":
-        arguments = (factory, sock, pipe, max_connections, head_timeout, options)
+        arguments = (factory, sock, pipe, workers, max_connections, head_timeout, options)
         process = spawn.Process(target=_run_worker, args=arguments, name="coreason-worker")
-        process.start()
+        # Ctrl-C while the process starts must not end it with a traceback; it unblocks the signal.
+        with _blocked(signal.SIGINT):
+            process.start()
         return process
 
     Supervisor(start, workers, shutdown_timeout + 2 * AFTER_DRAIN).run()
@@ -100,6 +103,7 @@ def _run_worker(
     factory: str,
     sock: socket.socket,
     pipe: "Connection[bytes, bytes]",
+    workers: int,
     max_connections: int | None,
     head_timeout: float,
     options: dict[str, Any],
@@ -108,13 +112,34 @@ def _run_worker(
 
     # A terminal sends Ctrl-C to all processes; the parent passes it on, once, as SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     link = Link(pipe)
     module, _, name = factory.partition(":")
     app = getattr(import_module(module), name)()
-    server = _server(app, max_connections, head_timeout, on_started=link.ready, **options)
-    server.signals = (signal.SIGTERM,)
+    if isinstance(app, AgentApp):
+        _check_worker(app, workers)
+    server = _server(
+        app, max_connections, head_timeout, on_started=link.ready, is_worker=True, **options
+    )
     link.open()
     server.run([sock])
+
+
+@contextmanager
+def _blocked(number: signal.Signals) -> Iterator[None]:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _check_worker(app: AgentApp, workers: int) -> None:
+    try:
+        app.check_workers(workers)
+    except ValueError as error:
+        logger.error("%s", error)
+        raise SystemExit(1) from None
 
 
 def check_host(app: AgentApp, host: str, *, allow_public: bool = False) -> None:
@@ -195,6 +220,7 @@ def _server(
     head_timeout: float,
     *,
     on_started: Callable[[], None] | None = None,
+    is_worker: bool = False,
     **options: Any,
 ) -> "DrainingServer":
     _need_uvicorn()
@@ -208,7 +234,8 @@ def _server(
         options.setdefault("timeout_graceful_shutdown", round(app.shutdown_timeout) + AFTER_DRAIN)
     options.setdefault("log_level", "warning")
     limits = Limits(max_connections, head_timeout)
-    return DrainingServer(Config(app, **options), app, limits, on_started=on_started)
+    config = Config(app, **options)
+    return DrainingServer(config, app, limits, on_started=on_started, is_worker=is_worker)
 
 
 def _need_uvicorn() -> None:

@@ -1,0 +1,73 @@
+"""The file of `--api-keys-file`: a key on each line, and after a blank the name of its owner."""
+
+import logging
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from .exits import ExitCode, Failure
+
+__all__ = ["parse_keys", "read_keys_file"]
+
+logger = logging.getLogger("coreason_client.cli")
+
+_MOST_BYTES = 1024 * 1024
+
+
+def read_keys_file(path: Path) -> Mapping[str, str]:
+    """Return the owner of each key, "" where none is named.
+
+    Raises:
+        Failure: the file cannot be read, or a line of it is wrong.
+    """
+    try:
+        with path.open("rb") as file:
+            mode = path.stat().st_mode
+            data = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise _failure(path, (error.strerror or str(error)).lower()) from None
+    if len(data) > _MOST_BYTES:
+        raise _failure(path, "the file is larger than 1 MiB")
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        logger.warning(
+            "other users of this machine can read or change %s: run chmod 600 on it", path
+        )
+    return parse_keys(path, data)
+
+
+def parse_keys(path: Path, data: bytes) -> Mapping[str, str]:
+    """Return the owner of each key; messages name lines, and never what is in them.
+
+    Raises:
+        Failure: a line is wrong, or there is no key.
+    """
+    keys: dict[str, str] = {}
+    lines: dict[str, int] = {}
+    for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").splitlines(), 1):
+        line = raw.strip()
+        if not line or line.startswith(b"#"):
+            continue
+        key, owner = _parse_line(path, number, line)
+        if key in keys:
+            raise _failure(path, f"line {number} has the same key as line {lines[key]}")
+        keys[key], lines[key] = owner, number
+    if not keys:
+        raise _failure(path, "there is no key in it")
+    return keys
+
+
+def _parse_line(path: Path, number: int, line: bytes) -> tuple[str, str]:
+    try:
+        words = line.decode().split(maxsplit=1)
+    except UnicodeDecodeError:
+        raise _failure(path, f"line {number} is not UTF-8") from None
+    key, owner = words[0], words[1] if len(words) > 1 else ""
+    if not (key.isascii() and key.isprintable()):
+        raise _failure(path, f"line {number}: a key consists of printable ASCII characters")
+    if not owner.isprintable():
+        raise _failure(path, f"line {number}: a name consists of printable characters")
+    return key, owner
+
+
+def _failure(path: Path, what: str) -> Failure:
+    return Failure(f"--api-keys-file {path}: {what}", ExitCode.USAGE)

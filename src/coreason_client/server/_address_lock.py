@@ -1,0 +1,135 @@
+"""A lock on an address that a process serves: two processes cannot hold the same one.
+
+Processes that receive connections at the same local address share a listening socket, whoever
+started them and however. The lock is one byte of a file in the directory for temporary files, at a
+position that follows from the address. Such a lock (POSIX) belongs to the process: a forked child
+does not inherit it, and it ends with the process, even after SIGKILL.
+"""
+
+import hashlib
+import os
+import socket
+import stat
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows, where nothing is locked
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["Address", "claim", "has_socket_at", "release"]
+
+Address = tuple[str, int | None]  # host and port, or the path of a Unix socket and None
+
+_guard = threading.Lock()
+_claims: Counter[Address] = Counter()
+_file: list[int] = []  # open as long as the process lives: closing it would end every lock
+_pid: list[int] = []
+
+
+def claim(address: Address) -> bool:
+    """Return False if another process holds this address; otherwise this process holds it.
+
+    Several applications of one process may claim the same address. Where nothing can be locked,
+    every claim succeeds.
+    """
+    with _guard:
+        _forget_parent()
+        if not _claims[address] and not _lock(address):
+            return False
+        _claims[address] += 1
+        return True
+
+
+def release(address: Address) -> None:
+    """Undo one claim."""
+    with _guard:
+        _forget_parent()
+        if not _claims[address]:
+            return
+        _claims[address] -= 1
+        if not _claims[address] and (file := _open()) is not None:
+            fcntl.lockf(file, fcntl.LOCK_UN, 1, _position(address))
+
+
+def has_socket_at(address: Address) -> bool:
+    """Return True if this process has a socket at an address, and not only a test client."""
+    return any(name == address for name in _own_sockets())
+
+
+def _forget_parent() -> None:
+    """After a fork: the claims are those of the parent."""
+    if _pid != [os.getpid()]:
+        _pid[:] = [os.getpid()]
+        _claims.clear()
+
+
+def _lock(address: Address) -> bool:
+    if (file := _open()) is None:
+        return True
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _position(address))
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
+
+
+def _open() -> int | None:
+    if not _file and fcntl is not None:
+        path = Path(tempfile.gettempdir(), f"coreason-{os.getuid()}.lock")
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return None
+        status = os.fstat(file)
+        if status.st_uid != os.getuid() or not stat.S_ISREG(status.st_mode):
+            os.close(file)
+            return None
+        _file.append(file)
+    return _file[0] if _file else None
+
+
+def _position(address: Address) -> int:
+    try:
+        network = str(Path("/proc/self/ns/net").readlink())  # a container has ports of its own
+    except OSError:
+        network = ""
+    digest = hashlib.sha256(repr((network, address)).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 2
+
+
+def _own_sockets() -> Iterator[Address]:
+    folder = Path("/proc/self/fd")
+    if not folder.is_dir():
+        folder = Path("/dev/fd")
+    try:
+        numbers = [int(entry.name) for entry in folder.iterdir()]
+    except OSError:
+        return
+    for number in numbers:
+        if (name := _address_of(number)) is not None:
+            yield name
+
+
+def _address_of(descriptor: int) -> Address | None:
+    try:
+        if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+            return None
+        sock = socket.socket(fileno=descriptor)
+    except OSError:
+        return None
+    try:
+        name = sock.getsockname()
+    except OSError:
+        return None
+    finally:
+        sock.detach()  # it belongs to somebody else
+    if isinstance(name, str):
+        return name, None
+    return (str(name[0]), int(name[1])) if isinstance(name, tuple) and len(name) > 1 else None
