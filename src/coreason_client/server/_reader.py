@@ -92,6 +92,8 @@ class EventStream(Response):
 
     async def _send_all(self, send: Send, follower: Follower) -> None:
         runtime, heartbeat = self._runtime, self._runtime.options.heartbeat
+        if self._came_late:
+            await self._tell(send)
         ended = False
         while not ended:
             page = await follower.next(_PAGE, heartbeat, self._write)

@@ -147,10 +147,7 @@ class AgentApp:
         """Serve as ASGI."""
         if scope["type"] == "lifespan":
             await serve_lifespan(self.lifespan(), receive, send)
-        elif (problem := self._host_problem(scope)) is not None:
-            await drain_body(Request(scope, receive))
-            await self._refusals.respond(problem, None)(scope, receive, send)
-        elif (problem := await self._place_problem(scope)) is not None:
+        elif problem := self._host_problem(scope) or await self._place_problem(scope):
             await drain_body(Request(scope, receive))
             await self._refusals.respond(problem, None)(scope, receive, send)
         else:

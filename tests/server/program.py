@@ -1,0 +1,111 @@
+"""A program of a test's own, in a process of its own, with every wait bounded."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+PATIENCE = 30.0
+
+
+class Program:
+    """A Python program; its stderr is read all the time."""
+
+    def __init__(
+        self, source: str, *arguments: object, env: Mapping[str, str] | None = None
+    ) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", source, *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **(env or {})},
+            start_new_session=True,
+            preexec_fn=_usual_signals,
+        )
+        self._changed = threading.Condition()
+        self._errors = ""
+        self._at_end = False
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._process.poll() is None:
+            # Its workers too: they are in the same session, which is the program's own.
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        assert self._process.stderr is not None
+        self._process.stderr.close()
+
+    @property
+    def errors(self) -> str:
+        """What it has written to stderr so far."""
+        return self._errors
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def expect(self, pattern: str) -> re.Match[str]:
+        """Wait until stderr has this, anywhere."""
+
+        def found() -> re.Match[str] | None:
+            return re.search(pattern, self._errors)
+
+        with self._changed:
+            self._changed.wait_for(lambda: found() or self._at_end, PATIENCE)
+        match = found()
+        assert match is not None, f"{pattern!r} did not come; there was {self._errors!r}"
+        return match
+
+    def url(self) -> str:
+        """Wait until uvicorn says where it listens."""
+        return self.expect(r"http://127\.0\.0\.1:\d+")[0]
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def end(self) -> int:
+        """Wait for the end, and return the exit code."""
+        code = self._process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        return code
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        while data := os.read(self._process.stderr.fileno(), 65536):
+            with self._changed:
+                self._errors += data.decode(errors="replace")
+                self._changed.notify_all()
+        with self._changed:
+            self._at_end = True
+            self._changed.notify_all()
+
+
+def gone(pid: int) -> bool:
+    """Return True if a process has ended, though its parent may not have noticed."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return True
+    return status.rpartition(")")[2].split()[0] == "Z"
+
+
+def _usual_signals() -> None:
+    # Under a shell without job control SIGINT is ignored, and children inherit that.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
