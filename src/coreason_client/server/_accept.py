@@ -21,7 +21,7 @@ __all__ = ["Listener"]
 logger = logging.getLogger("coreason_client.server")
 
 _AT_ONCE = 16
-_PAUSE = 0.2  # seconds, after the system could not accept
+_PAUSE = 0.1  # seconds, after the system could not accept
 _NO_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
@@ -125,7 +125,8 @@ class Listener:
         self._loop.remove_reader(self._sock)
         self._resuming = self._loop.call_later(_PAUSE, self._resume)
         if error.errno in _NO_RESOURCES:
-            self._connections.close_longest_waiting()
+            for _ in range(_AT_ONCE):
+                self._connections.close_longest_waiting()
         if (suffix := self._failed.suffix()) is not None:
             logger.error(
                 "cannot accept connections: %s; %d are open, and this process may open %s files; "

@@ -185,12 +185,12 @@ def running(
     Raises:
         RuntimeError: the application did not start, and did not say why; else what it said.
     """
-    sock = listen(host, 0)
-    port = sock.getsockname()[1]
     started = threading.Event()
     server = _server(
         app, max_connections, head_timeout, on_started=started.set, host=host, **options
     )
+    sock = listen(host, 0)
+    port = sock.getsockname()[1]
     thread = threading.Thread(
         target=_run_quietly, args=(server, sock, started), name="coreason-server", daemon=True
     )

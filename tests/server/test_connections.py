@@ -1,0 +1,310 @@
+"""Connections: how many there may be, and how long each may take to send a request head."""
+
+import contextlib
+import logging
+import socket
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coreason_client.server import AgentApp, AgentStream, running
+from coreason_client.server._connections import Connections
+from coreason_client.server._descriptors import default_max_connections
+from coreason_client.server._quiet import LimitedLine
+from coreason_client.server._uvicorn import Limits
+from coreason_manifest.definitions.service import ServiceRequest
+
+from .peer import LIMIT, Gate, Peer
+from .program import Program
+
+PARSERS = [
+    "h11",
+    pytest.param(
+        "httptools", marks=pytest.mark.skipif(not find_spec("httptools"), reason="no httptools")
+    ),
+]
+HEAD = b"GET /health HTTP/1.1\r\nHost: x\r\n"
+
+
+async def hello(request: ServiceRequest, stream: AgentStream) -> None:
+    await stream.write("hello")
+
+
+@contextlib.contextmanager
+def connected(port: int, count: int = 1, first: bytes = b"") -> Iterator[list[socket.socket]]:
+    """Open connections that send nothing, or only this."""
+    with contextlib.ExitStack() as stack:
+        found = []
+        for _ in range(count):
+            sock = stack.enter_context(socket.create_connection(("127.0.0.1", port), LIMIT))
+            if first:
+                sock.sendall(first)
+            found.append(sock)
+        yield found
+
+
+def closed(sock: socket.socket) -> bytes:
+    """Read until the server closes; return what came before."""
+    received = b""
+    with contextlib.suppress(ConnectionResetError):
+        while data := sock.recv(65536):
+            received += data
+    return received
+
+
+# The time for a head.
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+@pytest.mark.parametrize("first", [b"", HEAD], ids=["silent", "half a head"])
+def test_a_connection_without_a_whole_head_is_closed(parser: str, first: bytes) -> None:
+    with (
+        running(AgentApp(hello), head_timeout=0.2, http=parser) as server,
+        connected(server.port, 2, first) as socks,
+    ):
+        assert [closed(sock) for sock in socks] == [b"", b""]
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_so_is_one_that_sends_half_a_head_after_a_request(parser: str) -> None:
+    options: Any = {"head_timeout": 0.2, "timeout_keep_alive": 3600, "http": parser}
+    with (
+        running(AgentApp(hello), **options) as server,
+        connected(server.port, first=HEAD + b"\r\n") as [sock],
+    ):
+        assert sock.recv(65536).startswith(b"HTTP/1.1 200 ")
+        sock.sendall(HEAD)
+        assert closed(sock).count(b"HTTP/1.1") == 0
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_a_head_without_end_is_cut(parser: str) -> None:
+    with (
+        running(AgentApp(hello), head_timeout=3600, http=parser) as server,
+        connected(server.port, first=HEAD) as [sock],
+    ):
+        with contextlib.suppress(ConnectionError):
+            for number in range(1000):
+                sock.sendall(b"X-%d: %s\r\n" % (number, b"x" * 1000))
+        assert b" 200 " not in closed(sock)
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_a_request_may_take_longer_than_its_head(parser: str) -> None:
+    gate = Gate()
+
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        await stream.write("a")
+        await gate.wait()
+        await stream.write("b")
+
+    with running(AgentApp(agent), head_timeout=0.2, http=parser) as server:
+        peer = Peer(server.url)
+        with peer.open() as answer, connected(server.port) as [silent]:
+            answer.until(1)
+            assert closed(silent) == b""  # the time is over for this one
+            gate.open()
+            assert answer.rest().text == "ab"
+        assert peer.ask().text == "ab"
+        peer.close()
+
+
+# How many.
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_silent_connections_make_way_for_others(parser: str) -> None:
+    gate = Gate()
+
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        await stream.write("a")
+        await gate.wait()
+        await stream.write("b")
+
+    with running(AgentApp(agent), max_connections=4, http=parser) as server:
+        peer = Peer(server.url)
+        with peer.open() as answer, connected(server.port, 3) as silent:
+            answer.until(1)
+            assert httpx2.get(f"{server.url}/health", timeout=LIMIT).status_code == 200
+            assert closed(silent[0]) == b""  # the one that has waited longest
+            gate.open()
+            assert answer.rest().text == "ab"
+        peer.close()
+
+
+def test_when_all_have_a_request_a_new_one_is_closed_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    gate = Gate()
+
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        await stream.write("a")
+        await gate.wait()
+
+    caplog.set_level(logging.WARNING, "coreason_client.server")
+    with running(AgentApp(agent), max_connections=2) as server:
+        first, second = Peer(server.url), Peer(server.url)
+        with first.open() as one, second.open() as two:
+            one.until(1)
+            two.until(1)
+            for _ in range(20):
+                with connected(server.port) as [sock]:
+                    assert closed(sock) == b""
+            gate.open()
+            assert (one.rest().text, two.rest().text) == ("a", "a")
+        assert first.ask().text == "a"  # there is room again
+        first.close()
+        second.close()
+    lines = [line for line in caplog.messages if "closed at once: 2 are open" in line]
+    assert 1 <= len(lines) < 10
+
+
+# It holds its descriptors down to a low limit, counts while silence surrounds it, and leaves.
+PROGRAM = """
+import asyncio, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+from coreason_client.server import AgentApp, SQLiteStreamLog, serve
+
+async def agent(request, stream):
+    for number in range(20):
+        await stream.write(f"{number} ")
+        await asyncio.sleep(0.02)
+
+log = SQLiteStreamLog(sys.argv[1])
+most = int(sys.argv[2]) or None
+serve(AgentApp(agent, log=log), port=0, log_level="info", max_connections=most, access_log=False)
+"""
+
+
+@pytest.mark.parametrize("most", [0, 100_000], ids=["our limit", "the system's limit"])
+def test_silent_connections_do_not_stop_streams(tmp_path: Path, most: int) -> None:
+    expected = "".join(f"{number} " for number in range(20))
+    with Program(PROGRAM, tmp_path / "log.db", most) as program:
+        url = program.url()
+        peer = Peer(url)
+        with peer.open() as answer:
+            answer.until(1)
+            with connected(int(url.rpartition(":")[2]), 200):
+                assert answer.rest().text == expected
+                other = Peer(url)
+                assert other.ask().text == expected  # others get in
+                other.close()
+        assert peer.ask().text == expected
+        peer.close()
+        assert len(program.errors) < 3000
+        assert "Traceback" not in program.errors
+        assert ("cannot accept connections: Too many open files" in program.errors) == bool(most)
+
+
+# Lines about what strangers send.
+
+
+def test_malformed_requests_do_not_fill_the_log(
+    request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+) -> None:
+    malformed = b"GET / HTTP/1.1\nHost: x\n\n"
+    upgrade = HEAD + b"Connection: upgrade\r\nUpgrade: h2c\r\n\r\n"
+    logger = logging.getLogger("uvicorn.error")  # uvicorn may have cut it off from the root
+    logger.addHandler(caplog.handler)
+    request.addfinalizer(lambda: logger.removeHandler(caplog.handler))
+    with running(AgentApp(hello), http="h11", log_config=None) as server:
+        for _ in range(30):
+            with connected(server.port, first=malformed) as [sock]:
+                assert b" 400 " in closed(sock)
+            with connected(server.port, first=upgrade) as [sock]:
+                assert b" 200 " in sock.recv(65536)
+    for line in ("Invalid HTTP request received.", "Unsupported upgrade request."):
+        assert 1 <= sum(message.startswith(line) for message in caplog.messages) < 10
+
+
+def test_a_limited_line_counts_what_it_left_out() -> None:
+    now = 100.0
+    line = LimitedLine(lambda: now)
+    assert line.suffix() == ""
+    now = 109.9
+    assert [line.suffix() for _ in range(3)] == [None, None, None]
+    now = 110.0
+    assert line.suffix() == " (3 more like this were not logged)"
+    now = 200.0
+    assert line.suffix() == ""
+
+
+# The limits by themselves.
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "connections"), [(None, None), (64, 8), (128, 32), (1024, 480), (65536, 32736)]
+)
+def test_connections_leave_descriptors_for_the_rest(
+    descriptors: int | None, connections: int | None
+) -> None:
+    assert default_max_connections(descriptors) == connections
+
+
+@pytest.mark.parametrize("limits", [{"max_connections": 0}, {"head_timeout": 0}])
+def test_wrong_limits_are_refused(limits: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(limits))} must be"):
+        Limits(**limits)
+    with pytest.raises(ValueError, match="must be"), running(AgentApp(hello), **limits):
+        pass
+
+
+class Line:
+    """A connection that remembers whether it was closed."""
+
+    def __init__(self) -> None:
+        self.transport = self
+        self.aborted = False
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+@given(st.lists(st.tuples(st.sampled_from(["new", "work", "wait", "end"]), st.integers(0, 9))))
+def test_the_limit_holds_and_only_waiting_connections_are_closed(
+    steps: list[tuple[str, int]],
+) -> None:
+    connections, most = Connections(3, 1.0), 3
+    alive: list[Line] = []
+    working: set[Line] = set()
+    for step, number in steps:
+        chosen = alive[number % len(alive)] if alive else None
+        if step == "new":
+            waiting = [line for line in alive if line not in working]
+            room = len(alive) < most or bool(waiting)
+            assert connections.reserve() is room
+            if room:
+                alive.append(Line())
+                connections.add(alive[-1])
+        elif chosen is not None and step == "work":
+            working.add(chosen)
+            connections.works(chosen)
+        elif chosen is not None and step == "wait":
+            working.discard(chosen)
+            connections.waits(chosen)
+        elif chosen is not None:
+            alive.remove(chosen)
+            working.discard(chosen)
+            connections.forget(chosen)
+        assert not any(line.aborted for line in working)
+        alive = [line for line in alive if not line.aborted]
+        assert len(connections) == len(alive) <= most
+
+
+def test_the_one_that_has_waited_longest_is_closed_first() -> None:
+    connections, lines = Connections(3, 1.0), [Line() for _ in range(3)]
+    for line in lines:
+        assert connections.reserve()
+        connections.add(line)
+    connections.works(lines[0])
+    connections.waits(lines[0])  # from now on
+    assert connections.reserve()
+    assert [line.aborted for line in lines] == [False, True, False]
+    connections.release()
+    assert len(connections) == 2
