@@ -1,16 +1,19 @@
 """`coreason serve`: what it prints works, what it refuses is one sentence, and how it stops."""
 
+import json
 import re
 import shutil
 import signal
 import socket
 import subprocess
+from datetime import datetime
 from pathlib import Path
 
 import httpx2
 import pytest
 from typer.testing import CliRunner
 
+from coreason_client import CAPClient, CAPRuntimeError
 from coreason_client.cli._app import app
 from coreason_client.cli._curl import curl_line
 from coreason_client.cli._keys import Keys
@@ -86,7 +89,8 @@ def test_keys_from_the_environment_are_not_printed_and_a_signal_ends_it_well(
         assert (right.returncode, right.stderr) == (0, "")
         process.signal(signal.SIGTERM)
         assert process.end() == 0
-        assert process.errors == ""
+        assert_drained(process.errors)
+        assert process.text.strip() == ""  # stdout has the announcement and nothing else
 
 
 def test_ctrl_c_drains_and_ends_well(tmp_path: Path) -> None:
@@ -96,7 +100,69 @@ def test_ctrl_c_drains_and_ends_well(tmp_path: Path) -> None:
         assert '"op":"CLOSE"' in run_curl(curl)
         process.signal(signal.SIGINT)
         assert process.end() == 0
-        assert process.errors == ""
+        assert_drained(process.errors)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_second_signal_ends_it_at_once(folder: Path, number: signal.Signals, code: int) -> None:
+    arguments = ["serve", "served_here:agent", "--port", "0", "--log-format", "json"]
+    with Process(*arguments, cwd=folder) as process:
+        [url] = re.findall(r"at (http://\S+),", process.expect("}'\n"))
+        with CAPClient(url, "any") as client, client.chat("wait") as answer:
+            assert next(answer) == "begun "
+            process.signal(number)
+            while httpx2.get(f"{url}/health", timeout=PATIENCE).json()["status"] == "ok":
+                pass
+            process.signal(number)
+            assert process.end() == code
+        lines = [json.loads(line) for line in process.errors.splitlines()]
+        assert [line for line in lines if line.get("event") == "draining"]
+        assert not [line for line in lines if "exception" in line]
+
+
+def assert_drained(errors: str) -> None:
+    """The log has whole lines with date and zone, and the last ones are about the drain."""
+    time = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d"
+    for line in errors.splitlines():
+        assert re.match(rf"{time} INFO coreason_client\.server: ", line), line
+    assert re.search(r"draining: 0 streams, up to 15 seconds\n.*drained in 0\.\d+ s", errors)
+
+
+def test_every_line_is_json_and_v_adds_the_access_log(folder: Path) -> None:
+    arguments = ["serve", "served_here:agent", "--port", "0", "--log-format", "json", "-v"]
+    with Process(*arguments, cwd=folder) as process:
+        [url] = re.findall(r"at (http://\S+),", process.expect("}'\n"))
+        assert httpx2.get(f"{url}/health?a=b", timeout=PATIENCE).status_code == 200
+        process.signal(signal.SIGTERM)
+        assert process.end() == 0
+        lines = [json.loads(line) for line in process.errors.splitlines()]
+        assert process.text.strip() == ""
+    for line in lines:
+        assert list(line)[:4] == ["time", "level", "logger", "message"]
+        assert datetime.fromisoformat(line["time"]).tzinfo is not None
+    [access] = [line for line in lines if line["logger"] == "uvicorn.access"]
+    assert (access["method"], access["path"], access["status"]) == ("GET", "/health?a=b", 200)
+    [drained] = [line for line in lines if line.get("event") == "drained"]
+    assert isinstance(drained["seconds"], float)
+
+
+def test_keys_of_a_file_open_the_server_under_their_names(folder: Path) -> None:
+    keys = folder / "keys.txt"
+    keys.write_text("# ours\nfirst-key ann\nsecond-key\n")
+    keys.chmod(0o600)
+    arguments = ["serve", "served_here:agent", "--port", "0", "--api-keys-file", "keys.txt"]
+    with Process(*arguments, "--api-key", "third-key", cwd=folder) as process:
+        told = process.expect("}'\n")
+        [url] = re.findall(r"at (http://\S+),", told)
+        assert "first-key" not in told
+        for key in ("first-key", "second-key", "third-key"):
+            with CAPClient(url, key) as client, client.chat("hello") as answer:
+                assert "Now: hello" in "".join(answer)
+        with CAPClient(url, "ann") as client, pytest.raises(CAPRuntimeError, match="401"):
+            list(client.chat("hello"))
+        process.signal(signal.SIGTERM)
+        assert process.end() == 0
+        assert "-key" not in process.errors
 
 
 @pytest.mark.parametrize(
@@ -119,6 +185,8 @@ def test_ctrl_c_drains_and_ends_well(tmp_path: Path) -> None:
         (["--api-key", ""], 2, "a key of --api-key is printable"),
         (["--api-key", "schlüssel"], 2, "a key of --api-key is printable ASCII"),
         (["--allowed-host", "http://x"], 2, "--allowed-host takes names such as"),
+        (["--api-keys-file", "no.txt"], 2, "--api-keys-file no.txt: no such file or directory"),
+        (["--api-keys-file", "/"], 2, "--api-keys-file /: is a directory"),
     ],
 )
 def test_a_refusal_is_one_sentence(

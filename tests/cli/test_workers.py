@@ -39,7 +39,11 @@ def test_any_worker_serves_any_resume(tmp_path: Path) -> None:
             assert len(served) == 2
             process.signal(signal.SIGTERM)
             assert process.end() == 0
-            assert process.errors == ""
+            errors = process.errors
+            started = set(re.findall(r"INFO coreason_client\.server: worker (\d+) started", errors))
+            assert served <= started
+            assert errors.count("drained in") == 2
+            assert not re.search("WARNING|ERROR|Traceback|very-secret|one-key", errors)
 
 
 def _ask_and_resume(client: CAPClient, question: str) -> str:

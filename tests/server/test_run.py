@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -92,10 +93,16 @@ def test_the_workers_around_are_counted(
     assert workers_around(argv, environ) == workers
 
 
-def test_a_worker_among_several_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coreason_client.server.app.workers_around", lambda: 2)
-    with pytest.raises(ValueError, match="workers need a log"), running(AgentApp(hello)):
-        pass
+@pytest.mark.parametrize(
+    ("workers", "reload", "counted"), [(3, False, 3), (1, False, 1), (3, True, 1)]
+)
+def test_the_configuration_of_uvicorn_counts_more_than_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, workers: int, reload: bool, counted: int
+) -> None:
+    server = SimpleNamespace(config=SimpleNamespace(workers=workers, reload=reload))
+    assert workers_around([], {}, server) == 1
+    monkeypatch.setattr("multiprocessing.parent_process", lambda: object())
+    assert workers_around(["--workers", "9"], {"WEB_CONCURRENCY": "9"}, server) == counted
 
 
 def test_a_server_that_cannot_start_says_so(tmp_path: Path) -> None:

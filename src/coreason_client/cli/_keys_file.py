@@ -1,6 +1,7 @@
 """The file of `--api-keys-file`: a key on each line, and after a blank the name of its owner."""
 
 import logging
+import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -58,10 +59,10 @@ def parse_keys(path: Path, data: bytes) -> Mapping[str, str]:
 
 def _parse_line(path: Path, number: int, line: bytes) -> tuple[str, str]:
     try:
-        words = line.decode().split(maxsplit=1)
+        key, *rest = re.split(r"[ \t]+", line.decode(), maxsplit=1)
     except UnicodeDecodeError:
         raise _failure(path, f"line {number} is not UTF-8") from None
-    key, owner = words[0], words[1] if len(words) > 1 else ""
+    owner = "".join(rest)
     if not (key.isascii() and key.isprintable()):
         raise _failure(path, f"line {number}: a key consists of printable ASCII characters")
     if not owner.isprintable():

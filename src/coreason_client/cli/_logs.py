@@ -32,18 +32,20 @@ def show_logs(verbose: int, usual: int) -> None:
     _send_to_stderr(_CleanFormatter(_FORMAT, "%H:%M:%S"))
     logging.getLogger().setLevel(logging.DEBUG if verbose > 1 else usual)
     logging.getLogger("coreason_client").setLevel(logging.DEBUG if verbose else usual)
+    logging.getLogger("coreason_client.server").setLevel(logging.NOTSET)
 
 
 def show_server_logs(verbose: int, log_format: LogFormat) -> None:
     """Send the logs of a server to stderr, with date and time zone.
 
-    Ours from INFO on, those of libraries from WARNING on; with -v all of ours and the access log,
-    with -vv everything.
+    Those of the server from INFO on, others from WARNING on; with -v all of ours and the access
+    log, with -vv everything.
     """
     _send_to_stderr(JsonFormatter() if log_format == "json" else TextFormatter())
     root = logging.DEBUG if verbose > 1 else logging.WARNING
     logging.getLogger().setLevel(root)
-    logging.getLogger("coreason_client").setLevel(logging.DEBUG if verbose else logging.INFO)
+    logging.getLogger("coreason_client").setLevel(logging.DEBUG if verbose else logging.WARNING)
+    logging.getLogger("coreason_client.server").setLevel(logging.DEBUG if verbose else logging.INFO)
     logging.getLogger("uvicorn.error").setLevel(root)
     logging.getLogger("uvicorn.access").setLevel(logging.INFO if verbose else logging.WARNING)
 

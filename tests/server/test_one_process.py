@@ -1,0 +1,300 @@
+"""Several processes on a log of one process are refused, however they were started."""
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog, running
+from coreason_client.server._address_lock import claim, has_socket_at, release
+from coreason_client.server._workers import OneProcess, SeveralProcesses
+from coreason_manifest.definitions.service import ServiceRequest
+
+from .aio import aio
+from .peer import LIMIT, Peer
+from .program import Program
+
+SENTENCE = "2 workers need a log that processes share, and MemoryStreamLog serves one process"
+
+MODULE = """
+import os
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from coreason_client.server import AgentApp
+
+async def agent(request, stream):
+    await stream.write(str(os.getpid()))
+
+app = AgentApp(agent)
+mounted = Starlette(routes=[Mount("/", app)])
+"""
+
+WORKERS = """
+import sys, uvicorn
+sys.path.insert(0, sys.argv[1])
+if __name__ == "__main__":
+    uvicorn.run(sys.argv[2], workers=2, port=0, timeout_worker_healthcheck=1)
+"""
+
+FORKS = """
+import os, socket, sys, uvicorn
+sys.path.insert(0, sys.argv[1])
+from served import app
+
+sock = socket.create_server(("127.0.0.1", 0))
+sys.stderr.write(f"at http://127.0.0.1:{sock.getsockname()[1]}\\n")
+sys.stderr.flush()
+children = []
+for _ in range(2):
+    if (child := os.fork()) == 0:
+        uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[sock])
+        os._exit(0)
+    children.append(child)
+for child in children:
+    os.waitpid(child, 0)
+"""
+
+OWN_PORTS = """
+import multiprocessing, socket, sys
+sys.path.insert(0, sys.argv[1])
+
+def child(sockets, number):
+    import uvicorn
+    from served import app
+    config = uvicorn.Config(app, log_level="warning", workers=1)
+    uvicorn.Server(config).run(sockets=[sockets[number]])
+
+if __name__ == "__main__":
+    # Each child inherits both sockets, and serves at one of them.
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    for sock in sockets:
+        sys.stderr.write(f"at http://127.0.0.1:{sock.getsockname()[1]}\\n")
+    sys.stderr.flush()
+    fork = multiprocessing.get_context("fork")
+    children = [fork.Process(target=child, args=(sockets, n)) for n in range(2)]
+    for process in children:
+        process.start()
+    for process in children:
+        process.join()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "served.py").write_text(MODULE)
+    return tmp_path
+
+
+async def hello(request: ServiceRequest, stream: AgentStream) -> None:
+    await stream.write("hello")
+
+
+def run_workers(folder: Path, name: str) -> Program:
+    path = folder / "run_workers.py"  # spawned children import it once more
+    path.write_text(WORKERS)
+    source = f"import runpy; runpy.run_path({str(path)!r}, run_name='__main__')"
+    return Program(source, folder, name, env={"PYTHONPATH": str(folder)})
+
+
+def test_uvicorn_with_two_workers_does_not_start(folder: Path) -> None:
+    with run_workers(folder, "served:app") as program:
+        program.expect(SENTENCE)
+        program.end()
+        assert "Traceback" not in program.errors
+
+
+def test_mounted_without_a_lifespan_every_request_is_refused(folder: Path) -> None:
+    with run_workers(folder, "served:mounted") as program:
+        program.expect("Application startup complete")
+        peer = Peer(program.url())
+        refused = peer.ask()
+        assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+        assert refused.problem["type"] == "urn:coreason:problem:several-processes"
+        assert refused.problem["detail"].startswith(SENTENCE)
+        peer.close()
+        program.expect(SENTENCE)
+        program.signal(signal.SIGTERM)
+        program.end()
+        assert "Traceback" not in program.errors
+
+
+def test_of_two_forks_on_one_socket_one_serves(folder: Path) -> None:
+    with Program(FORKS, folder) as program:
+        url = program.url()
+        peer = Peer(url)
+        serving = int(peer.ask().text)
+        peer.close()
+        # Whoever connects now reaches the other one.
+        os.kill(serving, signal.SIGSTOP)
+        other = Peer(url)
+        refused = other.ask()
+        assert refused.status == 503
+        address = url.removeprefix("http://")
+        detail = f"another process serves at {address}, and MemoryStreamLog serves one process"
+        assert refused.problem["detail"].startswith(detail)
+        program.expect(re.escape(detail))
+        os.kill(serving, signal.SIGKILL)
+        while (answer := other.ask()).status == 503:  # until the system has removed the process
+            pass
+        assert int(answer.text) != serving
+        other.close()
+        assert "Traceback" not in program.errors
+
+
+def test_processes_with_a_port_each_are_none_of_our_business(folder: Path) -> None:
+    with Program(OWN_PORTS, folder) as program:
+        program.expect(r"(?s)(http://\S+).*(http://\S+)")
+        urls = re.findall(r"http://\S+", program.errors)
+        pids = set()
+        for url in urls:
+            peer = Peer(url)
+            pids.add(peer.ask().text)
+            peer.close()
+        assert len(pids) == 2
+
+
+def test_two_applications_of_one_process_share_an_address() -> None:
+    first, second = AgentApp(hello), AgentApp(hello)
+    parent = Starlette(routes=[Mount("/one", first), Mount("/two", second)])
+    with running(parent) as server:
+        for path in ("/one", "/two"):
+            peer = Peer(server.url + path)
+            assert peer.ask().text == "hello"
+            peer.close()
+
+
+# The lock.
+
+HOLD = """
+import sys
+from coreason_client.server._address_lock import claim
+print(claim(("127.0.0.1", int(sys.argv[1]))), flush=True)
+sys.stdin.read()
+"""
+
+FORKED = """
+import os
+from coreason_client.server._address_lock import claim, release
+address = ("127.0.0.1", 1)
+assert claim(address)
+assert claim(address)  # for a second application
+child = os.fork()
+if child == 0:
+    os._exit(claim(address))
+assert os.waitpid(child, 0)[1] == 0  # it got nothing, and took nothing
+release(address)
+child = os.fork()
+if child == 0:
+    os._exit(claim(address))
+assert os.waitpid(child, 0)[1] == 0
+release(address)
+child = os.fork()
+if child == 0:
+    os._exit(42 if claim(address) else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 42
+"""
+
+
+def hold(port: int) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(port)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def said(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_a_lock_is_held_until_its_process_is_gone(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        port = sock.getsockname()[1]
+        with hold(port) as first, hold(port + 1) as other:
+            assert (said(first), said(other)) == ("True", "True")
+            assert not claim(("127.0.0.1", port))
+            first.kill()
+            other.kill()
+        assert claim(("127.0.0.1", port))
+        release(("127.0.0.1", port))
+        release(("127.0.0.1", port))  # once more changes nothing
+
+
+def test_a_fork_neither_inherits_nor_ends_a_lock(tmp_path: Path) -> None:
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", textwrap.dedent(FORKED)], check=True, env=env)
+
+
+def test_where_no_file_can_be_written_every_claim_succeeds(tmp_path: Path) -> None:
+    (tmp_path / f"coreason-{os.getuid()}.lock").mkdir()
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    program = "from coreason_client.server._address_lock import claim; print(claim(('x', 1)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, env=env, capture_output=True, text=True
+    )
+    assert done.stdout == "True\n"
+
+
+def test_only_addresses_of_real_sockets_count(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    with (
+        socket.create_server(("127.0.0.1", 0)) as sock,
+        socket.socket(socket.AF_UNIX) as unix,
+    ):
+        unix.bind(path)
+        port = sock.getsockname()[1]
+        assert has_socket_at(("127.0.0.1", port))
+        assert has_socket_at((path, None))
+        assert not has_socket_at(("127.0.0.2", port))
+    assert not has_socket_at(("127.0.0.1", port))
+    assert not has_socket_at(("testserver", 80))
+
+
+# The rule.
+
+
+class Shared(MemoryStreamLog):
+    shared = True
+
+
+@aio
+async def test_an_address_of_another_process_is_refused_until_it_is_free() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        address = sock.getsockname()
+        with hold(address[1]) as holder:
+            assert await asyncio.to_thread(said, holder) == "True"
+            one = OneProcess(MemoryStreamLog(), wait=0.1)
+            for _ in range(2):
+                with pytest.raises(SeveralProcesses, match="another process serves at 127"):
+                    await one.check_address(address)
+            await OneProcess(Shared()).check_address(address)
+            patient = asyncio.ensure_future(
+                OneProcess(MemoryStreamLog(), wait=LIMIT).check_address(address)
+            )
+            await asyncio.sleep(0)
+            holder.kill()  # as an earlier process that has drained
+            await patient
+        await one.check_address(address)
+        one.release()
+
+
+@aio
+async def test_test_clients_and_missing_addresses_are_let_in() -> None:
+    one = OneProcess(MemoryStreamLog())
+    await one.check_address(None)
+    await one.check_address(("testserver", 80))
+    await one.check_address(("/no/such/socket", None))
+    for number in range(1100):  # they are not kept for ever
+        await one.check_address((f"host-{number}", 80))
+    assert len(one._known) <= 1000
