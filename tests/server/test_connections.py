@@ -2,7 +2,9 @@
 
 import contextlib
 import logging
+import signal
 import socket
+import ssl
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import httpx2
 import pytest
+import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -308,3 +311,52 @@ def test_the_one_that_has_waited_longest_is_closed_first() -> None:
     assert [line.aborted for line in lines] == [False, True, False]
     connections.release()
     assert len(connections) == 2
+
+
+# Other sockets.
+
+
+def test_with_tls_a_handshake_must_come_in_time_too(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
+    chain.write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
+    key.write_bytes(certificate.private_key_pem.bytes())
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    options: Any = {"ssl_certfile": str(chain), "ssl_keyfile": str(key)}
+    with running(AgentApp(hello), head_timeout=0.3, **options) as server:
+        url = f"https://127.0.0.1:{server.port}/health"
+        assert httpx2.get(url, verify=context, timeout=LIMIT).status_code == 200
+        with connected(server.port) as [silent], connected(server.port, first=HEAD) as [plain]:
+            assert closed(silent) == b""
+            assert b"HTTP" not in closed(plain)
+        raw = socket.create_connection(("127.0.0.1", server.port), LIMIT)
+        with context.wrap_socket(raw, server_hostname="127.0.0.1") as idle:
+            assert idle.recv(100) == b""
+
+
+UNIX = """
+import sys
+from coreason_client.server import AgentApp, serve
+async def agent(request, stream): ...
+serve(AgentApp(agent), uds=sys.argv[1], http="h11", log_level="info", head_timeout=0.2)
+"""
+
+
+def test_a_unix_socket_is_guarded_too(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    with Program(UNIX, path) as program:
+        program.expect("running on unix socket")
+        for sent, received in (
+            (HEAD + b"Connection: close\r\n\r\n", b"HTTP/1.1 200 "),
+            (HEAD + b"A: b\n\r\n", b"HTTP/1.1 400 "),
+            (HEAD, b""),
+        ):
+            with socket.socket(socket.AF_UNIX) as sock:
+                sock.settimeout(LIMIT)
+                sock.connect(path)
+                sock.sendall(sent)
+                assert closed(sock)[:13] == received
+        program.signal(signal.SIGTERM)
+        assert program.end() == 0

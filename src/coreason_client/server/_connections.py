@@ -54,8 +54,8 @@ class Connections:
         return False
 
     def add(self, connection: Any) -> None:
-        """Record that a reserved connection is open; it waits."""
-        self._reserved -= 1
+        """Record that a connection is open; it waits."""
+        self._reserved = max(self._reserved - 1, 0)  # at a Unix socket none is reserved
         self._open.add(connection)
         self._waiting[connection] = None
 

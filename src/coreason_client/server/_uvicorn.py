@@ -23,6 +23,7 @@ from .app import AgentApp
 
 __all__ = ["AFTER_DRAIN", "DrainingServer", "Limits", "leave_now"]
 
+_INTERNET = (socket.AF_INET, socket.AF_INET6)
 AFTER_DRAIN = 5  # seconds for responses to be sent, once the streams have ended
 
 
@@ -104,27 +105,31 @@ class DrainingServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start as uvicorn does, and then accept connections within the limits."""
+        config, connections = self.config, self._limits.connections()
+        guards = can_guard(config.http_protocol_class)
+        if guards:
+            config.http_protocol_class = guarded(config.http_protocol_class, connections)
         await super().startup(sockets)
-        if can_guard(self.config.http_protocol_class):
-            self._take_over()
+        if guards:
+            self.servers: list[Any] = [
+                listener
+                for server in self.servers
+                for listener in self._taken_over(server, connections)
+            ]
         if self._on_started is not None:
             self._on_started()
 
-    def _take_over(self) -> None:
-        config, connections = self.config, self._limits.connections()
-        protocol = guarded(config.http_protocol_class, connections)
+    def _taken_over(self, server: asyncio.Server, connections: Connections) -> list[Any]:
+        if any(sock.family not in _INTERNET for sock in server.sockets):
+            return [server]  # asyncio removes the file of a Unix socket that it closes
 
-        def connect() -> asyncio.Protocol:
-            made: asyncio.Protocol = protocol(
-                config=config, server_state=self.server_state, app_state=self.lifespan.state
+        def protocol() -> asyncio.Protocol:
+            made: Any = self.config.http_protocol_class
+            return made(  # type: ignore[no-any-return]
+                config=self.config, server_state=self.server_state, app_state=self.lifespan.state
             )
-            return made
 
-        self.servers: list[Any] = [
-            listener
-            for server in self.servers
-            for listener in Listener.take_over(server, connect, connections, tls=config.ssl)
-        ]
+        return Listener.take_over(server, protocol, connections, tls=self.config.ssl)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Drain while listening; then stop listening and wait for open responses."""
