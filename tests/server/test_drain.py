@@ -342,3 +342,30 @@ async def test_the_log_says_how_long_a_drain_took(caplog: pytest.LogCaptureFixtu
     assert events["draining"].getMessage() == "draining: 0 streams, up to 1.5 seconds"
     assert events["drained"].getMessage().startswith("drained in 0.0")
     assert isinstance(events["draining"].__dict__["streams"], int)
+
+
+@aio
+async def test_a_new_request_is_refused_during_a_drain_before_its_body_comes() -> None:
+    app, statuses = AgentApp(hello, drain_timeout=LIMIT), []
+    async with app.lifespan():
+        app.begin_shutdown()
+        refused = asyncio.Event()
+
+        async def receive() -> Any:
+            await refused.wait()  # the body comes after the refusal only
+            return {"type": "http.request", "body": b"{}", "more_body": False}
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                statuses.append(message["status"])
+                refused.set()
+
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/assist",
+            "headers": [(b"content-type", b"application/json")],
+            "query_string": b"",
+        }
+        await app(scope, receive, send)
+    assert statuses == [503]

@@ -6,11 +6,15 @@ import re
 import signal
 import time
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import httpx2
 import pytest
 
+from coreason_client.server import _supervisor
 from coreason_client.server._supervisor import exit_reason
 
 from .peer import LIMIT, Peer
@@ -170,6 +174,37 @@ def test_workers_that_cannot_start_are_not_started_for_ever(
         program.expect(says)
         assert program.end() == 1
         program.expect(r"sorry: worker \d+ ended \(exit code 1\) before it served")
+
+
+def test_a_worker_that_does_not_answer_for_a_minute_is_hung(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(_supervisor, "monotonic", lambda: now)
+    pipes: list[Any] = []
+
+    def start(pipe: Any) -> Any:
+        pipes.append(os.dup(pipe.fileno()))
+        return SimpleNamespace(pid=1)
+
+    worker = _supervisor._Worker(start)
+    with Connection(pipes[0]) as theirs:
+        theirs.send_bytes(b"ready")
+        worker.listen()
+        assert worker.ready
+        now += 3600  # nobody asked it meanwhile
+        assert not worker.is_hung()
+        assert theirs.recv_bytes() == b"ping"
+        for _ in range(5):
+            now += 12
+            worker.listen()
+            assert not worker.is_hung()
+        now += 1
+        assert worker.is_hung()
+        theirs.send_bytes(b"pong")
+        worker.listen()
+        assert not worker.is_hung()
+        worker._pipe.close()
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import logging
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from time import monotonic
 from types import FrameType
 
 from ._uvicorn import leave_now
@@ -63,7 +63,7 @@ class _Worker:
     def __init__(self, start: "Callable[[Connection[bytes, bytes]], BaseProcess]") -> None:
         self._pipe, theirs = Pipe()
         self.ready = False
-        self._heard_at = self._pinged_at = time.monotonic()
+        self._heard_at = self._pinged_at = monotonic()
         self.process = start(theirs)
         theirs.close()
 
@@ -80,11 +80,11 @@ class _Worker:
         with suppress(EOFError, OSError):
             while self._pipe.poll():
                 self.ready |= self._pipe.recv_bytes() == _READY
-                self._heard_at = time.monotonic()
+                self._heard_at = monotonic()
 
     def is_hung(self) -> bool:
         """Ping now and then; return True if no answer came for a long time."""
-        now = time.monotonic()
+        now = monotonic()
         if now - self._pinged_at >= _PING_EVERY:
             if self._heard_at >= self._pinged_at:
                 self._pinged_at = now
@@ -181,7 +181,7 @@ class Supervisor:
         extra = 1 if self._to_replace else 0
         while len(self._workers) > self._wanted + extra:
             self._retire(self._workers[-1])
-        while len(self._workers) < self._wanted + extra and time.monotonic() >= self._start_at:
+        while len(self._workers) < self._wanted + extra and monotonic() >= self._start_at:
             worker = _Worker(self._start_process)
             self._workers.append(worker)
             self._log_started(worker)
@@ -231,7 +231,7 @@ class Supervisor:
                 raise StartFailed(f"{reason} before it served; the lines above say why")
             self._failures += 1
             delay = min(2.0 ** (self._failures - 1), _LONGEST_DELAY)
-            self._start_at = time.monotonic() + delay
+            self._start_at = monotonic() + delay
         self._lost.append(reason)
 
     def _roll(self) -> None:
@@ -248,9 +248,9 @@ class Supervisor:
         workers = (*self._workers, *self._leaving)
         for worker in workers:
             worker.terminate()
-        deadline = time.monotonic() + self._stop_within
+        deadline = monotonic() + self._stop_within
         for worker in workers:
-            worker.end(max(deadline - time.monotonic(), 0.0))
+            worker.end(max(deadline - monotonic(), 0.0))
 
 
 def exit_reason(code: int | None) -> str:

@@ -110,8 +110,9 @@ def _run_worker(
 ) -> None:
     from ._supervisor import Link
 
-    # A terminal sends Ctrl-C to all processes; the parent passes it on, once, as SIGTERM.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A terminal sends Ctrl-C to all processes; the parent passes it on, once, as SIGTERM. A handler
+    # that does nothing is not inherited by programs that an agent starts, unlike SIG_IGN.
+    signal.signal(signal.SIGINT, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     link = Link(pipe)
     module, _, name = factory.partition(":")
