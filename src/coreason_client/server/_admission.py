@@ -24,7 +24,7 @@ never locked out, and one that invents a position has no advantage.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from time import monotonic_ns
+from time import monotonic, monotonic_ns
 from uuid import UUID, uuid4
 
 from starlette.datastructures import Headers
@@ -210,7 +210,7 @@ class Admission:
                 raise self._too_many_requests(wait)
             counted = True
             await self._check_new(runtime, principal, request_id)
-        at = runtime.loop.time()
+        at = monotonic()
         new = NewStream(uuid4(), principal, request_id, asked.fingerprint, asked.question)
         opened = await runtime.log.open(new, runtime.owner)
         if opened.created:
