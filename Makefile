@@ -8,7 +8,7 @@ CHAT_INSTALLED := $(VENV)/.installed-chat
 export MESSAGE
 
 .DEFAULT_GOAL := help
-.PHONY: help install chat check test fuzz soak bench build clean
+.PHONY: help install chat check test fuzz soak mutants bench build clean
 
 help: ## show the verbs
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 16
@@ -46,6 +46,9 @@ fuzz: $(INSTALLED) ## a longer search for input that breaks something
 
 soak: $(INSTALLED) ## replicas under load and faults, three seeds, about four minutes
 	$(BIN)/python -m tests.soak --seed 1 2 3 $(SOAK_ARGS)
+
+mutants: $(INSTALLED) ## break one rule at a time and see that a test notices; MUTANTS_ARGS="reader" picks
+	$(BIN)/python -m tests.mutants $(MUTANTS_ARGS)
 
 bench: ## ratios against peers, in an environment of its own
 	@PYTHON=$(PYTHON) bench/run

@@ -19,6 +19,7 @@ class Recorder(MemoryStreamLog):
     def __init__(self) -> None:
         super().__init__()
         self.batches: list[list[bytes]] = []
+        self.before: asyncio.Event | None = None
         self.busy: asyncio.Event | None = None
         self.failure: Exception | None = None
 
@@ -28,6 +29,8 @@ class Recorder(MemoryStreamLog):
         self.batches.append(list(entries))
         if self.failure is not None:
             raise self.failure
+        if self.before is not None:
+            await self.before.wait()
         answer = await super().append(stream_id, epoch, first_seq, entries)
         if self.busy is not None:
             await self.busy.wait()
@@ -44,6 +47,11 @@ async def begin() -> tuple[Recorder, Appender, UUID]:
     log = Recorder()
     meta = (await log.open(NewStream(uuid4(), "p", uuid4(), "f"), "me")).meta
     return log, Appender(log, meta.stream_id, meta.epoch, lambda: None), meta.stream_id
+
+
+def gather(appender: Appender) -> None:
+    """Let entries gather, however long this machine takes between two of them."""
+    appender._due = float("inf")
 
 
 async def stored(log: Recorder, stream_id: UUID) -> list[bytes]:
@@ -105,12 +113,16 @@ async def test_a_delta_after_a_pause_does_not_wait() -> None:
 async def test_deltas_go_out_when_enough_have_gathered() -> None:
     log, appender, _ = await begin()
     await appender.add_delta(b"1")
+    gather(appender)
     entry = b"x" * (FLUSH_BYTES // 4)
     for _ in range(3):
         await appender.add_delta(entry)
     assert log.batches == [[b"1"]]
     await appender.add_delta(entry)
     assert log.batches == [[b"1"], [entry] * 4]
+    gather(appender)
+    await appender.add_delta(b"the first of the next 4 KiB")  # it returns without the log
+    assert len(log.batches) == 2
 
 
 @pytest.mark.proves("RES2-6b")
@@ -118,6 +130,7 @@ async def test_deltas_go_out_when_enough_have_gathered() -> None:
 async def test_anything_but_a_delta_goes_out_at_once_with_what_waits() -> None:
     log, appender, _ = await begin()
     await appender.add_delta(b"1")
+    gather(appender)
     await appender.add_delta(b"2")
     await appender.add(b"event")
     assert log.batches == [[b"1"], [b"2", b"event"]]
@@ -129,6 +142,7 @@ async def test_anything_but_a_delta_goes_out_at_once_with_what_waits() -> None:
 async def test_the_end_goes_out_with_what_waits() -> None:
     log, appender, id_ = await begin()
     await appender.add_delta(b"1")
+    gather(appender)
     await appender.add_delta(b"2")
     await appender.finish(b"3", "complete")
     assert log.batches == [[b"1"], [b"2", b"3", b"END"]]
@@ -168,6 +182,7 @@ async def test_a_cancelled_writer_leaves_the_order_intact() -> None:
     log.busy.set()
     await appender.finish(b"2", "cancelled")
     assert await stored(log, id_) == [b"1", b"2"]
+    assert log.batches == [[b"1"], [b"2", b"END"]]  # the append was neither cut nor repeated
 
 
 @aio
@@ -184,6 +199,49 @@ async def test_a_cancelled_append_is_sent_again_as_it_was() -> None:
     assert log.batches == [[b"1"], [b"1"]]
     await appender.finish(b"2", "server_stopped")
     assert await stored(log, id_) == [b"1", b"2"]
+
+
+@aio
+async def test_a_batch_that_is_sent_again_does_not_end_the_stream_before_its_last_entry() -> None:
+    log, appender, id_ = await begin()
+    log.before = asyncio.Event()
+    writer = asyncio.ensure_future(appender.add(b"1"))
+    await turns()
+    assert appender._under_way is not None
+    appender._under_way.cancel()  # as at the end of asyncio.run; the log has not seen the entry
+    writer.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writer
+    log.before = None
+    await appender.finish(b"2", "server_stopped")
+    assert await stored(log, id_) == [b"1", b"2"]
+    assert log.batches == [[b"1"], [b"1"], [b"2", b"END"]]
+    assert (await log.meta(id_)).outcome == appender.outcome == "server_stopped"
+
+
+@aio
+async def test_entries_that_gather_behind_a_busy_log_follow_by_themselves() -> None:
+    log, appender, id_ = await begin()
+    log.busy = asyncio.Event()
+    writer = asyncio.ensure_future(appender.add_delta(b"1"))
+    await turns()
+    await appender.add_delta(b"2")  # the writer returns, and no later call sends it
+    log.busy.set()
+    await writer
+    assert list((await log.read(id_, 1, 10, 60.0)).entries) == [b"2"]
+
+
+@aio
+async def test_an_append_that_reports_a_cancel_passes_it_on() -> None:
+    log, cancels = Recorder(), list[bool]()
+    meta = (await log.open(NewStream(uuid4(), "p", uuid4(), "f"), "me")).meta
+    appender = Appender(log, meta.stream_id, meta.epoch, lambda: cancels.append(True))
+    await appender.add(b"1")
+    assert cancels == []
+    await log.request_cancel(meta.stream_id)
+    await appender.add(b"2")
+    assert cancels == [True]
+    await appender.finish(b"3", "cancelled")
 
 
 @aio
@@ -217,8 +275,11 @@ async def test_a_failure_behind_the_back_of_the_writer_is_told_next_time() -> No
 async def test_a_stream_that_was_taken_away_takes_nothing() -> None:
     log, appender, id_ = await begin()
     await appender.add_delta(b"1")
+    gather(appender)
     await appender.add_delta(b"2")
+    assert appender._timer is not None
     appender.give_up(Fenced(id_, 1))
+    assert appender._timer is None  # it would send one more batch
     with pytest.raises(Fenced):
         await appender.flush()
     assert log.batches == [[b"1"]]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from coreason_client.server import _frames
 from coreason_client.server._frames import Frames
 from coreason_client.sse import SSEDecoder, encode_event
+from coreason_client.sse._decode import DEFAULT_MAX_EVENT_BYTES
 from coreason_manifest.definitions.presentation import (
     PresentationEvent,
     PresentationEventType,
@@ -104,3 +105,24 @@ def test_text_that_cannot_be_sent_is_refused() -> None:
         frames.delta(1, "\ud83d")
     with pytest.raises(ValueError, match="in pieces"):
         frames.delta(1, "y" * 10_000_000)
+
+
+@pytest.mark.parametrize("op", [StreamOpCode.DELTA, StreamOpCode.EVENT])
+def test_the_largest_packet_is_one_that_readers_accept(op: StreamOpCode) -> None:
+    def frame(size: int) -> bytes:
+        frames = Frames(uuid4(), lambda: datetime(2026, 1, 1, 0, 0, 0, 123456, tzinfo=UTC))
+        if op is StreamOpCode.DELTA:
+            return frames.delta(10**15, "y" * size)
+        return frames.packet(10**15, op, {"x": "y" * size})[0]
+
+    def attempt(size: int) -> bytes | None:
+        try:
+            return frame(size)
+        except ValueError:
+            return None
+
+    size = DEFAULT_MAX_EVENT_BYTES
+    while (largest := attempt(size)) is None:
+        size -= 64
+    (event,) = SSEDecoder().feed(largest)
+    assert parse_packet(event.data_bytes).seq == 10**15

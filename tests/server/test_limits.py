@@ -134,6 +134,16 @@ def test_idle_keys_are_forgotten() -> None:
     assert len(rate) <= 128
 
 
+def test_a_full_table_is_swept_only_when_it_has_doubled() -> None:
+    """A sweep looks at every key, so a sweep with every new key would be quadratic."""
+    rate, sweeps = RequestRate(1), 0
+    for key in range(1000):
+        before = rate._full_at
+        assert rate.take(str(key), 0) == 0
+        sweeps += rate._full_at is not before
+    assert sweeps <= 5
+
+
 @pytest.mark.parametrize(
     ("wait", "told"), [(1, "1"), (SECOND, "1"), (SECOND + 1, "2"), (MINUTE, "60"), (0, "1")]
 )

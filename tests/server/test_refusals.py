@@ -255,6 +255,14 @@ def test_a_bad_position_gets_400(peer: Peer, cursor: str) -> None:
     assert "Last-Event-ID" in answer.problem["detail"]
 
 
+def test_two_positions_get_400(peer: Peer) -> None:
+    """Nobody can know which one is meant, so none is taken."""
+    body = envelope()
+    stream_id = peer.ask(body).stream_id
+    headers = [("Last-Event-ID", f"{stream_id}:1"), ("Last-Event-ID", f"{stream_id}:2")]
+    assert peer.http.post("/assist", json=body, headers=headers).status_code == 400
+
+
 def test_a_position_that_was_never_reached_gets_400(peer: Peer) -> None:
     body = envelope()
     whole = peer.ask(body)

@@ -228,8 +228,10 @@ def process(fleet: Fleet, notes: Path) -> Iterator[Process]:
         made.close()
 
 
-@pytest.mark.proves("RES2-10c", "RES2-10e", "RES2-promise-crash")
+@pytest.mark.proves("RES2-10c", "RES2-promise-crash")
 def test_a_producer_that_is_killed_ends_as_lost(fleet: Fleet, tmp_path: Path) -> None:
+    """How long that takes is measured with the default lease in test_schedule.py."""
+
     async def fresh(request: ServiceRequest, stream: AgentStream) -> None:
         await stream.write("a new attempt")
 
@@ -239,14 +241,10 @@ def test_a_producer_that_is_killed_ends_as_lost(fleet: Fleet, tmp_path: Path) ->
         with pytest.raises(httpx2.TransportError), dying.peer.open(body) as answer:
             answer.until(50)
             dying.signal(signal.SIGKILL)
-            killed = time.monotonic()
             answer.rest()
         cursor = answer.events[-1].id
         resumed = others[0].ask(body, cursor)  # it waits there for the end
-        took = time.monotonic() - killed
         acknowledged = dying.acknowledged
-    # As 15 s are to the lease of 10, with some time for a busy machine.
-    assert took < LEASE * 1.5 + 5
     packets = answer.packets + resumed.packets
     assert [packet.seq for packet in packets] == list(range(1, len(packets) + 1))
     assert len(packets) - 1 >= acknowledged

@@ -142,6 +142,13 @@ def test_the_latest_turns_that_fit_are_read_and_always_the_last(
         assert sum(map(len, stored[len(stored) - len(read) - 1 :])) > most
 
 
+def test_the_mark_of_a_failure_is_on_an_answer() -> None:
+    """So that an earlier release, which does not know the mark, sees an answer without text."""
+    stored = json.loads(dump_turn(make_turn([ChatMessage.user("one?")], "", "no_data")))
+    assert [message["role"] for message in stored] == ["user", "assistant"]
+    assert [message.get("outcome") for message in stored] == [None, "no_data"]
+
+
 def request(*messages: ChatMessage, **payload: Any) -> ServiceRequest:
     body = envelope(session="talk")
     body["payload"] = {"messages": [message.dump() for message in messages], **payload}

@@ -42,7 +42,7 @@ class Options:
     max_readers_per_key: int
     max_requests_per_minute: int | None
     metrics_path: str | None
-    on_abandoned: Literal["continue", "cancel"]
+    on_abandoned: Literal["continue", "cancel"]  # "cancel" is refused on a shared log
     abandon_grace: float
     heartbeat: float
     send_timeout: float

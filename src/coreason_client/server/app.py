@@ -56,6 +56,10 @@ class AgentApp:
 
     Its state starts with the lifespan or, where there is none as in a mount, with the first
     request; `lifespan` lets a parent application start it in time and drain it at the end.
+
+    `on_abandoned="cancel"` cancels an agent whose last reader left `abandon_grace` seconds ago. It
+    counts the readers of this process, so it is refused on a shared log, where readers may be
+    connected to any replica. The other options are described in docs/server.md.
     """
 
     def __init__(

@@ -1,0 +1,149 @@
+"""Run the tests of each mutant against a copy of the project that has the mutant's change.
+
+A mutant is killed if a test fails, and survives if all pass: then the rule could be broken and
+nobody would notice. The exit code is 0 only if every mutant is killed.
+
+Nothing in the working tree is changed. First every entry of the table is compared with the source,
+and the tests of all mutants run once without a change: a test that fails anyway kills nothing.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+
+from .mutant import Mutant, find, mutate, problems
+from .table import MUTANTS
+
+ROOT = Path(__file__).parents[2]
+COPIED = ("src", "tests", "docs", "README.md", "pyproject.toml")
+SECONDS = 180.0  # for the tests of one mutant; one that hangs for longer counts as killed
+KILLED, HUNG, SURVIVED, BROKEN = "killed", "hung", "SURVIVED", "BROKEN"
+# Exit codes of pytest. Others are errors of collection or usage, which prove nothing.
+VERDICTS = {0: SURVIVED, 1: KILLED}
+
+
+class Copy:
+    """A copy of the project in which one mutant after another runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        for name in COPIED:
+            source = ROOT / name
+            if source.is_dir():
+                skip = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(source, folder / name, ignore=skip)
+            else:
+                shutil.copy(source, folder / name)
+
+    def test(self, tests: Sequence[str], *, first_failure: bool = True) -> tuple[int | None, str]:
+        """Run tests; return the exit code, None if they took too long, and what was printed."""
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        if first_failure:
+            command.append("-x")
+        environment = os.environ | {
+            "PYTHONPATH": str(self._folder / "src"),
+            # A changed file can have the size and the second of the one before it.
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "HYPOTHESIS_PROFILE": "ci",
+        }
+        try:
+            done = subprocess.run(
+                [*command, *tests],
+                cwd=self._folder,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=SECONDS if first_failure else None,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return None, ""
+        return done.returncode, done.stdout
+
+    def run(self, mutant: Mutant) -> tuple[str, str]:
+        """Run the tests of a mutant; return the verdict and what was printed."""
+        path = find(mutant, self._folder)
+        original = path.read_text(encoding="utf-8")
+        path.write_text(mutate(mutant, original), encoding="utf-8")
+        try:
+            code, printed = self.test(mutant.tests)
+        finally:
+            path.write_text(original, encoding="utf-8")
+        return HUNG if code is None else VERDICTS.get(code, BROKEN), printed
+
+
+def main() -> int:
+    given = _arguments()
+    mutants = [mutant for mutant in MUTANTS if all(word in _words(mutant) for word in given.words)]
+    if given.list:
+        print(*map(_words, mutants), sep="\n")
+        return 0
+    if wrong := problems(MUTANTS, ROOT):
+        print(*wrong, f"{len(wrong)} entries do not fit the source", sep="\n", file=sys.stderr)
+        return 2
+    if not mutants:
+        print(f"no mutant has all of these words: {given.words}", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        copies = [Copy(Path(folder) / str(number)) for number in range(given.jobs)]
+        if not given.no_baseline and not _baseline(copies[0], mutants):
+            return 2
+        verdicts = _run_all(mutants, copies, verbose=given.verbose)
+    alive = [verdict for verdict in verdicts if verdict in (SURVIVED, BROKEN)]
+    print(f"{len(mutants)} mutants, {len(mutants) - len(alive)} killed, {len(alive)} not")
+    return 1 if alive else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("words", nargs="*", help="only mutants whose path and name have all these")
+    parser.add_argument("--jobs", type=int, default=2, help="mutants at once (default: 2)")
+    parser.add_argument("--list", action="store_true", help="show the mutants and run nothing")
+    parser.add_argument("--no-baseline", action="store_true", help="trust that the tests pass")
+    parser.add_argument("--verbose", action="store_true", help="show what the tests printed")
+    return parser.parse_args()
+
+
+def _words(mutant: Mutant) -> str:
+    return f"{mutant.path}: {mutant.name}"
+
+
+def _baseline(copy: Copy, mutants: Sequence[Mutant]) -> bool:
+    tests = sorted({test for mutant in mutants for test in mutant.tests})
+    code, printed = copy.test(tests, first_failure=False)
+    if code != 0:
+        print(printed, "the tests fail without any mutant", sep="\n", file=sys.stderr)
+    return code == 0
+
+
+def _run_all(mutants: Sequence[Mutant], copies: Sequence[Copy], *, verbose: bool) -> list[str]:
+    idle: SimpleQueue[Copy] = SimpleQueue()
+    for copy in copies:
+        idle.put(copy)
+
+    def run(mutant: Mutant) -> str:
+        copy, began = idle.get(), time.monotonic()
+        try:
+            verdict, printed = copy.run(mutant)
+        finally:
+            idle.put(copy)
+        print(f"{verdict:8} {time.monotonic() - began:5.1f} s  {_words(mutant)}", flush=True)
+        if verbose or verdict == BROKEN:
+            print(printed, flush=True)
+        return verdict
+
+    with ThreadPoolExecutor(len(copies)) as pool:
+        return list(pool.map(run, mutants))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""Mutants of the definitions and of the clients."""
+
+from .mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_RESUME = "tests/cap/test_resume.py"
+_HEAL = "tests/a2a/test_heal.py"
+_TWINS = "tests/test_public_names.py::test_twins_have_the_same_methods_and_parameters"
+
+MUTANTS = (
+    Mutant(
+        "a moment without a zone is in the zone of the machine",
+        "coreason_manifest/definitions/_base.py",
+        "return value.replace(tzinfo=UTC)",
+        "return value.astimezone(UTC)",
+        ("tests/definitions/test_base.py",),
+    ),
+    Mutant(
+        "a later server delay hides a longer one",
+        "coreason_client/cap/_resume.py",
+        "max(filter(None, (evidence.server_delay, self._retry_seconds)), default=None)",
+        "evidence.server_delay or self._retry_seconds",
+        (_RESUME,),
+    ),
+    Mutant(
+        "redirects are counted over all attempts",
+        "coreason_client/cap/_resume.py",
+        "            self._redirects = 0\n",
+        "",
+        (f"{_RESUME}::test_redirects_are_counted_for_each_attempt",),
+    ),
+    Mutant(
+        "the async client retries once more",
+        "coreason_client/cap/aclient.py",
+        "max_retries: int = DEFAULT_MAX_RETRIES,",
+        "max_retries: int = 4,",
+        (_TWINS,),
+    ),
+    Mutant(
+        "the async connect names its argument otherwise",
+        "coreason_client/a2a/aclient.py",
+        "async def connect(cls, base_url: str,",
+        "async def connect(cls, url: str,",
+        (_TWINS,),
+    ),
+    Mutant(
+        "an event that says final is not the end",
+        "coreason_client/a2a/_assemble.py",
+        "self.ended = self.final or self.status.is_terminal or _waits(self.status)",
+        "self.ended = self.status.is_terminal or _waits(self.status)",
+        (_HEAL,),
+    ),
+    Mutant(
+        "interfaces that were skipped stay skipped after a loss",
+        "coreason_client/a2a/_heal.py",
+        "        self._losses += 1\n        self._skipped = 0\n",
+        "        self._losses += 1\n",
+        (_HEAL,),
+    ),
+    Mutant(
+        "the metadata of an artifact is replaced",
+        "coreason_client/a2a/_partial.py",
+        "metadata = {**(known.metadata or {}), **artifact.metadata}",
+        "metadata = artifact.metadata",
+        (_HEAL,),
+    ),
+    Mutant(
+        "a fallback is asked after the deadline",
+        "coreason_client/llm/_flow.py",
+        "if not self._plans or self.left() <= 0:",
+        "if not self._plans:",
+        ("tests/llm/test_flow.py::test_no_fallback_is_asked_after_the_deadline",),
+    ),
+    Mutant(
+        "usage that comes with a piece of text is dropped",
+        "coreason_client/llm/providers/openai.py",
+        ' and not chunk.get("usage"):',
+        ":",
+        ("tests/llm/providers/test_openai.py",),
+    ),
+)

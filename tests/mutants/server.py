@@ -1,0 +1,548 @@
+"""Mutants of the server, without its logs."""
+
+from .mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_T = "tests/server"
+_APPENDER = f"{_T}/test_appender.py"
+_APP = f"{_T}/test_app.py"
+_CURSOR = f"{_T}/test_cursor.py"
+_FRAMES = f"{_T}/test_frames.py"
+_LIFECYCLE = f"{_T}/test_lifecycle.py"
+_LIMITS = f"{_T}/test_limits.py"
+_METRICS = f"{_T}/test_metrics.py"
+_PRODUCERS = f"{_T}/test_producers.py"
+_READER = f"{_T}/test_reader.py"
+_REFUSALS = f"{_T}/test_refusals.py"
+_TRACE = f"{_T}/test_trace.py"
+_TURNS = f"{_T}/test_turns.py"
+
+
+def _mutant(file: str, name: str, old: str, new: str, *tests: str) -> Mutant:
+    return Mutant(name, f"coreason_client/server/{file}", old, new, tests)
+
+
+def _anywhere(name: str, old: str, new: str, *tests: str) -> Mutant:
+    return Mutant(name, "coreason_client/server", old, new, tests)
+
+
+_IN_THE_APPENDER = (
+    _mutant(
+        "_appender.py",
+        "a batch that is sent again ends the stream though more is pending",
+        "outcome = self._in_flight_outcome\n",
+        "outcome = self._outcome\n",
+        _APPENDER,
+    ),
+    _mutant(
+        "_appender.py",
+        "the first packet waits for others",
+        "if self._size >= FLUSH_BYTES or self._last_seq == 1:",
+        "if self._size >= FLUSH_BYTES:",
+        _APPENDER,
+    ),
+    _mutant(
+        "_appender.py",
+        "the bytes that gather are not bounded",
+        "if self._size >= FLUSH_BYTES or self._last_seq == 1:",
+        "if self._last_seq == 1:",
+        _APPENDER,
+    ),
+    _mutant(
+        "_appender.py",
+        "the size of a batch that went out still counts",
+        "            self._size = 0\n",
+        "            pass\n",
+        _APPENDER,
+    ),
+    _mutant(
+        "_appender.py",
+        "a stream has an outcome before its last packet is in the log",
+        "return self._outcome if self._acked == self._last_seq else None",
+        "return self._outcome",
+        f"{_TRACE}::test_a_stream_that_could_not_be_ended_is_lost",
+    ),
+    _mutant(
+        "_appender.py",
+        "a batch whose append was cancelled is dropped",
+        "if not self._in_flight:",
+        "if True:",
+        _APPENDER,
+    ),
+    _mutant(
+        "_appender.py",
+        "a packet never waits for others",
+        "self._due = self._began + FLUSH_EVERY",
+        "self._due = self._began",
+        _APPENDER,
+    ),
+    _mutant(
+        "_appender.py",
+        "packets that gathered while the log was busy stay behind",
+        "elif self._pending and self._timer is None:",
+        "elif False:",
+        _APPENDER,
+    ),
+    _mutant(
+        "_appender.py",
+        "a cancel that an append reports is ignored",
+        "            self._on_cancel()\n",
+        "            pass\n",
+        _APPENDER,
+    ),
+    _mutant(
+        "_appender.py",
+        "a stream that was given up keeps its timer",
+        "        self._pending = []\n        self._stop_timer()",
+        "        self._pending = []",
+        _APPENDER,
+    ),
+    _mutant(
+        "_appender.py",
+        "a writer does not learn that the log failed",
+        "        if self._error is not None:\n            raise self._error\n\n    def give_up",
+        "\n    def give_up",
+        _APPENDER,
+    ),
+    _mutant(
+        "_appender.py",
+        "a cancelled writer takes the progress from the others",
+        "await asyncio.shield(self._progress)",
+        "await self._progress",
+        _APPENDER,
+    ),
+    _mutant(
+        "_appender.py",
+        "events are counted again with every batch",
+        "self._in_flight_others, self._others = self._others, []",
+        "self._in_flight_others = self._others",
+        f"{_METRICS}::test_a_stream_is_counted_from_its_start_to_its_end",
+    ),
+    _mutant(
+        "_appender.py",
+        "an ended stream takes more packets",
+        "        if self._outcome is not None:\n            raise StreamEnded",
+        "        if False:\n            raise StreamEnded",
+        _APPENDER,
+    ),
+)
+
+_IN_THE_PRODUCERS = (
+    _mutant(
+        "_producers.py",
+        "a stream that has ended takes a place until its producer is gone",
+        "return most <= sum(p.meta.principal == principal and not p.ended for p in self)",
+        "return True",
+        _PRODUCERS,
+    ),
+    _mutant(
+        "_producers.py",
+        "the streams of all principals count for each",
+        "p.meta.principal == principal and not p.ended",
+        "not p.ended",
+        _PRODUCERS,
+    ),
+    _mutant(
+        "_producers.py",
+        "a principal may have one stream more",
+        "if self._running[principal] < most:",
+        "if self._running[principal] <= most:",
+        f"{_REFUSALS}::test_a_key_has_a_number_of_streams",
+    ),
+    _mutant(
+        "_producers.py",
+        "a reader that comes back does not save the producer",
+        "                producer.abandon_timer.cancel()\n"
+        "                producer.abandon_timer = None",
+        "                producer.abandon_timer = None",
+        _PRODUCERS,
+    ),
+    _mutant(
+        "_producers.py",
+        "a producer without readers is cancelled whatever on_abandoned says",
+        'if producer.readers == 0 and self._options.on_abandoned == "cancel":',
+        "if producer.readers == 0:",
+        _PRODUCERS,
+    ),
+    _mutant(
+        "_producers.py",
+        "a producer is cancelled when any of its readers leaves",
+        'if producer.readers == 0 and self._options.on_abandoned == "cancel":',
+        'if self._options.on_abandoned == "cancel":',
+        _PRODUCERS,
+    ),
+    _mutant(
+        "_producers.py",
+        "the last reason of a stop counts instead of the first",
+        "        if self._reason is None:\n",
+        "        if True:\n",
+        _PRODUCERS,
+    ),
+    _mutant(
+        "_producers.py",
+        "a stream that is being ended is taken for lost",
+        "        if self.ended:\n            return\n",
+        "",
+        f"{_LIFECYCLE}::test_a_stream_that_is_just_being_ended_is_not_taken_for_lost",
+    ),
+    _mutant(
+        "_producers.py",
+        "an agent that ignores its cancellation holds the stream",
+        "timeout=self._cancel_grace",
+        "timeout=None",
+        f"{_PRODUCERS}::test_the_first_reason_to_stop_counts",
+    ),
+    _mutant(
+        "_producers.py",
+        "a principal may have one reader more",
+        "return self._readers[principal] < self._options.max_readers_per_key",
+        "return self._readers[principal] <= self._options.max_readers_per_key",
+        f"{_REFUSALS}::test_a_key_has_a_number_of_readers",
+    ),
+    _mutant(
+        "_producers.py",
+        "every principal ever seen stays in the tables",
+        "    if not counts[principal]:",
+        "    if False:",
+        _PRODUCERS,
+    ),
+    _mutant(
+        "_producers.py",
+        "the text of an exception reaches the readers",
+        "await self._stream.end_with(AGENT_ERROR)",
+        'await self._stream.end_with(fatal("agent_error", str(error)))',
+        f"{_APP}::test_an_agent_that_raises_ends_its_stream_without_telling_why",
+    ),
+    _mutant(
+        "_producers.py",
+        "a stream has no end when the event loop ends",
+        "            self.stop(SERVER_STOPPED)\n",
+        "            raise\n",
+        f"{_LIFECYCLE}::test_a_mounted_agent_without_a_lifespan_still_ends_its_streams",
+    ),
+    _mutant(
+        "_producers.py",
+        "a cancelled agent does not see that it is cancelled",
+        "            self._stream.mark_cancelled()\n",
+        "",
+        f"{_APP}::test_a_stream_can_be_cancelled",
+    ),
+)
+
+_IN_THE_READER = (
+    _mutant(
+        "_reader.py",
+        "a reader is told to come back with every page",
+        "if not self._told:",
+        "if True:",
+        _READER,
+    ),
+    _mutant(
+        "_reader.py",
+        "a reader that has left still counts",
+        "self._runtime.producers.dismiss(self._meta)",
+        "pass",
+        _READER,
+    ),
+    _mutant(
+        "_reader.py",
+        "a reader that takes nothing is never cut",
+        "asyncio.timeout(self._runtime.options.send_timeout)",
+        "asyncio.timeout(None)",
+        _READER,
+    ),
+    _mutant(
+        "_reader.py",
+        "the last page does not end the response",
+        "more=not ended",
+        "more=True",
+        _READER,
+    ),
+    _mutant(
+        "_direct.py",
+        "a chunk is written although the connection takes no more",
+        "if flow.write_paused or cycle.disconnected",
+        "if cycle.disconnected",
+        _READER,
+    ),
+    _mutant(
+        "_reader.py",
+        "a response ends in order though the log failed",
+        'logger.warning("a reader was cut: %s", error)',
+        'await self._send(send, b"", more=False)',
+        _READER,
+    ),
+    _mutant(
+        "_reader.py",
+        "a reader that has left is noticed with the next packet only",
+        "asyncio.wait({deliver, gone}, return_when",
+        "asyncio.wait({deliver}, return_when",
+        _READER,
+    ),
+)
+
+_FOR_REQUESTS = (
+    _anywhere(
+        "a resume with another body is served",
+        "if meta.fingerprint != asked.fingerprint:",
+        "if False:",
+        f"{_REFUSALS}::test_another_body_under_a_known_request_gets_409",
+    ),
+    _anywhere(
+        "a resume with another request_id is served",
+        "if meta.request_id != asked.request.request_id:",
+        "if False:",
+        f"{_REFUSALS}::test_another_body_under_a_known_request_gets_409",
+    ),
+    _anywhere(
+        "a position beyond the end is served",
+        "if cursor.seq > meta.last_seq:",
+        "if False:",
+        f"{_REFUSALS}::test_a_position_that_was_never_reached_gets_400",
+    ),
+    _anywhere(
+        "the position of the last packet is refused",
+        "if cursor.seq > meta.last_seq:",
+        "if cursor.seq >= meta.last_seq:",
+        _READER,
+    ),
+    _anywhere(
+        "anybody may read and cancel a stream",
+        "if meta.principal != principal:",
+        "if False:",
+        f"{_REFUSALS}::test_a_foreign_stream_is_not_there",
+    ),
+    _anywhere(
+        "a resume at the latest packet of a running stream gets nothing",
+        "if meta.outcome is not None and after_seq == meta.last_seq:",
+        "if after_seq == meta.last_seq:",
+        _READER,
+    ),
+    _anywhere(
+        "packets that are no longer kept are served",
+        "        if meta.body_gone:",
+        "        if False:",
+        f"{_REFUSALS}::test_a_position_that_is_gone_gets_410_for_a_day",
+    ),
+    _anywhere(
+        "a request whose body arrives during a shutdown starts a stream",
+        "_check_serving(runtime)  # again",
+        "pass  # again",
+        f"{_T}/test_schedule.py",
+    ),
+    _anywhere(
+        "a head that names a known request lets a new one in",
+        "if joins not in (None, asked.request_id):",
+        "if False:",
+        f"{_LIMITS}::test_a_head_that_promises_a_known_request_lets_no_new_one_in",
+    ),
+    _anywhere(
+        "a join gives back what was not counted",
+        "if self._rate is not None and asked.counted:",
+        "if self._rate is not None:",
+        f"{_LIMITS}::test_joining_a_known_request_does_not_count",
+    ),
+    _anywhere(
+        "a known request is refused when its key has no stream left",
+        "            and await runtime.log.find(principal, request_id) is None\n",
+        "",
+        f"{_REFUSALS}::test_a_key_has_a_number_of_streams",
+    ),
+    _anywhere(
+        "the response to a cancel does not wait for the end",
+        "await asyncio.wait({producer.task}, timeout=_CANCEL_WAIT)",
+        "pass",
+        f"{_TURNS}::test_the_response_to_a_cancel_waits_for_an_agent_that_cleans_up",
+    ),
+    _anywhere(
+        "a cancel reaches only a producer of the same process",
+        "            await runtime.log.request_cancel(meta.stream_id)\n",
+        "",
+        f"{_TURNS}::test_a_turn_that_another_replica_cancelled_is_kept",
+    ),
+    _anywhere(
+        "a cancel waits for the next packet of the agent",
+        "                producer.stop(CANCELLED)\n                # Most",
+        "                # Most",
+        f"{_TURNS}::test_a_cancelled_turn_is_kept_when_the_cancel_returns[memory]",
+    ),
+    _anywhere(
+        "of several Last-Event-ID the first one counts",
+        'parse_cursor(",".join(values))',
+        "parse_cursor(values[0])",
+        f"{_REFUSALS}::test_a_bad_position_gets_400",
+        f"{_REFUSALS}::test_two_positions_get_400",
+    ),
+    _anywhere(
+        "the health is ok whatever the log does",
+        'return "ok" if runtime.log_works else "degraded"',
+        'return "ok"',
+        f"{_T}/test_schedule.py",
+    ),
+    _anywhere(
+        "too many readers are refused after the body was read",
+        "if not runtime.producers.has_room(principal):",
+        "if False:",
+        f"{_LIMITS}::test_too_many_readers_are_refused_before_the_body_and_start_nothing",
+    ),
+)
+
+_IN_THE_RUNTIME = (
+    _anywhere(
+        "a stream that begins while others are stopped is not stopped",
+        "while len(self.producers):",
+        "if len(self.producers):",
+        f"{_T}/test_schedule.py",
+    ),
+    _anywhere(
+        "on_abandoned=cancel is accepted on a shared log",
+        'if on_abandoned == "cancel" and self._log.shared:',
+        "if False:",
+        f"{_T}/test_agent.py",
+    ),
+)
+
+_IN_THE_LIMITS = (
+    _mutant(
+        "_limits.py",
+        "the last token is never given",
+        "if wait > 0:",
+        "if wait >= 0:",
+        f"{_LIMITS}::test_giving_back_what_was_never_taken_changes_nothing",
+    ),
+    _mutant(
+        "_limits.py",
+        "a token that is given back leaves its key in the table",
+        "        if full_at > now:\n            self._full_at[key] = full_at\n        else:\n"
+        "            self._full_at.pop(key, None)",
+        "        self._full_at[key] = full_at",
+        f"{_LIMITS}::test_giving_back_what_was_never_taken_changes_nothing",
+    ),
+    _mutant(
+        "_limits.py",
+        "a wait in whole seconds is too short",
+        "-(-wait // _SECOND)",
+        "wait // _SECOND",
+        f"{_LIMITS}::test_a_wait_is_told_in_whole_seconds_and_never_too_short",
+    ),
+    _mutant(
+        "_limits.py",
+        "idle keys are never forgotten",
+        "if len(self._full_at) >= self._sweep_at:",
+        "if False:",
+        f"{_LIMITS}::test_idle_keys_are_forgotten",
+    ),
+    _mutant(
+        "_limits.py",
+        "a full table is swept with every new key",
+        "max(_FEW, 2 * len(self._full_at))",
+        "_FEW",
+        f"{_LIMITS}::test_a_full_table_is_swept_only_when_it_has_doubled",
+    ),
+)
+
+_IN_THE_CURSOR = (
+    _mutant(
+        "_cursor.py",
+        "a position may have something behind it",
+        "_CURSOR.fullmatch(value)",
+        "_CURSOR.match(value)",
+        f"{_CURSOR}::test_refuses_everything_else",
+    ),
+    _mutant(
+        "_cursor.py",
+        "a position may begin with zeros",
+        "(0|[1-9][0-9]{0,17})",
+        "([0-9]{1,18})",
+        f"{_CURSOR}::test_refuses_everything_else",
+    ),
+    _mutant(
+        "_cursor.py",
+        "a position in capitals is refused",
+        "re.ASCII | re.IGNORECASE",
+        "re.ASCII",
+        f"{_CURSOR}::test_accepts_the_two_forms_and_nothing_else",
+    ),
+)
+
+_IN_THE_FRAMES = (
+    _mutant(
+        "_frames.py",
+        "a text of any size is a packet",
+        "    _check_size(payload)\n",
+        "",
+        f"{_FRAMES}::test_text_that_cannot_be_sent_is_refused",
+    ),
+    _mutant(
+        "_frames.py",
+        "an event of any size is a packet",
+        "        _check_size(data)\n",
+        "",
+        f"{_FRAMES}::test_what_does_not_fit_is_refused",
+    ),
+    _mutant(
+        "_frames.py",
+        "the limit of a packet leaves no room for the envelope",
+        "DEFAULT_MAX_EVENT_BYTES - _ENVELOPE",
+        "DEFAULT_MAX_EVENT_BYTES",
+        f"{_FRAMES}::test_the_largest_packet_is_one_that_readers_accept",
+    ),
+    _mutant(
+        "_frames.py",
+        "a moment in UTC is written with an offset",
+        'if moment.endswith("+00:00"):',
+        "if False:",
+        f"{_FRAMES}::test_a_text_frame_equals_the_model",
+    ),
+)
+
+_IN_THE_TURNS = (
+    _mutant(
+        "_turns.py",
+        "the last answer counts as new",
+        "            start = index\n",
+        "            start = index - 1\n",
+        f"{_TURNS}::test_only_messages_after_the_last_answer_are_new",
+    ),
+    _mutant(
+        "_turns.py",
+        "a complete answer without text is no message",
+        "if error is not None and not answer:",
+        "if not answer:",
+        f"{_TURNS}::test_a_turn_comes_back_as_it_was_kept",
+    ),
+    _mutant(
+        "_turns.py",
+        "the mark of a failure goes to the question",
+        'if not messages or messages[-1]["role"] != Role.ASSISTANT:',
+        "if not messages:",
+        f"{_TURNS}::test_the_mark_of_a_failure_is_on_an_answer",
+    ),
+    _mutant(
+        "_turns.py",
+        "the mark of a failure becomes a message",
+        "        messages.pop()\n",
+        "        pass\n",
+        f"{_TURNS}::test_a_turn_comes_back_as_it_was_kept",
+    ),
+    _mutant(
+        "_turns.py",
+        "the first user message is the question",
+        "for m in reversed(messages)",
+        "for m in messages",
+        f"{_TURNS}::test_the_question_is_the_text_of_the_last_user_message",
+    ),
+)
+
+MUTANTS = (
+    *_IN_THE_APPENDER,
+    *_IN_THE_PRODUCERS,
+    *_IN_THE_READER,
+    *_FOR_REQUESTS,
+    *_IN_THE_RUNTIME,
+    *_IN_THE_LIMITS,
+    *_IN_THE_CURSOR,
+    *_IN_THE_FRAMES,
+    *_IN_THE_TURNS,
+)
