@@ -3,7 +3,7 @@
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coreason_client.server.errors import Fenced, OutOfSequence
@@ -55,6 +55,7 @@ def test_a_page_ends_with_the_entry_that_passes_the_bound(sizes: list[int]) -> N
         assert sum(map(len, page)) > PAGE_BYTES
 
 
+@example([1], 1, 0)
 @given(st.lists(st.integers(0, 9), max_size=12), st.integers(0, 12), st.integers(0, 30))
 def test_the_latest_turns_within_the_bounds(
     sizes: list[int], most_turns: int, most_bytes: int

@@ -143,6 +143,9 @@ def take_the_rest():  # as another program might
 
 async def main():
     global now
+    idle = SQLiteStreamLog(folder / "idle.db")
+    await idle.start("me")
+    await idle.stop("me")
     log = SQLiteStreamLog(folder / "l.db", clock=lambda: now)
     await log.start("me")
     assert await fill(log) > 100
@@ -154,7 +157,7 @@ async def main():
     await log.stop("me")
     take_the_rest()
     try:
-        await log.start("me")
+        await idle.start("me")
     except LogUnavailable as error:
         assert "cannot be opened: its disk is full" in str(error), error
         print("recovered, and refused at the start")
