@@ -448,6 +448,18 @@ async def test_first_the_entries_go_and_then_the_rest(opened: Opener) -> None:
 
 
 @aio
+async def test_the_shorter_retention_counts(opened: Opener) -> None:
+    """A stream that is forgotten takes its entries with it."""
+    async with opened() as (log, clock):
+        id_ = await start(log)
+        await log.close(id_, 1, 1, entries(1), "complete")
+        clock.forward(20)
+        await log.expire(1000, 10)
+        with pytest.raises(UnknownStream):
+            await log.read(id_, 0, 10, 0)
+
+
+@aio
 async def test_many_streams_expire_at_once(opened: Opener) -> None:
     async with opened() as (log, clock):
         ids = [await start(log) for _ in range(120)]

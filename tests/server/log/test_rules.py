@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 
 from coreason_client.server.errors import Fenced, OutOfSequence
 from coreason_client.server.log._due import Due
-from coreason_client.server.log._rules import count_latest_turns, cut_page, is_repeated
+from coreason_client.server.log._rules import (
+    count_latest_turns,
+    cut_page,
+    is_repeated,
+    take_page,
+)
 from coreason_client.server.log.base import PAGE_BYTES
 
 ID = UUID(int=7)
@@ -49,6 +54,7 @@ def test_an_append_is_new_or_repeated_or_refused(
 def test_a_page_ends_with_the_entry_that_passes_the_bound(sizes: list[int]) -> None:
     entries = [bytes(size) for size in sizes]
     page = cut_page(entries)
+    assert page == take_page(iter(entries))
     assert page == entries[: len(page)]
     assert sum(map(len, page[:-1])) <= PAGE_BYTES
     if len(page) < len(entries):

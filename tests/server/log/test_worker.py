@@ -209,6 +209,18 @@ async def test_when_the_thread_ends_everybody_is_refused(
 
 
 @aio
+async def test_an_error_at_the_end_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def on_end() -> None:
+        raise Bug("at the end")
+
+    worker = Worker(Database(), on_end=on_end)
+    worker.start()
+    with caplog.at_level(logging.ERROR, "coreason_client.server"):
+        worker.stop()
+    assert "at the end" in caplog.text
+
+
+@aio
 async def test_a_problem_with_the_file_refuses_what_was_written_to_it() -> None:
     database = Database()
     worker = started(database)

@@ -6,7 +6,7 @@ from uuid import UUID
 from ..errors import Fenced, OutOfSequence
 from .base import PAGE_BYTES
 
-__all__ = ["count_latest_turns", "cut_page", "is_repeated"]
+__all__ = ["count_latest_turns", "cut_page", "is_repeated", "take_page"]
 
 
 def is_repeated(
@@ -33,16 +33,21 @@ def is_repeated(
     return repeated
 
 
-def cut_page(entries: list[bytes]) -> list[bytes]:
+def take_page(entries: Iterable[bytes]) -> list[bytes]:
     """Return the entries up to the one that passes `PAGE_BYTES`."""
-    if len(entries) < 2 or sum(map(len, entries)) <= PAGE_BYTES:
-        return entries
+    page: list[bytes] = []
     size = 0
-    for count, entry in enumerate(entries, 1):
+    for entry in entries:
+        page.append(entry)
         size += len(entry)
         if size > PAGE_BYTES:
-            return entries[:count]
-    return entries
+            break
+    return page
+
+
+def cut_page(entries: list[bytes]) -> list[bytes]:
+    """Return what `take_page` does, faster where all entries fit, as they usually do."""
+    return entries if sum(map(len, entries)) <= PAGE_BYTES else take_page(entries)
 
 
 def count_latest_turns(sizes: Iterable[int], most_turns: int, most_bytes: int) -> int:

@@ -6,11 +6,10 @@ from typing import Any
 from uuid import UUID
 
 from ..errors import PositionGone, UnknownStream
-from ._rules import count_latest_turns, is_repeated
+from ._rules import count_latest_turns, is_repeated, take_page
 from .base import (
     MOST_TURN_BYTES,
     MOST_TURNS,
-    PAGE_BYTES,
     Conversation,
     LeaseState,
     Page,
@@ -190,16 +189,11 @@ def page(db: sqlite3.Connection, stream_id: UUID, after_seq: int, limit: int) ->
     n, last_seq, outcome, body_gone = row
     if body_gone and after_seq < last_seq:
         raise PositionGone(stream_id, after_seq)
-    entries: list[bytes] = []
-    size = 0
-    for (entry,) in db.execute(
+    rows = db.execute(
         "SELECT entry FROM entries WHERE n = ? AND seq > ? ORDER BY seq LIMIT ?",
         (n, after_seq, limit),
-    ):
-        entries.append(entry)
-        size += len(entry)
-        if size > PAGE_BYTES:
-            break
+    )
+    entries = take_page(entry for (entry,) in rows)
     return Page(entries, outcome is not None and after_seq + len(entries) >= last_seq)
 
 

@@ -157,6 +157,8 @@ class Worker:
             _refuse_all(batch, self.refusal or _STOPPED)
             _refuse_all(self._waiting(), self.refusal or _STOPPED)
             self._on_end()
+        except BaseException:  # nobody is left to raise it to
+            logger.exception("the end of the log's thread was not complete")
         finally:
             try:
                 connection.close()
