@@ -109,6 +109,32 @@ async def test_expiry_makes_room_on_a_full_disk(
     assert caplog.text.count("has space again") == 1
 
 
+@aio
+async def test_a_full_disk_that_seems_to_have_space_is_logged_once(
+    tmp_path: Path, disk: Callable[[int], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """As with a quota: SQLite finds no space, and the disk shows some."""
+    disk(1 << 39)
+    clock = Clock()
+    log = await begin(tmp_path / "l.db", clock)
+    await ended(log, [bytes(3000)] * 100)
+    assert log._worker is not None
+
+    def limit(db: sqlite3.Connection) -> None:
+        db.execute("PRAGMA max_page_count = 1")
+
+    await log._worker.submit(limit)
+    with caplog.at_level(logging.INFO, "coreason_client.server"):
+        for _ in range(3):
+            _, error = await fill(log)
+            assert "its disk is full" in str(error)
+    assert len(caplog.records) == 1
+    clock.forward(1000)
+    await log.expire(900, 86_400)
+    await ended(log, [bytes(3000)] * 20)
+    await log.stop("me")
+
+
 FILL_A_DISK = """
 import asyncio, os, sys
 from pathlib import Path

@@ -7,7 +7,7 @@ copied at once. From then on no checkpoint needs space: appends fail, deletes wo
 the space that the deletes free.
 
 A lost file. SQLite goes on writing to a file that was deleted or replaced, and whatever it writes
-is lost. So after each commit, and before anybody is told of it, the file must still be in place.
+is lost. So a commit is acknowledged only if the file is still in place after it.
 """
 
 import logging
@@ -29,6 +29,8 @@ logger = logging.getLogger("coreason_client.server")
 RESERVE_BYTES = 16 * 1024 * 1024  # free on the disk, or a quarter of a small one
 WAL_BYTES = 16 * 1024 * 1024  # kept on the disk when a large commit made the file larger
 _SPACE_CHECK_SECONDS = 0.01
+# Where a commit found no space although the disk seems to have some, as with a quota.
+_LIMIT_SECONDS = 10.0
 _ADVICE = {
     "SQLITE_FULL": (
         "its disk is full (the log leaves the last {reserve} MiB free): free some space or "
@@ -115,6 +117,7 @@ class LogFile:
                 _checkpoint(connection)
             else:
                 self._limit_growth(connection)
+                self._space_check_at = time.monotonic() + _LIMIT_SECONDS
         return self._explain(error, "written or read")
 
     def _prepare(self, db: sqlite3.Connection) -> None:
