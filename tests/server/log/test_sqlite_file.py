@@ -13,13 +13,17 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
+import httpx2
 import pytest
 
+from coreason_client.server import AgentStream
 from coreason_client.server.errors import LogUnavailable, PositionGone, UnknownStream
 from coreason_client.server.log import NewStream, SQLiteStreamLog
 from coreason_client.server.log._file import RESERVE_BYTES, WAL_BYTES
+from coreason_manifest.definitions.service import ServiceRequest
 
 from ..aio import aio, turns
+from ..conftest import Serve
 from .backends import Clock
 
 
@@ -291,6 +295,26 @@ async def test_nothing_is_acknowledged_into_a_file_that_is_lost(
     elif lose is remove_write_ahead_log:  # the file itself was there, so what was written is too
         assert list((await log.read(stream.stream_id, 0, 1, 0)).entries) == [b"x"]
     await log.stop("me")
+
+
+def test_a_server_whose_file_is_lost_cuts_its_readers_and_refuses_requests(
+    tmp_path: Path, serve: Serve
+) -> None:
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        while True:
+            await stream.write("x")
+            await asyncio.sleep(0.01)
+
+    peer = serve(agent, log=SQLiteStreamLog(tmp_path / "l.db"))
+    with peer.open() as answer:
+        answer.until(3)
+        (tmp_path / "l.db").unlink()
+        with pytest.raises(httpx2.RemoteProtocolError):
+            answer.rest()
+    assert answer.seqs == list(range(1, len(answer.seqs) + 1))
+    refused = peer.ask()
+    assert refused.status == 503
+    assert refused.problem["type"].endswith(":log-unavailable")
 
 
 @aio
