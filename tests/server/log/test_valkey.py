@@ -342,6 +342,7 @@ async def test_an_append_wakes_readers_elsewhere_and_its_announcement_is_empty()
         await producer.append(stream.stream_id, 1, 1, [b"secret"])
         for page in await asyncio.gather(*waiting):
             assert list(page.entries) == [b"secret"]
+        await until(lambda: any(message[0] == b"message" for message in heard))
         # Beside the confirmations of what was subscribed to before.
         messages = [message for message in heard if message[0] == b"message"]
         assert messages == [[b"message", channel.encode(), b""]]

@@ -364,6 +364,7 @@ async def write(stream, numbers):
 
 async def child():
     await log.start("child")
+    print(len(log._sessions), "session", flush=True)
     log.nudge()
     await log.open(streams[1], "child")
     await write(streams[1], range(1, 200))
@@ -399,4 +400,4 @@ def test_a_fork_uses_connections_of_its_own() -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, check=False, timeout=30
     )
-    assert done.stdout.decode().splitlines() == ["399", "199"], done.stderr.decode()
+    assert done.stdout.decode().splitlines() == ["1 session", "399", "199"], done.stderr.decode()

@@ -171,16 +171,16 @@ async def test_the_check_leaves_nothing_behind_and_wakes_nobody() -> None:
 
 
 @aio
-async def test_a_second_owner_checks_again_and_a_second_start_does_not() -> None:
+async def test_several_owners_start_at_once_and_again() -> None:
     log = ValkeyStreamLog(shared_server().url, prefix=fresh_prefix())
-    await log.start("one")
+    await asyncio.gather(*(log.start(owner) for owner in ("one", "two", "three")))
     session = log._session()
     await log.start("one")
-    await log.start("two")
     assert log._session() is session
     await log.stop("one")
-    await log.find("ann", new().request_id)
     await log.stop("two")
+    await log.find("ann", new().request_id)
+    await log.stop("three")
 
 
 # Whose clock counts.

@@ -49,6 +49,7 @@ class Session:
         self._address = address
         self._keys = keys
         self._patience = patience
+        self._starting = asyncio.Lock()
         self._store_clock = StoreClock()
         self._clock = clock
 
@@ -58,9 +59,10 @@ class Session:
         Raises:
             LogUnavailable: the store cannot be reached, or does not allow something.
         """
-        await self._check_commands()
-        await self._check_messages()
-        await self._check_clock()
+        async with self._starting:  # one after the other: there is one probe at a time
+            await self._check_commands()
+            await self._check_messages()
+            await self._check_clock()
 
     async def close(self) -> None:
         """Close all connections; reads that wait return."""

@@ -36,6 +36,7 @@ logger = logging.getLogger("coreason_client.server")
 
 _BACKOFF = Backoff(first=0.05, longest=2.0)
 _CHANNELS_AT_ONCE = 500  # in one command
+_REPEAT = 0.2  # seconds after which the message of a probe is published again
 _POLLED_AT_ONCE = 500
 _QUIET = 5.0  # seconds of silence before the subscription is PINGed
 
@@ -135,11 +136,14 @@ class Wakeup:
         events: asyncio.Queue[bytes | Exception] = asyncio.Queue()
         self._probe = channel, events
         self.want(probe)
+        subscribed = False
         try:
-            while (event := await events.get()) != b"message":
+            while (event := await _next_of(events)) != b"message":
                 if isinstance(event, Exception):
                     return event
-                await publish()  # after each confirmation: the subscription may have been made anew
+                subscribed = subscribed or event == b"subscribe"
+                if subscribed:  # again and again: nodes that just met lose a message
+                    await publish()
             return None
         finally:
             self._probe = None
@@ -262,6 +266,14 @@ class Wakeup:
             del self._by_channel[channels[-1].encode()]
         for part in _parts(channels, _CHANNELS_AT_ONCE):
             self._tell("UNSUBSCRIBE", list(part))
+
+
+async def _next_of(events: "asyncio.Queue[bytes | Exception]") -> bytes | Exception | None:
+    """Return the next event of a probe, None if there is none for a while."""
+    try:
+        return await asyncio.wait_for(events.get(), _REPEAT)
+    except TimeoutError:
+        return None
 
 
 def _merge(outbox: list[tuple[str, list[str]]]) -> tuple[str, list[str]]:
