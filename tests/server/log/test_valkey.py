@@ -248,6 +248,28 @@ async def test_the_same_opening_again_finds_what_it_made() -> None:
             await log.open(other, "me")
 
 
+@aio
+async def test_an_opening_whose_answer_was_lost_is_told_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with logs(2) as (log, other):
+        store = log._session().store
+        script, answers = store.script, []
+
+        async def twice(*arguments: Any) -> Any:
+            answers.append(await script(*arguments))  # and this one is lost
+            return await script(*arguments)
+
+        monkeypatch.setattr(store, "script", twice)
+        stream = new()
+        opened = await log.open(stream, "me")
+        assert (opened.created, opened.meta.stream_id) == (True, stream.stream_id)
+        assert answers == [b""]  # one round trip
+        assert not (await log.open(stream, "me")).created  # another opening of the same stream
+        assert not (await other.open(stream, "me")).created
+        assert (await other.find("ann", stream.request_id)) == opened.meta
+
+
 @pytest.mark.proves("RES2-10c", "RES2-10d")
 @aio
 async def test_exactly_one_replica_claims_and_the_old_producer_is_fenced() -> None:

@@ -14,7 +14,7 @@ from coreason_client.server.log import Conversation, LeaseState, NewStream, Valk
 from ..aio import aio, turns
 from .backends import Clock
 from .valkey_logs import LONG, NEVER, everything, keys_of, logs, new
-from .valkey_server import ValkeyServer, fresh_prefix
+from .valkey_server import ValkeyServer, fresh_prefix, shared_server
 
 ROOM = 3_000_000  # bytes between an empty store and a full one
 FULL = r"is full: it uses more memory than its setting maxmemory allows"
@@ -189,3 +189,20 @@ async def test_entries_are_freed_although_an_index_cannot_be_updated() -> None:
                 await log.expire(10, 50)  # everything is old enough to be forgotten
             assert not [key for key in keys_of(prefix, server) if ":entries" in key]
             assert list(await log.turns(talk, 9)) == []  # and so are the conversations
+
+
+@aio
+async def test_something_foreign_in_an_index_does_not_keep_the_rest() -> None:
+    clock, prefix = Clock(), fresh_prefix()
+    async with logs(prefix=prefix, clock=clock) as (log,):
+        stream, talk = new(), Conversation("ann", "talk")
+        await log.open(stream, "me")
+        await log.close(stream.stream_id, 1, 1, [b"x"], "complete")
+        await log.add_turn(talk, uuid4(), b"turn")
+        for key in log._keys.bodies:
+            shared_server().command("ZADD", key, 0, "something else")
+        clock.forward(100)
+        with pytest.raises(LogUnavailable, match="holds other data"):
+            await log.expire(10, 50)
+        left = [key for key in keys_of(prefix) if "bodies" not in key]
+        assert left == []

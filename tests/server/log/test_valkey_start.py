@@ -348,6 +348,17 @@ async def test_a_process_that_did_not_renew_in_time_asks_the_store() -> None:
 
 
 @aio
+async def test_a_renewal_of_a_forgotten_stream_makes_it_ours_again() -> None:
+    async with logs() as (log,):
+        stream = new()
+        await log.open(stream, "me")
+        owned = log._session().owned
+        owned.disown(stream.stream_id)  # as after a long time without renewals
+        assert await log.renew({stream.stream_id: 1}) == {stream.stream_id: LeaseState.HELD}
+        assert owned.owns(stream.stream_id)
+
+
+@aio
 async def test_a_renewal_on_another_event_loop_counts_for_the_one_that_writes() -> None:
     log = ValkeyStreamLog(shared_server().url, prefix=fresh_prefix())
     await log.start("here")

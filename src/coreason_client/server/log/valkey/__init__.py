@@ -32,6 +32,8 @@ and expires like any other. Whoever dies after it leaves a stream without a prod
 lost. Whatever a replica still had on its way to the store is harmless when it arrives late: it
 finds the request taken, the epoch over or the numbers used.
 
+On a store that is no cluster all steps are one script, and one round trip.
+
 Ends. A stream ends in one script, and moves from the index of leases to that of ended streams
 afterwards. If a process dies in between, another one finishes the job: the lease runs out, a claim
 finds the stream ended, and moves it. A stream is forgotten first and its request freed second, and

@@ -39,6 +39,7 @@ _TRANSIENT_REPLIES = (store.ResponseError, store.BusyLoadingError)
 _CLASSES: dict[str, type[store.RedisError]] = {
     "ASK": store.AskError,
     "CLUSTERDOWN": store.ClusterDownError,
+    "CROSSSLOT": store.ClusterCrossSlotError,
     "LOADING": store.BusyLoadingError,
     "MASTERDOWN": store.MasterDownError,
     "MOVED": store.MovedError,
@@ -122,7 +123,7 @@ def refusal(address: Address, prefix: str, error: Exception) -> LogUnavailable:
     words = _words(address, error)
     if _is_certificate_error(error):
         return LogUnavailable(f"the store {address.shown} cannot be trusted: {words}")
-    if isinstance(error, store.MovedError | store.AskError):
+    if isinstance(error, store.AskError | store.ClusterCrossSlotError):  # with MOVED
         return LogUnavailable(
             f"the store {address.shown} is a node of a cluster: give the log cluster=True"
         )

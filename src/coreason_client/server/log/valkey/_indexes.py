@@ -34,14 +34,14 @@ class Indexes:
 
     async def opened(self, stream_id: UUID, until: float) -> None:
         """Record a new stream; a full store refuses it."""
-        key = self._keys.leases[shard(stream_id.hex)]
+        key = self._keys.lease_index(stream_id)
         await self._store.command("ZADD", key, "GT", repr(until), stream_id.hex)
 
     async def leased(self, streams: Sequence[UUID], until: float) -> None:
         """Record until when streams are held; this works on a full store too."""
         by_key: dict[str, list[str]] = {}
         for stream_id in streams:
-            key = self._keys.leases[shard(stream_id.hex)]
+            key = self._keys.lease_index(stream_id)
             by_key.setdefault(key, []).extend((repr(until), stream_id.hex))
         # Only ever later: what comes late must not hide a renewal.
         await asyncio.gather(
@@ -54,7 +54,7 @@ class Indexes:
 
     async def unleased(self, stream_id: UUID) -> None:
         """Forget a lease."""
-        await self._store.command("ZREM", self._keys.leases[shard(stream_id.hex)], stream_id.hex)
+        await self._store.command("ZREM", self._keys.lease_index(stream_id), stream_id.hex)
 
     async def ended(self, stream_id: UUID, request: str, at: float) -> None:
         """Move a stream from those that run to those that have ended."""

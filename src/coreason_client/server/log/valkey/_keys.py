@@ -71,6 +71,10 @@ class Keys:
         """The streams of a conversation in the order of their turns: a list."""
         return f"{self.prefix}:{{{digest}}}:order"
 
+    def lease_index(self, stream_id: UUID) -> str:
+        """The shard of the index of leases that holds a stream: a sorted set."""
+        return self.leases[shard(stream_id.hex)]
+
     def probes(self, probe: UUID) -> list[str]:
         """Keys for a check of what the store allows; nothing else uses them."""
         return [f"{self.prefix}:{{{probe.hex}}}:check-{number}" for number in range(5)]

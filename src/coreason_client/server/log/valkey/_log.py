@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from ...errors import (
     Fenced,
@@ -35,7 +35,7 @@ from ._errors import ForeignValue, foreign
 from ._expiry import claim_due, drop_old
 from ._follower import ValkeyFollower
 from ._keys import Keys, digest, parse_stream_id
-from ._meta import FIELDS, parse_meta, text
+from ._meta import FIELDS, new_meta, parse_meta, text
 from ._session import Session
 
 __all__ = ["ValkeyStreamLog"]
@@ -134,7 +134,14 @@ class ValkeyStreamLog(StreamLog):
         own, name = stream.stream_id.hex.encode(), _request(stream.principal, stream.request_id)
         key = self._keys.request(name)
         made: StreamMeta | None = None
-        holder: bytes | None = await session.store.command("GET", key)
+        holder: bytes | None
+        if self._cluster:
+            holder = await session.store.command("GET", key)
+        else:
+            holder, meta = await self._open_at_once(stream, name)
+            if not holder:
+                session.owned.own(stream.stream_id, until)
+                return Opened(meta, created=True)
         while True:
             if made is not None and holder == own:
                 session.owned.own(stream.stream_id, until)
@@ -352,6 +359,24 @@ class ValkeyStreamLog(StreamLog):
         with self._only_ours():
             return parse_meta(stream_id, values)
 
+    async def _open_at_once(self, stream: NewStream, name: str) -> tuple[bytes, StreamMeta]:
+        """Do all steps of an opening in one; return the stream that was there, if there was one."""
+        keys, now = self._keys, self._session().now()
+        holder: bytes = await self._session().store.script(
+            scripts.OPEN,
+            [
+                keys.request(name),
+                keys.meta(stream.stream_id),
+                keys.question(stream.stream_id),
+                keys.lease_index(stream.stream_id),
+            ],
+            stream.stream_id.hex,
+            uuid4().hex,
+            keys.prefix,
+            *self._fields(stream, name, now),
+        )
+        return holder, new_meta(stream, now)
+
     async def _make(self, stream: NewStream, name: str) -> StreamMeta:
         session = self._session()
         now = session.now()
@@ -360,29 +385,22 @@ class ValkeyStreamLog(StreamLog):
         await session.store.script(
             scripts.CREATE,
             [self._keys.meta(stream.stream_id), self._keys.question(stream.stream_id)],
-            text(stream.principal),
-            stream.request_id.hex,
-            text(stream.fingerprint),
-            repr(now),
-            repr(until),
-            name,
-            stream.question,
+            *self._fields(stream, name, now),
         )
         if session.now() >= until:
             # The store was slow. A claim may have found a name without a stream in the index.
             await session.indexes.leased([stream.stream_id], until)
-        return StreamMeta(
-            stream_id=stream.stream_id,
-            principal=stream.principal,
-            request_id=stream.request_id,
-            fingerprint=stream.fingerprint,
-            epoch=1,
-            last_seq=0,
-            opened_at=now,
-            outcome=None,
-            ended_at=None,
-            cancel_requested=False,
-            body_gone=False,
+        return new_meta(stream, now)
+
+    def _fields(self, stream: NewStream, name: str, now: float) -> tuple[str | bytes, ...]:
+        return (
+            text(stream.principal),
+            stream.request_id.hex,
+            text(stream.fingerprint),
+            repr(now),
+            repr(now + self.lease),
+            name,
+            stream.question,
         )
 
     async def _take_back(self, stream_id: UUID) -> None:

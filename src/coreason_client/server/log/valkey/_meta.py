@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from ..base import StreamMeta
+from ..base import NewStream, StreamMeta
 from ._errors import ForeignValue
 
-__all__ = ["FIELDS", "parse_meta", "text"]
+__all__ = ["FIELDS", "new_meta", "parse_meta", "text"]
 
 FIELDS = (
     "principal",
@@ -25,6 +25,23 @@ FIELDS = (
 def text(value: str) -> bytes:
     """Write a string as the store keeps it, whatever characters it has."""
     return value.encode("utf-8", "surrogatepass")
+
+
+def new_meta(stream: NewStream, now: float) -> StreamMeta:
+    """Describe a stream that was just made."""
+    return StreamMeta(
+        stream_id=stream.stream_id,
+        principal=stream.principal,
+        request_id=stream.request_id,
+        fingerprint=stream.fingerprint,
+        epoch=1,
+        last_seq=0,
+        opened_at=now,
+        outcome=None,
+        ended_at=None,
+        cancel_requested=False,
+        body_gone=False,
+    )
 
 
 def parse_meta(stream_id: UUID, values: Sequence[bytes | None]) -> StreamMeta | None:

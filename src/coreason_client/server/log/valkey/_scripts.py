@@ -1,5 +1,7 @@
 """What runs inside the store: each script touches the keys of one stream, request or conversation.
 
+`OPEN` is the exception, and not used on a cluster.
+
 A script is atomic, and the store keeps and replicates its effects as a whole. Time comes in as an
 argument, and numbers are kept as the text that came in, so nothing is rounded on the way.
 
@@ -25,6 +27,7 @@ __all__ = [
     "INDEX",
     "NEEDED",
     "NOW",
+    "OPEN",
     "READ",
     "RENEW",
     "TAKE_REQUEST",
@@ -52,6 +55,25 @@ if redis.call('EXISTS', KEYS[1]) == 0 then
     'print', ARGV[3], 'opened', ARGV[4], 'lease', ARGV[5], 'index', ARGV[6])
 end
 return 'ok'
+""")
+
+# All steps of an opening in one, for a store that is no cluster. KEYS request, meta, question,
+# index of leases. ARGV the stream, a name of this opening, the prefix, and then those of CREATE.
+# The reply is empty if the stream was made, and otherwise what the request names. The name makes an
+# opening repeatable, as that of a claim does.
+OPEN = Script("""
+local holder = redis.call('GET', KEYS[1])
+if holder then
+  if holder == ARGV[1] and redis.call('HGET', KEYS[2], 'opening') == ARGV[2] then return '' end
+  if #holder ~= 32 or string.find(holder, '%X') then return holder end
+  if redis.call('EXISTS', ARGV[3] .. ':{' .. holder .. '}:meta') == 1 then return holder end
+end
+redis.call('ZADD', KEYS[4], 'GT', ARGV[8], ARGV[1])
+if ARGV[10] ~= '' then redis.call('SET', KEYS[3], ARGV[10]) end
+redis.call('HSET', KEYS[2], 'epoch', '1', 'last', '0', 'principal', ARGV[4], 'request', ARGV[5],
+  'print', ARGV[6], 'opened', ARGV[7], 'lease', ARGV[8], 'index', ARGV[9], 'opening', ARGV[2])
+redis.call('SET', KEYS[1], ARGV[1])
+return ''
 """)
 
 # KEYS request. ARGV the stream that wants it, the stream that had it and is known to be forgotten.
