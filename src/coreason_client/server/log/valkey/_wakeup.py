@@ -7,9 +7,7 @@ time is bounded twice. When a subscription begins, or begins anew, those who wai
 every few seconds one look at all of their streams, in a few round trips, finds what was missed.
 
 It is plain pub/sub and no sharded one: a cluster passes it on to every node, so that one connection
-to any node is enough, where sharded channels would take one to each. It speaks to a connection of
-the client library and not through its `PubSub`, which has no way to send a `PING` and notice that
-no answer comes, and to know which channels the server has confirmed.
+to any node is enough, where sharded channels would take one to each.
 """
 
 import asyncio
