@@ -173,7 +173,12 @@ async def test_the_check_leaves_nothing_behind_and_wakes_nobody() -> None:
 @aio
 async def test_several_owners_start_at_once_and_again() -> None:
     log = ValkeyStreamLog(shared_server().url, prefix=fresh_prefix())
-    await asyncio.gather(*(log.start(owner) for owner in ("one", "two", "three")))
+    start = asyncio.ensure_future(log.start("one"))
+    await asyncio.sleep(0)
+    await log.start("one")  # waits for the first, and changes nothing
+    await log.open(new(), "one")
+    await start
+    await asyncio.gather(*(log.start(owner) for owner in ("two", "three")))
     session = log._session()
     await log.start("one")
     assert log._session() is session

@@ -108,6 +108,7 @@ class ValkeyStreamLog(StreamLog):
                 cluster=self._cluster,
             )
         elif owner in session.owners:
+            await session.started()
             return
         session.owners.add(owner)
         try:

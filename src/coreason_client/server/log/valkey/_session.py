@@ -64,6 +64,11 @@ class Session:
             await self._check_messages()
             await self._check_clock()
 
+    async def started(self) -> None:
+        """Wait for a start that is under way."""
+        async with self._starting:
+            pass
+
     async def close(self) -> None:
         """Close all connections; reads that wait return."""
         await self.wakeup.close()
