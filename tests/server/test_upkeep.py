@@ -180,6 +180,7 @@ def test_the_upkeep_of_a_log_that_keeps_failing_goes_on_and_is_reported_once(
         peer = serve(silent, log=log)
         assert peer.http.get("/health").json()["status"] == "ok"
         log.fail("claim_lost", error=ZeroDivisionError("oops"))
+        log.calls.clear()
         until(lambda: log.calls.count("claim_lost") > 4)
         assert peer.http.get("/health").json()["status"] == "degraded"
         log.repair()
