@@ -12,7 +12,7 @@ from coreason_client.server._problems import Problem
 
 from .aio import aio, turns
 
-FULL = 2 * LARGE_BODY  # the size of the largest body; there is room for 16, 4 of one principal
+FULL = 4 * LARGE_BODY  # the size of the largest body; there is room for 16, 4 of one principal
 
 
 async def filled(room: BodyRoom, principal: str, count: int) -> list[Place]:
@@ -51,6 +51,37 @@ async def test_all_have_a_bound_together() -> None:
         await turns()
         assert task.done()
     assert [task.done() for _, task in late] == [True] * 3
+
+
+async def nearly_full() -> tuple[BodyRoom, list[Place]]:
+    """Return a room that has place for half of the largest body."""
+    room = BodyRoom(FULL, 60.0)
+    held = [place for name in "abc" for place in await filled(room, name, 4)]
+    held += await filled(room, "d", 3)
+    await room.place("d").take(FULL // 2)
+    return room, held
+
+
+@aio
+async def test_nobody_is_overtaken_for_ever() -> None:
+    room, held = await nearly_full()
+    _, first = waiting(room, "e")
+    _, second = waiting(room, "f", LARGE_BODY + 1)  # which would fit
+    await turns()
+    assert not first.done()
+    assert not second.done()
+    held[0].give_back()
+    await asyncio.gather(first, second)
+
+
+@aio
+async def test_who_gives_up_lets_in_those_behind() -> None:
+    room, _ = await nearly_full()
+    _, first = waiting(room, "e")
+    _, second = waiting(room, "f", LARGE_BODY + 1)
+    await turns()
+    first.cancel()
+    await asyncio.wait_for(second, 1)
 
 
 @aio
