@@ -158,8 +158,8 @@ class AgentApp:
             await self._asgi({**scope, SEND: send}, receive, send)
 
     async def _place_problem(self, scope: Scope) -> Problem | None:
-        """Return the refusal if another process serves at the same address."""
-        if self._log.shared:
+        """Return why a request is refused if another process serves at the same address."""
+        if self._log.shared or scope["type"] != "http":
             return None
         try:
             if self._runtime is None:
