@@ -32,7 +32,7 @@ PARSERS = [
         "httptools", marks=pytest.mark.skipif(not find_spec("httptools"), reason="no httptools")
     ),
 ]
-HEAD = b"GET /health HTTP/1.1\r\nHost: x\r\n"
+HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
 
 
 async def hello(request: ServiceRequest, stream: AgentStream) -> None:
@@ -211,7 +211,7 @@ def test_silent_connections_do_not_stop_streams(tmp_path: Path, most: int) -> No
 def test_malformed_requests_do_not_fill_the_log(
     request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
 ) -> None:
-    malformed = b"GET / HTTP/1.1\nHost: x\n\n"
+    malformed = b"GET / HTTP/1.1\nHost: localhost\n\n"
     upgrade = HEAD + b"Connection: upgrade\r\nUpgrade: h2c\r\n\r\n"
     logger = logging.getLogger("uvicorn.error")  # uvicorn may have cut it off from the root
     logger.addHandler(caplog.handler)

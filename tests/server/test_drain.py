@@ -84,7 +84,7 @@ def test_idle_connections_are_closed_at_the_end(tmp_path: Path) -> None:
     with Program(PROGRAM, tmp_path / "go") as program, Peer(program.url()).http as http:
         assert http.get("/health").status_code == 200
         with socket.create_connection(("127.0.0.1", port_of(program.url())), LIMIT) as idle:
-            idle.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            idle.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert idle.recv(65536).startswith(b"HTTP/1.1 200")
             program.signal(signal.SIGTERM)
             while idle.recv(65536):
