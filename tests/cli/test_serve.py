@@ -162,7 +162,7 @@ def test_keys_of_a_file_open_the_server_under_their_names(folder: Path) -> None:
             list(client.chat("hello"))
         process.signal(signal.SIGTERM)
         assert process.end() == 0
-        assert "-key" not in process.errors
+        assert not re.search("(first|second|third)-key", process.errors)
 
 
 @pytest.mark.parametrize(
