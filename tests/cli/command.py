@@ -10,6 +10,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 from collections.abc import Mapping
@@ -73,12 +74,14 @@ class Process:
             fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.text = ""
+        # A file and not a pipe: a server that logs would stop at a pipe that nobody reads.
+        self._errors = None if terminal else tempfile.TemporaryFile()  # noqa: SIM115
         shell = [] if script is None else ["/bin/sh", "-c", script, "sh"]
         self._process = subprocess.Popen(
             [*shell, *COMMAND, *arguments],
             stdin=theirs if terminal else subprocess.DEVNULL,
             stdout=theirs,
-            stderr=theirs if terminal else subprocess.PIPE,
+            stderr=theirs if self._errors is None else self._errors,
             env=environment(env),
             cwd=cwd,
             start_new_session=True,
@@ -98,8 +101,8 @@ class Process:
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait(PATIENCE)
-        if self._process.stderr is not None:
-            self._process.stderr.close()
+        if self._errors is not None:
+            self._errors.close()
         os.close(self._output)
 
     def expect(self, text: str) -> str:
@@ -168,8 +171,9 @@ class Process:
     @property
     def errors(self) -> str:
         """What it wrote to stderr; only after the end, and not in a terminal."""
-        assert self._process.stderr is not None
-        return self._process.stderr.read().decode()
+        assert self._errors is not None
+        self._errors.seek(0)
+        return self._errors.read().decode()
 
     def _read(self, deadline: float) -> bool:
         ready, _, _ = select.select([self._output], [], [], max(deadline - time.monotonic(), 0))
