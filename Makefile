@@ -44,7 +44,7 @@ test: $(INSTALLED) ## the whole test suite
 fuzz: $(INSTALLED) ## a longer search for input that breaks something
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -q -n 2 --timeout 3600 tests/fuzz
 
-soak: $(INSTALLED) ## replicas under load and faults, three seeds, about four minutes
+soak: $(INSTALLED) ## replicas under load and faults, three seeds, about six minutes
 	$(BIN)/python -m tests.soak --seed 1 2 3 $(SOAK_ARGS)
 
 mutants: $(INSTALLED) ## break one rule at a time and see that a test notices; MUTANTS_ARGS="reader" picks

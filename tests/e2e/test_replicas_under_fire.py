@@ -44,6 +44,7 @@ def test_nothing_is_lost_doubled_or_left_waiting() -> None:
         faults={"kill": 1, "pause": 1},
         cut_every=0.4,
         half_open=0,
+        part="faults",
     )
     rows, words = asyncio.run(soak(settings))
     table = {row.name: row.value for row in rows}

@@ -8,8 +8,9 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from typing import get_args
 
-from .run import Settings, soak
+from .run import Part, Settings, soak
 from .tally import Row
 
 
@@ -26,6 +27,7 @@ def main() -> int:
             replicas=given.replicas,
             seconds=given.seconds,
             half_open=given.half_open,
+            part=given.part,
         )
         print(f"seed {seed}", file=sys.stderr)
         rows, errors = asyncio.run(_until_told(settings))
@@ -87,6 +89,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--replicas", type=int, default=defaults.replicas, help="2 or more")
     parser.add_argument("--seconds", type=float, default=defaults.seconds)
     parser.add_argument("--half-open", type=int, help="connections; 0 for none")
+    parser.add_argument("--part", choices=get_args(Part), default=defaults.part)
     parser.add_argument("--markdown", action="store_true")
     return parser.parse_args()
 

@@ -25,14 +25,20 @@ class Order:
     name: str
     packets: int
     pause: float  # between two bursts
+    block: float = 0.0  # seconds for which the agent blocks its event loop after the first packet
+
+    @classmethod
+    def lasting(cls, name: str, packets: int, seconds: float, block: float = 0.0) -> Self:
+        """Return an order for so many packets, spread evenly over so many seconds."""
+        return cls(name, packets, round(seconds * BURST / packets, 4), block)
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        name, packets, pause = text.split()
-        return cls(name, int(packets), float(pause))
+        name, packets, pause, block = text.split()
+        return cls(name, int(packets), float(pause), float(block))
 
     def request(self) -> ServiceRequest:
-        text = f"{self.name} {self.packets} {self.pause}"
+        text = f"{self.name} {self.packets} {self.pause} {self.block}"
         return ServiceRequest.model_validate(envelope(text, session=self.name))
 
     def is_right(self, packet: Packet) -> bool:

@@ -94,7 +94,7 @@ class Striker:
         async with client_for(replica.url) as client:
             reading = Reading.of(order)
             reader = asyncio.ensure_future(read_stream(client, reading))
-            await _until(lambda: reading.stream_id is not None)
+            await until(lambda: reading.stream_id is not None)
             self.struck["freezes"] += 1
             replica.freeze()
             try:
@@ -108,7 +108,7 @@ class Striker:
 
     async def _noted(self, kind: str, reading: Reading) -> None:
         words = f"{kind} {reading.stream_id} "
-        await _until(lambda: any(line.startswith(words) for line in self._fleet.notes()))
+        await until(lambda: any(line.startswith(words) for line in self._fleet.notes()))
 
     async def _pause(self, dice: float) -> None:
         async with self._store_free:
@@ -131,7 +131,7 @@ class Striker:
 
         One always stays fit, so that somebody is there to take streams over.
         """
-        if not await _until(lambda: len(self._fit()) > 1, 3 * _WAIT):
+        if not await until(lambda: len(self._fit()) > 1, 3 * _WAIT):
             raise TimeoutError("the replicas did not come back")
         fit = self._fit()
         chosen = fit[int(dice * len(fit))]
@@ -142,7 +142,7 @@ class Striker:
         return [replica for replica in self._fleet.replicas if replica.fit]
 
 
-async def _until(condition: Callable[[], bool], seconds: float = _WAIT) -> bool:
+async def until(condition: Callable[[], bool], seconds: float = _WAIT) -> bool:
     """Wait for something within a bound; return whether it came."""
     deadline = time.monotonic() + seconds
     while not condition():

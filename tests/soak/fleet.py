@@ -8,10 +8,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
+
+from .options import ReplicaOptions
 
 _START_WITHIN = 60.0
 _LEAVE_WITHIN = 20.0
@@ -24,11 +26,11 @@ _PORTS = range(20_000, 32_000)
 class Replica:
     """One place in the fleet: a port, and whatever process serves there at the moment."""
 
-    def __init__(self, folder: Path, number: int, port: int, arguments: tuple[str, ...]) -> None:
+    def __init__(self, folder: Path, number: int, port: int, options: ReplicaOptions) -> None:
         self.number = number
         self.port = port
         self._folder = folder
-        self._arguments = arguments
+        self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         self._starts = 0
         self.busy = False  # a fault is at work here
@@ -91,7 +93,7 @@ class Replica:
         program = [sys.executable, "-m", "tests.soak.replica"]
         with stderr.open("wb") as words:
             return subprocess.Popen(
-                [*program, str(self.port), *self._arguments, str(notes)],
+                [*program, str(self.port), self._options.dump(), str(notes)],
                 cwd=_ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
@@ -111,13 +113,15 @@ class Replica:
 
 
 class Fleet:
-    """All replicas; left, it ends every process it has started."""
+    """All replicas, one for each set of options; left, it ends every process it has started."""
 
-    def __init__(self, folder: Path, size: int, url: str, prefix: str, lease: float) -> None:
-        self.lease = lease
+    def __init__(self, folder: Path, options: Sequence[ReplicaOptions]) -> None:
+        folder.mkdir(exist_ok=True)
         self.replicas = [
-            Replica(folder, number, port, (url, prefix, str(lease)))
-            for number, port in enumerate(_free_ports(size))
+            Replica(folder, number, port, own)
+            for number, (port, own) in enumerate(
+                zip(_free_ports(len(options)), options, strict=True)
+            )
         ]
 
     async def __aenter__(self) -> Self:

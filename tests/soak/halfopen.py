@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 MOST = 10_000
@@ -11,7 +11,8 @@ _AT_ONCE, _BETWEEN = 250, 0.1  # held, not hurled: to accept ten thousand takes 
 _DRIBBLERS = 200
 _HEAD = b"POST /assist HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 # What is sent of a request before nothing follows: nothing, half a head, a head and half a body.
-_BEGINNINGS = (b"", _HEAD, _HEAD + b'Content-Length: 900\r\n\r\n{"request_id":')
+SILENT = (b"", _HEAD)
+BEGINNINGS = (*SILENT, _HEAD + b'Content-Length: 900\r\n\r\n{"request_id":')
 
 
 def affordable(descriptors: int) -> int:
@@ -20,14 +21,17 @@ def affordable(descriptors: int) -> int:
 
 
 @asynccontextmanager
-async def half_open(port: int, number: int) -> AsyncIterator[list[socket.socket]]:
+async def half_open(
+    port: int, number: int, beginnings: Sequence[bytes] = BEGINNINGS
+) -> AsyncIterator[list[socket.socket]]:
     """Hold so many connections to a port open; a part of them goes on, one byte a second."""
     socks: list[socket.socket] = []
     try:
         for start in range(0, number, _AT_ONCE):
             turns = range(start, min(start + _AT_ONCE, number))
             begun = await asyncio.gather(
-                *(_begin(port, turn) for turn in turns), return_exceptions=True
+                *(_begin(port, beginnings[turn % len(beginnings)]) for turn in turns),
+                return_exceptions=True,
             )
             await asyncio.sleep(_BETWEEN)
             socks += [sock for sock in begun if isinstance(sock, socket.socket)]
@@ -53,13 +57,13 @@ def still_open(sock: socket.socket) -> bool:
     return False
 
 
-async def _begin(port: int, turn: int) -> socket.socket:
+async def _begin(port: int, beginning: bytes) -> socket.socket:
     loop = asyncio.get_running_loop()
     sock = socket.socket()
     try:
         sock.setblocking(False)
         await loop.sock_connect(sock, ("127.0.0.1", port))
-        await loop.sock_sendall(sock, _BEGINNINGS[turn % len(_BEGINNINGS)])
+        await loop.sock_sendall(sock, beginning)
     except BaseException:
         sock.close()
         raise

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from coreason_client import AsyncCAPClient, CAPConnectionError, CAPError, Position
 from coreason_manifest.definitions.service import ServiceRequest
 
-from .content import Order
 from .tally import HUNG, Reading
 
 HUNG_AFTER = 45.0  # seconds without a packet
 _ASK_AGAIN_AFTER = 0.5
 _READ_TIMEOUT = 6.0  # a replica that is frozen is noticed; a healthy one sends comments meanwhile
-_RETRIES = 6
+RETRIES = 6
+ANY_KEY = "no-key"
 _PASSING = (429, 502, 503, 504)  # the server cannot answer now
 
 
-def client_for(url: str) -> AsyncCAPClient:
-    return AsyncCAPClient(url, "no-key", timeout=_READ_TIMEOUT, max_retries=_RETRIES)
+def client_for(url: str, key: str = ANY_KEY, retries: int = RETRIES) -> AsyncCAPClient:
+    return AsyncCAPClient(url, key, timeout=_READ_TIMEOUT, max_retries=retries)
 
 
 async def read_stream(client: AsyncCAPClient, reading: Reading) -> Reading:
@@ -67,11 +67,11 @@ def _judge(error: CAPError, position: Position | None, reading: Reading) -> None
 
 
 async def read_spread(
-    client: AsyncCAPClient, orders: Sequence[Order], seconds: float
+    client: AsyncCAPClient, readings: Sequence[Reading], seconds: float
 ) -> list[Reading]:
     """Read all streams, the beginnings spread over so many seconds."""
     tasks = []
-    for order in orders:
-        tasks.append(asyncio.ensure_future(read_stream(client, Reading.of(order))))
-        await asyncio.sleep(seconds / len(orders))
+    for reading in readings:
+        tasks.append(asyncio.ensure_future(read_stream(client, reading)))
+        await asyncio.sleep(seconds / len(readings))
     return list(await asyncio.gather(*tasks))

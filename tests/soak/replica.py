@@ -1,6 +1,6 @@
 """One replica: an agent on the shared log, which notes what the store acknowledged.
 
-Arguments: port, address of the store, prefix, lease in seconds, file of notes.
+Arguments: port, options as JSON, file of notes.
 """
 
 import asyncio
@@ -8,6 +8,7 @@ import os
 import resource
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -15,8 +16,8 @@ from coreason_client.server import AgentApp, AgentStream, Fenced, LogError, Valk
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .content import Order, ends_burst, text_of
+from .options import AGENT_ID, ReplicaOptions
 
-AGENT_ID = "soak"
 HEARTBEAT = 1.0
 
 
@@ -26,8 +27,10 @@ class NotingLog(ValkeyStreamLog):
     A line is written in one call, so it is there whole or not at all when the process is killed.
     """
 
-    def __init__(self, url: str, *, prefix: str, lease: float, notes: str) -> None:
-        super().__init__(url, prefix=prefix, lease=lease)
+    def __init__(self, options: ReplicaOptions, notes: str) -> None:
+        super().__init__(
+            options.url, prefix=options.prefix, lease=options.lease, patience=options.patience
+        )
         self._notes = os.open(notes, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def note(self, *words: object) -> None:
@@ -66,10 +69,16 @@ class Agent:
 
     async def __call__(self, request: ServiceRequest, stream: AgentStream) -> None:
         self._log.note("begin", stream.stream_id, request.request_id)
+        order = _order(request)
+        if order is None:
+            await stream.write("read")
+            return
         written = 0
         try:
-            for written in range(1, _order(request).packets + 1):
-                await self._write(stream, _order(request), written)
+            for written in range(1, order.packets + 1):
+                await self._write(stream, order, written)
+                if order.block and written == 1:
+                    block_the_event_loop(order.block)
         except asyncio.CancelledError:
             # Nobody cancels here, so the stream belongs to another replica by now. An agent that
             # did not hear of it would write on: past everything that would hold it back.
@@ -94,9 +103,15 @@ class Agent:
         self._log.note("unfenced", stream_id, seq)
 
 
-def _order(request: ServiceRequest) -> Order:
-    (message,) = request.payload.messages or []
-    return Order.parse(message.text)
+def block_the_event_loop(seconds: float) -> None:
+    """Hold up everything in this process, as an agent with a synchronous call does."""
+    time.sleep(seconds)
+
+
+def _order(request: ServiceRequest) -> Order | None:
+    """Return what was ordered, None for a request of an attacker."""
+    messages = request.payload.messages or []
+    return Order.parse(messages[0].text) if len(messages) == 1 else None
 
 
 def _leave_with_parent() -> None:
@@ -110,18 +125,28 @@ def _leave_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def raise_descriptor_limit() -> int:
-    """Allow as many open files as the system lets us; return how many."""
+def set_descriptor_limit(most: int | None = None) -> int:
+    """Allow so many open files, by default as many as the system permits; return how many."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard
+    limit = hard if most is None else most
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    return limit
 
 
-def main(port: str, url: str, prefix: str, lease: str, notes: str) -> None:
-    raise_descriptor_limit()
+def main(port: str, options_json: str, notes: str) -> None:
+    options = ReplicaOptions.parse(options_json)
+    set_descriptor_limit(options.descriptors)
     _leave_with_parent()
-    log = NotingLog(url, prefix=prefix, lease=float(lease), notes=notes)
-    app = AgentApp(Agent(log), log=log, agent_id=AGENT_ID, heartbeat=HEARTBEAT, drain_timeout=2)
+    log = NotingLog(options, notes)
+    app = AgentApp(
+        Agent(log),
+        log=log,
+        api_keys=options.api_keys or None,
+        agent_id=AGENT_ID,
+        heartbeat=HEARTBEAT,
+        retention=options.retention,
+        drain_timeout=2,
+    )
     serve(app, port=int(port))
 
 

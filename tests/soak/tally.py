@@ -13,6 +13,7 @@ from .content import Order
 
 COMPLETE = "complete"
 HUNG = "hung"
+MOST_SILENCE = 35.0  # seconds that any reader may wait for a packet or the end
 
 
 @dataclass(slots=True)
@@ -131,30 +132,30 @@ def count(readings: Sequence[Reading], notes: Notes, stored: Mapping[UUID, int])
     errors = {str(end): n for end, n in ends.items() if end not in (COMPLETE, HUNG)}
     read = {reading.stream_id: reading for reading in readings if reading.at_its_end}
     return [
-        _plain("streams", len(readings)),
-        _plain("packets acknowledged", sum(map(len, notes.acknowledged.values()))),
-        _plain("packets delivered", sum(len(reading.delivered) for reading in readings)),
-        _zero("lost: acknowledged and not delivered", sum(_lost(r, notes) for r in read.values())),
-        _zero("lost: acknowledged and not in the store", _not_stored(notes, stored)),
-        _zero("lost: in the store and not delivered", _unread(read, stored)),
-        _zero("lost: holes in the numbers", sum(reading.holes for reading in readings)),
-        _zero("doubled", sum(reading.doubled for reading in readings)),
-        _zero("out of order", sum(reading.out_of_order for reading in readings)),
-        _zero("spliced", sum(reading.spliced for reading in readings)),
-        _zero("wrong content", sum(reading.wrong for reading in readings)),
-        _zero("complete without all packets", sum(map(_too_short, readings))),
-        _zero("requests generated twice", sum(len(ids) > 1 for ids in notes.begun.values())),
-        _plain("streams complete", ends[COMPLETE]),
-        _plain("streams ended with a typed error", sum(errors.values())),
-        *(_plain(f"of these {code}", number) for code, number in sorted(errors.items())),
-        _zero("streams not read to their end", sum(not reading.at_its_end for reading in readings)),
-        _zero("streams that hung", ends[HUNG]),
-        _plain("longest silence", f"{max(r.longest_silence for r in readings):.1f} s"),
-        _plain("reconnects of clients", sum(reading.reconnects for reading in readings)),
-        _plain("asked again after a refusal", sum(reading.asked_again for reading in readings)),
-        _plain("takeovers", notes.takeovers),
-        _plain("streams with a fenced producer", len(notes.fenced)),
-        _zero("late appends that got through", notes.unfenced),
+        plain("streams", len(readings)),
+        plain("packets acknowledged", sum(map(len, notes.acknowledged.values()))),
+        plain("packets delivered", sum(len(reading.delivered) for reading in readings)),
+        zero("lost: acknowledged and not delivered", sum(_lost(r, notes) for r in read.values())),
+        zero("lost: acknowledged and not in the store", _not_stored(notes, stored)),
+        zero("lost: in the store and not delivered", _unread(read, stored)),
+        zero("lost: holes in the numbers", sum(reading.holes for reading in readings)),
+        zero("doubled", sum(reading.doubled for reading in readings)),
+        zero("out of order", sum(reading.out_of_order for reading in readings)),
+        zero("spliced", sum(reading.spliced for reading in readings)),
+        zero("wrong content", sum(reading.wrong for reading in readings)),
+        zero("complete without all packets", sum(map(_too_short, readings))),
+        zero("requests generated twice", sum(len(ids) > 1 for ids in notes.begun.values())),
+        plain("streams complete", ends[COMPLETE]),
+        plain("streams ended with a typed error", sum(errors.values())),
+        *(plain(f"of these {code}", number) for code, number in sorted(errors.items())),
+        zero("streams not read to their end", sum(not reading.at_its_end for reading in readings)),
+        zero("streams that hung", ends[HUNG]),
+        bounded("longest silence", longest_silence(readings), MOST_SILENCE),
+        plain("reconnects of clients", sum(reading.reconnects for reading in readings)),
+        plain("asked again after a refusal", sum(reading.asked_again for reading in readings)),
+        plain("takeovers", notes.takeovers),
+        plain("streams with a fenced producer", len(notes.fenced)),
+        zero("late appends that got through", notes.unfenced),
     ]
 
 
@@ -184,9 +185,26 @@ def _too_short(reading: Reading) -> bool:
     return reading.end == COMPLETE and len(reading.delivered) != reading.order.packets + 1
 
 
-def _plain(name: str, value: object) -> Row:
+def longest_silence(readings: Sequence[Reading]) -> float:
+    """Return the longest time that one of these readers got nothing."""
+    return max((reading.longest_silence for reading in readings), default=0.0)
+
+
+def plain(name: str, value: object) -> Row:
+    """Return a row in which any value is right."""
     return Row(name, str(value))
 
 
-def _zero(name: str, value: int) -> Row:
+def zero(name: str, value: int) -> Row:
+    """Return a row that must be zero."""
     return Row(name, str(value), value == 0)
+
+
+def some(name: str, value: int) -> Row:
+    """Return a row that must not be zero: without it the run has proved nothing."""
+    return Row(name, str(value), value > 0)
+
+
+def bounded(name: str, seconds: float, most: float) -> Row:
+    """Return a row whose time has a limit, which its name states."""
+    return Row(f"{name} (at most {most:g} s)", f"{seconds:.1f} s", seconds <= most)
