@@ -60,4 +60,4 @@ def test_the_roles_follow_from_the_seed(tmp_path: Path) -> None:
     drawn = [roles(seed) for seed in range(10)]
     assert drawn == [roles(seed) for seed in range(10)]
     assert len(set(drawn)) > 1
-    assert all(sorted(numbers) == [0, 1, 2] for numbers in drawn)
+    assert all(len(set(numbers)) == 3 for numbers in drawn)

@@ -1,8 +1,9 @@
 """Five faults that concern liveness and isolation: each must hold up nobody else for long.
 
 They run on a fleet of their own, whose lease, patience and retention are short. Three of them
-strike at the same time, one on each replica: silent connections up to the limit of descriptors,
-freezes that leave the process a quarter of its time, and an agent that blocks the event loop. Then
+strike at the same time, each on a replica of its own: silent connections up to the limit of
+descriptors, freezes that leave the process a quarter of its time, and an agent that blocks the
+event loop. A fourth replica stays fit, so that somebody is there to take over what looks lost. Then
 one key sends large bodies, and at last the store is full. Streams run beside each fault.
 """
 
@@ -34,6 +35,7 @@ PRINCIPAL = "good"
 _KEY, _ATTACKER_KEY = "key-of-good", "key-of-attacker"
 _RETRIES = 3  # few, so that the delays of the client stay short beside what is measured
 _PACKETS = 200
+_REPLICAS = 4
 
 _LEASE = 4.0
 _RETENTION = 6.0
@@ -71,10 +73,10 @@ class Roles:
 
 
 def pressed_fleet(folder: Path, url: str, seed: int) -> tuple[Fleet, Roles]:
-    """Return three replicas that have not been started, and the fault that each will get."""
-    places = [0, 1, 2]
+    """Return replicas that have not been started, and the fault that each will get."""
+    places = list(range(_REPLICAS))
     random.Random(seed).shuffle(places)
-    crowded, starved, blocked = places
+    crowded, starved, blocked, _ = places
     options = [
         ReplicaOptions(
             url=url,
@@ -85,7 +87,7 @@ def pressed_fleet(folder: Path, url: str, seed: int) -> tuple[Fleet, Roles]:
             api_keys={_KEY: PRINCIPAL, _ATTACKER_KEY: "attacker"},
             descriptors=_DESCRIPTORS if place == crowded else None,
         )
-        for place in range(3)
+        for place in range(_REPLICAS)
     ]
     fleet = Fleet(folder, options)
     replicas = fleet.replicas

@@ -77,9 +77,9 @@ class Account:
     rows: list[Row] = field(default_factory=list)
 
     async def close(self, fleet: Fleet, store: ValkeyServer, prefix: str, principal: str) -> None:
-        """Ask the store how far each stream came, and let the replicas leave."""
-        self.stored = await _stored(store.url, prefix, principal, self.readings)
+        """Let the replicas leave, and ask the store how far each stream came."""
         self.codes = await fleet.leave()
+        self.stored = await _stored(store.url, prefix, principal, self.readings)
         self.notes, self.errors = list(fleet.notes()), fleet.errors()
 
 
