@@ -3,6 +3,8 @@
 from pathlib import Path
 from uuid import uuid4
 
+import pytest
+
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..soak.attacks import MOST_BYTES, large_body
@@ -30,13 +32,15 @@ def test_a_reader_that_waits_too_long_makes_the_table_wrong() -> None:
     assert f"longest silence (at most {MOST_SILENCE:g} s)" in wrong
 
 
-def test_the_large_body_is_valid_and_fills_the_limit() -> None:
+@pytest.mark.parametrize("messages", [None, 2_000])
+def test_a_large_body_is_valid_and_fills_the_limit(messages: int | None) -> None:
     request_id = uuid4()
-    body = large_body(request_id)
-    assert MOST_BYTES - 100 < len(body) <= MOST_BYTES
+    body = large_body(request_id, messages)
+    assert MOST_BYTES - 3_000 < len(body) <= MOST_BYTES
     request = ServiceRequest.model_validate_json(body)
     assert request.request_id == request_id
-    assert len(request.payload.messages or []) > 75_000
+    number = len(request.payload.messages or [])
+    assert number == messages if messages else number > 75_000
 
 
 def test_an_order_survives_its_message() -> None:

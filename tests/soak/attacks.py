@@ -14,13 +14,14 @@ MOST_BYTES = 4 * 1024 * 1024  # the default limit of a body
 _AT_ONCE = 16
 _ROUNDS = 2
 _ANSWER_WITHIN = 20.0
-_MESSAGE = {"role": "user", "parts": [{"type": "text", "content": ""}]}
+_FEW = 2_000  # messages, which are then long; the default limit of a request
 
 
 async def send_bodies(url: str, key: str, dice: random.Random) -> Counter[str]:
-    """Send the largest allowed bodies of tiny messages, and count the answers by status.
+    """Send the largest allowed bodies, and count the answers by status.
 
-    Every second one is a resume of a stream that does not exist.
+    Of four bodies two are resumes of streams that do not exist, and one has so few messages that
+    a server with default limits must parse it.
     """
     answers: Counter[str] = Counter()
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
@@ -29,30 +30,36 @@ async def send_bodies(url: str, key: str, dice: random.Random) -> Counter[str]:
         base_url=url, headers=headers, timeout=_ANSWER_WITHIN, limits=limits
     ) as http:
         for _ in range(_ROUNDS):
-            bodies = [large_body(_uuid(dice)) for _ in range(_AT_ONCE)]
-            cursors = [f"{_uuid(dice)}:5" if turn % 2 else None for turn in range(_AT_ONCE)]
-            answers.update(await asyncio.gather(*map(_send, [http] * _AT_ONCE, bodies, cursors)))
+            sending = [_send(http, dice, turn) for turn in range(_AT_ONCE)]
+            answers.update(await asyncio.gather(*sending))
     return answers
 
 
-def large_body(request_id: UUID) -> bytes:
-    """Return a valid body with as many tiny messages as fit."""
+def large_body(request_id: UUID, messages: int | None = None) -> bytes:
+    """Return a valid body that fills the limit: with so many messages, or as many as fit."""
     body = envelope("")
     body["request_id"] = str(request_id)
+    (message,) = body["payload"]["messages"]
     body["payload"]["messages"] = []
-    empty = json.dumps(body, separators=(",", ":")).encode()
-    message = json.dumps(_MESSAGE, separators=(",", ":")).encode()
-    number = (MOST_BYTES - len(empty)) // (len(message) + 1)
-    return empty.replace(b"[]", b"[" + b",".join([message] * number) + b"]")
+    empty = _dump(body)
+    room = MOST_BYTES - len(empty)
+    number = room // (len(_dump(message)) + 1) if messages is None else messages
+    message["parts"][0]["content"] = "x" * (room // number - len(_dump(message)) - 1)
+    return empty.replace(b"[]", b"[" + b",".join([_dump(message)] * number) + b"]")
 
 
-async def _send(http: httpx2.AsyncClient, body: bytes, cursor: str | None) -> str:
-    headers = {} if cursor is None else {"Last-Event-ID": cursor}
+async def _send(http: httpx2.AsyncClient, dice: random.Random, turn: int) -> str:
+    body = large_body(_uuid(dice), _FEW if turn % 4 == 0 else None)
+    headers = {"Last-Event-ID": f"{_uuid(dice)}:5"} if turn % 2 else {}
     try:
         response = await http.post("/assist", content=body, headers=headers)
     except httpx2.TransportError as error:  # a server may close on a body that it does not want
         return type(error).__name__
     return str(response.status_code)
+
+
+def _dump(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
 
 
 def _uuid(dice: random.Random) -> UUID:
