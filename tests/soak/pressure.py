@@ -39,7 +39,7 @@ _REPLICAS = 4
 
 _LEASE = 4.0
 _RETENTION = 6.0
-_FREEZE, _RUN, _FREEZES = 1.8, 0.6, 5
+_FREEZE, _RUN, _FREEZES = 1.8, 0.6, 4
 _PATIENCE = 1.5  # with the store: shorter than a freeze, in which nobody can wait for anything
 _BLOCK = 1.5 * _LEASE
 _DESCRIPTORS = 256
@@ -47,10 +47,10 @@ _SILENT_CONNECTIONS = 2 * _DESCRIPTORS
 _RECOVERY = 25.0  # of a full store: retention, the period of expiry (10 s), and half as much again
 
 _MOST_SILENCE = {  # seconds
-    "silent connections": 15.0,
-    "starved replica": 15.0,
+    "silent connections": 10.0,
+    "starved replica": 10.0,
     "blocking agent": 15.0,
-    "large bodies": 15.0,
+    "large bodies": 10.0,
     "full store": 30.0,
 }
 
@@ -112,7 +112,7 @@ async def under_pressure(
 
 async def _silent_connections(replica: Replica, seed: int) -> Episode:
     name = _announce("silent connections")
-    before, during = _readings(f"crowd{seed}", 20, 8.0), _readings(f"crowded{seed}", 10, 3.0)
+    before, during = _readings(f"crowd{seed}", 20, 6.0), _readings(f"crowded{seed}", 10, 3.0)
 
     async def attack() -> list[bool]:
         async with half_open(replica.port, _SILENT_CONNECTIONS, SILENT) as socks:
@@ -156,7 +156,7 @@ async def _starved(replica: Replica, store: ValkeyServer, seed: int) -> Episode:
 
 async def _blocking(replica: Replica, seed: int) -> Episode:
     name = _announce("blocking agent")
-    readings = _readings(f"beside{seed}", 20, 10.0)
+    readings = _readings(f"beside{seed}", 20, 5.0)
     blocker = Reading.of(Order.lasting(f"block{seed}", 20, 1.0, _BLOCK))
 
     async def block() -> None:
@@ -173,7 +173,7 @@ async def _blocking(replica: Replica, seed: int) -> Episode:
 
 async def _large_bodies(replica: Replica, seed: int) -> Episode:
     name = _announce("large bodies")
-    readings = _readings(f"bodies{seed}", 20, 8.0)
+    readings = _readings(f"bodies{seed}", 20, 6.0)
     answers = await _beside(
         replica, readings, lambda: send_bodies(replica.url, _ATTACKER_KEY, random.Random(seed))
     )
@@ -188,8 +188,8 @@ async def _large_bodies(replica: Replica, seed: int) -> Episode:
 async def _full_store(fleet: Fleet, store: ValkeyServer, seed: int) -> Episode:
     _announce("full store")
     before, during = (
-        [_readings(f"{when}{seed}-{replica.number}", 8, 6.0) for replica in fleet.replicas]
-        for when in ("filling", "filled")
+        [_readings(f"{when}{seed}-{replica.number}", 8, seconds) for replica in fleet.replicas]
+        for when, seconds in (("filling", 6.0), ("filled", 3.0))
     )
     reading = _read_all(fleet, before, 0.5)
     await _until_begun(_flat(before))

@@ -131,9 +131,11 @@ def count(readings: Sequence[Reading], notes: Notes, stored: Mapping[UUID, int])
     ends = Counter(reading.end for reading in readings)
     errors = {str(end): n for end, n in ends.items() if end not in (COMPLETE, HUNG)}
     read = {reading.stream_id: reading for reading in readings if reading.at_its_end}
+    known = {reading.stream_id for reading in readings}
+    acknowledged = [seqs for id_, seqs in notes.acknowledged.items() if id_ in known]
     return [
         plain("streams", len(readings)),
-        plain("packets acknowledged", sum(map(len, notes.acknowledged.values()))),
+        plain("packets acknowledged", sum(len(seqs) for seqs in acknowledged)),
         plain("packets delivered", sum(len(reading.delivered) for reading in readings)),
         zero("lost: acknowledged and not delivered", sum(_lost(r, notes) for r in read.values())),
         zero("lost: acknowledged and not in the store", _not_stored(notes, stored)),
