@@ -33,7 +33,6 @@ T = TypeVar("T")
 PREFIX = "pressed"
 PRINCIPAL = "good"
 _KEY, _ATTACKER_KEY = "key-of-good", "key-of-attacker"
-_RETRIES = 3  # few, so that the delays of the client stay short beside what is measured
 _PACKETS = 200
 _REPLICAS = 4
 
@@ -45,6 +44,7 @@ _BLOCK = 1.5 * _LEASE
 _DESCRIPTORS = 256
 _SILENT_CONNECTIONS = 2 * _DESCRIPTORS
 _RECOVERY = 25.0  # of a full store: retention, the period of expiry (10 s), and half as much again
+_TOLD_WITHIN = 10.0  # a reader whose stream cannot be written gets its end or is disconnected
 
 _MOST_SILENCE = {  # seconds
     "silent connections": 10.0,
@@ -215,16 +215,17 @@ def _full_store_rows(
         bounded(f"{name}: accepts requests again after", recovery, _RECOVERY),
         plain(f"{name}: streams begun before", len(before)),
         plain(f"{name}: of these ended with a typed error", _incomplete(before)),
-        zero(f"{name}: of these left on heartbeats", sum(map(_undisturbed, before))),
+        zero(f"{name}: of these left on heartbeats", sum(map(_only_heartbeats, before))),
         plain(f"{name}: streams begun during", len(during)),
         zero(f"{name}: of these not complete", _incomplete(during)),
         bounded(f"{name}: longest silence", longest_silence(readings), _MOST_SILENCE[name]),
     ]
 
 
-def _undisturbed(reading: Reading) -> bool:
-    """Return True if a reader kept one connection to a stream that could not go on."""
-    return reading.end != COMPLETE and not (reading.reconnects or reading.asked_again)
+def _only_heartbeats(reading: Reading) -> bool:
+    """Return True if a reader got neither a packet nor a disconnection for too long."""
+    reconnected = reading.reconnects or reading.asked_again
+    return not reconnected and reading.longest_silence > _TOLD_WITHIN
 
 
 def _incomplete(readings: Sequence[Reading]) -> int:
@@ -278,7 +279,7 @@ async def _beside(
 
 
 async def _read(replica: Replica, readings: Sequence[Reading], spread: float) -> None:
-    async with client_for(replica.url, _KEY, _RETRIES) as client:
+    async with client_for(replica.url, _KEY) as client:
         await read_spread(client, readings, spread)
 
 

@@ -1,6 +1,7 @@
 """Readers: each asks for one stream with our client and reads it to its end, whatever happens."""
 
 import asyncio
+import sys
 import time
 from collections.abc import Sequence
 
@@ -12,13 +13,13 @@ from .tally import HUNG, Reading
 HUNG_AFTER = 45.0  # seconds without a packet
 _ASK_AGAIN_AFTER = 0.5
 _READ_TIMEOUT = 6.0  # a replica that is frozen is noticed; a healthy one sends comments meanwhile
-RETRIES = 6
+_RETRIES = 3  # few, so that a silence is that of the server and not a long delay of the client
 ANY_KEY = "no-key"
 _PASSING = (429, 502, 503, 504)  # the server cannot answer now
 
 
-def client_for(url: str, key: str = ANY_KEY, retries: int = RETRIES) -> AsyncCAPClient:
-    return AsyncCAPClient(url, key, timeout=_READ_TIMEOUT, max_retries=retries)
+def client_for(url: str, key: str = ANY_KEY) -> AsyncCAPClient:
+    return AsyncCAPClient(url, key, timeout=_READ_TIMEOUT, max_retries=_RETRIES)
 
 
 async def read_stream(client: AsyncCAPClient, reading: Reading) -> Reading:
@@ -30,6 +31,7 @@ async def read_stream(client: AsyncCAPClient, reading: Reading) -> Reading:
         if left <= 0:
             reading.progress(time.monotonic())
             reading.end = HUNG
+            print(f"  hung: {reading.summary}", file=sys.stderr)
             task.cancel()
         await asyncio.wait({task}, timeout=max(left, 0.1))
     if not task.cancelled():

@@ -76,6 +76,14 @@ class Reading:
         self.end, self.at_its_end = code, True
 
     @property
+    def summary(self) -> str:
+        """One line about a reading that did not go well."""
+        return (
+            f"{self.order.name}, stream {self.stream_id}, after packet {self.last_seq}, "
+            f"{self.reconnects} reconnects, asked again {self.asked_again} times"
+        )
+
+    @property
     def holes(self) -> int:
         """How many numbers below the last one never came."""
         return max(self.delivered, default=0) - len(self.delivered)
