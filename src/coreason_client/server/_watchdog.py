@@ -23,6 +23,9 @@ __all__ = ["watch_loop"]
 logger = logging.getLogger("coreason_client.server")
 
 _INTERVAL = 0.25
+# Where an event loop calls what it runs: asyncio's own does in the first; the frames of uvloop do
+# not show, and the last one before them is in the second.
+_LOOP_FILES = (asyncio.events.__file__, asyncio.runners.__file__)
 _MOST_FRAMES = 30
 
 _watchdogs: dict[asyncio.AbstractEventLoop, "_Watchdog"] = {}
@@ -157,7 +160,7 @@ class _Watchdog:
         frame = sys._current_frames().get(self._loop_thread)
         frames = [] if frame is None else list(traceback.extract_stack(frame))
         for number in range(len(frames) - 1, -1, -1):
-            if frames[number].filename == asyncio.events.__file__:
+            if frames[number].filename in _LOOP_FILES:
                 frames = frames[number + 1 :]
                 break
         return "".join(traceback.format_list(frames[-_MOST_FRAMES:])).rstrip()

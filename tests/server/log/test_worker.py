@@ -84,8 +84,14 @@ def started(database: Database) -> Worker:
 
 def held_up(worker: Worker) -> threading.Event:
     """Keep the thread busy, so that the jobs that follow share one commit."""
-    release = threading.Event()
-    worker.submit(lambda _: release.wait(10))
+    begun, release = threading.Event(), threading.Event()
+
+    def hold(_: sqlite3.Connection) -> None:
+        begun.set()
+        release.wait(10)
+
+    worker.submit(hold)
+    assert begun.wait(10)  # or what follows would be in the same commit
     return release
 
 
