@@ -88,6 +88,19 @@ async def test_a_wake_from_another_thread_arrives() -> None:
     waiter.close()
 
 
+def test_the_waiters_of_a_closed_loop_are_left_alone() -> None:
+    waiters, stream_id = Waiters(), uuid4()
+
+    async def wait() -> None:
+        waiter = Waiter()
+        waiters.enter(stream_id, waiter)
+        waiter._future = waiter.loop.create_future()  # as of a task that the end took by surprise
+
+    asyncio.run(wait())
+    waiters.wake(stream_id)
+    waiters.wake_all()
+
+
 @given(st.lists(st.sampled_from(["clear", "wake", "wait"]), max_size=30))
 def test_whatever_the_order_a_wait_returns_at_once_only_after_a_wake(steps: list[str]) -> None:
     async def go() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import TypeAlias
 from uuid import UUID
 
@@ -61,8 +61,9 @@ class Waiter:
         # Not at once: the caller holds the lock of its log.
         if self.loop is here:
             self.loop.call_soon(release)
-        elif not self.loop.is_closed():  # the waiters of a dead loop died with it
-            self.loop.call_soon_threadsafe(release)
+        else:
+            with suppress(RuntimeError):  # the loop is closed, and its waiters died with it
+                self.loop.call_soon_threadsafe(release)
 
     def close(self) -> None:
         """Wait no more."""
