@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -304,7 +305,8 @@ async def test_a_silent_store_and_a_blocked_process_are_told_apart(
         own_server.go_on()
     sentence = str(caught.value)
     assert "did not answer for 0.5 s" in sentence
-    assert "this process itself was blocked for another 1." in sentence
+    [blocked] = re.findall(r"this process itself was blocked for another (\S+) s", sentence)
+    assert float(blocked) >= 1.0  # and more where the machine is short of CPU
 
 
 @aio
