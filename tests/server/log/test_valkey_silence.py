@@ -21,8 +21,9 @@ from ..aio import aio, turns
 from .valkey_logs import everything, logs, new, until
 from .valkey_server import ValkeyServer, fresh_prefix, shared_cluster, shared_server
 
-PATIENCE = 0.5  # of the logs here: a freeze has to be longer
-FREEZE = 1.2
+# Of the logs here: a freeze has to be longer, and a store on a busy machine faster.
+PATIENCE = 1.0
+FREEZE = 2.0
 
 
 @pytest.fixture
@@ -105,21 +106,19 @@ async def test_a_blocked_event_loop_does_not_cut_what_is_under_way() -> None:
     async with logs(patience=PATIENCE) as (log,):
         streams = [new() for _ in range(200)]
         await asyncio.gather(*(log.open(stream, "me") for stream in streams))
-        for number in (1, 2):
-            under_way = [
-                asyncio.ensure_future(log.append(stream.stream_id, 1, number, [b"x"]))
-                for stream in streams
-            ]
-            reading = [asyncio.ensure_future(log.meta(s.stream_id)) for s in streams]
-            await turns(number)
-            time.sleep(FREEZE)  # noqa: ASYNC251 - what a careless agent does
-            await asyncio.gather(*under_way)
-            await asyncio.gather(*reading)
+        under_way = [
+            asyncio.ensure_future(log.append(stream.stream_id, 1, 1, [b"x"])) for stream in streams
+        ]
+        reading = [asyncio.ensure_future(log.meta(stream.stream_id)) for stream in streams]
+        await turns(2)
+        time.sleep(FREEZE)  # noqa: ASYNC251 - what a careless agent does
+        await asyncio.gather(*under_way)
+        await asyncio.gather(*reading)
 
 
 @aio
 async def test_an_event_loop_that_is_always_late_does_not_cut_what_is_under_way() -> None:
-    async with logs(patience=0.25) as (log,):
+    async with logs(patience=0.5) as (log,):
         loop = asyncio.get_running_loop()
         stream = new()
         await log.open(stream, "me")
@@ -188,22 +187,22 @@ def test_a_frozen_process_does_not_cut_what_is_under_way() -> None:
 
 @aio
 async def test_thousands_of_queued_commands_on_a_slow_store_are_not_cut() -> None:
-    async with proxied() as proxy, log_behind(proxy, 0.3) as log:
+    async with proxied() as proxy, log_behind(proxy, 0.6) as log:
         stream = new()
         await log.open(stream, "me")
         proxy.delay = 0.05  # for a batch of 128
         start = time.monotonic()
-        await asyncio.gather(*(log.request_cancel(stream.stream_id) for _ in range(2000)))
-        assert time.monotonic() - start > 0.3  # the last ones waited for longer than the patience
+        await asyncio.gather(*(log.request_cancel(stream.stream_id) for _ in range(3000)))
+        assert time.monotonic() - start > 0.6  # the last ones waited for longer than the patience
 
 
 @aio
 async def test_a_long_reply_that_comes_slowly_is_not_cut() -> None:
-    async with proxied() as proxy, log_behind(proxy, 0.4) as log:
+    async with proxied() as proxy, log_behind(proxy, 0.8) as log:
         stream = new()
         await log.open(stream, "me")
         await log.append(stream.stream_id, 1, 1, [b"x" * 1_000_000])
-        proxy.delay = 0.03  # for each 64 KB, so half a second for all
+        proxy.delay = 0.06  # for each 64 KB, so a second for all
         assert [len(entry) for entry in await everything(log, stream.stream_id)] == [1_000_000]
 
 
@@ -225,7 +224,7 @@ async def test_a_silent_store_is_told_to_all_who_wait_within_a_bound(
         assert time.monotonic() - start < 10  # many batches of 128, and one patience
         assert {type(result) for result in results} == {LogUnavailable}
         sentences = {str(result) for result in results}
-        assert all("did not answer for 0.5 s" in sentence for sentence in sentences)
+        assert all("did not answer for 1 s" in sentence for sentence in sentences)
         assert any("was still in the queue, and was not sent" in s for s in sentences)
         own_server.go_on()
         await log.request_cancel(stream.stream_id)
@@ -247,7 +246,7 @@ async def test_a_connection_that_died_silently_is_replaced_in_time() -> None:
 async def test_a_store_that_only_accepts_connections_is_told_within_a_bound() -> None:
     async with proxied() as proxy, log_behind(proxy) as log:
         proxy.mute = True
-        with pytest.raises(LogUnavailable, match=r"did not answer for 0\.5 s"):
+        with pytest.raises(LogUnavailable, match=r"did not answer for 1 s"):
             await log.meta(uuid4())
         proxy.mute = False
         with pytest.raises(LogUnavailable, match="has not been started"):
@@ -259,7 +258,7 @@ async def test_a_store_that_does_not_answer_the_greeting_is_told_within_a_bound(
     async with proxied() as proxy:
         proxy.mute = True
         url = proxy.url.replace("://", "://:password@")
-        with pytest.raises(LogUnavailable, match=r"did not answer for 0\.5 s: timeout connecting"):
+        with pytest.raises(LogUnavailable, match=r"did not answer for 1 s: timeout connecting"):
             await ValkeyStreamLog(url, patience=PATIENCE).start("me")
 
 
@@ -275,7 +274,7 @@ async def test_a_silent_node_of_a_cluster_is_told_and_the_others_go_on() -> None
         cluster.nodes[2].pause()
         start = time.monotonic()
         try:
-            with pytest.raises(LogUnavailable, match=r"did not answer for 0\.5 s"):
+            with pytest.raises(LogUnavailable, match=r"did not answer for 1 s"):
                 await log.append(streams[silent].stream_id, 1, 1, [b"x"])
             await log.append(streams[other].stream_id, 1, 1, [b"x"])
         finally:
@@ -304,7 +303,7 @@ async def test_a_silent_store_and_a_blocked_process_are_told_apart(
             await appending
         own_server.go_on()
     sentence = str(caught.value)
-    assert "did not answer for 0.5 s" in sentence
+    assert "did not answer for 1 s" in sentence
     [blocked] = re.findall(r"this process itself was blocked for another (\S+) s", sentence)
     assert float(blocked) >= 1.0  # and more where the machine is short of CPU
 
