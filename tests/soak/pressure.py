@@ -34,6 +34,7 @@ PREFIX = "pressed"
 PRINCIPAL = "good"
 _KEY, _ATTACKER_KEY = "key-of-good", "key-of-attacker"
 _PACKETS = 200
+_EXPLAINED = 5  # streams of an episode whose log lines are shown
 _REPLICAS = 4
 
 _LEASE = 4.0
@@ -57,10 +58,11 @@ _MOST_SILENCE = {  # seconds
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One fault: the streams beside it, and its rows of the table."""
+    """One fault: the streams beside it, its rows of the table, and which must be complete."""
 
     readings: Sequence[Reading]
     rows: Sequence[Row]
+    must_complete: Sequence[Reading]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +105,24 @@ async def under_pressure(
         _starved(roles.starved, store, seed),
         _blocking(roles.blocked, seed),
     )
-    return [
+    episodes = [
         *together,
         await _large_bodies(roles.blocked, seed),
         await _full_store(fleet, store, seed),
     ]
+    for episode in episodes:
+        _explain(episode.must_complete, fleet)
+    return episodes
+
+
+def _explain(readings: Sequence[Reading], fleet: Fleet) -> None:
+    """Show what the replicas wrote about streams that should be complete and are not."""
+    lines = [line for line in fleet.errors().splitlines() if "stream " in line]
+    for reading in [one for one in readings if one.end != COMPLETE][:_EXPLAINED]:
+        print(f"  {reading.end}: {reading.summary}", file=sys.stderr)
+        for line in lines:
+            if str(reading.stream_id) in line:
+                print(f"    {line}", file=sys.stderr)
 
 
 async def _silent_connections(replica: Replica, seed: int) -> Episode:
@@ -198,7 +213,9 @@ async def _full_store(fleet: Fleet, store: ValkeyServer, seed: int) -> Episode:
         found = await probe(fleet.replicas[0].url, _KEY, random.Random(seed), _RECOVERY)
     await asyncio.gather(*reading)
     return Episode(
-        _flat(before) + _flat(during), _full_store_rows(found, _flat(before), _flat(during))
+        _flat(before) + _flat(during),
+        _full_store_rows(found, _flat(before), _flat(during)),
+        must_complete=_flat(during),
     )
 
 
@@ -255,6 +272,7 @@ def _episode(name: str, readings: Sequence[Reading], *rows: Row) -> Episode:
             zero(f"{name}: of these not complete", _incomplete(readings)),
             bounded(f"{name}: longest silence", longest_silence(readings), _MOST_SILENCE[name]),
         ],
+        must_complete=readings,
     )
 
 
