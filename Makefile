@@ -39,7 +39,7 @@ check: $(INSTALLED) ## ruff, mypy --strict, and who may import whom
 	$(BIN)/pytest -q tests/test_imports.py
 
 test: $(INSTALLED) ## the whole test suite
-	$(BIN)/pytest -q -n 2 $(PYTEST_ARGS)
+	$(BIN)/pytest -q -n 3 $(PYTEST_ARGS)
 
 fuzz: $(INSTALLED) ## a longer search for input that breaks something
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -q -n 2 --timeout 3600 tests/fuzz

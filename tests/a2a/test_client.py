@@ -845,7 +845,7 @@ def test_a_unary_call_has_a_limit(agent: Agent, way: str, drips: bool) -> None:
 
     agent.rules.append(lambda seen: Answer(200, {}, pieces=drip()))
     with pytest.raises(A2ATimeoutError) as caught:
-        both(way, agent, timeout=0.2)(lambda c: c.send_message("say"))
+        both(way, agent, timeout=0.5)(lambda c: c.send_message("say"))
     assert isinstance(caught.value, TimeoutError)
     assert len(agent.seen) == 1
 
@@ -874,7 +874,7 @@ def test_a_silent_stream_is_resubscribed_as_often_as_it_takes(agent: Agent, way:
         return stream_of([rpc(seen, result={"task": done})])
 
     agent.rules.append(rule)
-    options: Any = {"timeout": 0.05, "stream_timeout": 0.1, "max_retries": 1}
+    options: Any = {"timeout": 0.2, "stream_timeout": 0.4, "max_retries": 1}
     events, stream = both(way, agent, **options).all(lambda c: c.send_message_stream("go"))
     assert [type(event) for event in events] == [Task, TaskStatusUpdateEvent]
     assert stream.reconnects == 5

@@ -1,5 +1,6 @@
 """An agent of the tests' own, served by the real command."""
 
+import logging
 import re
 import textwrap
 from collections.abc import Iterator
@@ -9,6 +10,20 @@ from pathlib import Path
 import pytest
 
 from .command import Process
+
+LOGGERS = ("", "coreason_client", "coreason_client.server", "uvicorn.error", "uvicorn.access")
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    """A command that runs in this process sets up logging; nothing of that is left behind."""
+    handlers = logging.getLogger().handlers[:]
+    levels = {name: logging.getLogger(name).level for name in LOGGERS}
+    yield
+    logging.getLogger().handlers = handlers
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+
 
 AGENT = textwrap.dedent(
     """

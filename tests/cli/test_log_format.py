@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from coreason_client.cli._log_format import JsonFormatter, TextFormatter
 from coreason_client.cli._logs import show_logs, show_server_logs
 
+from .conftest import LOGGERS
+
 
 def record(message: object = "hello %s", *arguments: object, **extra: object) -> Any:
     made = logging.LogRecord("a.b", logging.INFO, "f.py", 1, message, arguments, None)
@@ -116,21 +118,6 @@ def test_text_has_a_date_and_no_control_characters() -> None:
     assert rest == "INFO a.b: ab"
 
 
-LOGGERS = ("", "coreason_client", "coreason_client.server", "uvicorn.error", "uvicorn.access")
-
-
-@pytest.fixture
-def _untouched_logging() -> Any:
-    root = logging.getLogger()
-    handlers, levels = root.handlers[:], {name: logging.getLogger(name).level for name in LOGGERS}
-    root.handlers = []
-    yield
-    root.handlers = handlers
-    for name, level in levels.items():
-        logging.getLogger(name).setLevel(level)
-
-
-@pytest.mark.usefixtures("_untouched_logging")
 @pytest.mark.parametrize(
     ("verbose", "levels"),
     [
@@ -145,7 +132,6 @@ def test_levels_of_a_server(verbose: int, levels: str) -> None:
     assert found == levels.split()
 
 
-@pytest.mark.usefixtures("_untouched_logging")
 def test_other_commands_show_what_they_did(capsys: pytest.CaptureFixture[str]) -> None:
     show_logs(0, logging.CRITICAL)
     logging.getLogger("coreason_client.x").error("no")
