@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, suppress
 from typing import TypeAlias
 from uuid import UUID
 
+from ._rules import may_have_more
 from .base import Follower, Page
 
 __all__ = ["Waiter", "Waiters", "WaitingFollower"]
@@ -206,11 +207,13 @@ class WaitingFollower(Follower):
             # The end, and all that is not at hand, is for the reader's task.
             if page is None or page.ended:
                 return 0.0
-            if page.entries:
-                if not write(b"".join(page.entries)):
-                    return 0.0
-                self.position += len(page.entries)
-            return wait
+            if not page.entries:
+                return wait
+            body, count = b"".join(page.entries), len(page.entries)
+            if not write(body):
+                return 0.0
+            self.position += count
+            return 0.0 if may_have_more(body, count, limit) else wait
 
         return write_on
 

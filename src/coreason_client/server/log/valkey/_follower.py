@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from uuid import UUID
 
+from .._rules import may_have_more
 from .._waiters import Waiter
 from ..base import Follower, Page
 from ._session import Session
@@ -66,10 +67,13 @@ class ValkeyFollower(Follower):
 
         def write_on() -> float:
             page = self._session.owned.page(self._stream_id, self.position, limit)
-            if page is None or not page.entries or not write(b"".join(page.entries)):
+            if page is None or not page.entries:
                 return 0.0
-            self.position += len(page.entries)
-            return wait
+            body, count = b"".join(page.entries), len(page.entries)
+            if not write(body):
+                return 0.0
+            self.position += count
+            return 0.0 if may_have_more(body, count, limit) else wait
 
         return write_on
 
