@@ -37,6 +37,7 @@ from ._cursor import Cursor, parse_cursor
 from ._limits import RequestRate, retry_after
 from ._off_loop import off_loop
 from ._options import Options
+from ._pace import Pace
 from ._problems import Problem, resume_conflict
 from ._runtime import Runtime
 from .errors import UnknownStream
@@ -83,6 +84,7 @@ class Admission:
         self._options = options
         self._keys = keys
         self._runtime = runtime
+        self._pace = Pace()
         self._room = BodyRoom(options.max_body_bytes, options.body_timeout)
         per_minute = options.max_requests_per_minute
         self._rate = None if per_minute is None else RequestRate(per_minute)
@@ -94,6 +96,7 @@ class Admission:
             Problem: the request is refused.
             LogError: the log refuses it, or does not answer.
         """
+        await self._pace.wait()
         head = self._read_head(request)
         runtime = await self._runtime()
         self._check_readers(runtime, head.principal)
