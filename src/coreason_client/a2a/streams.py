@@ -3,7 +3,8 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from .._closing import AsyncClosing, Closing
+from .._closing_async import AsyncClosing
+from .._closing_sync import Closing
 from .._drive import AsyncOpener, SyncOpener, drive, drive_async
 from ._assemble import Assembly
 from ._heal import HealMachine

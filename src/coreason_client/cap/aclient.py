@@ -6,7 +6,7 @@ from uuid import UUID
 
 from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
 
-from .._closing import AsyncClosing
+from .._closing_async import AsyncClosing
 from .._drive import run_async
 from .._http._async import AsyncSender
 from .._http._types import TimeoutLike, timeouts_from

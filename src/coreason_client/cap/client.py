@@ -6,7 +6,7 @@ from uuid import UUID
 
 from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
 
-from .._closing import Closing
+from .._closing_sync import Closing
 from .._drive import run
 from .._http._sync import SyncSender
 from .._http._types import TimeoutLike, timeouts_from

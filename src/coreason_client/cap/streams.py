@@ -6,7 +6,8 @@ from uuid import UUID
 from coreason_manifest.definitions.presentation import Packet, PresentationEvent
 from coreason_manifest.definitions.service import ServiceRequest
 
-from .._closing import AsyncClosing, Closing
+from .._closing_async import AsyncClosing
+from .._closing_sync import Closing
 from .._drive import AsyncOpener, SyncOpener, drive, drive_async
 from ._record import ChatRecord
 from ._resume import ResumeMachine

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, Unpack
 from weakref import finalize
 
-from .._closing import AsyncClosing
+from .._closing_async import AsyncClosing
 from .._drive import drive_async, run_async
 from .._http._checks import check_headers
 from ..errors import MissingExtraError
