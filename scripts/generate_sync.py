@@ -22,10 +22,13 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "coreason_client"
 # The async file, relative to SOURCE, and the sync file that is generated from it.
 PAIRS = {
     "_closing_async.py": "_closing_sync.py",
+    "_drive_async.py": "_drive_sync.py",
 }
 
 # Text of docstrings and comments that has to read differently, replaced in this order.
 PHRASES = {
+    "The async ": "The sync ",
+    "the async ": "the sync ",
     "An async context manager": "A context manager",
     "an `aclose`": "a `close`",
 }
@@ -34,7 +37,11 @@ PHRASES = {
 NAMES = {
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
+    "AsyncOpener": "SyncOpener",
     "aclose": "close",
+    "aclosing": "closing",
+    "drive_async": "drive",
+    "run_async": "run",
 }
 
 _ASYNC_ONLY = re.compile(r"(?ms)^ *# async only: begin\n.*?^ *# async only: end\n")

@@ -8,7 +8,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from coreason_client._drive import drive, drive_async
+from coreason_client._drive_async import drive_async
+from coreason_client._drive_sync import drive
 from coreason_client._http._async import AsyncSender
 from coreason_client._http._redirect import redirected
 from coreason_client._http._sync import SyncSender

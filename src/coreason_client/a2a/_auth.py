@@ -19,7 +19,8 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from .._drive import AsyncOpener, SyncOpener
+from .._drive_async import AsyncOpener
+from .._drive_sync import SyncOpener
 from .._http._types import Request
 from .._secret import header_secrets, redact, redact_chain
 from .errors import A2AError

@@ -5,7 +5,8 @@ from typing import Any, TypeAlias
 
 from .._closing_async import AsyncClosing
 from .._closing_sync import Closing
-from .._drive import AsyncOpener, SyncOpener, drive, drive_async
+from .._drive_async import AsyncOpener, drive_async
+from .._drive_sync import SyncOpener, drive
 from ._assemble import Assembly
 from ._heal import HealMachine
 from .errors import A2AError

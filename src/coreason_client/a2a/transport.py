@@ -9,7 +9,9 @@ from typing import Any, Protocol, Unpack, runtime_checkable
 
 from pydantic import BaseModel
 
-from .._drive import Flow, run, run_async
+from .._drive import Flow
+from .._drive_async import run_async
+from .._drive_sync import run
 from .._http._async import AsyncSender
 from .._http._sync import SyncSender
 from ._auth import AsyncAuthSender, SyncAuthSender, credentials

@@ -7,7 +7,7 @@ from uuid import UUID
 from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
 
 from .._closing_async import AsyncClosing
-from .._drive import run_async
+from .._drive_async import run_async
 from .._http._async import AsyncSender
 from .._http._types import TimeoutLike, timeouts_from
 from ._budget import DEFAULT_MAX_RETRIES, reconnect_seconds

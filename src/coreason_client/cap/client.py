@@ -7,7 +7,7 @@ from uuid import UUID
 from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
 
 from .._closing_sync import Closing
-from .._drive import run
+from .._drive_sync import run
 from .._http._sync import SyncSender
 from .._http._types import TimeoutLike, timeouts_from
 from ._budget import DEFAULT_MAX_RETRIES, reconnect_seconds

@@ -8,7 +8,8 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from .._closing_async import AsyncClosing
 from .._closing_sync import Closing
-from .._drive import AsyncOpener, SyncOpener, drive, drive_async
+from .._drive_async import AsyncOpener, drive_async
+from .._drive_sync import SyncOpener, drive
 from ._record import ChatRecord
 from ._resume import ResumeMachine
 from .answer import Answer

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from weakref import finalize
 
 from .._closing_async import AsyncClosing
-from .._drive import drive_async, run_async
+from .._drive_async import drive_async, run_async
 from .._http._checks import check_headers
 from ..errors import MissingExtraError
 from ._call import check_call
