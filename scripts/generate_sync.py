@@ -23,13 +23,19 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "coreason_client"
 PAIRS = {
     "_closing_async.py": "_closing_sync.py",
     "_drive_async.py": "_drive_sync.py",
+    "cap/_streams_async.py": "cap/_streams_sync.py",
+    "cap/aclient.py": "cap/client.py",
 }
 
 # Text of docstrings and comments that has to read differently, replaced in this order.
 PHRASES = {
     "The async ": "The sync ",
     "the async ": "the sync ",
-    "An async context manager": "A context manager",
+    "works on asyncio and on trio": "safe to use from many threads",
+    ", sync or async,": "",
+    "an async iterator": "an iterator",
+    "An async context": "A context",
+    "An async iterator": "An iterator",
     "an `aclose`": "a `close`",
 }
 
@@ -37,9 +43,16 @@ PHRASES = {
 NAMES = {
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
+    "__aiter__": "__iter__",
+    "__anext__": "__next__",
+    "ApiKey": "SyncApiKey",
     "AsyncOpener": "SyncOpener",
+    "AsyncSender": "SyncSender",
+    "StopAsyncIteration": "StopIteration",
     "aclose": "close",
     "aclosing": "closing",
+    "anext": "next",
+    "authorization_async": "authorization",
     "drive_async": "drive",
     "run_async": "run",
 }
@@ -53,7 +66,7 @@ _KEYWORD = re.compile(r"\bawait |\basync (?=def |for |with )")
 _YIELD = re.compile(r"(?m)^( *)for (\w+) in (.+):\n\1    yield \2\n(?!\n*\1(?:    +\S|else:))")
 _LEFTOVER = re.compile(r"(?i)async|\bawait|\b_*a(?:close|closing|enter|exit|iter|next)\w*")
 
-_MODULES = {Path(a).stem: Path(b).stem for a, b in PAIRS.items()}
+_MODULES = {Path(a).stem: Path(b).stem for a, b in PAIRS.items()} | {"_async": "_sync"}
 _FIXES = "F401,F811,I,RUF022,SIM117"  # unused and repeated imports, order, nested `with`
 
 

@@ -38,9 +38,10 @@ from .bookmark import Bookmark
 from .errors import CAPConnectionError, CAPProtocolError, CAPRuntimeError
 from .position import Position
 
-__all__ = ["ApiKey", "Credential", "Endpoint", "base_url_of"]
+__all__ = ["ApiKey", "Credential", "Endpoint", "SyncApiKey", "base_url_of"]
 
-ApiKey = str | Callable[[], str] | Callable[[], Awaitable[str]]
+SyncApiKey = str | Callable[[], str]
+ApiKey = SyncApiKey | Callable[[], Awaitable[str]]
 
 
 class Credential:
