@@ -23,6 +23,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "coreason_client"
 PAIRS = {
     "_closing_async.py": "_closing_sync.py",
     "_drive_async.py": "_drive_sync.py",
+    "_http/_merging_async.py": "_http/_merging_sync.py",
     "cap/_streams_async.py": "cap/_streams_sync.py",
     "cap/aclient.py": "cap/client.py",
 }
@@ -33,6 +34,7 @@ PHRASES = {
     "the async ": "the sync ",
     "works on asyncio and on trio": "safe to use from many threads",
     ", sync or async,": "",
+    "an async network": "a network",
     "an async iterator": "an iterator",
     "An async context": "A context",
     "An async iterator": "An iterator",
@@ -53,6 +55,7 @@ NAMES = {
     "aclosing": "closing",
     "anext": "next",
     "authorization_async": "authorization",
+    "close_stream_async": "close_stream",
     "drive_async": "drive",
     "run_async": "run",
 }
