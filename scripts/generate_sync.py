@@ -25,6 +25,7 @@ PAIRS = {
     "_drive_async.py": "_drive_sync.py",
     "_http/_merging_async.py": "_http/_merging_sync.py",
     "_http/_response_async.py": "_http/_response_sync.py",
+    "a2a/_streams_async.py": "a2a/_streams_sync.py",
     "cap/_streams_async.py": "cap/_streams_sync.py",
     "cap/aclient.py": "cap/client.py",
 }
