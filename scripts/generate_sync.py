@@ -26,6 +26,7 @@ PAIRS = {
     "_http/_merging_async.py": "_http/_merging_sync.py",
     "_http/_response_async.py": "_http/_response_sync.py",
     "a2a/_streams_async.py": "a2a/_streams_sync.py",
+    "a2a/_transport_async.py": "a2a/_transport_sync.py",
     "cap/_streams_async.py": "cap/_streams_sync.py",
     "cap/aclient.py": "cap/client.py",
 }
@@ -38,6 +39,7 @@ PHRASES = {
     ", sync or async,": "",
     "an async network": "a network",
     "an async iterator": "an iterator",
+    "Async transports": "Sync transports",
     "Async responses": "Sync responses",
     "An async context": "A context",
     "An async iterator": "An iterator",
@@ -51,6 +53,7 @@ NAMES = {
     "__aiter__": "__iter__",
     "__anext__": "__next__",
     "ApiKey": "SyncApiKey",
+    "AsyncAuthSender": "SyncAuthSender",
     "AsyncOpener": "SyncOpener",
     "AsyncResponse": "SyncResponse",
     "AsyncSender": "SyncSender",

@@ -42,17 +42,30 @@ ROOMS: dict[str, set[str]] = {
     "coreason_client.cap.client": {"core", "coreason_client.cap", "coreason_client._http"},
     "coreason_client.cap.aclient": {"core", "coreason_client.cap", "coreason_client._http"},
     "coreason_client.a2a": {"core"},  # and see LAZY_FACES
-    "coreason_client.a2a.transport": {"core", "coreason_client.a2a", "coreason_client._http"},
+    "coreason_client.a2a._transport_async": {
+        "core",
+        "coreason_client.a2a",
+        "coreason_client._http",
+    },
+    "coreason_client.a2a._transport_sync": {
+        "core",
+        "coreason_client.a2a",
+        "coreason_client._http",
+    },
+    "coreason_client.a2a.transport": {
+        "coreason_client.a2a._transport_async",
+        "coreason_client.a2a._transport_sync",
+    },
     "coreason_client.a2a.client": {
         "core",
         "coreason_client.a2a",
-        "coreason_client.a2a.transport",
+        "coreason_client.a2a._transport_sync",
         "coreason_client._http",
     },
     "coreason_client.a2a.aclient": {
         "core",
         "coreason_client.a2a",
-        "coreason_client.a2a.transport",
+        "coreason_client.a2a._transport_async",
         "coreason_client._http",
     },
     "coreason_client.llm": {"core", "coreason_client.llm.providers"},  # and see LAZY_FACES

@@ -12,10 +12,10 @@ from ._auth import AsyncCardSender, Auth, CardCredential
 from ._card import SHARED_CACHE, CardRules, read_card
 from ._conversation import Conversations, ReplyTo
 from ._options import CallOptions, Options, resolver_options
+from ._streams_async import AsyncEventStream
+from ._transport_async import AsyncCardTransport, AsyncJsonRpcTransport, AsyncTransport
 from ._waiting import is_over, polls
 from .errors import A2AError, MethodNotFoundError, UnsupportedOperationError
-from .streams import AsyncEventStream
-from .transport import AsyncCardTransport, AsyncJsonRpcTransport, AsyncTransport
 from .types import (
     AgentCard,
     CancelTaskRequest,

@@ -12,10 +12,10 @@ from ._auth import Auth, CardCredential, SyncCardSender
 from ._card import SHARED_CACHE, CardRules, read_card
 from ._conversation import Conversations, ReplyTo
 from ._options import CallOptions, Options, resolver_options
+from ._streams_sync import EventStream
+from ._transport_sync import CardTransport, JsonRpcTransport, Transport
 from ._waiting import is_over, polls
 from .errors import A2AError, MethodNotFoundError, UnsupportedOperationError
-from .streams import EventStream
-from .transport import CardTransport, JsonRpcTransport, Transport
 from .types import (
     AgentCard,
     CancelTaskRequest,
