@@ -25,8 +25,10 @@ PAIRS = {
     "_drive_async.py": "_drive_sync.py",
     "_http/_merging_async.py": "_http/_merging_sync.py",
     "_http/_response_async.py": "_http/_response_sync.py",
+    "a2a/_run_calls_async.py": "a2a/_run_calls_sync.py",
     "a2a/_streams_async.py": "a2a/_streams_sync.py",
     "a2a/_transport_async.py": "a2a/_transport_sync.py",
+    "a2a/aclient.py": "a2a/client.py",
     "cap/_streams_async.py": "cap/_streams_sync.py",
     "cap/aclient.py": "cap/client.py",
 }
@@ -54,6 +56,7 @@ NAMES = {
     "__anext__": "__next__",
     "ApiKey": "SyncApiKey",
     "AsyncAuthSender": "SyncAuthSender",
+    "AsyncCardSender": "SyncCardSender",
     "AsyncOpener": "SyncOpener",
     "AsyncResponse": "SyncResponse",
     "AsyncSender": "SyncSender",
@@ -65,9 +68,11 @@ NAMES = {
     "anext": "next",
     "authorization_async": "authorization",
     "close_stream_async": "close_stream",
+    "default_async_resolver": "default_resolver",
     "drive_async": "drive",
     "open_response_async": "open_response",
     "run_async": "run",
+    "run_calls_async": "run_calls",
 }
 
 _ASYNC_ONLY = re.compile(r"(?ms)^ *# async only: begin\n.*?^ *# async only: end\n")

@@ -11,7 +11,7 @@ from scripts.generate_sync import NAMES, PAIRS, PHRASES, SOURCE, LeftoverError, 
 
 ASYNC_NAMES = ("aclient.py", "*_async.py")
 # Both sides are written by hand. (In `_http`: one deals with event loops, the other with threads.)
-BY_HAND = {"_http/_async.py", "a2a/aclient.py"}
+BY_HAND = {"_http/_async.py"}
 
 
 @pytest.mark.parametrize(
