@@ -26,6 +26,25 @@ from ._types import Request, TransportFailure
 __all__ = ["AsyncResponse", "open_response_async"]
 
 
+class _AsyncClosingHere:
+    """Closes a generator at the end of a block, unless this is a forked child process by then."""
+
+    __slots__ = ("_generator", "_process")
+
+    def __init__(self, generator: Any) -> None:
+        self._generator = generator
+        self._process = _fork.ProcessMark()
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._process.is_here:
+            await self._generator.aclose()
+        else:
+            _fork.keep(self._generator)
+
+
 class AsyncResponse:
     """A response whose body is still to be read; `aclose` it in any case."""
 
@@ -51,7 +70,7 @@ class AsyncResponse:
         pieces = response.aiter_raw() if raw else response.aiter_bytes()
         read_body, timeout = body_reader(response) if raw else (None, None)
         with translated():
-            async with _fork.aclosing(pieces):
+            async with _AsyncClosingHere(pieces):
                 try:
                     async for chunk in pieces:
                         yield chunk

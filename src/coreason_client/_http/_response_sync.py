@@ -28,6 +28,25 @@ from ._types import Request, TransportFailure
 __all__ = ["SyncResponse", "open_response"]
 
 
+class _ClosingHere:
+    """Closes a generator at the end of a block, unless this is a forked child process by then."""
+
+    __slots__ = ("_generator", "_process")
+
+    def __init__(self, generator: Any) -> None:
+        self._generator = generator
+        self._process = _fork.ProcessMark()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.is_here:
+            self._generator.close()
+        else:
+            _fork.keep(self._generator)
+
+
 class SyncResponse:
     """A response whose body is still to be read; `close` it in any case."""
 
@@ -52,7 +71,7 @@ class SyncResponse:
         raw = is_raw(response, self.head)
         pieces = response.iter_raw() if raw else response.iter_bytes()
         read_body, timeout = body_reader(response) if raw else (None, None)
-        with translated(), _fork.closing(pieces):
+        with translated(), _ClosingHere(pieces):
             try:
                 for chunk in pieces:
                     yield chunk
