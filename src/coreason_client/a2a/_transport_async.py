@@ -11,7 +11,8 @@ from pydantic import BaseModel
 
 from .._drive_async import run_async
 from .._http._async import AsyncSender
-from ._auth import AsyncAuthSender, credentials
+from ._auth import credentials
+from ._auth_senders_async import AsyncAuthSender
 from ._options import CallOptions, Options, card_route, jsonrpc_route, rest_route
 from ._route import Route
 from ._streams_async import AsyncEventStream

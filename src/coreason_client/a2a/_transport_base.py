@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from .._drive import Flow
-from ._auth import AsyncAuthSender, SyncAuthSender
+from ._auth_redaction import RedactingSender
 from ._heal import HealMachine
 from ._hooks import CallInfo, Hooks
 from ._options import CallOptions, Options, hooks_of
@@ -42,7 +42,7 @@ class TransportCall:
         request: BaseModel,
         route: Route,
         hooks: Hooks,
-        opener: SyncAuthSender | AsyncAuthSender,
+        opener: RedactingSender,
     ) -> None:
         self.params = _params(request)
         self.route = route
@@ -78,7 +78,7 @@ class TransportCall:
 class HttpTransportBase:
     """The settings of a transport over HTTP, and the calls made with them."""
 
-    _opener: SyncAuthSender | AsyncAuthSender
+    _opener: RedactingSender
 
     def __init__(self, route: Route, card: AgentCard | None, options: Options) -> None:
         self._route = route

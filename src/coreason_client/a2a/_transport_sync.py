@@ -13,7 +13,8 @@ from pydantic import BaseModel
 
 from .._drive_sync import run
 from .._http._sync import SyncSender
-from ._auth import SyncAuthSender, credentials
+from ._auth import credentials
+from ._auth_senders_sync import SyncAuthSender
 from ._options import CallOptions, Options, card_route, jsonrpc_route, rest_route
 from ._route import Route
 from ._streams_sync import EventStream

@@ -8,7 +8,8 @@ from .._drive_async import run_async
 from .._http._async import AsyncSender
 from .._http._types import TimeoutLike, timeouts_from
 from .._retry import Backoff
-from ._auth import AsyncCardSender, Auth, CardCredential
+from ._auth import Auth, CardCredential
+from ._auth_senders_async import AsyncCardSender
 from ._card import SHARED_CACHE, CardRules, read_card
 from ._client_flows import Pages, all_push_configs, finished_task
 from ._conversation import Conversations, ReplyTo

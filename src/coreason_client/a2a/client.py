@@ -10,7 +10,8 @@ from .._drive_sync import run
 from .._http._sync import SyncSender
 from .._http._types import TimeoutLike, timeouts_from
 from .._retry import Backoff
-from ._auth import Auth, CardCredential, SyncCardSender
+from ._auth import Auth, CardCredential
+from ._auth_senders_sync import SyncCardSender
 from ._card import SHARED_CACHE, CardRules, read_card
 from ._client_flows import Pages, all_push_configs, finished_task
 from ._conversation import Conversations, ReplyTo
