@@ -45,6 +45,20 @@ MUTANTS = (
         (_TWINS,),
     ),
     Mutant(
+        "a page that names itself as the next one is fetched for ever",
+        "coreason_client/a2a/_client_flows.py",
+        "self.done = not next_token or next_token == self.token",
+        "self.done = not next_token",
+        ("tests/a2a/test_client_flows.py",),
+    ),
+    Mutant(
+        "a task whose stream ended early is not polled",
+        "coreason_client/a2a/_client_flows.py",
+        "        if is_over(task):\n            return task\n",
+        "        if task is not None:\n            return task\n",
+        ("tests/a2a/test_client_flows.py",),
+    ),
+    Mutant(
         "an event that says final is not the end",
         "coreason_client/a2a/_assemble.py",
         "self.ended = self.final or self.status.is_terminal or _waits(self.status)",
