@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client._http._types import FailureKind, Request
+from coreason_client._http._types import FINAL_FAILURES, FailureKind, Request
 from coreason_client._retry import Backoff
 from coreason_client.a2a import (
     A2AConnectionError,
@@ -267,7 +267,7 @@ def test_news_resets_the_delays(run: Run) -> None:
     assert outcome.network.delays == [0.5, 1.0, 0.5]
 
 
-@pytest.mark.parametrize("kind", [FailureKind.CERTIFICATE, FailureKind.CLOSED, FailureKind.REQUEST])
+@pytest.mark.parametrize("kind", sorted(FINAL_FAILURES))
 def test_some_failures_are_final(run: Run, kind: FailureKind) -> None:
     outcome = run(tells(*START, end=failure()), gives(broken(failure(kind))))
     assert type(outcome.error) is A2AConnectionError
@@ -284,11 +284,12 @@ def test_a_subscription_may_be_asked_for_again(run: Run) -> None:
     assert (outcome.error, outcome.text) == (None, "1")
 
 
-def test_a_loss_lets_every_interface_be_tried_again(run: Run) -> None:
+@pytest.mark.parametrize("kind", [FailureKind.CONNECT, FailureKind.CONNECT_TIMEOUT])
+def test_a_loss_lets_every_interface_be_tried_again(run: Run, kind: FailureKind) -> None:
     settings = Settings(backoff=Backoff())
     ids = iter(range(1, 100))
     places = [Place(JsonRpcChannel(URL, V10, settings, ids)) for _ in range(2)]
-    unreached = broken(failure(FailureKind.CONNECT))
+    unreached = broken(failure(kind))
     outcome = run(
         gives(unreached),
         tells(*START, end=failure()),

@@ -13,7 +13,8 @@ from coreason_manifest.definitions._base import explain
 
 from .._http._checks import VISIBLE, check_headers, merged_headers, shown
 from .._http._types import (
-    FailureKind,
+    TIMEOUT_FAILURES,
+    UNSENT_FAILURES,
     Request,
     ResponseHead,
     TimeoutLike,
@@ -230,7 +231,7 @@ def connection_error(
     request: Request, failure: TransportFailure, attempts: int
 ) -> A2AConnectionError:
     """Return the error for an exchange without an answer."""
-    kind = A2ATimeoutError if failure.kind is FailureKind.TIMEOUT else A2AConnectionError
+    kind = A2ATimeoutError if failure.kind in TIMEOUT_FAILURES else A2AConnectionError
     error = kind(f"no answer to {request.method} {shown(request.url)}: {failure}")
     error.attempts = attempts
     error.__cause__ = failure.__cause__ or failure
@@ -238,10 +239,8 @@ def connection_error(
 
 
 def unreached(failure: TransportFailure) -> bool:
-    """Say whether the request never left: then another interface may be asked instead."""
-    return (
-        failure.kind is FailureKind.CONNECT or type(failure.__cause__).__name__ == "ConnectTimeout"
-    )
+    """Return True if the request was never sent, so that another interface may be used."""
+    return failure.kind in UNSENT_FAILURES
 
 
 def check_url(url: str) -> str:

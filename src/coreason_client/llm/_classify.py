@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from .._http._checks import shown as visible
-from .._http._types import FINAL_FAILURES, FailureKind, ResponseHead, TransportFailure
+from .._http._types import FINAL_FAILURES, TIMEOUT_FAILURES, ResponseHead, TransportFailure
 from .._retry import RETRIED_STATUSES
 from .._secret import header_secrets, redact, redact_chain
 from ._hints import retry_hint
@@ -155,7 +155,7 @@ def unreached(
     """Make of a connection that failed, or was silent for so many seconds, what it is."""
     redact_chain(failure, lambda text: _hidden(text, route))
     of = f"from {route.profile.name} for model {route.model}"
-    if failure.kind is FailureKind.TIMEOUT:
+    if failure.kind in TIMEOUT_FAILURES:
         kind: type[LLMError] = LLMTimeoutError
         silence = f"the answer {of} stopped: nothing came" if partway else f"no answer {of}"
         words = f"{silence} {'for' if partway else 'within'} {seconds:.3g} s"
