@@ -170,19 +170,25 @@ class CardRules:
         while True:
             result = yield from self._follow(request)
             failures += 1
-            wish = None
-            if isinstance(result, Reply):
-                if result.head.status not in RETRIED_STATUSES:
-                    return result
-                wish = retry_after(result.head.headers, time.time)
-            delay = self.backoff.delay(failures, wish, self.jitter)
-            may_retry = failures <= self.max_retries and delay is not None
-            if isinstance(result, Reply):
-                if not may_retry:
-                    return result
-            elif not may_retry or result.kind is not FailureKind.BROKEN:
+            delay = self._retry_delay(result, failures)
+            if delay is not None:
+                yield Wait(delay)
+            elif isinstance(result, Reply):
+                return result
+            else:
                 raise _no_card(request, result, failures)
-            yield Wait(delay or 0.0)
+
+    def _retry_delay(self, result: Reply | TransportFailure, failures: int) -> float | None:
+        """Return the seconds before the next attempt, None if there is none."""
+        if failures > self.max_retries:
+            return None
+        if isinstance(result, TransportFailure):
+            is_broken = result.kind is FailureKind.BROKEN
+            return self.backoff.delay(failures, self.jitter) if is_broken else None
+        if result.head.status not in RETRIED_STATUSES:
+            return None
+        server_delay = retry_after(result.head.headers, time.time)
+        return self.backoff.retry_delay(failures, server_delay, self.jitter)
 
     def _follow(self, request: Request) -> Flow[Reply | TransportFailure]:
         redirects = 0

@@ -417,8 +417,8 @@ class HealMachine:
         self._settle()
         self._ask_for_task()
         self._losses += 1
-        delay = self._settings.backoff.delay(self._losses, None, self._jitter)
-        self._wait = Wait(delay or 0.0)
+        delay = self._settings.backoff.delay(self._losses, self._jitter)
+        self._wait = Wait(delay)
 
     def _lose(
         self, cause: str, *, wish: float | None = None, error: Exception | None = None
@@ -435,7 +435,7 @@ class HealMachine:
         self._losses += 1
         self._skipped = 0
         wish = max(filter(None, (wish, (self._decoder.retry_ms or 0) / 1000)), default=None)
-        delay = self._settings.backoff.delay(self._losses, wish, self._jitter)
+        delay = self._settings.backoff.retry_delay(self._losses, wish, self._jitter)
         if self._failures > self._settings.max_retries or delay is None:
             raise self._closed(cause, error, wish)
         cause = self.redact(cause)

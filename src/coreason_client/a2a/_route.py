@@ -207,7 +207,7 @@ class Route:
                 return None
         elif type(error) is not A2AHTTPError or error.status not in RETRIED_STATUSES:
             return None
-        return self.settings.backoff.delay(failures, error.retry_after, jitter)
+        return self.settings.backoff.retry_delay(failures, error.retry_after, jitter)
 
 
 def follow(request: Request, redirects: int = 0) -> Flow[Reply | TransportFailure]:

@@ -65,7 +65,7 @@ class RetryBudget:
         self._drains += 1
         if self._max_retries == 0 or self._drains > _MAX_DRAINS:
             return None
-        return self._backoff.delay(1, server_delay, self._jitter)
+        return self._backoff.retry_delay(1, server_delay, self._jitter)
 
     def after_loss(self, server_delay: float | None, *, begun: bool) -> float | None:
         """Count a loss; return the seconds to wait before the next attempt, None to give up."""
@@ -73,7 +73,7 @@ class RetryBudget:
         now = self._clock()
         if self._first_loss is None:
             self._first_loss = now
-        delay = self._backoff.delay(self.failures, server_delay, self._jitter)
+        delay = self._backoff.retry_delay(self.failures, server_delay, self._jitter)
         if delay is None or self.failures <= self._max_retries:
             return delay
         left = self._reconnect_for - (now - self._first_loss)

@@ -238,7 +238,7 @@ class Endpoint:
             redact_chain(result, lambda text: self.credential.redact(text, request.headers))
             if failures >= attempts or result.kind in FINAL_FAILURES:
                 raise self._unanswered(request, result, failures) from (result.__cause__ or result)
-            yield Wait(self._backoff.delay(failures, None, random.random) or 0.0)
+            yield Wait(self._backoff.delay(failures, random.random))
 
     def _unanswered(
         self, request: Request, failure: TransportFailure, attempts: int
@@ -274,7 +274,7 @@ class Endpoint:
 
     @property
     def _backoff(self) -> Backoff:
-        return Backoff(longest_wish=self.max_retry_delay)
+        return Backoff(max_server_delay=self.max_retry_delay)
 
     def _timeouts(self, timeout: TimeoutArgument) -> Timeouts:
         return self.timeouts if timeout is None else timeouts_from(timeout)

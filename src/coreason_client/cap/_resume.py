@@ -467,7 +467,7 @@ class ResumeMachine:
         )
 
     def _exhausted(self, why: str, evidence: _Evidence) -> CAPConnectionError:
-        asked, longest = evidence.server_delay, self._backoff.longest_wish
+        asked, longest = evidence.server_delay, self._backoff.max_server_delay
         if asked is not None and asked > longest:
             reason = f"the server asks to wait {asked:g} s, more than max_retry_delay={longest:g}"
         elif self._budget.failures == 1:

@@ -70,7 +70,7 @@ _KEY_ERRORS = (LLMAuthenticationError, LLMPermissionError)
 _NO_HEAD = ResponseHead(0, Headers())
 
 
-BACKOFF = Backoff(first=1.0, longest=60.0, longest_wish=120.0)
+BACKOFF = Backoff(first=1.0, longest=60.0, max_server_delay=120.0)
 
 
 # Not frozen: that would double the cost of making one, and every call does.
@@ -231,7 +231,7 @@ class Trying:
         policy = self._policy
         if not failure.again or self._failures > policy.max_retries:
             return None
-        delay = policy.backoff.delay(self._failures, failure.error.retry_after, policy.jitter)
+        delay = policy.backoff.retry_delay(self._failures, failure.error.retry_after, policy.jitter)
         return None if delay is None or delay >= self.left() else delay
 
     def _give_up(self, error: LLMError) -> None:
