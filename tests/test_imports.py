@@ -29,7 +29,10 @@ ROOMS: dict[str, set[str]] = {
         "coreason_client._http._checks",
         "coreason_client._http._types",
     },
-    "coreason_client._http._redirect": {"coreason_client._http._types"},
+    "coreason_client._http._redirect": {
+        "coreason_client._drive",
+        "coreason_client._http._types",
+    },
     "coreason_client._http": {
         "coreason_client._fork",
         "coreason_client._http._checks",

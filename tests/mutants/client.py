@@ -26,7 +26,7 @@ MUTANTS = (
     Mutant(
         "redirects are counted over all attempts",
         "coreason_client/cap/_resume.py",
-        "            self._redirects = 0\n",
+        "            self._redirects = Redirects()\n",
         "",
         (f"{_RESUME}::test_redirects_are_counted_for_each_attempt",),
     ),

@@ -37,7 +37,7 @@ from typing import Any
 
 from .._drive import Flow, SideCall, Wait
 from .._http._checks import shown
-from .._http._redirect import MOST_REDIRECTS, redirected
+from .._http._redirect import Redirects
 from .._http._types import FINAL_FAILURES, Request, ResponseHead, TransportFailure
 from .._retry import RETRIED_STATUSES, retry_after
 from ..sse import ServerSentEvent, SSEDecoder, SSEEventTooLarge
@@ -47,7 +47,7 @@ from ._call import (
     connection_error,
     unreached,
 )
-from ._route import Route, is_redirect
+from ._route import Route
 from ._silence import Silence, is_keep_alive
 from ._unary import Body, asked_once
 from .errors import (
@@ -110,7 +110,7 @@ class HealMachine:
         self._call: Call | None = None
         self._request: Request = Request("", "", {})
         self._redirected: Request | None = None
-        self._redirects = 0
+        self._redirects = Redirects()
         self._attempts = 0
         self._last_event_id = b""
         self._decoder = SSEDecoder(self._settings.max_event_bytes)
@@ -152,7 +152,7 @@ class HealMachine:
             self._request, self._redirected = self._redirected, None
             return self._request
         self._attempts += 1
-        self._redirects = 0
+        self._redirects = Redirects()
         self._avoid_subscribing()
         name, params = self._operation
         cursor = self._cursor()
@@ -192,7 +192,7 @@ class HealMachine:
             A2AError: the server refuses, or this was one loss too many.
         """
         call = self._present
-        if is_redirect(head) and self._follow(head):
+        if self._redirects.includes(head) and self._follow(head):
             return
         error = call.refusal(head, body)
         if head.status == 200:
@@ -501,11 +501,8 @@ class HealMachine:
         return cursor if fits else None
 
     def _follow(self, head: ResponseHead) -> bool:
-        self._redirects += 1
-        if self._redirects > MOST_REDIRECTS:
-            return False
         try:
-            self._redirected = redirected(self._request, head.headers["location"])
+            self._redirected = self._redirects.follow(self._request, head)
         except ValueError:
             return False
         self._settle()

@@ -19,7 +19,7 @@ from coreason_manifest.definitions.session import SessionContext
 from .._drive import Flow, Reply, Wait
 from .._http._checks import VISIBLE, check_headers, merged_headers, shown
 from .._http._proxy import proxy_for
-from .._http._redirect import FOLLOWED, MOST_REDIRECTS, redirected
+from .._http._redirect import follow_redirects
 from .._http._types import (
     FINAL_FAILURES,
     Request,
@@ -231,7 +231,7 @@ class Endpoint:
         """Send until there is an answer, with the common back-off between attempts."""
         failures = 0
         while True:
-            result = yield from _follow(request)
+            result = yield from follow_redirects(request)
             if isinstance(result, Reply):
                 return result
             failures += 1
@@ -288,23 +288,6 @@ class Endpoint:
         agent = {"User-Agent": f"coreason-client/{__version__}"}
         trace = trace_headers(self.headers, extra)
         return merged_headers(agent, trace, self.headers, extra, own)
-
-
-def _follow(request: Request, redirects: int = 0) -> Flow[Reply | TransportFailure]:
-    """Send a request, and follow where it is sent on to."""
-    result = yield request
-    assert result is not None  # noqa: S101 - a request, not a wait, was yielded
-    if (
-        isinstance(result, TransportFailure)
-        or result.head.status not in FOLLOWED
-        or redirects == MOST_REDIRECTS
-    ):
-        return result
-    try:
-        request = redirected(request, result.head.headers.get("location", ""))
-    except ValueError:
-        return result
-    return (yield from _follow(request, redirects + 1))
 
 
 def base_url_of(base_url: str) -> str:

@@ -48,7 +48,7 @@ from coreason_manifest.definitions.presentation import (
 
 from .._drive import Wait
 from .._http._checks import shown
-from .._http._redirect import FOLLOWED, MOST_REDIRECTS, redirected
+from .._http._redirect import Redirects
 from .._http._types import FINAL_FAILURES, Request, ResponseHead, TransportFailure
 from .._retry import RETRIED_STATUSES, Backoff, retry_after, seconds
 from .._secret import redact_chain
@@ -158,7 +158,7 @@ class ResumeMachine:
         self._wait: Wait | None = None
         self._request: Request | None = None
         self._redirected: Request | None = None
-        self._redirects = 0
+        self._redirects = Redirects()
         self._decoder = SSEDecoder(max_event_bytes)
         self._resumed = False  # packets were read before this connection
         self._settled = True  # what becomes of this connection is decided
@@ -216,7 +216,7 @@ class ResumeMachine:
             request, self._redirected = self._redirected, None
         else:
             self._attempts += 1
-            self._redirects = 0
+            self._redirects = Redirects()
             request = self._attempt(self._cursor())
         self._request = self._limited(request)
         self._decoder = SSEDecoder(
@@ -241,7 +241,7 @@ class ResumeMachine:
             CAPConnectionError: the retry budget is spent.
             CAPTimeoutError: the deadline has passed.
         """
-        if head.status in FOLLOWED and "location" in head.headers:
+        if self._redirects.includes(head):
             self._redirect(head, body)
             return
         if head.status == 204 and self._start is not None and self._seq == self._start.seq:
@@ -528,11 +528,8 @@ class ResumeMachine:
 
     def _redirect(self, head: ResponseHead, body: bytes) -> None:
         assert self._request is not None  # noqa: S101 - a response follows a request
-        self._redirects += 1
         try:
-            if self._redirects > MOST_REDIRECTS:
-                raise ValueError(f"more than {MOST_REDIRECTS} in a row")
-            self._redirected = redirected(self._request, head.headers["location"])
+            self._redirected = self._redirects.follow(self._request, head)
         except ValueError as error:
             message = f"{self._describe(head, body)}, a redirect that is not followed: {error}"
             evidence = _Evidence(head=head, body=body)
