@@ -18,16 +18,16 @@ MUTANTS = (
     ),
     Mutant(
         "a later server delay hides a longer one",
-        "coreason_client/cap/_resume.py",
-        "max(filter(None, (evidence.server_delay, self._retry_seconds)), default=None)",
-        "evidence.server_delay or self._retry_seconds",
+        "coreason_client/_connections.py",
+        "max(filter(None, (asked, self._retry_seconds)), default=None)",
+        "asked or self._retry_seconds",
         (_RESUME,),
     ),
     Mutant(
         "redirects are counted over all attempts",
-        "coreason_client/cap/_resume.py",
-        "            self._redirects = Redirects()\n",
-        "",
+        "coreason_client/_connections.py",
+        "        self.attempts += 1\n        self._redirects = Redirects()\n",
+        "        self.attempts += 1\n",
         (f"{_RESUME}::test_redirects_are_counted_for_each_attempt",),
     ),
     Mutant(
