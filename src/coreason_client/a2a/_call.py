@@ -33,6 +33,7 @@ from .errors import (
     A2AHTTPError,
     A2AJSONError,
     A2AJSONRPCError,
+    A2AStreamClosedError,
     A2ATimeoutError,
     reason_of,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "json_error",
     "json_rpc_error",
     "status_error",
+    "stream_closed",
     "unreached",
 ]
 
@@ -236,6 +238,27 @@ def connection_error(
     error.attempts = attempts
     error.__cause__ = failure.__cause__ or failure
     return error
+
+
+def stream_closed(
+    cause: str,
+    error: Exception | None = None,
+    failures: int = 0,
+    server_delay: float | None = None,
+) -> A2AStreamClosedError:
+    """Return the error for a stream that cannot go on.
+
+    `error` is what closed it; `failures` are the connections in a row that brought nothing.
+    """
+    words = f"the stream closed before its task ended: {cause}"
+    if failures > 1:
+        words = f"{words} ({failures} connections in a row brought nothing)"
+    fields: dict[str, Any] = {"retry_after": server_delay}
+    if isinstance(error, A2AError):
+        fields |= {"status": error.status, "headers": error.headers, "body": error.body}
+    closed = A2AStreamClosedError(words, **fields)
+    closed.__cause__ = error if error is None else error.__cause__ or error
+    return closed
 
 
 def unreached(failure: TransportFailure) -> bool:

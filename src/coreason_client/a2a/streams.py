@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 from .._closing import AsyncClosing, Closing
 from .._drive import AsyncOpener, SyncOpener, drive, drive_async
 from ._assemble import Assembly
-from ._heal import HealMachine
+from ._resubscribe import ResubscribeMachine
 from .errors import A2AError
 from .types import Event, Message, Task
 
@@ -24,7 +24,7 @@ class _Progress:
     """What a stream has delivered so far."""
 
     _assembly: Assembly
-    _machine: HealMachine | None
+    _machine: ResubscribeMachine | None
     _hide: Hide = staticmethod(_show_all)
 
     @property
@@ -81,7 +81,7 @@ class EventStream(_Progress, Closing):
     """An iterator of events that heals itself; iterating raises `A2AError`."""
 
     def __init__(
-        self, events: Iterator[Event], assembly: Assembly, machine: HealMachine | None = None
+        self, events: Iterator[Event], assembly: Assembly, machine: ResubscribeMachine | None = None
     ) -> None:
         self._events = events
         self._assembly = assembly
@@ -89,7 +89,7 @@ class EventStream(_Progress, Closing):
 
     @classmethod
     def driven(
-        cls, machine: HealMachine, sender: SyncOpener, hide: Hide = _show_all
+        cls, machine: ResubscribeMachine, sender: SyncOpener, hide: Hide = _show_all
     ) -> "EventStream":
         """Make the stream that a machine and a sender give; `hide` takes secrets out of errors."""
         stream = cls(drive(machine, sender, machine.side_call), machine.assembly, machine)
@@ -130,7 +130,10 @@ class AsyncEventStream(_Progress, AsyncClosing):
     """An async iterator of events that heals itself; iterating raises `A2AError`."""
 
     def __init__(
-        self, events: AsyncIterator[Event], assembly: Assembly, machine: HealMachine | None = None
+        self,
+        events: AsyncIterator[Event],
+        assembly: Assembly,
+        machine: ResubscribeMachine | None = None,
     ) -> None:
         self._events = events
         self._assembly = assembly
@@ -138,7 +141,7 @@ class AsyncEventStream(_Progress, AsyncClosing):
 
     @classmethod
     def driven(
-        cls, machine: HealMachine, sender: AsyncOpener, hide: Hide = _show_all
+        cls, machine: ResubscribeMachine, sender: AsyncOpener, hide: Hide = _show_all
     ) -> "AsyncEventStream":
         """Make the stream that a machine and a sender give; `hide` takes secrets out of errors."""
         stream = cls(drive_async(machine, sender, machine.side_call), machine.assembly, machine)

@@ -1,7 +1,7 @@
 """Transports: what a client needs of one, and those over HTTP, sync and async.
 
 Each class of ours is one generic call over a table of methods (`_dialects`); the rules are in
-`_route` and `_heal`. A client takes any object that fits `Transport` or `AsyncTransport`.
+`_route` and `_resubscribe`. A client takes any object that fits `Transport` or `AsyncTransport`.
 """
 
 from contextlib import AbstractContextManager
@@ -13,9 +13,9 @@ from .._drive import Flow, run, run_async
 from .._http._async import AsyncSender
 from .._http._sync import SyncSender
 from ._auth import AsyncAuthSender, SyncAuthSender, credentials
-from ._heal import HealMachine
 from ._hooks import CallInfo, Hooks
 from ._options import CallOptions, Options, card_route, hooks_of, jsonrpc_route, rest_route
+from ._resubscribe import ResubscribeMachine
 from ._route import Route
 from ._waiting import can_stream, stream_operation
 from .streams import AsyncEventStream, EventStream
@@ -192,10 +192,10 @@ class _Call:
         """Return the flow of a unary call."""
         return self.route.ask(self.info.operation, self.params)
 
-    def machine(self, *, resume: bool, streams: bool) -> HealMachine:
+    def machine(self, *, resume: bool, streams: bool) -> ResubscribeMachine:
         """Return the machine of a stream; `streams` says whether the agent can stream."""
         name, params = stream_operation(self.info.operation, self.params, streams=streams)
-        machine = HealMachine(self.route, name, params, resume=resume)
+        machine = ResubscribeMachine(self.route, name, params, resume=resume)
         machine.redact = self._opener.redact
         return machine
 
