@@ -10,7 +10,7 @@ import pytest
 from coreason_client._http._types import Request, TransportFailure
 from coreason_client._retry import Backoff
 from coreason_client.a2a._call import Settings
-from coreason_client.a2a._dialects import _task_to_v03, dialect_of, event_to_v03
+from coreason_client.a2a._dialects import dialect_of
 from coreason_client.a2a._jsonrpc import JsonRpcChannel
 from coreason_client.a2a._rest import RestChannel
 from coreason_client.a2a._resubscribe import ResubscribeMachine
@@ -23,6 +23,7 @@ from coreason_client.a2a.types import (
     TaskArtifactUpdateEvent,
     TaskStatusUpdateEvent,
 )
+from tests.a2a.v03 import event_to_v03, task_to_v03
 from tests.cap.scripted import AsyncPaper, Connection, Network, SyncPaper, failure
 
 URL = "https://agent.example/a2a"
@@ -147,7 +148,7 @@ class PaperAgent:
         return self._tell(request, leg, self._prelude(leg))
 
     def _task(self, found: Any) -> Any:
-        return _task_to_v03(found) if self.version == "0.3" else found
+        return task_to_v03(found) if self.version == "0.3" else found
 
     def _next_leg(self) -> Leg:
         return self.legs.pop(0) if self.legs else Leg(told=len(self.events))

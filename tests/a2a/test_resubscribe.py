@@ -24,7 +24,7 @@ from coreason_client.a2a import (
 )
 from coreason_client.a2a._assemble import Assembly
 from coreason_client.a2a._call import Settings
-from coreason_client.a2a._dialects import V10, _task_to_v03
+from coreason_client.a2a._dialects import V10
 from coreason_client.a2a._jsonrpc import JsonRpcChannel
 from coreason_client.a2a._route import Place, Route
 from tests.a2a.paper import (
@@ -44,6 +44,7 @@ from tests.a2a.paper import (
     status,
     task,
 )
+from tests.a2a.v03 import task_to_v03
 from tests.cap.scripted import Connection, Network, failure
 from tests.cap.scripted import status as http_status
 
@@ -451,7 +452,7 @@ def test_another_task_than_the_one_asked_for_is_an_error(run: Run) -> None:
 @pytest.mark.proves("R40")
 def test_a_stream_of_0_3_is_healed_by_fetching(run: Run) -> None:
     def fetched(state: str, *texts: str) -> Step:
-        return says(result=_task_to_v03(task(state, *texts)["task"]))
+        return says(result=task_to_v03(task(state, *texts)["task"]))
 
     outcome = run(
         tells(*START, end=failure(), version="0.3"),
@@ -472,8 +473,8 @@ def test_attaching_to_a_task_of_0_3_is_fetching_it(run: Run, versions: tuple[str
     unknown = [says(error={"code": -32601, "message": "?"})] * (len(versions) - 1)
     outcome = run(
         *unknown,
-        says(result=_task_to_v03(task("WORKING", "1")["task"])),
-        says(result=_task_to_v03(task("COMPLETED", "1", "2")["task"])),
+        says(result=task_to_v03(task("WORKING", "1")["task"])),
+        says(result=task_to_v03(task("COMPLETED", "1", "2")["task"])),
         name="resubscribe",
         route=route_to(*versions)[0],
     )
