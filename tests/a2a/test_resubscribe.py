@@ -236,12 +236,12 @@ def test_a_wish_is_granted_up_to_a_bound(run: Run) -> None:
     assert type(outcome.error) is A2AStreamClosedError
 
 
-def test_a_retry_line_is_a_wish_too(run: Run) -> None:
+def test_the_field_retry_is_a_server_delay_and_stays_in_force(run: Run) -> None:
     def first(request: Request) -> Connection:
         return Connection([b"retry: 4000\n", sse(request, task())], end=failure())
 
-    outcome = run(first, tells(task("COMPLETED")))
-    assert outcome.network.delays == [4.0]
+    outcome = run(first, gives(broken()), tells(task("COMPLETED")))
+    assert outcome.network.delays == [4.0, 4.0]
 
 
 @pytest.mark.proves("R24d")
