@@ -94,10 +94,10 @@ class StreamMachine(Protocol[Item_co]):
 
 
 class BodyTooLarge(TransportFailure):
-    """The body of an answer passed the limit: nothing that another attempt would mend."""
+    """The response body exceeded the limit; a retry would not help."""
 
     def __init__(self, head: ResponseHead, limit: int) -> None:
-        super().__init__(FailureKind.REQUEST, f"the body is larger than {limit} bytes")
+        super().__init__(FailureKind.TOO_LARGE, f"the body is larger than {limit} bytes")
         self.head = head
 
 

@@ -47,7 +47,7 @@ def agent() -> Iterator[Agent]:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_options, "Backoff", lambda **wish: Backoff(0.01, 0.02, **wish))
+    monkeypatch.setattr(_options, "Backoff", lambda **given: Backoff(0.01, 0.02, **given))
     monkeypatch.setattr(_waiting, "Backoff", lambda: Backoff(0.001, 0.002))
 
 

@@ -323,7 +323,7 @@ def test_the_connect_timeout_acts(way: str) -> None:
     with deaf_server() as address:  # the handshake is a part of connecting
         request = Request("POST", f"https://{address}/", {}, b"", limits(connect=PATIENCE))
         outcome = fetch(way, request)
-    assert outcome.failure is FailureKind.TIMEOUT
+    assert outcome.failure is FailureKind.CONNECT_TIMEOUT
     assert isinstance(outcome.cause, httpx2.ConnectTimeout)
 
 

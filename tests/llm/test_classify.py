@@ -510,20 +510,19 @@ def test_a_connection_that_failed_is_typed(kind: FailureKind) -> None:
     failed.__cause__ = cause
     failure = connection_failure(ROUTE, failed, 1.5)
     error = failure.error
-    expected = LLMTimeoutError if kind is FailureKind.TIMEOUT else LLMConnectionError
+    is_timeout = kind in (FailureKind.TIMEOUT, FailureKind.CONNECT_TIMEOUT)
+    expected = LLMTimeoutError if is_timeout else LLMConnectionError
     assert type(error) is expected
-    assert isinstance(error, TimeoutError if kind is FailureKind.TIMEOUT else ConnectionError)
-    ending = " within 1.5 s" if kind is FailureKind.TIMEOUT else ": the words"
+    assert isinstance(error, TimeoutError if is_timeout else ConnectionError)
+    ending = " within 1.5 s" if is_timeout else ": the words"
     assert str(error) == f"no answer from openai-compatible for model some-model{ending}"
     assert (error.provider, error.model, error.status) == ("openai-compatible", "some-model", None)
     assert error.__cause__ is cause
-    final = {FailureKind.CERTIFICATE, FailureKind.CLOSED, FailureKind.REQUEST}
+    final = {"certificate", "closed", "request", "too_large"}
     assert failure.again is (kind not in final)
     partway = str(connection_failure(ROUTE, failed, 1.5, partway=True).error)
-    told = (
-        "nothing came for 1.5 s" if kind is FailureKind.TIMEOUT else "in the middle of the answer"
-    )
-    assert told in partway
+    words = "nothing came for 1.5 s" if is_timeout else "in the middle of the answer"
+    assert words in partway
 
 
 @pytest.mark.parametrize("again", [False, True])

@@ -12,7 +12,8 @@ from coreason_manifest.definitions._base import explain
 
 from .._http._checks import check_headers, check_url, merged_headers, problem_message, shown
 from .._http._types import (
-    FailureKind,
+    TIMEOUT_FAILURES,
+    UNSENT_FAILURES,
     Request,
     ResponseHead,
     TimeoutLike,
@@ -31,6 +32,7 @@ from .errors import (
     A2AHTTPError,
     A2AJSONError,
     A2AJSONRPCError,
+    A2AStreamClosedError,
     A2ATimeoutError,
     reason_of,
 )
@@ -46,6 +48,7 @@ __all__ = [
     "json_error",
     "json_rpc_error",
     "status_error",
+    "stream_closed",
     "unreached",
 ]
 
@@ -217,18 +220,37 @@ def connection_error(
     request: Request, failure: TransportFailure, attempts: int
 ) -> A2AConnectionError:
     """Return the error for an exchange without an answer."""
-    kind = A2ATimeoutError if failure.kind is FailureKind.TIMEOUT else A2AConnectionError
+    kind = A2ATimeoutError if failure.kind in TIMEOUT_FAILURES else A2AConnectionError
     error = kind(f"no answer to {request.method} {shown(request.url)}: {failure}")
     error.attempts = attempts
     error.__cause__ = failure.__cause__ or failure
     return error
 
 
+def stream_closed(
+    cause: str,
+    error: Exception | None = None,
+    failures: int = 0,
+    server_delay: float | None = None,
+) -> A2AStreamClosedError:
+    """Return the error for a stream that cannot go on.
+
+    `error` is what closed it; `failures` are the connections in a row that brought nothing.
+    """
+    words = f"the stream closed before its task ended: {cause}"
+    if failures > 1:
+        words = f"{words} ({failures} connections in a row brought nothing)"
+    fields: dict[str, Any] = {"retry_after": server_delay}
+    if isinstance(error, A2AError):
+        fields |= {"status": error.status, "headers": error.headers, "body": error.body}
+    closed = A2AStreamClosedError(words, **fields)
+    closed.__cause__ = error if error is None else error.__cause__ or error
+    return closed
+
+
 def unreached(failure: TransportFailure) -> bool:
-    """Say whether the request never left: then another interface may be asked instead."""
-    return (
-        failure.kind is FailureKind.CONNECT or type(failure.__cause__).__name__ == "ConnectTimeout"
-    )
+    """Return True if the request was never sent, so that another interface may be used."""
+    return failure.kind in UNSENT_FAILURES
 
 
 def checked_url(url: str) -> str:

@@ -139,7 +139,7 @@ def _settings(options: Options) -> Settings:
         stream=timeouts_from(options.get("stream_timeout", 60.0)),
         headers=dict(options.get("headers") or {}),
         extensions=tuple(options.get("extensions") or ()),
-        backoff=Backoff(longest_wish=delay),
+        backoff=Backoff(max_server_delay=delay),
         **sizes,
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from ._assemble import Assembly
-from ._heal import HealMachine
+from ._resubscribe import ResubscribeMachine
 from .errors import A2AError
 from .types import Message, Task
 
@@ -21,7 +21,7 @@ class EventProgress:
     """What a stream has delivered so far."""
 
     _assembly: Assembly
-    _machine: HealMachine | None
+    _machine: ResubscribeMachine | None
     _hide: Hide = staticmethod(show_all)
 
     @property

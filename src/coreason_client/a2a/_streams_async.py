@@ -6,8 +6,8 @@ from typing import Any, Self
 from .._closing_async import AsyncClosing
 from .._drive_async import AsyncOpener, drive_async
 from ._assemble import Assembly
-from ._heal import HealMachine
 from ._progress import EventProgress, Hide, show_all
+from ._resubscribe import ResubscribeMachine
 from .errors import A2AError
 from .types import Event
 
@@ -18,14 +18,19 @@ class AsyncEventStream(EventProgress, AsyncClosing):
     """An async iterator of events that reconnects by itself; iterating raises `A2AError`."""
 
     def __init__(
-        self, events: AsyncIterator[Event], assembly: Assembly, machine: HealMachine | None = None
+        self,
+        events: AsyncIterator[Event],
+        assembly: Assembly,
+        machine: ResubscribeMachine | None = None,
     ) -> None:
         self._events = events
         self._assembly = assembly
         self._machine = machine
 
     @classmethod
-    def driven(cls, machine: HealMachine, sender: AsyncOpener, hide: Hide = show_all) -> Self:
+    def driven(
+        cls, machine: ResubscribeMachine, sender: AsyncOpener, hide: Hide = show_all
+    ) -> Self:
         """Make a stream of what a machine reads with a sender; `hide` redacts errors."""
         stream = cls(drive_async(machine, sender, machine.side_call), machine.assembly, machine)
         stream._hide = hide

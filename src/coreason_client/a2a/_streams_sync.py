@@ -8,8 +8,8 @@ from typing import Any, Self
 from .._closing_sync import Closing
 from .._drive_sync import SyncOpener, drive
 from ._assemble import Assembly
-from ._heal import HealMachine
 from ._progress import EventProgress, Hide, show_all
+from ._resubscribe import ResubscribeMachine
 from .errors import A2AError
 from .types import Event
 
@@ -20,14 +20,17 @@ class EventStream(EventProgress, Closing):
     """An iterator of events that reconnects by itself; iterating raises `A2AError`."""
 
     def __init__(
-        self, events: Iterator[Event], assembly: Assembly, machine: HealMachine | None = None
+        self,
+        events: Iterator[Event],
+        assembly: Assembly,
+        machine: ResubscribeMachine | None = None,
     ) -> None:
         self._events = events
         self._assembly = assembly
         self._machine = machine
 
     @classmethod
-    def driven(cls, machine: HealMachine, sender: SyncOpener, hide: Hide = show_all) -> Self:
+    def driven(cls, machine: ResubscribeMachine, sender: SyncOpener, hide: Hide = show_all) -> Self:
         """Make a stream of what a machine reads with a sender; `hide` redacts errors."""
         stream = cls(drive(machine, sender, machine.side_call), machine.assembly, machine)
         stream._hide = hide

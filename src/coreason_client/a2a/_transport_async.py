@@ -1,7 +1,7 @@
 """Async transports: what the async client requires of one, and those over HTTP.
 
 Each class of ours is one generic call over a table of methods (`_dialects`); the rules are in
-`_route` and `_heal`. A client takes any object that fits `AsyncTransport`.
+`_route` and `_resubscribe`. A client takes any object that fits `AsyncTransport`.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator

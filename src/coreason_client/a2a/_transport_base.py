@@ -7,9 +7,9 @@ from pydantic import BaseModel
 
 from .._drive import Flow
 from ._auth_redaction import RedactingSender
-from ._heal import HealMachine
 from ._hooks import CallInfo, Hooks
 from ._options import CallOptions, Options, hooks_of
+from ._resubscribe import ResubscribeMachine
 from ._route import Route
 from ._waiting import can_stream, stream_operation
 from .types import AgentCard
@@ -67,10 +67,10 @@ class TransportCall:
         """Return the flow of a unary call."""
         return self.route.ask(self.info.operation, self.params)
 
-    def machine(self, *, resume: bool, streams: bool) -> HealMachine:
+    def machine(self, *, resume: bool, streams: bool) -> ResubscribeMachine:
         """Return the machine of a stream; `streams` is False if the agent cannot stream."""
         name, params = stream_operation(self.info.operation, self.params, streams=streams)
-        machine = HealMachine(self.route, name, params, resume=resume)
+        machine = ResubscribeMachine(self.route, name, params, resume=resume)
         machine.redact = self._opener.redact
         return machine
 

@@ -3,7 +3,7 @@
 """Sync transports: what the sync client requires of one, and those over HTTP.
 
 Each class of ours is one generic call over a table of methods (`_dialects`); the rules are in
-`_route` and `_heal`. A client takes any object that fits `Transport`.
+`_route` and `_resubscribe`. A client takes any object that fits `Transport`.
 """
 
 from collections.abc import Generator, Iterator

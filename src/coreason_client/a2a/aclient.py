@@ -72,7 +72,7 @@ class AsyncAgentCardResolver(AsyncClosing):
             timeouts_from(timeout),
             max_card_bytes,
             max_retries=max_retries,
-            backoff=Backoff(longest_wish=max_retry_delay),
+            backoff=Backoff(max_server_delay=max_retry_delay),
             has_credential=bool(self._credential),
         )
         self._sender = AsyncSender(http_client)

@@ -18,7 +18,7 @@ from coreason_manifest.definitions.session import SessionContext
 from .._drive import Flow, Reply, Wait
 from .._http._checks import check_headers, check_key, check_url, merged_headers, shown
 from .._http._proxy import proxy_for
-from .._http._redirect import FOLLOWED, MOST_REDIRECTS, redirected
+from .._http._redirect import follow_redirects
 from .._http._types import (
     FINAL_FAILURES,
     Request,
@@ -208,13 +208,13 @@ class Endpoint:
         """Send until there is an answer, with the common back-off between attempts."""
         failures = 0
         while True:
-            result = yield from _follow(request)
+            result = yield from follow_redirects(request)
             if isinstance(result, Reply):
                 return result
             failures += 1
             if failures >= attempts or result.kind in FINAL_FAILURES:
                 raise self._unanswered(request, result, failures)
-            yield Wait(self._backoff.delay(failures, None, random.random) or 0.0)
+            yield Wait(self._backoff.delay(failures, random.random))
 
     def _unanswered(
         self, request: Request, failure: TransportFailure, attempts: int
@@ -255,7 +255,7 @@ class Endpoint:
 
     @property
     def _backoff(self) -> Backoff:
-        return Backoff(longest_wish=self.max_retry_delay)
+        return Backoff(max_server_delay=self.max_retry_delay)
 
     def _timeouts(self, timeout: TimeoutArgument) -> Timeouts:
         return self.timeouts if timeout is None else timeouts_from(timeout)
@@ -269,23 +269,6 @@ class Endpoint:
         agent = {"User-Agent": f"coreason-client/{__version__}"}
         trace = trace_headers(self.headers, extra)
         return merged_headers(agent, trace, self.headers, extra, own)
-
-
-def _follow(request: Request, redirects: int = 0) -> Flow[Reply | TransportFailure]:
-    """Send a request, and follow where it is sent on to."""
-    result = yield request
-    assert result is not None  # noqa: S101 - a request, not a wait, was yielded
-    if (
-        isinstance(result, TransportFailure)
-        or result.head.status not in FOLLOWED
-        or redirects == MOST_REDIRECTS
-    ):
-        return result
-    try:
-        request = redirected(request, result.head.headers.get("location", ""))
-    except ValueError:
-        return result
-    return (yield from _follow(request, redirects + 1))
 
 
 def base_url_of(base_url: str) -> str:

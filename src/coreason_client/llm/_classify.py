@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from .._http._checks import shown as visible
-from .._http._types import FINAL_FAILURES, FailureKind, ResponseHead, TransportFailure
+from .._http._types import FINAL_FAILURES, TIMEOUT_FAILURES, ResponseHead, TransportFailure
 from .._retry import RETRIED_STATUSES
 from .._secret import redacted_cause
 from ._hints import retry_hint
@@ -154,7 +154,7 @@ def connection_failure(
 ) -> Failure:
     """Classify a connection that failed, or was silent for so many seconds."""
     of = f"from {route.profile.name} for model {route.model}"
-    if failure.kind is FailureKind.TIMEOUT:
+    if failure.kind in TIMEOUT_FAILURES:
         kind: type[LLMError] = LLMTimeoutError
         silence = f"the answer {of} stopped: nothing came" if partway else f"no answer {of}"
         words = f"{silence} {'for' if partway else 'within'} {seconds:.3g} s"

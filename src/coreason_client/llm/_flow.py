@@ -20,7 +20,7 @@ import json
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -70,7 +70,7 @@ _KEY_ERRORS = (LLMAuthenticationError, LLMPermissionError)
 _NO_HEAD = ResponseHead(0, Headers())
 
 
-BACKOFF = Backoff(first=1.0, longest=60.0, longest_wish=120.0)
+BACKOFF = Backoff(first=1.0, longest=60.0, max_server_delay=120.0)
 
 
 # Not frozen: that would double the cost of making one, and every call does.
@@ -231,7 +231,7 @@ class Trying:
         policy = self._policy
         if not failure.again or self._failures > policy.max_retries:
             return None
-        delay = policy.backoff.delay(self._failures, failure.error.retry_after, policy.jitter)
+        delay = policy.backoff.retry_delay(self._failures, failure.error.retry_after, policy.jitter)
         return None if delay is None or delay >= self.left() else delay
 
     def _give_up(self, error: LLMError) -> None:
@@ -436,10 +436,7 @@ class AnswerMachine:
         Raises:
             LLMError: the stream brought an error, or what is no stream.
         """
-        try:
-            return self._read(self._frames.feed(chunk))
-        except TooLarge as error:
-            return self._read(error.events, error)
+        return self._read(self._frames.events(chunk))
 
     @property
     def reading(self) -> bool:
@@ -488,19 +485,18 @@ class AnswerMachine:
         yield from _deltas_of(outcome["data"])
         yield from self._ended(outcome)
 
-    def _read(
-        self, events: Sequence[ServerSentEvent], broken: Exception | None = None
-    ) -> Iterator[Delta]:
-        """Hand out the deltas of events; `broken` is what has already gone wrong behind them.
+    def _read(self, events: Iterable[ServerSentEvent]) -> Iterator[Delta]:
+        """Hand out the deltas of events.
 
         Raises:
-            LLMError: one of them is an error, or `broken` is.
+            LLMError: one of them is an error, or too large.
         """
         reader = self._reader
+        broken: Exception | None = None
         try:
             for event in events:
                 yield from reader.read(event.data_bytes, event.event_bytes)
-        except (Faulted, Malformed) as error:
+        except (Faulted, Malformed, TooLarge) as error:
             broken = error
         # Outside of `except`, since its words may be what our error must not show.
         if reader.over:

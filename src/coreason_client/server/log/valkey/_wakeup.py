@@ -166,7 +166,7 @@ class Wakeup:
                 logger.debug("the subscription broke and is made again: %s", type(error).__name__)
             finally:
                 await self._hang_up(client)
-            await asyncio.sleep(_BACKOFF.delay(self._failures, None, random.random) or 0)
+            await asyncio.sleep(_BACKOFF.delay(self._failures, random.random))
 
     async def _subscribe(self, client: Redis) -> None:
         connection = await client.connection_pool.get_connection()  # type: ignore[no-untyped-call]
