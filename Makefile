@@ -8,7 +8,7 @@ CHAT_INSTALLED := $(VENV)/.installed-chat
 export MESSAGE
 
 .DEFAULT_GOAL := help
-.PHONY: help install chat check test fuzz soak mutants bench build clean
+.PHONY: help install chat check sync test fuzz soak mutants bench build clean
 
 help: ## show the verbs
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 16
@@ -32,11 +32,15 @@ $(CHAT_INSTALLED): pyproject.toml
 chat: $(CHAT_INSTALLED) ## talk to the built-in agent; MESSAGE="..." asks once
 	@if [ -n "$$MESSAGE" ]; then $(BIN)/coreason chat "$$MESSAGE"; else $(BIN)/coreason chat; fi
 
-check: $(INSTALLED) ## ruff, mypy --strict, and who may import whom
+check: $(INSTALLED) ## ruff, mypy --strict, generated files, and who may import whom
+	$(BIN)/python scripts/generate_sync.py --check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -q tests/test_imports.py
+
+sync: $(INSTALLED) ## generate the sync files from the async files
+	$(BIN)/python scripts/generate_sync.py
 
 test: $(INSTALLED) ## the whole test suite
 	$(BIN)/pytest -q -n 3 $(PYTEST_ARGS)

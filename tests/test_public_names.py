@@ -9,7 +9,15 @@ from typing import Any, TypeAlias
 import pytest
 
 import coreason_client
-from coreason_client import A2AClient, AsyncA2AClient, AsyncCAPClient, CAPClient, a2a
+from coreason_client import (
+    A2AClient,
+    AsyncA2AClient,
+    AsyncCAPClient,
+    AsyncPacketStream,
+    CAPClient,
+    PacketStream,
+    a2a,
+)
 
 FACES = ["coreason_client", "coreason_client.a2a", "coreason_client.llm", "coreason_client.sse"]
 DEFINITIONS = [
@@ -18,6 +26,7 @@ DEFINITIONS = [
 ]
 TWINS = [
     (CAPClient, AsyncCAPClient),
+    (PacketStream, AsyncPacketStream),
     (A2AClient, AsyncA2AClient),
     (a2a.AgentCardResolver, a2a.AsyncAgentCardResolver),
     (a2a.JsonRpcTransport, a2a.AsyncJsonRpcTransport),

@@ -15,18 +15,25 @@ from coreason_client._retry import Backoff, retry_after, seconds
 LEAST_JITTER, MOST_JITTER = 0.0, 1.0
 jitters = st.floats(LEAST_JITTER, MOST_JITTER)
 failure_counts = st.integers(1, 100) | st.integers(1, 10**9)
-wishes = st.floats(0, 1000)
+server_delays = st.floats(0, 1000)
 backoffs = st.builds(
-    Backoff, first=st.floats(0.01, 10), longest=st.floats(0.01, 100), longest_wish=st.floats(0, 200)
+    Backoff,
+    first=st.floats(0.01, 10),
+    longest=st.floats(0.01, 100),
+    max_server_delay=st.floats(0, 200),
 )
 
 
-def wait(backoff: Backoff, failures: int, jitter: float, wish: float | None = None) -> float | None:
-    return backoff.delay(failures, wish, lambda: jitter)
+def wait(
+    backoff: Backoff, failures: int, jitter: float, server_delay: float | None = None
+) -> float | None:
+    return backoff.retry_delay(failures, server_delay, lambda: jitter)
 
 
-def must_wait(backoff: Backoff, failures: int, jitter: float, wish: float | None = None) -> float:
-    delay = wait(backoff, failures, jitter, wish)
+def must_wait(
+    backoff: Backoff, failures: int, jitter: float, server_delay: float | None = None
+) -> float:
+    delay = wait(backoff, failures, jitter, server_delay)
     assert delay is not None
     return delay
 
@@ -86,21 +93,21 @@ def test_any_number_of_failures_has_a_delay(failures: int) -> None:
     assert wait(Backoff(), failures, MOST_JITTER) == 15
 
 
-@given(backoffs, failure_counts, jitters, wishes)
+@given(backoffs, failure_counts, jitters, server_delays)
 @settings(deadline=None)
 @pytest.mark.proves("R07f")
-def test_a_wish_is_a_lower_bound_and_beyond_the_cap_the_end(
-    backoff: Backoff, failures: int, jitter: float, wish: float
+def test_a_server_delay_is_a_lower_bound_and_beyond_the_cap_the_end(
+    backoff: Backoff, failures: int, jitter: float, server_delay: float
 ) -> None:
-    delay = wait(backoff, failures, jitter, wish)
-    if wish > backoff.longest_wish:
+    delay = wait(backoff, failures, jitter, server_delay)
+    if server_delay > backoff.max_server_delay:
         assert delay is None
     else:
-        assert delay == max(wish, must_wait(backoff, failures, jitter))
+        assert delay == max(server_delay, must_wait(backoff, failures, jitter))
 
 
 @pytest.mark.parametrize(
-    ("wish", "delay"),
+    ("server_delay", "delay"),
     [
         (None, 0.5),
         (0.0, 0.5),
@@ -115,20 +122,30 @@ def test_a_wish_is_a_lower_bound_and_beyond_the_cap_the_end(
     ],
 )
 @pytest.mark.proves("R07f")
-def test_a_wish_up_to_60_seconds_is_granted(wish: float | None, delay: float | None) -> None:
-    assert wait(Backoff(), 1, LEAST_JITTER, wish) == delay
+def test_a_server_delay_up_to_60_seconds_is_granted(
+    server_delay: float | None, delay: float | None
+) -> None:
+    assert wait(Backoff(), 1, LEAST_JITTER, server_delay) == delay
 
 
-@pytest.mark.parametrize("wish", [1.0, 16.0, 60.0])
-def test_jitter_never_goes_below_a_wish(wish: float) -> None:
-    assert wait(Backoff(), 1, MOST_JITTER, wish) == wish
+@given(backoffs, failure_counts, jitters)
+@settings(deadline=None)
+def test_without_a_server_delay_a_retry_waits_for_the_plain_delay(
+    backoff: Backoff, failures: int, jitter: float
+) -> None:
+    assert wait(backoff, failures, jitter) == backoff.delay(failures, lambda: jitter)
+
+
+@pytest.mark.parametrize("server_delay", [1.0, 16.0, 60.0])
+def test_jitter_never_goes_below_a_server_delay(server_delay: float) -> None:
+    assert wait(Backoff(), 1, MOST_JITTER, server_delay) == server_delay
 
 
 @pytest.mark.proves("R07f")
 def test_the_cap_can_be_set() -> None:
-    assert wait(Backoff(longest_wish=5), 1, LEAST_JITTER, 5) == 5
-    assert wait(Backoff(longest_wish=5), 1, LEAST_JITTER, 5.1) is None
-    assert wait(Backoff(longest_wish=500), 1, LEAST_JITTER, 500) == 500
+    assert wait(Backoff(max_server_delay=5), 1, LEAST_JITTER, 5) == 5
+    assert wait(Backoff(max_server_delay=5), 1, LEAST_JITTER, 5.1) is None
+    assert wait(Backoff(max_server_delay=500), 1, LEAST_JITTER, 500) == 500
 
 
 def test_a_backoff_is_immutable() -> None:

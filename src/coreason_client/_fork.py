@@ -24,8 +24,6 @@ from ._http._types import FailureKind, TransportFailure
 __all__ = [
     "Inherited",
     "ProcessMark",
-    "aclosing",
-    "closing",
     "disconnect",
     "keep",
     "register",
@@ -102,44 +100,6 @@ def disconnect(sock: Any) -> None:
     nowhere, other_end = socket.socketpair()
     with nowhere, other_end:
         os.dup2(nowhere.fileno(), descriptor, inheritable=False)
-
-
-class closing:  # noqa: N801 - used as that of `contextlib`
-    """Close a generator at the end of a block, unless it belongs to another process by then."""
-
-    __slots__ = ("_generator", "_process")
-
-    def __init__(self, generator: Any) -> None:
-        self._generator = generator
-        self._process = ProcessMark()
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        if self._process.is_here:
-            self._generator.close()
-        else:
-            keep(self._generator)
-
-
-class aclosing:  # noqa: N801 - used as that of `contextlib`
-    """Close a generator at the end of a block, unless it belongs to another process by then."""
-
-    __slots__ = ("_generator", "_process")
-
-    def __init__(self, generator: Any) -> None:
-        self._generator = generator
-        self._process = ProcessMark()
-
-    async def __aenter__(self) -> None:
-        pass
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._process.is_here:
-            await self._generator.aclose()
-        else:
-            keep(self._generator)
 
 
 def _after_fork_in_child() -> None:

@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt: the only back-off arithmetic. It never sleeps."""
+"""Delays before a retry: the only back-off arithmetic, and reading `Retry-After`. Pure."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from datetime import UTC
 __all__ = ["RETRIED_STATUSES", "Backoff", "retry_after", "seconds"]
 
 RETRIED_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""What a server may answer in passing: the same request may do better a moment later."""
+"""Transient statuses: the same request may succeed on a retry."""
 
 # ASCII on purpose: `float` also takes 1_000, +7, nan, inf and Arabic digits.
 _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?", re.ASCII)
@@ -19,24 +19,32 @@ class Backoff:
     """Delays that double from `first` to `longest` seconds, with jitter.
 
     The jitter takes away up to half of a delay, so that none is shorter than the one before it
-    while they double. The server's own wish is a lower bound; one above `longest_wish` is not
-    granted.
+    while they double. A server may ask for a longer delay, up to `max_server_delay` seconds.
     """
 
     first: float = 0.5
     longest: float = 30.0
-    longest_wish: float = 60.0
+    max_server_delay: float = 60.0
 
-    def delay(self, failures: int, wish: float | None, jitter: Callable[[], float]) -> float | None:
-        """Return the seconds to wait after so many failures in a row, None to give up.
+    def delay(self, failures: int, jitter: Callable[[], float]) -> float:
+        """Return the seconds to wait after this number of failures in a row.
 
-        `wish` is what the server asked for; `jitter` gives a number from 0 to 1.
+        `jitter` returns numbers from 0 to 1.
         """
         doublings = min(failures - 1, 64)  # beyond, the float would overflow
-        delay = min(self.first * 2.0**doublings, self.longest) * (1 - jitter() / 2)
-        if wish is None:
+        return min(self.first * 2.0**doublings, self.longest) * (1 - jitter() / 2)
+
+    def retry_delay(
+        self, failures: int, server_delay: float | None, jitter: Callable[[], float]
+    ) -> float | None:
+        """Return the seconds to wait before a retry, at least what the server asks for.
+
+        None means to give up, because the server asks for more than `max_server_delay`.
+        """
+        delay = self.delay(failures, jitter)
+        if server_delay is None:
             return delay
-        return max(delay, wish) if wish <= self.longest_wish else None
+        return max(delay, server_delay) if server_delay <= self.max_server_delay else None
 
 
 def retry_after(headers: Mapping[str, str], now: Callable[[], float]) -> float | None:

@@ -14,15 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from coreason_client.a2a._dialects import (
-    V03,
-    V10,
-    _task_to_v03,
-    event_to_v03,
-    push_from_v03,
-    push_to_v03,
-    send_from_v03,
-)
+from coreason_client.a2a._dialects import V03, V10, push_from_v03, push_to_v03
+from tests.a2a.v03 import event_to_v03, send_from_v03, task_to_v03
 
 CONTEXT = "context-1"
 HANG = object()
@@ -280,7 +273,7 @@ def _to_v03(name: str, result: Any) -> Any:
     if name == "send_message":
         return event_to_v03(result)
     if name in ("get_task", "cancel_task"):
-        return _task_to_v03(result)
+        return task_to_v03(result)
     if name in ("create_push_config", "get_push_config"):
         return push_to_v03(result)
     return [push_to_v03(c) for c in result["configs"]] if name == "list_push_configs" else result

@@ -10,10 +10,10 @@ import pytest
 from coreason_client._http._types import Request, TransportFailure
 from coreason_client._retry import Backoff
 from coreason_client.a2a._call import Settings
-from coreason_client.a2a._dialects import _task_to_v03, dialect_of, event_to_v03
-from coreason_client.a2a._heal import HealMachine
+from coreason_client.a2a._dialects import dialect_of
 from coreason_client.a2a._jsonrpc import JsonRpcChannel
 from coreason_client.a2a._rest import RestChannel
+from coreason_client.a2a._resubscribe import ResubscribeMachine
 from coreason_client.a2a._route import Place, Route
 from coreason_client.a2a.errors import A2AError
 from coreason_client.a2a.streams import AsyncEventStream, EventStream
@@ -23,6 +23,7 @@ from coreason_client.a2a.types import (
     TaskArtifactUpdateEvent,
     TaskStatusUpdateEvent,
 )
+from tests.a2a.v03 import event_to_v03, task_to_v03
 from tests.cap.scripted import AsyncPaper, Connection, Network, SyncPaper, failure
 
 URL = "https://agent.example/a2a"
@@ -147,7 +148,7 @@ class PaperAgent:
         return self._tell(request, leg, self._prelude(leg))
 
     def _task(self, found: Any) -> Any:
-        return _task_to_v03(found) if self.version == "0.3" else found
+        return task_to_v03(found) if self.version == "0.3" else found
 
     def _next_leg(self) -> Leg:
         return self.legs.pop(0) if self.legs else Leg(told=len(self.events))
@@ -196,11 +197,11 @@ def machine_for(
     name: str = "send_message_stream",
     params: dict[str, Any] | None = None,
     **options: Any,
-) -> HealMachine:
+) -> ResubscribeMachine:
     if params is None:
         params = {"id": TASK} if name == "resubscribe" else PARAMS
     route = route or route_to()[0]
-    return HealMachine(route, name, params, jitter=lambda: 0.0, now=lambda: 0.0, **options)
+    return ResubscribeMachine(route, name, params, jitter=lambda: 0.0, now=lambda: 0.0, **options)
 
 
 @dataclass
@@ -210,7 +211,7 @@ class Outcome:
     events: list[Event]
     error: A2AError | None
     network: Network
-    machine: HealMachine
+    machine: ResubscribeMachine
 
     @property
     def text(self) -> str:
@@ -231,7 +232,7 @@ class Outcome:
 Server = Callable[[Request], Connection]
 
 
-def run_sync(machine: HealMachine, network: Network) -> Outcome:
+def run_sync(machine: ResubscribeMachine, network: Network) -> Outcome:
     events: list[Event] = []
     error: A2AError | None = None
     try:
@@ -247,7 +248,7 @@ def _watched(stream: EventStream) -> Iterator[Event]:
     yield from stream
 
 
-def run_async(machine: HealMachine, network: Network) -> Outcome:
+def run_async(machine: ResubscribeMachine, network: Network) -> Outcome:
     events: list[Event] = []
 
     async def main() -> A2AError | None:

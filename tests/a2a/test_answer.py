@@ -21,7 +21,7 @@ from coreason_client.a2a._assemble import Assembly
 from tests.a2a.loopback import Answer, Seen, serve, stream_of
 from tests.a2a.paper import chunk, status, task
 from tests.a2a.test_client import rpc
-from tests.a2a.test_heal import news
+from tests.a2a.test_resubscribe import news
 
 DONE = status("COMPLETED")
 

@@ -47,7 +47,7 @@ def agent() -> Iterator[Agent]:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_options, "Backoff", lambda **wish: Backoff(0.01, 0.02, **wish))
+    monkeypatch.setattr(_options, "Backoff", lambda **given: Backoff(0.01, 0.02, **given))
     monkeypatch.setattr(_waiting, "Backoff", lambda: Backoff(0.001, 0.002))
 
 
@@ -521,9 +521,9 @@ def test_an_error_of_a_refusal_may_be_a_string(agent: Agent, way: str) -> None:
 @pytest.mark.parametrize("odd", [None, 7, b"http://agent.example"])
 @CLIENTS
 def test_an_address_that_is_no_string_is_refused(kind: Any, odd: Any) -> None:
-    with pytest.raises(TypeError, match=r"an address must be a string, got \w+"):
+    with pytest.raises(TypeError, match=r"the URL must be a string, got \w+"):
         kind(odd)
-    with pytest.raises(TypeError, match=r"an address must be a string, got \w+"):
+    with pytest.raises(TypeError, match=r"the URL must be a string, got \w+"):
         found = kind.connect(odd)
         asyncio.run(found)
 

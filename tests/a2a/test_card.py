@@ -391,7 +391,7 @@ def test_connecting_survives_a_server_that_is_starting(
     answers = iter([Answer(503, {"retry-after-ms": "1"}), Answer(429, {"retry-after-ms": "1"})])
     agent.rules.append(lambda seen: next(answers, None))
     for module in (client, aclient):
-        monkeypatch.setattr(module, "Backoff", lambda **wish: Backoff(0.01, 0.02, **wish))
+        monkeypatch.setattr(module, "Backoff", lambda **given: Backoff(0.01, 0.02, **given))
     assert connect(way, agent.url).name == "Counter"
     assert len(agent.seen) == 3
 

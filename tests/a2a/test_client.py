@@ -55,8 +55,8 @@ from coreason_client.a2a import (
     _options,
     _waiting,
 )
-from coreason_client.a2a._dialects import _task_to_v03
 from tests.a2a.loopback import CUT, HANG, Agent, Answer, Seen, as_json, serve, stream_of
+from tests.a2a.v03 import task_to_v03
 from tests.http.support import LEFT_OVER_GENERATOR
 
 T = TypeVar("T")
@@ -73,7 +73,7 @@ def agent() -> Iterator[Agent]:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_options, "Backoff", lambda **wish: Backoff(0.01, 0.02, **wish))
+    monkeypatch.setattr(_options, "Backoff", lambda **given: Backoff(0.01, 0.02, **given))
     monkeypatch.setattr(_waiting, "Backoff", lambda: Backoff(0.001, 0.002))
 
 
@@ -445,7 +445,7 @@ def test_an_agent_that_does_not_stream_gives_the_events_of_its_task(
     def rule(seen: Seen) -> Answer:
         sends = seen.json["method"] in ("SendMessage", "message/send")
         if face == "0.3":
-            return as_json(rpc(seen, result=_task_to_v03(task(seen))))
+            return as_json(rpc(seen, result=task_to_v03(task(seen))))
         return as_json(rpc(seen, result={"task": task(seen)} if sends else task(seen)))
 
     agent.rules.append(rule)

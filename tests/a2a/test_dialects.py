@@ -13,16 +13,14 @@ from coreason_client.a2a._dialects import (
     OPERATIONS,
     V03,
     V10,
-    _task_to_v03,
     card_from_v03,
     dialect_of,
     event_from_v03,
-    event_to_v03,
     push_from_v03,
     push_to_v03,
-    send_from_v03,
     send_to_v03,
 )
+from tests.a2a.v03 import event_to_v03, send_from_v03, task_to_v03
 
 words = st.text(max_size=6)
 structs = st.dictionaries(words, words, max_size=2)
@@ -244,7 +242,7 @@ def test_an_example_of_the_older_dialect() -> None:
     }
     assert event_from_v03(old) == {"task": new}
     assert V03.decode["task"](old) == new
-    assert _task_to_v03({**new, "status": {"state": "TASK_STATE_REJECTED"}})["status"] == {
+    assert task_to_v03({**new, "status": {"state": "TASK_STATE_REJECTED"}})["status"] == {
         "state": "rejected"
     }
 

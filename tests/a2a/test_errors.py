@@ -6,7 +6,7 @@ import pytest
 
 from coreason_client._http._types import FailureKind, Request, TransportFailure
 from coreason_client.a2a import errors
-from coreason_client.a2a._call import connection_error, json_rpc_error, status_error
+from coreason_client.a2a._call import connection_error, json_rpc_error, status_error, unreached
 from coreason_client.a2a._dialects import ERRORS_BY_CODE, ERRORS_BY_REASON
 from coreason_client.a2a.errors import (
     A2AConnectionError,
@@ -86,6 +86,13 @@ def test_a_connection_error_says_where_without_secrets() -> None:
     error = connection_error(request, failure, 3)
     assert str(error) == "no answer to GET https://a.example/x: reset"
     assert (type(error), error.attempts, error.__cause__) == (A2AConnectionError, 3, cause)
-    slow = connection_error(request, TransportFailure(FailureKind.TIMEOUT, "slow"), 1)
-    assert isinstance(slow, A2ATimeoutError | TimeoutError)
-    assert isinstance(slow, A2AHTTPError)
+    for kind in (FailureKind.TIMEOUT, FailureKind.CONNECT_TIMEOUT):
+        slow = connection_error(request, TransportFailure(kind, "slow"), 1)
+        assert type(slow) is A2ATimeoutError
+        assert isinstance(slow, A2AHTTPError | TimeoutError)
+
+
+@pytest.mark.parametrize("kind", FailureKind)
+def test_another_interface_is_used_only_if_nothing_was_sent(kind: FailureKind) -> None:
+    never_sent = {"connect", "connect_timeout"}
+    assert unreached(TransportFailure(kind, "x")) is (kind in never_sent)

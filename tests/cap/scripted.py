@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from coreason_client._drive import drive, drive_async
+from coreason_client._drive_async import drive_async
+from coreason_client._drive_sync import drive
 from coreason_client._http._types import (
     FailureKind,
     Headers,

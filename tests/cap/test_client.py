@@ -52,7 +52,7 @@ def server() -> Iterator[FaultServer]:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_protocol, "Backoff", lambda **wish: Backoff(0.01, 0.02, **wish))
+    monkeypatch.setattr(_protocol, "Backoff", lambda **given: Backoff(0.01, 0.02, **given))
 
 
 def make_request(session: str = "sess_abc") -> ServiceRequest:
@@ -370,7 +370,7 @@ def test_reconnects_are_one_line_each(
 def test_the_async_client_waits_without_blocking_the_loop(
     server: FaultServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_protocol, "Backoff", lambda **wish: Backoff(60, 60, **wish))
+    monkeypatch.setattr(_protocol, "Backoff", lambda **given: Backoff(60, 60, **given))
     run = server.run("rst_mid_event")
 
     async def use(client: AsyncCAPClient) -> None:
@@ -394,7 +394,7 @@ def test_the_async_client_waits_without_blocking_the_loop(
 def test_the_sync_client_waits_between_attempts(
     server: FaultServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_protocol, "Backoff", lambda **wish: Backoff(0.4, 0.4, **wish))
+    monkeypatch.setattr(_protocol, "Backoff", lambda **given: Backoff(0.4, 0.4, **given))
     run = server.run("rst_mid_event")
     with CAPClient(run.base_url, KEY) as client:
         assert client.ask("x") == run.text
@@ -713,7 +713,7 @@ def test_a_consumer_that_raises_leaks_nothing(server: FaultServer) -> None:
 def test_a_cancelled_consumer_leaks_nothing(
     server: FaultServer, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_protocol, "Backoff", lambda **wish: Backoff(30, 30, **wish))
+    monkeypatch.setattr(_protocol, "Backoff", lambda **given: Backoff(30, 30, **given))
     run = server.run(fault)
 
     async def use(client: AsyncCAPClient) -> None:
@@ -737,7 +737,7 @@ def test_a_cancelled_consumer_leaks_nothing(
 def test_closing_the_client_ends_a_stream_in_another_thread(
     server: FaultServer, waiting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_protocol, "Backoff", lambda **wish: Backoff(30, 30, **wish))
+    monkeypatch.setattr(_protocol, "Backoff", lambda **given: Backoff(30, 30, **given))
     run = server.run("stall" if waiting == "for bytes" else "accept_and_close")
     client = CAPClient(run.base_url, KEY)
     caught: list[CAPError] = []

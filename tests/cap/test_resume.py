@@ -8,7 +8,14 @@ from uuid import UUID
 
 import pytest
 
-from coreason_client._http._types import FailureKind, Headers, Request, ResponseHead, Timeouts
+from coreason_client._http._types import (
+    FINAL_FAILURES,
+    FailureKind,
+    Headers,
+    Request,
+    ResponseHead,
+    Timeouts,
+)
 from coreason_client._retry import Backoff
 from coreason_client.cap._resume import ResumeMachine
 from coreason_client.cap.errors import (
@@ -121,7 +128,7 @@ def test_a_stream_may_start_at_any_number(play: Play, first: int) -> None:
     "R06a",
     "RES1-loss-mid-event",
 )
-@pytest.mark.parametrize("kind", sorted(set(FailureKind) - {"certificate", "closed", "request"}))
+@pytest.mark.parametrize("kind", sorted(set(FailureKind) - FINAL_FAILURES))
 def test_every_transport_failure_is_a_lost_connection(play: Play, kind: FailureKind) -> None:
     cut = sse(delta(3))[:25]
     outcome = play(sends(*words(1, 2), extra=cut, end=failure(kind)), sends(*words(3, 4), close(5)))
@@ -137,7 +144,7 @@ def test_an_end_of_body_before_close_is_a_lost_connection(play: Play) -> None:
 
 
 @pytest.mark.proves("R06c")
-@pytest.mark.parametrize("kind", [FailureKind.CERTIFICATE, FailureKind.REQUEST])
+@pytest.mark.parametrize("kind", sorted(FINAL_FAILURES - {FailureKind.CLOSED}))
 def test_what_no_retry_mends_is_an_error_at_once(play: Play, kind: FailureKind) -> None:
     outcome = play(Connection(refused=failure(kind, "certificate has expired")))
     problem = raised(outcome, CAPConnectionError)

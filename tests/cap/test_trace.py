@@ -40,7 +40,7 @@ def tracer() -> trace.Tracer:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_protocol, "Backoff", lambda **wish: Backoff(0.01, 0.02, **wish))
+    monkeypatch.setattr(_protocol, "Backoff", lambda **given: Backoff(0.01, 0.02, **given))
 
 
 def span_of(trace_id: int, span_id: int, flags: int, state: list[tuple[str, str]]) -> trace.Span:

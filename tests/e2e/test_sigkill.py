@@ -34,7 +34,7 @@ async def agent(request, stream):
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_protocol, "Backoff", lambda **wish: Backoff(0.1, 0.2, **wish))
+    monkeypatch.setattr(_protocol, "Backoff", lambda **given: Backoff(0.1, 0.2, **given))
 
 
 @pytest.fixture

@@ -15,13 +15,9 @@ import pytest
 
 from coreason_client._http import _async, _sync
 from coreason_client._http._async import AsyncSender
-from coreason_client._http._backend import (
-    _AsyncMergingBackend,
-    _AsyncMergingStream,
-    _MergingBackend,
-    _MergingStream,
-    merge_chunks,
-)
+from coreason_client._http._backend import merge_chunks
+from coreason_client._http._merging_async import AsyncMergingBackend, AsyncMergingStream
+from coreason_client._http._merging_sync import MergingBackend, MergingStream
 from coreason_client._http._sync import SyncSender
 from coreason_client._http._types import FailureKind, Request, Timeouts
 from tests.faults import FAULTS, FaultServer
@@ -45,7 +41,7 @@ from tests.http.support import (
     run_async,
 )
 
-MERGING = (_MergingBackend, _AsyncMergingBackend)
+MERGING = (MergingBackend, AsyncMergingBackend)
 
 
 def backends(client: Any) -> list[object]:
@@ -82,7 +78,7 @@ def test_it_is_on_the_clients_that_we_make(monkeypatch: pytest.MonkeyPatch, prox
     sync_client, async_client = _sync._new_client(), _async._new_client()
     assert type(sync_client) is httpx2.Client
     assert type(async_client) is httpx2.AsyncClient
-    for client, kind in ((sync_client, _MergingBackend), (async_client, _AsyncMergingBackend)):
+    for client, kind in ((sync_client, MergingBackend), (async_client, AsyncMergingBackend)):
         assert [type(backend) for backend in backends(client)] == [kind] * (1 + proxied)
     sync_client.close()
     anyio.run(async_client.aclose)
@@ -261,7 +257,7 @@ PASSED_ON = [HEAD, b"1\r\na", b"\r\n1\r\nb", b""]
 
 
 def test_a_read_that_brings_only_a_part_of_the_framing_is_not_the_end() -> None:
-    stream = _MergingStream(httpcore2.MockStream(list(READS)))
+    stream = MergingStream(httpcore2.MockStream(list(READS)))
     stream.write(b"GET / HTTP/1.1\r\n\r\n")
     assert [stream.read(100) for _ in PASSED_ON] == PASSED_ON
 
@@ -269,7 +265,7 @@ def test_a_read_that_brings_only_a_part_of_the_framing_is_not_the_end() -> None:
 @pytest.mark.parametrize("way", WAYS[1:])
 def test_an_async_read_that_brings_only_a_part_of_the_framing_is_not_the_end(way: str) -> None:
     async def main() -> list[bytes]:
-        stream = _AsyncMergingStream(httpcore2.AsyncMockStream(list(READS)))
+        stream = AsyncMergingStream(httpcore2.AsyncMockStream(list(READS)))
         await stream.write(b"GET / HTTP/1.1\r\n\r\n")
         return [await stream.read(100) for _ in PASSED_ON]
 
@@ -278,9 +274,9 @@ def test_an_async_read_that_brings_only_a_part_of_the_framing_is_not_the_end(way
 
 def test_the_backends_say_what_httpcore_asks_them(server: FaultServer) -> None:
     host, port = server.origin.removeprefix("http://").split(":")
-    backend = _MergingBackend(httpcore2.SyncBackend())
+    backend = MergingBackend(httpcore2.SyncBackend())
     stream = backend.connect_tcp(host, int(port), LIMIT)
-    assert isinstance(stream, _MergingStream)
+    assert isinstance(stream, MergingStream)
     assert stream.get_extra_info("server_addr") == (host, int(port))
     assert not stream.get_extra_info("is_readable")
     stream.close()
@@ -293,9 +289,9 @@ def test_the_async_backends_say_what_httpcore_asks_them(server: FaultServer, way
 
     async def main() -> None:
         inner = httpcore2.TrioBackend() if way == "trio" else httpcore2.AnyIOBackend()
-        backend = _AsyncMergingBackend(inner)
+        backend = AsyncMergingBackend(inner)
         stream = await backend.connect_tcp(host, int(port), LIMIT)
-        assert isinstance(stream, _AsyncMergingStream)
+        assert isinstance(stream, AsyncMergingStream)
         assert stream.get_extra_info("server_addr") == (host, int(port))
         assert not stream.get_extra_info("is_readable")
         await stream.aclose()
@@ -327,7 +323,7 @@ def test_the_connect_timeout_acts(way: str) -> None:
     with deaf_server() as address:  # the handshake is a part of connecting
         request = Request("POST", f"https://{address}/", {}, b"", limits(connect=PATIENCE))
         outcome = fetch(way, request)
-    assert outcome.failure is FailureKind.TIMEOUT
+    assert outcome.failure is FailureKind.CONNECT_TIMEOUT
     assert isinstance(outcome.cause, httpx2.ConnectTimeout)
 
 

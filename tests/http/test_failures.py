@@ -27,7 +27,7 @@ from tests.http.support import (
 TRANSPORT_ERRORS = {
     "CloseError": FailureKind.BROKEN,
     "ConnectError": FailureKind.CONNECT,
-    "ConnectTimeout": FailureKind.TIMEOUT,
+    "ConnectTimeout": FailureKind.CONNECT_TIMEOUT,
     "LocalProtocolError": FailureKind.BROKEN,
     "NetworkError": FailureKind.BROKEN,
     "PoolTimeout": FailureKind.TIMEOUT,

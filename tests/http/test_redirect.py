@@ -7,12 +7,31 @@ from typing import Any
 
 import httpx2
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from coreason_client._drive import drive, drive_async
+from coreason_client._drive import Flow, Reply
+from coreason_client._drive_async import drive_async
+from coreason_client._drive_sync import drive
 from coreason_client._http._async import AsyncSender
-from coreason_client._http._redirect import redirected
+from coreason_client._http._redirect import (
+    FOLLOWED,
+    FOLLOWED_FOR_GET,
+    MAX_REDIRECTS,
+    Redirects,
+    follow_redirects,
+    redirected,
+)
 from coreason_client._http._sync import SyncSender
-from coreason_client._http._types import Request, timeouts_from
+from coreason_client._http._types import (
+    FailureKind,
+    Headers,
+    Request,
+    ResponseHead,
+    TransportFailure,
+    origin,
+    timeouts_from,
+)
 from coreason_client._retry import Backoff
 from coreason_client.cap._resume import ResumeMachine
 from coreason_client.cap.errors import CAPRuntimeError
@@ -317,3 +336,86 @@ def test_a_place_at_another_origin_gets_what_is_harmless(location: str) -> None:
 def test_a_place_that_cannot_be(location: str) -> None:
     with pytest.raises(ValueError):
         redirected(HERE, location)
+
+
+# The count, and the flow of a unary call.
+
+
+def head(status: int, location: str | None = "/next") -> ResponseHead:
+    headers = [] if location is None else [("Location", location)]
+    return ResponseHead(status, Headers(headers))
+
+
+@pytest.mark.proves("RES1-redirect")
+@pytest.mark.parametrize("status", [200, 201, 300, 301, 302, 303, 304, 305, 307, 308, 400, 503])
+def test_which_statuses_are_followed(status: int) -> None:
+    assert Redirects().includes(head(status)) is (status in {307, 308})
+    for_get = Redirects(FOLLOWED_FOR_GET)
+    assert for_get.includes(head(status)) is (status in {301, 302, 303, 307, 308})
+    assert not for_get.includes(head(status, None))
+
+
+@pytest.mark.proves("RES1-redirect")
+def test_redirects_are_counted() -> None:
+    redirects, request = Redirects(), HERE
+    for number in range(MAX_REDIRECTS):
+        request = redirects.follow(request, head(307, f"/{number}"))
+    assert request.url == f"https://a.example/{MAX_REDIRECTS - 1}"
+    with pytest.raises(ValueError, match="more than 5 in a row"):
+        redirects.follow(request, head(307))
+
+
+def result_of(
+    flow: Flow[Reply | TransportFailure], answers: Callable[[Request], Reply | TransportFailure]
+) -> tuple[Reply | TransportFailure, list[Request]]:
+    sent = [next(flow)]
+    while True:
+        request = sent[-1]
+        assert isinstance(request, Request)
+        try:
+            sent.append(flow.send(answers(request)))
+        except StopIteration as stopped:
+            return stopped.value, [item for item in sent if isinstance(item, Request)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Reply(head(307, None), b"no location"),
+        Reply(head(307, "ftp://a.example/"), b"another scheme"),
+        Reply(head(302), b"not for every method"),
+        Reply(head(200), b"no redirect"),
+        TransportFailure(FailureKind.BROKEN, "reset"),
+    ],
+    ids=lambda answer: str(getattr(answer, "body", answer)),
+)
+def test_what_is_not_followed_is_the_result(answer: Reply | TransportFailure) -> None:
+    assert result_of(follow_redirects(HERE), lambda request: answer) == (answer, [HERE])
+
+
+LOCATIONS = st.sampled_from(
+    ["/z", "//b.example/", "https://a.example/w", "http://a.example/", "x", "https://b.example:9/"]
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from([200, *sorted(FOLLOWED)]), LOCATIONS), max_size=9))
+@settings(deadline=None)
+@pytest.mark.proves("RES1-redirect", "RES1-redirect-origin")
+def test_whatever_the_redirects_credentials_never_leave_their_origin(
+    steps: list[tuple[int, str]],
+) -> None:
+    script = iter([*steps, (200, "/")])
+    replies: list[Reply] = []
+
+    def answer(request: Request) -> Reply:
+        replies.append(Reply(head(*next(script)), b""))
+        return replies[-1]
+
+    result, sent = result_of(follow_redirects(HERE), answer)
+    assert result is replies[-1]
+    assert len(sent) <= 1 + MAX_REDIRECTS
+    left = False
+    for request in sent:
+        left = left or origin(request.url) != origin(HERE.url)
+        assert (SECRET in str(request.headers)) is not left
+        assert (request.method, request.content) == ("POST", CONTENT)

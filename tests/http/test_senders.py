@@ -20,7 +20,7 @@ import httpcore2
 import httpx2
 import pytest
 
-from coreason_client._http import _async, _sync
+from coreason_client._http import _response_async, _response_sync
 from coreason_client._http._async import AsyncResponse, AsyncSender
 from coreason_client._http._sync import SyncResponse, SyncSender
 from coreason_client._http._types import FailureKind, Request, Timeouts, TransportFailure
@@ -536,7 +536,7 @@ def test_what_arrived_of_an_error_body_before_it_broke_is_kept(
 def test_an_error_body_that_drips_is_read_for_a_limited_time(
     monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    for module in (_sync, _async):
+    for module in (_response_sync, _response_async):
         monkeypatch.setattr(module, "MAX_ERROR_BODY_SECONDS", -1.0)
     stream = Pieces(b"a", b"b", b"c")
     assert body_read(way, post("http://test/"), 1000, lambda: mocked(way, stream)) == b"a"
@@ -548,7 +548,7 @@ def test_an_error_body_that_drips_is_read_for_a_limited_time(
 def test_an_error_body_that_stalls_is_read_for_a_limited_time_whatever_the_read_timeout(
     server: FaultServer, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    for module in (_sync, _async):
+    for module in (_response_sync, _response_async):
         monkeypatch.setattr(module, "MAX_ERROR_BODY_SECONDS", 0.1)
     run = server.run("stalled_status_first")
     done = threading.Event()

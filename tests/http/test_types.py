@@ -9,7 +9,9 @@ import httpx
 import httpx2
 import pytest
 
+from coreason_client._drive import BodyTooLarge
 from coreason_client._http._types import (
+    FINAL_FAILURES,
     FailureKind,
     Headers,
     Request,
@@ -177,6 +179,13 @@ def test_no_repr_shows_a_secret() -> None:
         assert SECRET not in str(shown)
     assert "set-cookie" in repr(headers)
     assert "http://a.example/" in repr(request)
+
+
+def test_a_body_that_is_too_large_has_a_kind_of_its_own_and_is_final() -> None:
+    failure = BodyTooLarge(ResponseHead(200, Headers()), 10)
+    assert failure.kind is FailureKind.TOO_LARGE
+    assert failure.kind in FINAL_FAILURES
+    assert str(failure) == "the body is larger than 10 bytes"
 
 
 def test_a_failure_has_its_kind_and_its_words() -> None:

@@ -1,12 +1,14 @@
 """Events out of bytes: a stream, lines, or one JSON value, whatever the chunks."""
 
 from collections.abc import Iterable
+from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm._frames import Frames
+from coreason_client.llm import _frames
+from coreason_client.llm._frames import Frames, TooLarge
 
 SIZES = st.integers(1, 40)
 
@@ -23,7 +25,7 @@ def test_a_stream_is_a_stream_whatever_it_claims(
 ) -> None:
     frames = Frames("sse", claims_json=claims_json)
     body = before + b"event: a\ndata: 1\n\nid: 7\ndata: 2\n\n"
-    events = [event for piece in pieces(body, size) for event in frames.feed(piece)]
+    events = [event for piece in pieces(body, size) for event in frames.events(piece)]
     assert [(event.event_bytes, event.data_bytes) for event in events] == [
         (b"a", b"1"),
         (b"", b"2"),
@@ -38,7 +40,7 @@ def test_a_stream_is_a_stream_whatever_it_claims(
 def test_json_is_kept_whole(before: bytes, value: bytes, claims_json: bool, size: int) -> None:
     frames = Frames("sse", claims_json=claims_json)
     for piece in pieces(before + value, size):
-        assert frames.feed(piece) == []
+        assert list(frames.events(piece)) == []
     assert frames.whole() == value
 
 
@@ -50,12 +52,35 @@ def test_what_claims_to_be_json_and_is_empty() -> None:
 def test_blanks_are_bounded() -> None:
     frames = Frames("sse")
     for _ in range(100):
-        assert frames.feed(b"\n" * 1000) == []
-    assert [event.data for event in frames.feed(b"data: 1\n\n")] == ["1"]
+        assert list(frames.events(b"\n" * 1000)) == []
+    assert [event.data for event in frames.events(b"data: 1\n\n")] == ["1"]
 
 
 def test_lines_are_never_taken_for_one_value() -> None:
     frames = Frames("ndjson", claims_json=True)
-    assert [line.data_bytes for line in frames.feed(b'{"a":1}\n{"b"')] == [b'{"a":1}']
+    assert [line.data_bytes for line in frames.events(b'{"a":1}\n{"b"')] == [b'{"a":1}']
     assert [line.data_bytes for line in frames.flush()] == [b'{"b"']
     assert frames.whole() is None
+
+
+@pytest.mark.parametrize(
+    ("framing", "body"),
+    [
+        ("sse", b"data: 1\n\ndata: 2\n\ndata: " + b"x" * 20 + b"\n\ndata: 3\n\n"),
+        ("ndjson", b"1\n2\n" + b"x" * 20 + b"\n3\n"),
+    ],
+)
+@given(size=SIZES)
+def test_events_before_one_that_is_too_large_are_handed_out(
+    framing: Literal["sse", "ndjson"], body: bytes, size: int
+) -> None:
+    seen: list[bytes] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_frames, "_MAX_EVENT_BYTES", 16)
+        frames = Frames(framing)
+    with pytest.raises(TooLarge) as caught:
+        for piece in pieces(body, size):
+            for event in frames.events(piece):
+                seen.append(event.data_bytes)  # noqa: PERF401 - those before the error count
+    assert seen == [b"1", b"2"]
+    assert caught.value.__context__ is None

@@ -5,7 +5,7 @@ from .mutant import Mutant
 __all__ = ["MUTANTS"]
 
 _RESUME = "tests/cap/test_resume.py"
-_HEAL = "tests/a2a/test_heal.py"
+_RESUBSCRIBE = "tests/a2a/test_resubscribe.py"
 _TWINS = "tests/test_public_names.py::test_twins_have_the_same_methods_and_parameters"
 
 MUTANTS = (
@@ -18,16 +18,16 @@ MUTANTS = (
     ),
     Mutant(
         "a later server delay hides a longer one",
-        "coreason_client/cap/_resume.py",
-        "max(filter(None, (evidence.server_delay, self._retry_seconds)), default=None)",
-        "evidence.server_delay or self._retry_seconds",
+        "coreason_client/_connections.py",
+        "max(filter(None, (asked, self._retry_seconds)), default=None)",
+        "asked or self._retry_seconds",
         (_RESUME,),
     ),
     Mutant(
         "redirects are counted over all attempts",
-        "coreason_client/cap/_resume.py",
-        "            self._redirects = 0\n",
-        "",
+        "coreason_client/_connections.py",
+        "        self.attempts += 1\n        self._redirects = Redirects()\n",
+        "        self.attempts += 1\n",
         (f"{_RESUME}::test_redirects_are_counted_for_each_attempt",),
     ),
     Mutant(
@@ -45,25 +45,39 @@ MUTANTS = (
         (_TWINS,),
     ),
     Mutant(
+        "a page that names itself as the next one is fetched for ever",
+        "coreason_client/a2a/_client_flows.py",
+        "self.done = not next_token or next_token == self.token",
+        "self.done = not next_token",
+        ("tests/a2a/test_client_flows.py",),
+    ),
+    Mutant(
+        "a task whose stream ended early is not polled",
+        "coreason_client/a2a/_client_flows.py",
+        "        if is_over(task):\n            return task\n",
+        "        if task is not None:\n            return task\n",
+        ("tests/a2a/test_client_flows.py",),
+    ),
+    Mutant(
         "an event that says final is not the end",
         "coreason_client/a2a/_assemble.py",
         "self.ended = self.final or self.status.is_terminal or _waits(self.status)",
         "self.ended = self.status.is_terminal or _waits(self.status)",
-        (_HEAL,),
+        (_RESUBSCRIBE,),
     ),
     Mutant(
         "interfaces that were skipped stay skipped after a loss",
-        "coreason_client/a2a/_heal.py",
-        "        self._losses += 1\n        self._skipped = 0\n",
-        "        self._losses += 1\n",
-        (_HEAL,),
+        "coreason_client/a2a/_resubscribe.py",
+        "        self._skipped = 0\n        asked = connections",
+        "        asked = connections",
+        (_RESUBSCRIBE,),
     ),
     Mutant(
         "the metadata of an artifact is replaced",
         "coreason_client/a2a/_partial.py",
         "metadata = {**(known.metadata or {}), **artifact.metadata}",
         "metadata = artifact.metadata",
-        (_HEAL,),
+        (_RESUBSCRIBE,),
     ),
     Mutant(
         "a fallback is asked after the deadline",

@@ -353,7 +353,7 @@ class Cutter:
 def test_a_storm_of_reconnects_locks_no_client_out(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_protocol, "Backoff", lambda **wish: Backoff(0.01, 0.02, **wish))
+    monkeypatch.setattr(_protocol, "Backoff", lambda **given: Backoff(0.01, 0.02, **given))
     arrived = asyncio.Semaphore(0)
 
     async def agent(request: ServiceRequest, stream: AgentStream) -> None:

@@ -412,7 +412,7 @@ class CutOnce:
 def test_the_agents_span_is_a_child_of_the_clients_also_over_a_reconnect(
     spans: Spans, client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_protocol, "Backoff", lambda **wish: Backoff(0.01, 0.02, **wish))
+    monkeypatch.setattr(_protocol, "Backoff", lambda **given: Backoff(0.01, 0.02, **given))
     gate = Gate()
 
     async def agent(request: ServiceRequest, stream: AgentStream) -> None:

@@ -1,99 +1,20 @@
 """Sends requests with an `httpx2.AsyncClient`, or with a client of the caller's."""
 
 import sys
-import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing, suppress
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import httpx2
 
 from .. import _fork
-from ._build import (
-    MAX_ERROR_BODY_SECONDS,
-    body_reader,
-    build,
-    head_of,
-    hurry,
-    is_over,
-    is_raw,
-    once,
-    read_limit,
-    send_options,
-    with_authorization,
-)
+from .._per_loop import PerLoop
 from ._checks import check_http_client
-from ._failures import translated
+from ._response_async import AsyncResponse, open_response_async
 from ._shards import Shards, client_options
 from ._types import FailureKind, Request, TransportFailure
 
 __all__ = ["AsyncResponse", "AsyncSender"]
-
-
-class AsyncResponse:
-    """A response whose body is still to be read; `aclose` it in any case."""
-
-    def __init__(
-        self, response: Any, on_close: Callable[[], None], deadline: float | None = None
-    ) -> None:
-        self._response = response
-        self._on_close = on_close
-        self._deadline = deadline
-        self._process = _fork.ProcessMark()
-        self.head = head_of(response)
-
-    async def chunks(self) -> AsyncGenerator[bytes]:
-        """Iterate over the body as it arrives; close the iterator when stopping early.
-
-        Raises:
-            TransportFailure: the connection broke, what had arrived was handed out before; or it
-                belongs to another process.
-        """
-        self._process.check()
-        response, deadline = self._response, self._deadline
-        raw = is_raw(response, self.head)
-        pieces = response.aiter_raw() if raw else response.aiter_bytes()
-        read_body, timeout = body_reader(response) if raw else (None, None)
-        with translated():
-            async with _fork.aclosing(pieces):
-                try:
-                    async for chunk in pieces:
-                        yield chunk
-                        self._process.check()
-                        while read_body is not None and (
-                            more := await read_body(read_limit(timeout, deadline))
-                        ):
-                            yield more
-                            self._process.check()
-                except GeneratorExit:
-                    # Then the connection can be used again.
-                    if is_over(response) and self._process.is_here:
-                        async for _ in pieces:
-                            pass
-                    raise
-
-    async def read(self, limit: int) -> bytes:
-        """Read the body up to a limit; what arrived before a failure is the body."""
-        body = bytearray()
-        hurry(self._response, MAX_ERROR_BODY_SECONDS)
-        deadline = time.monotonic() + MAX_ERROR_BODY_SECONDS
-        with suppress(TransportFailure):
-            async with aclosing(self.chunks()) as chunks:
-                async for chunk in chunks:
-                    body += chunk
-                    if len(body) >= limit or time.monotonic() > deadline:
-                        break
-        return bytes(body[:limit])
-
-    async def aclose(self) -> None:
-        """Close the response; its connection is closed too unless the body was read to its end."""
-        if not self._process.is_here:
-            return
-        try:
-            with suppress(TransportFailure), translated():
-                await self._response.aclose()
-        finally:
-            self._on_close()
 
 
 class AsyncSender:
@@ -111,7 +32,7 @@ class AsyncSender:
         self._authorization = authorization
         self._client = client
         self._given = None if client is None else Shards(lambda: client)
-        self._by_loop: dict[object, _LoopClients] = {}
+        self._clients: PerLoop[Shards[Any]] = PerLoop(_current_loop)
         self._closed = False
         _fork.register(self)
 
@@ -122,19 +43,7 @@ class AsyncSender:
             TransportFailure: there is no response.
         """
         self._check_open()
-        if self._authorization is not None:
-            request = with_authorization(request, await self._authorization())
-        clients = await self._clients()
-        shard = clients.acquire()
-        release = once(lambda: clients.release(shard))
-        try:
-            with translated():
-                built = build(shard.client, request)
-                response = await shard.client.send(built, **send_options(request))
-                return AsyncResponse(response, release, request.deadline)
-        except BaseException:
-            release()
-            raise
+        return await open_response_async(await self._shards(), request, self._authorization)
 
     async def sleep(self, seconds: float) -> None:
         """Wait.
@@ -150,56 +59,30 @@ class AsyncSender:
     async def aclose(self) -> None:
         """Close the HTTP client of this event loop if it is ours; may be called twice."""
         self._closed = True
-        clients = self._by_loop.get(_current_loop())
-        if clients is not None:
-            await clients.aclose()
+        await self._clients.aclose()
 
     def after_fork(self) -> None:
         """Leave the connections to the parent process, and locks that its threads may hold."""
-        _fork.keep((self._given, self._by_loop))
+        _fork.keep(self._given)
         self._given = None if self._client is None else Shards(lambda: self._client)
-        self._by_loop = {}
 
-    async def _clients(self) -> Shards[Any]:
+    async def _shards(self) -> Shards[Any]:
         if self._given is not None:
             return self._given
-        loop = _current_loop()
-        clients = self._by_loop.get(loop)
+        clients = self._clients.get()
         if clients is None:
-            clients = self._by_loop[loop] = _LoopClients(lambda: self._by_loop.pop(loop, None))
-            await clients.start()
-        return clients.shards
+            clients = Shards(_new_client)
+            await self._clients.open(clients, partial(_close_all, clients))
+        return clients
 
     def _check_open(self) -> None:
         if self._closed:
             raise TransportFailure(FailureKind.CLOSED, "the client was closed")
 
 
-class _LoopClients:
-    """The clients of one event loop, closed with it at the latest.
-
-    An event loop that ends closes the async generators that were begun on it. One of those waits
-    here, so the connections are closed on their own loop though nobody called `aclose`.
-    """
-
-    def __init__(self, on_close: Callable[[], object]) -> None:
-        self.shards = Shards(_new_client)
-        self._on_close = on_close
-        self._guard = self._wait_and_close()
-
-    async def start(self) -> None:
-        await anext(self._guard)
-
-    async def aclose(self) -> None:
-        await self._guard.aclose()
-
-    async def _wait_and_close(self) -> AsyncGenerator[None]:
-        try:
-            yield
-        finally:
-            self._on_close()
-            for client in self.shards.drain():
-                await client.aclose()
+async def _close_all(clients: Shards[Any]) -> None:
+    for client in clients.drain():
+        await client.aclose()
 
 
 def _current_loop() -> object:

@@ -15,7 +15,7 @@ _LIBRARIES = ("httpx2", "httpx", "httpcore2", "httpcore")
 
 # The most specific name comes first.
 _KINDS = {
-    "ConnectTimeout": FailureKind.TIMEOUT,
+    "ConnectTimeout": FailureKind.CONNECT_TIMEOUT,
     "TimeoutException": FailureKind.TIMEOUT,
     "ConnectError": FailureKind.CONNECT,
     "ProxyError": FailureKind.PROXY,

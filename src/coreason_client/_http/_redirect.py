@@ -1,19 +1,34 @@
-"""Following a redirect that keeps method and body (307, 308). Pure.
+"""Redirects: which ones are followed, how many in a row, and what another origin gets. Pure.
 
-The libraries would follow by themselves, but a caller's client may be set up either way, and
-nothing that says who we are may reach another origin: not our key, and not what the caller put
-into a client of its own.
+The HTTP libraries could follow redirects themselves, but a caller's client may be configured either
+way. And no credentials may reach another origin: neither our key nor what the caller has put into
+its own client.
 """
 
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from urllib.parse import urljoin
 
-from ._types import Request, origin
+from .._drive import Flow, Reply
+from ._types import Request, ResponseHead, TransportFailure, origin
 
-__all__ = ["FOLLOWED", "MOST_REDIRECTS", "bare", "redirected"]
+__all__ = [
+    "FOLLOWED",
+    "FOLLOWED_FOR_GET",
+    "MAX_REDIRECTS",
+    "Redirects",
+    "follow_redirects",
+    "redirected",
+    "without_credentials",
+]
 
 FOLLOWED = frozenset({307, 308})
-MOST_REDIRECTS = 5
+"""The redirects that keep the method and the body."""
+
+FOLLOWED_FOR_GET = FOLLOWED | {301, 302, 303}
+"""The redirects that are safe to follow for a GET request, which has no body to lose."""
+
+MAX_REDIRECTS = 5
 
 _HARMLESS_HEADERS = frozenset(
     {
@@ -30,11 +45,55 @@ _HARMLESS_HEADERS = frozenset(
 )
 
 
+class Redirects:
+    """Counts the redirects of one request; `statuses` are those that are followed."""
+
+    __slots__ = ("_count", "_statuses")
+
+    def __init__(self, statuses: AbstractSet[int] = FOLLOWED) -> None:
+        self._statuses = statuses
+        self._count = 0
+
+    def includes(self, head: ResponseHead) -> bool:
+        """Return True if the response is a redirect to follow."""
+        return head.status in self._statuses and "location" in head.headers
+
+    def follow(self, request: Request, head: ResponseHead) -> Request:
+        """Count a redirect and return the request for its location.
+
+        Raises:
+            ValueError: there were too many in a row, or the location cannot be used.
+        """
+        self._count += 1
+        if self._count > MAX_REDIRECTS:
+            raise ValueError(f"more than {MAX_REDIRECTS} in a row")
+        return redirected(request, head.headers["location"])
+
+
+def follow_redirects(
+    request: Request, statuses: AbstractSet[int] = FOLLOWED
+) -> Flow[Reply | TransportFailure]:
+    """Send a request, follow its redirects, and return the last reply or the failure.
+
+    A redirect that cannot be followed is returned as the reply.
+    """
+    redirects = Redirects(statuses)
+    while True:
+        result = yield request
+        assert result is not None  # noqa: S101 - a request, not a wait, was yielded
+        if isinstance(result, TransportFailure) or not redirects.includes(result.head):
+            return result
+        try:
+            request = redirects.follow(request, result.head)
+        except ValueError:
+            return result
+
+
 def redirected(request: Request, location: str) -> Request:
-    """Return the request for the new place; once away from its origin it stays bare.
+    """Return the request for another location; once it left its origin it has no credentials.
 
     Raises:
-        ValueError: the location is not an address that can be followed.
+        ValueError: the location is not an http or https URL with a valid host name.
     """
     target = urljoin(request.url, location)
     scheme, host, _ = there = origin(target)
@@ -46,11 +105,11 @@ def redirected(request: Request, location: str) -> Request:
         raise ValueError("the host name is not valid") from None
     if not request.bare and there == origin(request.url):
         return replace(request, url=target)
-    return bare(replace(request, url=target))
+    return without_credentials(replace(request, url=target))
 
 
-def bare(request: Request) -> Request:
-    """Return the request without anything that says who sends it."""
+def without_credentials(request: Request) -> Request:
+    """Return the request without anything that identifies the sender."""
     harmless = {
         name: value for name, value in request.headers.items() if name.lower() in _HARMLESS_HEADERS
     }

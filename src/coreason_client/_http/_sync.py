@@ -1,97 +1,18 @@
 """Sends requests with an `httpx2.Client`, or with a client of the caller's."""
 
 import threading
-import time
-from collections.abc import Callable, Generator
-from contextlib import closing, suppress
+from collections.abc import Callable
 from typing import Any
 
 import httpx2
 
 from .. import _fork
-from ._build import (
-    MAX_ERROR_BODY_SECONDS,
-    body_reader,
-    build,
-    head_of,
-    hurry,
-    is_over,
-    is_raw,
-    once,
-    read_limit,
-    send_options,
-    with_authorization,
-)
 from ._checks import check_http_client
-from ._failures import translated
+from ._response_sync import SyncResponse, open_response
 from ._shards import Shards, client_options
 from ._types import FailureKind, Request, TransportFailure
 
 __all__ = ["SyncResponse", "SyncSender"]
-
-
-class SyncResponse:
-    """A response whose body is still to be read; `close` it in any case."""
-
-    def __init__(
-        self, response: Any, on_close: Callable[[], None], deadline: float | None = None
-    ) -> None:
-        self._response = response
-        self._on_close = on_close
-        self._deadline = deadline
-        self._process = _fork.ProcessMark()
-        self.head = head_of(response)
-
-    def chunks(self) -> Generator[bytes]:
-        """Iterate over the body as it arrives; close the iterator when stopping early.
-
-        Raises:
-            TransportFailure: the connection broke, what had arrived was handed out before; or it
-                belongs to another process.
-        """
-        self._process.check()
-        response, deadline = self._response, self._deadline
-        raw = is_raw(response, self.head)
-        pieces = response.iter_raw() if raw else response.iter_bytes()
-        read_body, timeout = body_reader(response) if raw else (None, None)
-        with translated(), _fork.closing(pieces):
-            try:
-                for chunk in pieces:
-                    yield chunk
-                    self._process.check()
-                    while read_body is not None and (
-                        more := read_body(read_limit(timeout, deadline))
-                    ):
-                        yield more
-                        self._process.check()
-            except GeneratorExit:
-                # Then the connection can be used again.
-                if is_over(response) and self._process.is_here:
-                    for _ in pieces:
-                        pass
-                raise
-
-    def read(self, limit: int) -> bytes:
-        """Read the body up to a limit; what arrived before a failure is the body."""
-        body = bytearray()
-        hurry(self._response, MAX_ERROR_BODY_SECONDS)
-        deadline = time.monotonic() + MAX_ERROR_BODY_SECONDS
-        with suppress(TransportFailure), closing(self.chunks()) as chunks:
-            for chunk in chunks:
-                body += chunk
-                if len(body) >= limit or time.monotonic() > deadline:
-                    break
-        return bytes(body[:limit])
-
-    def close(self) -> None:
-        """Close the response; its connection is closed too unless the body was read to its end."""
-        if not self._process.is_here:
-            return
-        try:
-            with suppress(TransportFailure), translated():
-                self._response.close()
-        finally:
-            self._on_close()
 
 
 class SyncSender:
@@ -118,18 +39,7 @@ class SyncSender:
             TransportFailure: there is no response.
         """
         self._check_open()
-        if self._authorization is not None:
-            request = with_authorization(request, self._authorization())
-        shard = self._clients.acquire()
-        release = once(lambda: self._clients.release(shard))
-        try:
-            with translated():
-                built = build(shard.client, request)
-                response = shard.client.send(built, **send_options(request))
-                return SyncResponse(response, release, request.deadline)
-        except BaseException:
-            release()
-            raise
+        return open_response(self._clients, request, self._authorization)
 
     def sleep(self, seconds: float) -> None:
         """Wait; closing the sender ends the wait.

@@ -10,6 +10,8 @@ __all__ = [
     "DEFAULT_PORTS",
     "FINAL_FAILURES",
     "SHORTEST_SECONDS",
+    "TIMEOUT_FAILURES",
+    "UNSENT_FAILURES",
     "FailureKind",
     "Headers",
     "Request",
@@ -161,19 +163,34 @@ class ResponseHead:
 
 
 class FailureKind(StrEnum):
-    """What kind of failure the transport met."""
+    """The kind of a transport failure."""
 
     CONNECT = "connect"
+    CONNECT_TIMEOUT = "connect_timeout"
     CERTIFICATE = "certificate"
     TIMEOUT = "timeout"
     BROKEN = "broken"
     PROXY = "proxy"
     REQUEST = "request"
+    TOO_LARGE = "too_large"
     CLOSED = "closed"
 
 
-FINAL_FAILURES = frozenset({FailureKind.CERTIFICATE, FailureKind.CLOSED, FailureKind.REQUEST})
-"""What no further attempt mends."""
+FINAL_FAILURES = frozenset(
+    {
+        FailureKind.CERTIFICATE,
+        FailureKind.CLOSED,
+        FailureKind.REQUEST,
+        FailureKind.TOO_LARGE,
+    }
+)
+"""Failures that a retry cannot repair."""
+
+UNSENT_FAILURES = frozenset({FailureKind.CONNECT, FailureKind.CONNECT_TIMEOUT})
+"""Failures before any byte of the request was sent."""
+
+TIMEOUT_FAILURES = frozenset({FailureKind.TIMEOUT, FailureKind.CONNECT_TIMEOUT})
+"""Failures because a time limit has passed."""
 
 
 class TransportFailure(Exception):

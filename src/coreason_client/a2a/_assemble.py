@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ._answer import Answer
-from ._partial import Match, PartialArtifact, kept
+from ._artifacts import Gap, KnownArtifacts
 from .types import (
     Event,
     Message,
@@ -43,10 +43,6 @@ from .types import (
 __all__ = ["Assembly", "Gap"]
 
 logger = logging.getLogger("coreason_client.a2a")
-
-
-class Gap(Exception):
-    """What came cannot be joined to what was delivered before."""
 
 
 def _nothing(task_id: str, context_id: str | None) -> None:
@@ -65,16 +61,13 @@ class Assembly:
         self.context_id: str | None = None
         self.message: Message | None = None
         self.status = TaskStatus()
-        self.whole = not attached
         self.final = False
         self.ended = False
-        self.complete: set[str] = set()
         self._attached = attached
         self._base: Task | None = None
-        self._artifacts: dict[str, PartialArtifact] = {}
         self._answer = Answer()
+        self._artifacts = KnownArtifacts(self._answer.content, attached=attached)
         self._delivered: set[object] = set()  # statuses and messages, by what identifies them
-        self._again = False  # after a loss
         self._begun = False  # an event came on this connection
 
     @property
@@ -94,8 +87,13 @@ class Assembly:
         """The task so far; None when there is none yet."""
         if self._base is None:
             return None
-        artifacts = [partial.as_artifact() for partial in self._artifacts.values()]
+        artifacts = self._artifacts.as_artifacts()
         return self._base.model_copy(update={"status": self.status, "artifacts": artifacts})
+
+    @property
+    def complete(self) -> set[str]:
+        """The ids of the artifacts that are complete."""
+        return self._artifacts.complete
 
     @property
     def text(self) -> str:
@@ -104,20 +102,12 @@ class Assembly:
 
     def reconnected(self) -> None:
         """Record that what follows comes on another connection."""
-        self._again = not self.empty
         self._begun = False
-        self.whole = not self._again and not self._attached
-        for partial in self._artifacts.values():
-            partial.match = None
-            partial.shown = self.whole
+        self._artifacts.reconnect(repeats=not self.empty)
 
     def is_behind(self, task: Task) -> bool:
         """Return True if a task has content that was not delivered."""
-        for artifact in task.artifacts:
-            partial = self._artifacts.get(artifact.artifact_id)
-            if bool(artifact.parts) if partial is None else partial.lacks(artifact.parts):
-                return True
-        return False
+        return self._artifacts.are_behind(task)
 
     def take(self, event: Event) -> Sequence[Event]:
         """Take an event and return what of it is new.
@@ -127,7 +117,7 @@ class Assembly:
         """
         first, self._begun = not self._begun, True
         if isinstance(event, TaskArtifactUpdateEvent):
-            return self._take_artifact(event) if self._is_ours(event) else ()
+            return self._artifacts.take(event) if self._is_ours(event) else ()
         if isinstance(event, TaskStatusUpdateEvent):
             return self._take_status(event) if self._is_ours(event) else ()
         if isinstance(event, Task):
@@ -153,57 +143,6 @@ class Assembly:
         logger.warning("an event of task %s came in the stream of %s", task_id, self.task_id)
         return False
 
-    # Artifacts
-
-    def _take_artifact(self, event: TaskArtifactUpdateEvent) -> Sequence[Event]:
-        artifact = event.artifact
-        if event.last_chunk:
-            self.complete.add(artifact.artifact_id)
-        partial = self._artifacts.get(artifact.artifact_id)
-        if partial is None:
-            if not self.whole or (event.append and (self._again or self._attached)):
-                raise Gap
-            self._add(PartialArtifact(artifact))
-            return (event,)
-        if event.append:
-            return self._take_more(event, partial)
-        if self._again:
-            partial.match = Match(partial.parts)
-            partial.shown = True
-            return self._take_more(event, partial)
-        partial.artifact, partial.parts = artifact, kept(artifact.parts)
-        return (event,)
-
-    def _add(self, partial: PartialArtifact) -> None:
-        self._artifacts[partial.artifact.artifact_id] = partial
-        self._answer.content.append(partial)
-
-    def _take_more(
-        self, event: TaskArtifactUpdateEvent, partial: PartialArtifact
-    ) -> Sequence[Event]:
-        parts = event.artifact.parts
-        match = partial.match
-        if match is None:
-            if not partial.shown:
-                raise Gap
-            partial.parts.extend(kept(parts))
-            if event.artifact.metadata or event.artifact.name:
-                partial.describe(event.artifact)
-            return (event,)
-        beyond = match.receive(parts)
-        if match.contradicts:
-            partial.match = None
-            if event.append:
-                partial.shown = False
-                raise Gap
-            partial.parts = kept(match.received)
-            return (_with_parts(event, match.received, append=False),)
-        if match.is_level:
-            partial.match = None
-        partial.parts.extend(kept(beyond))
-        partial.describe(event.artifact)
-        return (_with_parts(event, beyond, append=True),) if beyond else ()
-
     # Tasks, statuses, messages
 
     def _take_task(self, task: Task, *, first: bool) -> Sequence[Event]:
@@ -218,11 +157,12 @@ class Assembly:
             if (value := getattr(task, name))
         }
         self._base = self._base.model_copy(update=changes)
-        if first and self._again:
-            self.whole = {a.artifact_id for a in task.artifacts} >= set(self._artifacts)
+        if first and self._artifacts.repeats:
+            self._artifacts.compare(task)
             self._check_end(task.status)
         self._answer.recall(task)
-        return (*self._snapshot(task), *self._missed_message(task), *self._status_news(task))
+        news = self._artifacts.take_snapshot(task)
+        return (*news, *self._missed_message(task), *self._status_news(task))
 
     def _take_first_task(self, task: Task) -> Sequence[Event]:
         if self._attached and task.id != self.task_id:
@@ -230,9 +170,9 @@ class Assembly:
             return ()
         self._base = task
         self.task_id, self.context_id, self.status = task.id, task.context_id, task.status
-        self.whole = True
+        self._artifacts.whole = True
         for artifact in task.artifacts:
-            self._add(PartialArtifact(artifact))
+            self._artifacts.add(artifact)
         self._answer.begin(task)
         self._delivered.add(_status_key(task.status))
         # The first task of an answer may still have the state that the message replies to.
@@ -242,32 +182,17 @@ class Assembly:
 
     def settle(self, task: Task) -> Sequence[Event]:
         """Apply an authoritative task from get_task, and return what of it is new."""
-        self.whole, self._again, self._begun = True, True, True
+        self._begun = True
+        self._artifacts.whole = self._artifacts.repeats = True
         return self._take_task(task, first=False)
 
     def _check_end(self, status: TaskStatus) -> None:
-        if not self.whole and (status.is_terminal or status.is_interrupted):
+        if not self._artifacts.whole and (status.is_terminal or status.is_interrupted):
             raise Gap  # it may end without something that was missed
-
-    def _snapshot(self, task: Task) -> list[Event]:
-        news: list[Event] = []
-        for artifact in task.artifacts:
-            event = TaskArtifactUpdateEvent(
-                task_id=task.id, context_id=task.context_id, artifact=artifact
-            )
-            partial = self._artifacts.get(artifact.artifact_id)
-            if partial is None:
-                self._add(PartialArtifact(artifact))
-                news.append(event)
-                continue
-            partial.match = Match(partial.parts)
-            partial.shown = True
-            news.extend(self._take_more(event, partial))
-        return news
 
     def _missed_message(self, task: Task) -> Sequence[Event]:
         """Return what an agent that answers in messages said while nobody was connected."""
-        rest = self._answer.missed(task) if self._again else ""
+        rest = self._answer.missed(task) if self._artifacts.repeats else ""
         if not rest:
             return ()
         message = Message(
@@ -278,7 +203,7 @@ class Assembly:
     def _status_news(self, task: Task) -> Sequence[Event]:
         key = _status_key(task.status)
         same = key[:-1] == _status_key(self.status)[:-1]
-        if same or (self._again and key in self._delivered):
+        if same or (self._artifacts.repeats and key in self._delivered):
             self.status = task.status
             self.ended = self.final or task.status.is_terminal
             return ()
@@ -289,13 +214,13 @@ class Assembly:
 
     def _take_status(self, event: TaskStatusUpdateEvent) -> Sequence[Event]:
         key = _status_key(event.status)
-        if self._again and key in self._delivered and not event.status.is_terminal:
+        if self._artifacts.repeats and key in self._delivered and not event.status.is_terminal:
             return ()
         self._check_end(event.status)
         return self._deliver(event, key)
 
     def _deliver(self, event: TaskStatusUpdateEvent, key: object) -> Sequence[Event]:
-        known = self._again and key in self._delivered
+        known = self._artifacts.repeats and key in self._delivered
         self._delivered.add(key)
         self.final = bool(event.final)
         if event.status.state != TaskState.UNSPECIFIED or event.status.message is not None:
@@ -312,7 +237,7 @@ class Assembly:
         if message.task_id and self._base is not None and message.task_id != self.task_id:
             self._is_other(message.task_id)
             return ()
-        if self._again and message.message_id in self._delivered:
+        if self._artifacts.repeats and message.message_id in self._delivered:
             return ()
         self._delivered.add(message.message_id)
         self.message = message
@@ -330,10 +255,3 @@ def _waits(status: TaskStatus) -> bool:
 def _status_key(status: TaskStatus) -> tuple[object, ...]:
     said = None if status.message is None else (status.message.message_id, status.message.text)
     return status.state, said, status.timestamp
-
-
-def _with_parts(
-    event: TaskArtifactUpdateEvent, parts: list[Part], *, append: bool
-) -> TaskArtifactUpdateEvent:
-    artifact = event.artifact.model_copy(update={"parts": parts})
-    return event.model_copy(update={"artifact": artifact, "append": append})

@@ -4,16 +4,16 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 from pydantic_core import from_json
 
 from coreason_manifest.definitions._base import explain
 
-from .._http._checks import VISIBLE, check_headers, merged_headers, shown
+from .._http._checks import check_headers, check_url, merged_headers, problem_message, shown
 from .._http._types import (
-    FailureKind,
+    TIMEOUT_FAILURES,
+    UNSENT_FAILURES,
     Request,
     ResponseHead,
     TimeoutLike,
@@ -32,6 +32,7 @@ from .errors import (
     A2AHTTPError,
     A2AJSONError,
     A2AJSONRPCError,
+    A2AStreamClosedError,
     A2ATimeoutError,
     reason_of,
 )
@@ -41,17 +42,17 @@ __all__ = [
     "Call",
     "Channel",
     "Settings",
-    "check_url",
+    "checked_url",
     "connection_error",
     "http_error",
     "json_error",
     "json_rpc_error",
     "status_error",
+    "stream_closed",
     "unreached",
 ]
 
 _LONGEST_BODY_KEPT = 65_536
-_LONGEST_WORDS = 500
 
 
 @dataclass(frozen=True)
@@ -211,54 +212,53 @@ def http_error(request: Request, head: ResponseHead, body: bytes, typed: Any) ->
     if own is not None:
         return own
     words = f"{request.method} {shown(request.url)} was answered with HTTP {head.status}"
-    detail = _detail(problem)
-    return A2AHTTPError(f"{words}: {detail}" if detail else words, **fields)
-
-
-def _detail(problem: Mapping[str, Any]) -> str:
-    inner = problem.get("error")
-    if isinstance(inner, str):
-        return inner[:_LONGEST_WORDS]
-    for place in (inner if isinstance(inner, dict) else {}, problem):
-        for key in ("message", "detail", "title"):
-            if isinstance(place.get(key), str):
-                return str(place[key])[:_LONGEST_WORDS]
-    return ""
+    message = problem_message(problem)
+    return A2AHTTPError(f"{words}: {message}" if message else words, **fields)
 
 
 def connection_error(
     request: Request, failure: TransportFailure, attempts: int
 ) -> A2AConnectionError:
     """Return the error for an exchange without an answer."""
-    kind = A2ATimeoutError if failure.kind is FailureKind.TIMEOUT else A2AConnectionError
+    kind = A2ATimeoutError if failure.kind in TIMEOUT_FAILURES else A2AConnectionError
     error = kind(f"no answer to {request.method} {shown(request.url)}: {failure}")
     error.attempts = attempts
     error.__cause__ = failure.__cause__ or failure
     return error
 
 
+def stream_closed(
+    cause: str,
+    error: Exception | None = None,
+    failures: int = 0,
+    server_delay: float | None = None,
+) -> A2AStreamClosedError:
+    """Return the error for a stream that cannot go on.
+
+    `error` is what closed it; `failures` are the connections in a row that brought nothing.
+    """
+    words = f"the stream closed before its task ended: {cause}"
+    if failures > 1:
+        words = f"{words} ({failures} connections in a row brought nothing)"
+    fields: dict[str, Any] = {"retry_after": server_delay}
+    if isinstance(error, A2AError):
+        fields |= {"status": error.status, "headers": error.headers, "body": error.body}
+    closed = A2AStreamClosedError(words, **fields)
+    closed.__cause__ = error if error is None else error.__cause__ or error
+    return closed
+
+
 def unreached(failure: TransportFailure) -> bool:
-    """Say whether the request never left: then another interface may be asked instead."""
-    return (
-        failure.kind is FailureKind.CONNECT or type(failure.__cause__).__name__ == "ConnectTimeout"
-    )
+    """Return True if the request was never sent, so that another interface may be used."""
+    return failure.kind in UNSENT_FAILURES
 
 
-def check_url(url: str) -> str:
-    """Return the address if it can be called.
+def checked_url(url: str) -> str:
+    """Return a URL that an agent or a card can be called at.
 
     Raises:
-        ValueError: it cannot, with the reason.
+        ValueError: it cannot be called, with the reason.
         TypeError: it is not a string.
     """
-    if not isinstance(url, str):
-        raise TypeError(f"an address must be a string, got {type(url).__name__}")
-    if not VISIBLE.fullmatch(url):
-        raise ValueError(f"an address without blanks is needed, not {url!r}")
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"an address starts with http:// or https://, as {url!r} does not")
-    if "@" in parts.netloc:
-        raise ValueError("an address must not hold a user or password: that goes into auth")
-    _ = parts.port  # a port that is no number is a ValueError of its own
+    check_url(url, credentials_go_into="auth")
     return url

@@ -25,13 +25,13 @@ from pydantic import ValidationError
 
 from .._drive import BodyTooLarge, Flow, Reply, Wait
 from .._http._checks import check_headers, merged_headers, shown
-from .._http._redirect import MOST_REDIRECTS, redirected
+from .._http._redirect import FOLLOWED_FOR_GET, follow_redirects
 from .._http._types import FailureKind, Request, Timeouts, TransportFailure, timeouts_from
 from .._retry import RETRIED_STATUSES, Backoff, retry_after
 from .._secret import header_secrets, redact, redact_chain
 from .._version import __version__
 from ._auth import ChallengedRequest
-from ._call import check_url, connection_error, http_error, json_error
+from ._call import checked_url, connection_error, http_error, json_error
 from ._dialects import V10, card_from_v03, shaped
 from ._wire import FROM_PYTHON, parse_json
 from .errors import A2AError, A2AResponseTooLargeError
@@ -43,7 +43,6 @@ WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 _NOT_THERE = frozenset({404, 405, 410})
 _REFUSED = frozenset({401, 403})
 _MOST_KEPT = 256
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MAX_AGE = re.compile(r"max-age=\"?([0-9]{1,9})", re.ASCII | re.IGNORECASE)
 
 
@@ -115,7 +114,7 @@ class CardRules:
             A2AJSONError: what is there is not a card.
         """
         try:
-            return (yield from self._resolve(check_url(base_url).rstrip("/")))
+            return (yield from self._resolve(checked_url(base_url).rstrip("/")))
         except A2AError as error:
             redact_chain(error, lambda text: redact(text, header_secrets(self.headers)))
             raise
@@ -168,38 +167,27 @@ class CardRules:
         """
         failures = 0
         while True:
-            result = yield from self._follow(request)
+            result = yield from follow_redirects(request, FOLLOWED_FOR_GET)
             failures += 1
-            wish = None
-            if isinstance(result, Reply):
-                if result.head.status not in RETRIED_STATUSES:
-                    return result
-                wish = retry_after(result.head.headers, time.time)
-            delay = self.backoff.delay(failures, wish, self.jitter)
-            may_retry = failures <= self.max_retries and delay is not None
-            if isinstance(result, Reply):
-                if not may_retry:
-                    return result
-            elif not may_retry or result.kind is not FailureKind.BROKEN:
+            delay = self._retry_delay(result, failures)
+            if delay is not None:
+                yield Wait(delay)
+            elif isinstance(result, Reply):
+                return result
+            else:
                 raise _no_card(request, result, failures)
-            yield Wait(delay or 0.0)
 
-    def _follow(self, request: Request) -> Flow[Reply | TransportFailure]:
-        redirects = 0
-        while True:
-            result = yield request
-            assert result is not None  # noqa: S101 - a request, not a wait, was yielded
-            if isinstance(result, TransportFailure):
-                return result
-            location = result.head.headers.get("location")
-            redirects += 1
-            followed = result.head.status in _REDIRECTS and redirects <= MOST_REDIRECTS
-            if location is None or not followed:
-                return result
-            try:
-                request = redirected(request, location)
-            except ValueError:
-                return result
+    def _retry_delay(self, result: Reply | TransportFailure, failures: int) -> float | None:
+        """Return the seconds before the next attempt, None if there is none."""
+        if failures > self.max_retries:
+            return None
+        if isinstance(result, TransportFailure):
+            is_broken = result.kind is FailureKind.BROKEN
+            return self.backoff.delay(failures, self.jitter) if is_broken else None
+        if result.head.status not in RETRIED_STATUSES:
+            return None
+        server_delay = retry_after(result.head.headers, time.time)
+        return self.backoff.retry_delay(failures, server_delay, self.jitter)
 
     def _keep(
         self, url: str, card: AgentCard, headers: Mapping[str, str], etag: str | None

@@ -8,7 +8,7 @@ context alone.
 from collections import OrderedDict
 from typing import Any, TypeAlias
 
-from .streams import AsyncEventStream, EventStream
+from ._progress import EventProgress
 from .types import (
     Event,
     Message,
@@ -21,7 +21,7 @@ from .types import (
 
 __all__ = ["Conversations", "ReplyTo"]
 
-ReplyTo: TypeAlias = Event | EventStream | AsyncEventStream
+ReplyTo: TypeAlias = Event | EventProgress
 _MOST_REMEMBERED = 1000
 
 
@@ -78,7 +78,7 @@ class Conversations:
 
 
 def _ids(reply_to: ReplyTo) -> tuple[str | None, str | None]:
-    if isinstance(reply_to, EventStream | AsyncEventStream):
+    if isinstance(reply_to, EventProgress):
         task = reply_to.task
         if task is None:
             return reply_to.task_id, reply_to.context_id

@@ -2,8 +2,8 @@
 
 Inside this package everything has the shape of 1.0. What 0.3 says differently is said here and
 nowhere else: method names, the header of extensions, the words of enums, the shape of parts,
-results without a wrapper, push configurations in two layers, and the card's older fields. The
-functions of a pair are inverse to each other on what both dialects can say.
+results without a wrapper, push configurations in two layers, and the card's older fields. Where
+both directions are here, they are inverse to each other on what both dialects can say.
 
 The conversions take and return JSON values and never look at what they do not know, so unknown
 fields and words pass through them.
@@ -268,30 +268,12 @@ def _message_from_v03(message: JSON) -> JSON:
     return swap(without(message, "kind"), role=word(ROLES_FROM_V03), parts=_parts_from_v03)
 
 
-def _status_to_v03(status: JSON) -> JSON:
-    return swap(status, state=word(_STATES), message=object_with(_message_to_v03))
-
-
 def _status_from_v03(status: JSON) -> JSON:
     return swap(status, state=word(STATES_FROM_V03), message=object_with(_message_from_v03))
 
 
-def _artifact_to_v03(artifact: JSON) -> JSON:
-    return swap(artifact, parts=_parts_to_v03)
-
-
 def _artifact_from_v03(artifact: JSON) -> JSON:
     return swap(artifact, parts=_parts_from_v03)
-
-
-def _task_to_v03(task: JSON) -> JSON:
-    swapped = swap(
-        task,
-        status=object_with(_status_to_v03),
-        artifacts=each(_artifact_to_v03),
-        history=each(_message_to_v03),
-    )
-    return {**swapped, "kind": "task"}
 
 
 def _task_from_v03(task: JSON) -> JSON:
@@ -303,18 +285,6 @@ def _task_from_v03(task: JSON) -> JSON:
     )
 
 
-_PAYLOADS_TO_V03: Mapping[str, Callable[[JSON], JSON]] = {
-    "task": _task_to_v03,
-    "message": _message_to_v03,
-    "statusUpdate": lambda event: {
-        **swap(event, status=object_with(_status_to_v03)),
-        "kind": "status-update",
-    },
-    "artifactUpdate": lambda event: {
-        **swap(event, artifact=object_with(_artifact_to_v03)),
-        "kind": "artifact-update",
-    },
-}
 _PAYLOADS_FROM_V03: Mapping[str, Callable[[JSON], JSON]] = {
     "task": _task_from_v03,
     "message": _message_from_v03,
@@ -325,14 +295,6 @@ _PAYLOADS_FROM_V03: Mapping[str, Callable[[JSON], JSON]] = {
         without(event, "kind"), artifact=object_with(_artifact_from_v03)
     ),
 }
-
-
-def event_to_v03(wrapper: JSON) -> JSON:
-    """Turn the wrapper of 1.0 into the bare object of 0.3."""
-    for key, convert in _PAYLOADS_TO_V03.items():
-        if isinstance(wrapper.get(key), dict):
-            return convert(wrapper[key])
-    return wrapper
 
 
 def event_from_v03(event: JSON) -> JSON:
@@ -391,31 +353,12 @@ def configuration_to_v03(configuration: JSON) -> JSON:
     return rest
 
 
-def _configuration_from_v03(configuration: JSON) -> JSON:
-    rest = without(configuration, "blocking", "pushNotificationConfig")
-    push = configuration.get("pushNotificationConfig")
-    if isinstance(push, dict):
-        rest["taskPushNotificationConfig"] = _push_from_v03(push)
-    if configuration.get("blocking") is not None:
-        rest["returnImmediately"] = not configuration["blocking"]
-    return rest
-
-
 def send_to_v03(params: JSON) -> JSON:
     """Turn the parameters of sending from 1.0 into 0.3, which knows no tenant."""
     return swap(
         without(params, "tenant"),
         message=object_with(_message_to_v03),
         configuration=object_with(configuration_to_v03),
-    )
-
-
-def send_from_v03(params: JSON) -> JSON:
-    """Turn the parameters of sending from 0.3 into 1.0."""
-    return swap(
-        params,
-        message=object_with(_message_from_v03),
-        configuration=object_with(_configuration_from_v03),
     )
 
 

@@ -11,18 +11,16 @@
 import inspect
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from .errors import A2AError
 
 __all__ = ["CallInfo", "Hook", "Hooks", "Redact"]
 
 logger = logging.getLogger("coreason_client.a2a")
-
-Item = TypeVar("Item")
 
 
 @dataclass
@@ -107,26 +105,3 @@ class Hooks:
             self.on_response(call)
         except Exception:
             logger.exception("on_response failed for %s", call.operation)
-
-    def stream(
-        self, events: Iterator[Item], call: CallInfo, prepare: Prepare, redact: Redact
-    ) -> Generator[Item]:
-        """Iterate over a stream; the hooks run when it is first read, and at its end."""
-        with self.around(call, prepare, redact):
-            try:
-                yield from events
-            finally:
-                if isinstance(events, Generator):
-                    events.close()
-
-    async def stream_async(
-        self, events: AsyncIterator[Item], call: CallInfo, prepare: Prepare, redact: Redact
-    ) -> AsyncGenerator[Item]:
-        """Iterate over a stream; the hooks run when it is first read, and at its end."""
-        with self.around(call, prepare, redact):
-            try:
-                async for event in events:
-                    yield event
-            finally:
-                if isinstance(events, AsyncGenerator):
-                    await events.aclose()

@@ -5,7 +5,7 @@
 * Where no version is known, 1.0 is tried. On -32601 or -32009, before which nothing was executed,
   0.3 is tried once; the first answer that says neither settles the dialect for good.
 * A call whose answer was lost is sent again within the budget if that does no harm; a message
-  never is. Some statuses count as a lost answer, and the server's wish for a delay is honoured.
+  never is. Some statuses count as a lost answer. The delay is at least what the server asks for.
 * A cancel that was sent again may find that the first one did its work: an agent that then says
   that the task cannot be cancelled is asked for it, and a cancelled task is the answer.
 * 307 and 308 are followed; credentials stay at their origin.
@@ -18,8 +18,8 @@ from typing import Any
 
 from .._drive import BodyTooLarge, Flow, Reply, Wait
 from .._http._checks import shown
-from .._http._redirect import FOLLOWED, MOST_REDIRECTS, bare, redirected
-from .._http._types import FINAL_FAILURES, Request, ResponseHead, TransportFailure
+from .._http._redirect import follow_redirects, without_credentials
+from .._http._types import FINAL_FAILURES, TransportFailure
 from .._retry import RETRIED_STATUSES
 from ._call import (
     Call,
@@ -41,7 +41,7 @@ from .errors import (
 )
 from .types import Task, TaskState
 
-__all__ = ["Place", "Route", "follow", "is_redirect"]
+__all__ = ["Place", "Route"]
 
 _SPEAKS_OTHERWISE = (MethodNotFoundError, VersionNotSupportedError)
 
@@ -103,7 +103,7 @@ class Route:
         if not place.trusted:
             if self.settings.headers:
                 raise headers_refused(call.request.url)
-            call.request = bare(call.request)
+            call.request = without_credentials(call.request)
         return call
 
     def skip(self, call: Call, skipped: int) -> bool:
@@ -151,7 +151,7 @@ class Route:
         failures = skipped = 0
         while True:
             call = self.call(name, params)
-            result = yield from follow(call.request)
+            result = yield from follow_redirects(call.request)
             if isinstance(result, TransportFailure):
                 if unreached(result) and self.skip(call, skipped):
                     skipped += 1
@@ -207,27 +207,7 @@ class Route:
                 return None
         elif type(error) is not A2AHTTPError or error.status not in RETRIED_STATUSES:
             return None
-        return self.settings.backoff.delay(failures, error.retry_after, jitter)
-
-
-def follow(request: Request, redirects: int = 0) -> Flow[Reply | TransportFailure]:
-    """Send a request, and follow where it is sent on to."""
-    result = yield request
-    assert result is not None  # noqa: S101 - a request, not a wait, was yielded
-    if isinstance(result, TransportFailure) or not is_redirect(result.head):
-        return result
-    try:
-        if redirects == MOST_REDIRECTS:
-            return result
-        request = redirected(request, result.head.headers["location"])
-    except ValueError:
-        return result
-    return (yield from follow(request, redirects + 1))
-
-
-def is_redirect(head: ResponseHead) -> bool:
-    """Say whether a response sends us on."""
-    return head.status in FOLLOWED and "location" in head.headers
+        return self.settings.backoff.retry_delay(failures, error.retry_after, jitter)
 
 
 def _no_answer(call: Call, failure: TransportFailure, attempts: int) -> A2AError:

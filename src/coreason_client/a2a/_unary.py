@@ -6,8 +6,9 @@ Pure.
 from dataclasses import replace
 
 from .._drive import Flow
+from .._http._redirect import follow_redirects
 from .._http._types import ResponseHead, TransportFailure
-from ._route import Route, follow
+from ._route import Route
 from .errors import A2AError, A2AResponseTooLargeError
 from .types import Task
 
@@ -45,7 +46,7 @@ class Body:
 def asked_once(route: Route, task_id: str | None) -> Flow[Task | None]:
     """Ask for a task, within the limits of a stream; None when there was no such answer."""
     call = route.call("get_task", {"id": task_id})
-    result = yield from follow(replace(call.request, timeouts=route.settings.stream))
+    result = yield from follow_redirects(replace(call.request, timeouts=route.settings.stream))
     if isinstance(result, TransportFailure) or result.head.status != 200:
         return None
     try:

@@ -16,7 +16,7 @@ def polls() -> Iterator[float]:
     asked = 0
     while True:
         asked += 1
-        yield backoff.delay(asked, None, random.random) or 0.0
+        yield backoff.delay(asked, random.random)
 
 
 def can_stream(card: AgentCard | None) -> bool:

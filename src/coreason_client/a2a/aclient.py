@@ -3,19 +3,21 @@
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Self, Unpack
 
-from .._closing import AsyncClosing
-from .._drive import run_async
+from .._closing_async import AsyncClosing
+from .._drive_async import run_async
 from .._http._async import AsyncSender
 from .._http._types import TimeoutLike, timeouts_from
 from .._retry import Backoff
-from ._auth import AsyncCardSender, Auth, CardCredential
+from ._auth import Auth, CardCredential
+from ._auth_senders_async import AsyncCardSender
 from ._card import SHARED_CACHE, CardRules, read_card
+from ._client_flows import Pages, all_push_configs, finished_task
 from ._conversation import Conversations, ReplyTo
 from ._options import CallOptions, Options, resolver_options
-from ._waiting import is_over, polls
-from .errors import A2AError, MethodNotFoundError, UnsupportedOperationError
-from .streams import AsyncEventStream
-from .transport import AsyncCardTransport, AsyncJsonRpcTransport, AsyncTransport
+from ._run_calls_async import run_calls_async
+from ._streams_async import AsyncEventStream
+from ._transport_async import AsyncCardTransport, AsyncJsonRpcTransport, AsyncTransport
+from .errors import A2AError
 from .types import (
     AgentCard,
     CancelTaskRequest,
@@ -24,7 +26,6 @@ from .types import (
     GetExtendedAgentCardRequest,
     GetTaskPushNotificationConfigRequest,
     GetTaskRequest,
-    ListTaskPushNotificationConfigsRequest,
     ListTasksRequest,
     ListTasksResponse,
     Message,
@@ -71,7 +72,7 @@ class AsyncAgentCardResolver(AsyncClosing):
             timeouts_from(timeout),
             max_card_bytes,
             max_retries=max_retries,
-            backoff=Backoff(longest_wish=max_retry_delay),
+            backoff=Backoff(max_server_delay=max_retry_delay),
             has_credential=bool(self._credential),
         )
         self._sender = AsyncSender(http_client)
@@ -216,7 +217,7 @@ class AsyncA2AClient(AsyncClosing):
         metadata: dict[str, Any] | None = None,
         **options: Unpack[CallOptions],
     ) -> AsyncEventStream:
-        """Send a message and iterate over the events of the answer, which heals itself.
+        """Send a message and return an async iterator of the events; it reconnects by itself.
 
         An agent whose card says that it does not stream is sent the message, and its task is
         fetched until it ends; the events come from there.
@@ -265,7 +266,7 @@ class AsyncA2AClient(AsyncClosing):
     def resubscribe(
         self, task_id: str, *, resume: bool = True, **options: Unpack[CallOptions]
     ) -> AsyncEventStream:
-        """Iterate over the events of a task that is under way, its state so far first.
+        """Return an async iterator of the events of a running task, its state so far first.
 
         The task is fetched again and again where subscribing does harm (0.3) or is not possible.
 
@@ -279,18 +280,8 @@ class AsyncA2AClient(AsyncClosing):
 
     async def wait_for_task(self, task_id: str, **options: Unpack[CallOptions]) -> Task:
         """Wait until a task is over or waits for the user, and return it; raises `A2AError`."""
-        try:
-            async with self.resubscribe(task_id, **options) as stream:
-                async for _ in stream:
-                    pass
-                if is_over(stream.task):
-                    return stream.task
-        except (UnsupportedOperationError, MethodNotFoundError):
-            pass  # then it is asked for
-        delays = polls()
-        while not is_over(task := await self.get_task(task_id, **options)):
-            await self._clock.sleep(next(delays))
-        return task
+        flow = finished_task(task_id)
+        return await run_calls_async(flow, self, self._clock.sleep, options)
 
     async def list_tasks(
         self,
@@ -329,23 +320,21 @@ class AsyncA2AClient(AsyncClosing):
         **options: Unpack[CallOptions],
     ) -> AsyncIterator[Task]:
         """Iterate over all tasks, page by page; as `list_tasks`."""
-        page_token: str | None = None
-        while True:
+        pages = Pages()
+        while not pages.done:
             page = await self.list_tasks(
                 context_id=context_id,
                 status=status,
                 page_size=page_size,
-                page_token=page_token,
+                page_token=pages.token,
                 history_length=history_length,
                 status_timestamp_after=status_timestamp_after,
                 include_artifacts=include_artifacts,
                 **options,
             )
+            pages.received(page.next_page_token)
             for task in page.tasks:
                 yield task
-            if not page.next_page_token or page.next_page_token == page_token:
-                return
-            page_token = page.next_page_token
 
     # Push notifications
 
@@ -374,15 +363,8 @@ class AsyncA2AClient(AsyncClosing):
         self, task_id: str, **options: Unpack[CallOptions]
     ) -> list[TaskPushNotificationConfig]:
         """Return all push configurations of a task; raises `A2AError`."""
-        found: list[TaskPushNotificationConfig] = []
-        page_token: str | None = None
-        while True:
-            request = ListTaskPushNotificationConfigsRequest(task_id=task_id, page_token=page_token)
-            page = await self._calls.list_push_configs(request, **options)
-            found += page.configs
-            if not page.next_page_token or page.next_page_token == page_token:
-                return found
-            page_token = page.next_page_token
+        flow = all_push_configs(task_id)
+        return await run_calls_async(flow, self._calls, self._clock.sleep, options)
 
     async def delete_push_config(
         self, task_id: str, config_id: str, **options: Unpack[CallOptions]

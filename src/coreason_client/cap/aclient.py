@@ -6,27 +6,27 @@ from uuid import UUID
 
 from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
 
-from .._closing import AsyncClosing
-from .._drive import run_async
+from .._closing_async import AsyncClosing
+from .._drive_async import run_async
 from .._http._async import AsyncSender
 from .._http._types import TimeoutLike, timeouts_from
 from ._budget import DEFAULT_MAX_RETRIES, reconnect_seconds
-from ._protocol import ApiKey, Credential, Endpoint, base_url_of
+from ._protocol import ApiKey, ApiKeyCredential, Endpoint, base_url_of
+from ._streams_async import AsyncChatStream, AsyncPacketStream
 from .answer import Answer
 from .bookmark import Bookmark
 from .position import Position
-from .streams import AsyncChatStream, AsyncPacketStream
 
 __all__ = ["AsyncCAPClient"]
 
 
 class AsyncCAPClient(AsyncClosing):
-    """Talks to one agent service, on asyncio or trio; the twin of `CAPClient`.
+    """Talks to one agent service; works on asyncio and on trio.
 
     Args:
         base_url: the root of the service, such as `https://agent.example`; `/assist` at its end
             is accepted and left out.
-        api_key: the key, or a callable, async or not, that returns it and is asked before every
+        api_key: the key, or a function, sync or async, that returns it and is called before every
             request.
         timeout: the longest silence in seconds before a connection counts as lost, or an
             `httpx2.Timeout` (or `httpx.Timeout`) with all four limits.
@@ -66,7 +66,7 @@ class AsyncCAPClient(AsyncClosing):
         self.base_url = base_url_of(base_url)
         self.api_key = api_key
         self.max_retries = max_retries
-        credential = Credential(api_key)
+        credential = ApiKeyCredential(api_key)
         self._endpoint = Endpoint(
             base_url=self.base_url,
             credential=credential,
@@ -94,7 +94,7 @@ class AsyncCAPClient(AsyncClosing):
         timeout: float | TimeoutLike | None = None,
         deadline: float | None = None,
     ) -> AsyncPacketStream:
-        """Send a request and iterate with `async for` over the packets; CLOSE comes last.
+        """Send a request and return an async iterator of the packets; CLOSE comes last.
 
         Raises, while iterating:
             CAPConnectionError: the retries are used up.
@@ -132,7 +132,7 @@ class AsyncCAPClient(AsyncClosing):
         timeout: float | TimeoutLike | None = None,
         deadline: float | None = None,
     ) -> AsyncChatStream:
-        """Send a message and iterate with `async for` over the text; raises as `assist`.
+        """Send a message and return an async iterator of the text; raises as `assist`.
 
         Nothing is sent before you iterate; `ask` returns the whole answer.
         """

@@ -20,7 +20,7 @@ import json
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -32,7 +32,7 @@ from .._http._types import FailureKind, Headers, Request, ResponseHead, Timeouts
 from .._retry import Backoff
 from ..sse import ServerSentEvent
 from ._assemble import assemble, partial
-from ._classify import Failure, malformed, refused, unreached, withheld
+from ._classify import Failure, connection_failure, http_failure, malformed, withheld
 from ._cost import cost
 from ._frames import Frames, TooLarge
 from ._json import parse
@@ -70,7 +70,7 @@ _KEY_ERRORS = (LLMAuthenticationError, LLMPermissionError)
 _NO_HEAD = ResponseHead(0, Headers())
 
 
-BACKOFF = Backoff(first=1.0, longest=60.0, longest_wish=120.0)
+BACKOFF = Backoff(first=1.0, longest=60.0, max_server_delay=120.0)
 
 
 # Not frozen: that would double the cost of making one, and every call does.
@@ -231,7 +231,7 @@ class Trying:
         policy = self._policy
         if not failure.again or self._failures > policy.max_retries:
             return None
-        delay = policy.backoff.delay(self._failures, failure.error.retry_after, policy.jitter)
+        delay = policy.backoff.retry_delay(self._failures, failure.error.retry_after, policy.jitter)
         return None if delay is None or delay >= self.left() else delay
 
     def _give_up(self, error: LLMError) -> None:
@@ -324,12 +324,12 @@ def _outcome(
 ) -> Response | Failure:
     if not isinstance(result, Reply):
         failure = result or TransportFailure(FailureKind.BROKEN, "nothing came")
-        return unreached(plan.route, failure, seconds)
+        return connection_failure(plan.route, failure, seconds)
     route, head, body = plan.route, result.head, result.body
     reply = _json(body)
     fault = route.adapter.fault(reply)
     if head.status != 200 or fault is not None:
-        return refused(route, head, fault, body)
+        return http_failure(route, head, fault, body)
     if not isinstance(reply, dict):
         return malformed(route, head, _what_it_is(head, body), body, again=True)
     try:
@@ -426,7 +426,7 @@ class AnswerMachine:
         self._settled = True
         fault = route.adapter.fault(_json(body))
         if head.status != 200 or fault is not None:
-            self._trying.failed(refused(route, head, fault, body))
+            self._trying.failed(http_failure(route, head, fault, body))
         else:
             self._trying.failed(malformed(route, head, _what_it_is(head, body), body, again=True))
 
@@ -436,10 +436,7 @@ class AnswerMachine:
         Raises:
             LLMError: the stream brought an error, or what is no stream.
         """
-        try:
-            return self._read(self._frames.feed(chunk))
-        except TooLarge as error:
-            return self._read(error.events, error)
+        return self._read(self._frames.events(chunk))
 
     @property
     def reading(self) -> bool:
@@ -464,7 +461,9 @@ class AnswerMachine:
             return
         ended = TransportFailure(FailureKind.BROKEN, "the stream ended before the answer did")
         trying, partway = self._trying, self._reader.started
-        self._fail(unreached(trying.plan.route, failure or ended, trying.timeout, partway=partway))
+        self._fail(
+            connection_failure(trying.plan.route, failure or ended, trying.timeout, partway=partway)
+        )
 
     def _read_whole(self, body: bytes) -> Iterator[Delta]:
         """Hand out an answer that came as one JSON value instead of a stream."""
@@ -476,7 +475,7 @@ class AnswerMachine:
             if fault is None:
                 yield from self._read([ServerSentEvent(body)])
             else:
-                self._fail(refused(trying.plan.route, self._head, fault, body))
+                self._fail(http_failure(trying.plan.route, self._head, fault, body))
             return
         self._settled = True
         outcome = _outcome(trying.plan, Reply(self._head, body), self._parse_as, trying.timeout)
@@ -486,19 +485,18 @@ class AnswerMachine:
         yield from _deltas_of(outcome["data"])
         yield from self._ended(outcome)
 
-    def _read(
-        self, events: Sequence[ServerSentEvent], broken: Exception | None = None
-    ) -> Iterator[Delta]:
-        """Hand out the deltas of events; `broken` is what has already gone wrong behind them.
+    def _read(self, events: Iterable[ServerSentEvent]) -> Iterator[Delta]:
+        """Hand out the deltas of events.
 
         Raises:
-            LLMError: one of them is an error, or `broken` is.
+            LLMError: one of them is an error, or too large.
         """
         reader = self._reader
+        broken: Exception | None = None
         try:
             for event in events:
                 yield from reader.read(event.data_bytes, event.event_bytes)
-        except (Faulted, Malformed) as error:
+        except (Faulted, Malformed, TooLarge) as error:
             broken = error
         # Outside of `except`, since its words may be what our error must not show.
         if reader.over:
@@ -537,7 +535,7 @@ class AnswerMachine:
     def _broken(self, error: Exception) -> None:
         plan = self._trying.plan
         if isinstance(error, Faulted):
-            self._fail(refused(plan.route, self._head, error.fault, b""))
+            self._fail(http_failure(plan.route, self._head, error.fault, b""))
         else:
             why = error if isinstance(error, Malformed) else str(error)
             self._fail(malformed(plan.route, self._head, why, b""))

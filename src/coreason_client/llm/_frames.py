@@ -4,6 +4,7 @@ A provider may answer a request for a stream with the whole answer at once. Whic
 shows in the first byte that is not blank: JSON never begins as a server-sent event does.
 """
 
+from collections.abc import Iterator
 from enum import Enum, auto
 from typing import Literal
 
@@ -21,11 +22,10 @@ _EVENT_FIELDS = (b"error",)  # how llama.cpp's server reports an error in mid-st
 
 
 class TooLarge(Exception):
-    """An event, or a whole answer, passed its limit; `events` are those that came before it."""
+    """An event, or a complete answer, is larger than its limit."""
 
-    def __init__(self, what: str, limit: int, events: list[ServerSentEvent]) -> None:
+    def __init__(self, what: str, limit: int) -> None:
         super().__init__(f"{what} is larger than {limit} bytes")
-        self.events = events
 
 
 class _Form(Enum):
@@ -50,27 +50,29 @@ class Frames:
         self._claims_json = claims_json
         self._body = bytearray()  # of what is, or may be, a whole answer
 
-    def feed(self, chunk: bytes) -> list[ServerSentEvent]:
-        """Take bytes and return the events that are complete now.
+    def events(self, chunk: bytes) -> Iterator[ServerSentEvent]:
+        """Take bytes and iterate over the events that are complete now.
 
         Raises:
-            TooLarge: an event or the whole answer passed its limit.
+            TooLarge: an event or the complete answer is larger than its limit; all events before
+                it were handed out.
         """
         if self._form is not _STREAM:
             chunk = self._streamed(chunk)
         try:
             if self._lines is None:
-                return self._sse.feed(chunk)
-            return _as_events(self._lines.feed(chunk))
-        except SSEEventTooLarge as error:
-            too_large = TooLarge("an event", _MAX_EVENT_BYTES, error.events)
-        except LineTooLong as error:
-            too_large = TooLarge("an event", _MAX_EVENT_BYTES, _as_events(error.lines))
-        raise too_large
+                yield from self._sse.events(chunk)
+            else:
+                yield from map(ServerSentEvent, self._lines.lines(chunk))
+            return
+        except (SSEEventTooLarge, LineTooLong):
+            pass
+        # Not inside `except`: the context of the error would hold what the provider sent.
+        raise TooLarge("an event", _MAX_EVENT_BYTES)
 
     def flush(self) -> list[ServerSentEvent]:
         """Return the last line of NDJSON, which may have no end."""
-        return [] if self._lines is None else _as_events(self._lines.flush())
+        return [] if self._lines is None else list(map(ServerSentEvent, self._lines.flush()))
 
     def whole(self) -> bytes | None:
         """Return the complete answer after a clean end, None when it was a stream."""
@@ -89,7 +91,7 @@ class Frames:
             self._body = bytearray()
             return bytes(body)
         if len(body) > _MAX_WHOLE_BYTES:
-            raise TooLarge("the answer", _MAX_WHOLE_BYTES, [])
+            raise TooLarge("the answer", _MAX_WHOLE_BYTES)
         return b""
 
     def _recognised(self, beginning: bytearray) -> _Form:
@@ -99,7 +101,3 @@ class Frames:
         if first in b"{[" or (self._claims_json and first not in _FIELD_STARTS):
             return _Form.WHOLE
         return _Form.STREAM
-
-
-def _as_events(lines: list[bytes]) -> list[ServerSentEvent]:
-    return [ServerSentEvent(line) for line in lines]

@@ -1,6 +1,6 @@
 """Lines of NDJSON out of chunks; bounded, and linear whatever the chunking."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 __all__ = ["LineDecoder", "LineTooLong"]
@@ -23,6 +23,20 @@ class LineDecoder:
         self._limit = limit
         self._pending: list[bytes] = []
         self._size = 0
+
+    def lines(self, chunk: bytes) -> Iterator[bytes]:
+        """Take bytes and iterate over the lines that are complete now.
+
+        The same as `feed`, but the error comes after the lines that were complete before it.
+
+        Raises:
+            LineTooLong: while iterating.
+        """
+        try:
+            yield from self.feed(chunk)
+        except LineTooLong as error:
+            yield from error.lines
+            raise
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Take bytes and return the lines that are complete now.

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 
-from .._closing import AsyncClosing
+from .._closing_async import AsyncClosing
 from ._flow import AnswerMachine
 from .errors import LLMError, LLMResponseError
 from .types import Delta, Response

@@ -205,7 +205,7 @@ def server() -> Iterator[FaultServer]:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The waits of the real back-off are shown elsewhere; here they would only take time."""
-    monkeypatch.setattr(_options, "Backoff", lambda **wish: Backoff(0.01, 0.02, **wish))
+    monkeypatch.setattr(_options, "Backoff", lambda **given: Backoff(0.01, 0.02, **given))
 
 
 class Tokens:

@@ -220,7 +220,7 @@ class Store:
         while True:
             self._check(failure, since, first)
             # Never None without a delay that the server asks for.
-            await asyncio.sleep(_BACKOFF.delay(failures, None, random.random) or 0)
+            await asyncio.sleep(_BACKOFF.delay(failures, random.random))
             try:
                 return await lane.submit(command, since)
             except NoScriptError:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client._http._types import FailureKind, Request
+from coreason_client._http._types import FINAL_FAILURES, FailureKind, Request
 from coreason_client._retry import Backoff
 from coreason_client.a2a import (
     A2AConnectionError,
@@ -24,7 +24,7 @@ from coreason_client.a2a import (
 )
 from coreason_client.a2a._assemble import Assembly
 from coreason_client.a2a._call import Settings
-from coreason_client.a2a._dialects import V10, _task_to_v03
+from coreason_client.a2a._dialects import V10
 from coreason_client.a2a._jsonrpc import JsonRpcChannel
 from coreason_client.a2a._route import Place, Route
 from tests.a2a.paper import (
@@ -44,6 +44,7 @@ from tests.a2a.paper import (
     status,
     task,
 )
+from tests.a2a.v03 import task_to_v03
 from tests.cap.scripted import Connection, Network, failure
 from tests.cap.scripted import status as http_status
 
@@ -235,12 +236,12 @@ def test_a_wish_is_granted_up_to_a_bound(run: Run) -> None:
     assert type(outcome.error) is A2AStreamClosedError
 
 
-def test_a_retry_line_is_a_wish_too(run: Run) -> None:
+def test_the_field_retry_is_a_server_delay_and_stays_in_force(run: Run) -> None:
     def first(request: Request) -> Connection:
         return Connection([b"retry: 4000\n", sse(request, task())], end=failure())
 
-    outcome = run(first, tells(task("COMPLETED")))
-    assert outcome.network.delays == [4.0]
+    outcome = run(first, gives(broken()), tells(task("COMPLETED")))
+    assert outcome.network.delays == [4.0, 4.0]
 
 
 @pytest.mark.proves("R24d")
@@ -267,7 +268,7 @@ def test_news_resets_the_delays(run: Run) -> None:
     assert outcome.network.delays == [0.5, 1.0, 0.5]
 
 
-@pytest.mark.parametrize("kind", [FailureKind.CERTIFICATE, FailureKind.CLOSED, FailureKind.REQUEST])
+@pytest.mark.parametrize("kind", sorted(FINAL_FAILURES))
 def test_some_failures_are_final(run: Run, kind: FailureKind) -> None:
     outcome = run(tells(*START, end=failure()), gives(broken(failure(kind))))
     assert type(outcome.error) is A2AConnectionError
@@ -284,11 +285,12 @@ def test_a_subscription_may_be_asked_for_again(run: Run) -> None:
     assert (outcome.error, outcome.text) == (None, "1")
 
 
-def test_a_loss_lets_every_interface_be_tried_again(run: Run) -> None:
+@pytest.mark.parametrize("kind", [FailureKind.CONNECT, FailureKind.CONNECT_TIMEOUT])
+def test_a_loss_lets_every_interface_be_tried_again(run: Run, kind: FailureKind) -> None:
     settings = Settings(backoff=Backoff())
     ids = iter(range(1, 100))
     places = [Place(JsonRpcChannel(URL, V10, settings, ids)) for _ in range(2)]
-    unreached = broken(failure(FailureKind.CONNECT))
+    unreached = broken(failure(kind))
     outcome = run(
         gives(unreached),
         tells(*START, end=failure()),
@@ -450,7 +452,7 @@ def test_another_task_than_the_one_asked_for_is_an_error(run: Run) -> None:
 @pytest.mark.proves("R40")
 def test_a_stream_of_0_3_is_healed_by_fetching(run: Run) -> None:
     def fetched(state: str, *texts: str) -> Step:
-        return says(result=_task_to_v03(task(state, *texts)["task"]))
+        return says(result=task_to_v03(task(state, *texts)["task"]))
 
     outcome = run(
         tells(*START, end=failure(), version="0.3"),
@@ -471,8 +473,8 @@ def test_attaching_to_a_task_of_0_3_is_fetching_it(run: Run, versions: tuple[str
     unknown = [says(error={"code": -32601, "message": "?"})] * (len(versions) - 1)
     outcome = run(
         *unknown,
-        says(result=_task_to_v03(task("WORKING", "1")["task"])),
-        says(result=_task_to_v03(task("COMPLETED", "1", "2")["task"])),
+        says(result=task_to_v03(task("WORKING", "1")["task"])),
+        says(result=task_to_v03(task("COMPLETED", "1", "2")["task"])),
         name="resubscribe",
         route=route_to(*versions)[0],
     )

@@ -1,0 +1,222 @@
+"""The life cycle of a stream that is read over several connections, one after the other. Pure.
+
+Both stream machines own one `Connections`; they keep the rules of their protocol, and here is what
+does not depend on it:
+
+* State. Between two connections the stream is IDLE, and what comes next is planned: a wait, the
+  request that a redirect leads to, or else a new attempt. A request makes it OPEN, an accepted
+  response READING. What settles a connection makes it IDLE; FINISHED is never left.
+* Attempts. A redirect belongs to the attempt that met it; redirects are counted for each attempt.
+* Losses are counted by the `RetryBudget`. The delay is at least what the server asks for, in a
+  header, in an error, or with the field `retry` of server-sent events. That field stays in force
+  for the following connections.
+* Deadline. A limit on the whole stream, which starts with the first request.
+* Cursor. A Last-Event-ID is sent only if a header can carry it unchanged.
+"""
+
+import time
+from collections.abc import Callable
+from enum import Enum, auto
+from math import inf
+
+from ._drive import Wait
+from ._http._redirect import Redirects
+from ._http._types import Request, ResponseHead
+from ._retry_budget import RetryBudget
+from .sse import SSEDecoder
+from .sse._decode import DEFAULT_MAX_EVENT_BYTES
+
+__all__ = ["Connections", "State", "header_cursor"]
+
+_TIMER_SLACK = 0.01
+
+
+class State(Enum):
+    """What is done with the current connection."""
+
+    IDLE = auto()  # there is none
+    OPEN = auto()  # a request was sent, and at the moment nothing of a response is read
+    READING = auto()  # the response carries the stream, and more of it is wanted
+    FINISHED = auto()  # the stream is complete
+
+
+class Connections:
+    """The connections of one stream.
+
+    `deadline` limits the whole stream, in seconds from the first request; `clock` returns seconds
+    that only grow.
+
+    Attributes:
+        state: see `State`.
+        budget: counts losses in a row.
+        attempts: how many connections were tried.
+        request: the last request that was sent.
+        head: the head of the last response.
+        decoder: decodes the events of the current connection.
+        deadline: as it was given.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_expires",
+        "_max_event_bytes",
+        "_planned",
+        "_redirects",
+        "_retry_seconds",
+        "attempts",
+        "budget",
+        "deadline",
+        "decoder",
+        "head",
+        "request",
+        "state",
+    )
+
+    def __init__(
+        self,
+        budget: RetryBudget,
+        *,
+        max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
+        deadline: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.budget = budget
+        self.deadline = deadline
+        self.state = State.IDLE
+        self.attempts = 0
+        self.request: Request | None = None
+        self.head: ResponseHead | None = None
+        self.decoder = SSEDecoder(max_event_bytes)
+        self._max_event_bytes = max_event_bytes
+        self._clock = clock
+        self._expires: float | None = None  # on the clock
+        self._planned: Wait | Request | None = None
+        self._redirects = Redirects()
+        self._retry_seconds: float | None = None
+
+    @property
+    def reconnects(self) -> int:
+        """The number of connections after the first."""
+        return max(self.attempts - 1, 0)
+
+    @property
+    def reading(self) -> bool:
+        """Whether more bytes of the current response are wanted."""
+        return self.state is State.READING
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing remains to be decided about the current connection."""
+        return self.state is State.IDLE or self.state is State.FINISHED
+
+    @property
+    def finished(self) -> bool:
+        """Whether the stream is complete."""
+        return self.state is State.FINISHED
+
+    # Steps
+
+    def planned_step(self) -> Wait | Request | None:
+        """Return the wait or the redirected request that comes next, None for a new attempt."""
+        step, self._planned = self._planned, None
+        return self._sent(step) if isinstance(step, Request) else step
+
+    def open(self, request: Request, last_event_id: bytes = b"") -> Request:
+        """Start a new attempt and return its request; `last_event_id` is the id in force."""
+        self.attempts += 1
+        self._redirects = Redirects()
+        self._save_retry()
+        self.decoder = SSEDecoder(
+            self._max_event_bytes, last_event_id=last_event_id.decode("utf-8", "replace")
+        )
+        return self._sent(request)
+
+    def _sent(self, request: Request) -> Request:
+        """Limit a request to what is left of the deadline; it is sent now."""
+        if self.deadline is not None:
+            now = self._clock()
+            if self._expires is None:
+                self._expires = now + self.deadline
+            request = request.expiring(self._expires, now)
+        self.request = request
+        self.state = State.OPEN
+        return request
+
+    # State
+
+    def read(self) -> None:
+        """Read the current response, for the first time or again after `pause`."""
+        self.state = State.READING
+
+    def pause(self) -> None:
+        """Stop reading while the connection stays open."""
+        self.state = State.OPEN
+
+    def settle(self) -> None:
+        """Give up the current connection, if the stream is not finished."""
+        if self.state is not State.FINISHED:
+            self.state = State.IDLE
+
+    def finish(self) -> None:
+        """Mark the stream as complete."""
+        self.state = State.FINISHED
+
+    # Redirects
+
+    def is_redirect(self, head: ResponseHead) -> bool:
+        """Return True if a response is a redirect to follow."""
+        return self._redirects.includes(head)
+
+    def redirect(self, head: ResponseHead) -> None:
+        """Plan the request that a redirect leads to.
+
+        Raises:
+            ValueError: there were too many redirects, or the location cannot be used.
+        """
+        assert self.request is not None  # noqa: S101 - a response follows a request
+        self._planned = self._redirects.follow(self.request, head)
+        self.settle()
+
+    # Losses
+
+    def server_delay(self, asked: float | None = None) -> float | None:
+        """Return the longest delay that the server asks for; `asked` is that of a response."""
+        self._save_retry()
+        return max(filter(None, (asked, self._retry_seconds)), default=None)
+
+    def lose(
+        self, server_delay: float | None, *, begun: bool = True, drained: bool = False
+    ) -> float | None:
+        """Settle a lost connection; return the seconds before the next attempt, None to give up.
+
+        `drained` means that the server ended the response in order and asked to come back.
+        """
+        self.settle()
+        delay = self.budget.after_drain(server_delay) if drained else None
+        return self.budget.after_loss(server_delay, begun=begun) if delay is None else delay
+
+    def wait(self, seconds: float) -> None:
+        """Plan a wait before the next attempt."""
+        self._planned = Wait(seconds)
+
+    def _save_retry(self) -> None:
+        retry_ms = self.decoder.retry_ms
+        if retry_ms is not None:
+            self._retry_seconds = retry_ms / 1000
+
+    # Deadline
+
+    def time_left(self) -> float:
+        """Return the seconds up to the deadline."""
+        return inf if self._expires is None else self._expires - self._clock()
+
+    def expires_within(self, delay: float | None) -> bool:
+        """Return True if the deadline passes before an attempt after this delay could begin."""
+        # A timer may fire a moment early, and then the attempt would come too late.
+        return self.time_left() <= (delay or _TIMER_SLACK)
+
+
+def header_cursor(last_event_id: bytes) -> str | None:
+    """Return the value of a Last-Event-ID header, None if a header cannot carry it unchanged."""
+    cursor = last_event_id.decode("utf-8", "replace")
+    return cursor if cursor and cursor == cursor.strip() and cursor.isprintable() else None

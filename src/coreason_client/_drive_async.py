@@ -1,0 +1,122 @@
+"""The async shells: they run a stream machine or a unary flow (`_drive`) on a sender.
+
+They hold no rules. `drive_async` asks a machine for its next step, takes that step, feeds the
+machine with what came back, and yields what the machine makes of it. `run_async` does the same
+for a flow, which returns one value.
+"""
+
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Protocol, TypeVar
+
+from ._drive import (
+    MAX_BODY_BYTES,
+    Flow,
+    Reply,
+    ReplyBody,
+    SideCall,
+    StreamMachine,
+    Wait,
+    no_side_call,
+)
+from ._http._types import Request, ResponseHead, TransportFailure
+
+__all__ = ["AsyncOpener", "drive_async", "run_async"]
+
+Item = TypeVar("Item")
+
+
+class _AsyncResponse(Protocol):
+    head: ResponseHead
+
+    def chunks(self) -> AsyncGenerator[bytes]: ...
+    def read(self, limit: int) -> Awaitable[bytes]: ...
+    def aclose(self) -> Awaitable[None]: ...
+
+
+class AsyncOpener(Protocol):
+    """What the async shell needs of a sender."""
+
+    def open(self, request: Request) -> Awaitable[_AsyncResponse]: ...
+    def sleep(self, seconds: float) -> Awaitable[None]: ...
+
+
+async def _opened(
+    machine: StreamMachine[Item], sender: AsyncOpener, step: Request | Wait
+) -> _AsyncResponse | None:
+    """Take a step; return the response that carries the stream, None where there is none."""
+    if isinstance(step, Wait):
+        await sender.sleep(step.seconds)
+        return None
+    response = await sender.open(step)
+    accepted = False
+    try:
+        accepted = machine.accepts(response.head)
+        if not accepted:
+            machine.refused(response.head, await response.read(MAX_BODY_BYTES))
+        return response if accepted else None
+    finally:
+        if not accepted:
+            await response.aclose()
+
+
+async def drive_async(
+    machine: StreamMachine[Item],
+    sender: AsyncOpener,
+    side_call: Callable[[], SideCall[Item]] = no_side_call,
+) -> AsyncGenerator[Item]:
+    """Run a machine to its end and yield what it hands out."""
+    while (step := machine.next_step()) is not None:
+        failure: TransportFailure | None = None
+        try:
+            if (response := await _opened(machine, sender, step)) is None:
+                continue
+            try:
+                async with aclosing(response.chunks()) as chunks:
+                    async for chunk in chunks:
+                        for item in machine.receive(chunk):
+                            yield item
+                        if not machine.reading:
+                            flow, limit = side_call()
+                            for item in await run_async(flow, sender, limit):
+                                yield item
+                            if not machine.reading:
+                                break
+            finally:
+                await response.aclose()
+        except TransportFailure as raised:
+            failure = raised
+        for item in machine.lost(failure):
+            yield item
+
+
+async def run_async(flow: Flow[Item], sender: AsyncOpener, limit: int = MAX_BODY_BYTES) -> Item:
+    """Run a flow to its end and return its value; answers may have bodies up to the limit."""
+    result: Reply | TransportFailure | None = None
+    try:
+        while True:
+            step = flow.send(result)
+            try:
+                result = None
+                if isinstance(step, Wait):
+                    await sender.sleep(step.seconds)
+                    continue
+                start = time.monotonic()
+                response = await sender.open(step)
+                try:
+                    if response.head.status >= 300:  # of which the beginning is enough
+                        result = Reply(response.head, await response.read(MAX_BODY_BYTES))
+                        continue
+                    body = ReplyBody(step, response.head, limit, start)
+                    async with aclosing(response.chunks()) as chunks:
+                        async for chunk in chunks:
+                            body.add(chunk)
+                    result = body.reply()
+                finally:
+                    await response.aclose()
+            except TransportFailure as failure:
+                result = failure
+    except StopIteration as done:
+        value: Item = done.value
+        return value

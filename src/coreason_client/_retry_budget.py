@@ -1,0 +1,113 @@
+"""The retry budget of a stream: how often and how long it reconnects without progress. Pure.
+
+* `max_retries` reconnections in a row without progress.
+* A stream that has begun is moreover not given up before `reconnect_for` seconds have passed since
+  the first loss after the last progress, so that it survives the restart of a server.
+* A server that drains sends `retry:` and ends the response in order. Reconnecting then costs
+  nothing, but not for ever: a server that only ever drains is given up too.
+* The delays double with each loss or poll until there is progress. They are never shorter than what
+  the server asks for.
+"""
+
+import random
+import time
+from collections.abc import Callable
+
+from ._retry import Backoff
+
+__all__ = ["RetryBudget"]
+
+_MAX_DRAINS = 10
+
+
+class RetryBudget:
+    """Counts losses and computes how long to wait for the next attempt.
+
+    Attributes:
+        failures: the losses in a row that count against `max_retries`.
+        used: whether anything was counted since the last `refill`.
+    """
+
+    __slots__ = (
+        "_backoff",
+        "_clock",
+        "_delays",
+        "_drains",
+        "_first_loss",
+        "_jitter",
+        "_max_retries",
+        "_reconnect_for",
+        "failures",
+        "used",
+    )
+
+    def __init__(
+        self,
+        backoff: Backoff,
+        max_retries: int,
+        *,
+        reconnect_for: float = 0.0,
+        jitter: Callable[[], float] = random.random,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._backoff = backoff
+        self._max_retries = max_retries
+        self._reconnect_for = reconnect_for
+        self._jitter = jitter
+        self._clock = clock
+        self.refill()
+
+    @property
+    def max_server_delay(self) -> float:
+        """The longest delay that a server may ask for."""
+        return self._backoff.max_server_delay
+
+    def refill(self) -> None:
+        """Start anew, because there was progress."""
+        self.restore_retries()
+        self._delays = 0  # since the last progress
+        self._drains = 0
+        self.used = False
+
+    def restore_retries(self) -> None:
+        """Allow all retries again without progress; the delays continue to grow."""
+        self._first_loss: float | None = None
+        self.failures = 0
+
+    def after_drain(self, server_delay: float | None) -> float | None:
+        """Return the seconds to wait for a server that drains, None if it drained too often."""
+        self.used = True
+        self._drains += 1
+        if self._max_retries == 0 or self._drains > _MAX_DRAINS:
+            return None
+        return self._backoff.retry_delay(1, server_delay, self._jitter)
+
+    def after_loss(self, server_delay: float | None, *, begun: bool = True) -> float | None:
+        """Count a loss; return the seconds to wait before the next attempt, None to give up."""
+        self.used = True
+        self.failures += 1
+        self._delays += 1
+        now = self._clock()
+        if self._first_loss is None:
+            self._first_loss = now
+        delay = self._backoff.retry_delay(self._delays, server_delay, self._jitter)
+        if delay is None or self.failures <= self._max_retries:
+            return delay
+        left = self._reconnect_for - (now - self._first_loss)
+        if not begun or left <= 0:
+            return None
+        return min(delay, max(left, server_delay or 0.0))  # the last attempt is at the very end
+
+    def before_poll(self) -> float:
+        """Return the seconds to wait before polling; a poll costs no retry."""
+        self.used = True
+        self._delays += 1
+        return self._backoff.delay(self._delays, self._jitter)
+
+    def describe(self) -> str:
+        """Return the number of the next attempt in words."""
+        if self.failures == 0:
+            return "because the server is draining"
+        if self.failures <= self._max_retries:
+            return f"attempt {self.failures} of {self._max_retries}"
+        return f"attempt {self.failures}, giving up after {self._reconnect_for:g} s"

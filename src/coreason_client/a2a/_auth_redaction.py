@@ -1,0 +1,31 @@
+"""Redacting what a sender has sent, shared by sync and async."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from .._http._types import Request
+from .._secret import redact_chain
+from ._auth import Credentials
+from .errors import A2AError
+
+__all__ = ["RedactingSender"]
+
+
+class RedactingSender:
+    """Redacts what was sent, which an agent may repeat."""
+
+    _given: Credentials
+    _sent: Mapping[str, str] = MappingProxyType({})  # the headers of the last request
+
+    def _remember(self, request: Request) -> Request:
+        if not request.bare:
+            self._sent = request.headers
+        return request
+
+    def redact(self, text: str) -> str:
+        """Return a text without the secrets that were sent."""
+        return self._given.redact(text, self._sent)
+
+    def hide(self, error: A2AError) -> None:
+        """Redact the words of an error, and of those that it came from."""
+        redact_chain(error, self.redact)

@@ -1,0 +1,74 @@
+"""The state of a stream of events, shared by sync and async: what it has delivered so far."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from ._assemble import Assembly
+from ._resubscribe import ResubscribeMachine
+from .errors import A2AError
+from .types import Message, Task
+
+__all__ = ["EventProgress", "Hide", "show_all"]
+
+Hide: TypeAlias = Callable[[A2AError], None]
+
+
+def show_all(error: A2AError) -> None:
+    """Leave an error as it is: there are no secrets to redact."""
+
+
+class EventProgress:
+    """What a stream has delivered so far."""
+
+    _assembly: Assembly
+    _machine: ResubscribeMachine | None
+    _hide: Hide = staticmethod(show_all)
+
+    @property
+    def task(self) -> Task | None:
+        """The task assembled so far; None when the agent has sent none."""
+        return self._assembly.task
+
+    @property
+    def message(self) -> Message | None:
+        """The last message that came as an event of its own."""
+        return self._assembly.message
+
+    @property
+    def text(self) -> str:
+        """The text of the answer so far.
+
+        It is the text of artifacts and messages, each where it first came, an artifact in one
+        piece. An agent that sends neither answers with its status.
+        """
+        return self._assembly.text
+
+    @property
+    def task_id(self) -> str | None:
+        """The task that the stream is about, None before it is known."""
+        return self._assembly.task_id
+
+    @property
+    def context_id(self) -> str | None:
+        """The conversation that the stream belongs to, None before it is known."""
+        return self._assembly.context_id
+
+    @property
+    def complete_artifacts(self) -> frozenset[str]:
+        """The ids of the artifacts whose last chunk has come."""
+        return frozenset(self._assembly.complete)
+
+    def on_task(self, note: Callable[[str, str | None], None]) -> None:
+        """Call a function with the ids of the task and its context as soon as they are known."""
+        self._assembly.on_task = note
+
+    @property
+    def reconnects(self) -> int:
+        """The number of connections after the first."""
+        return 0 if self._machine is None else self._machine.reconnects
+
+    @property
+    def response_headers(self) -> Mapping[str, str]:
+        """The headers of the last response; empty before there was one."""
+        head = None if self._machine is None else self._machine.response_head
+        return {} if head is None else head.headers

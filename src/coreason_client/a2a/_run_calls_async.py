@@ -1,0 +1,52 @@
+"""The async shell of the flows in `_client_flows`."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias, TypeVar
+
+from .._drive import Wait
+from ._client_flows import CallFlow, ClientCall, ReadTask
+from ._options import CallOptions
+from .errors import A2AError
+from .types import Task
+
+__all__ = ["run_calls_async"]
+
+Result = TypeVar("Result")
+Step: TypeAlias = ClientCall | ReadTask | Wait
+AsyncSleep: TypeAlias = Callable[[float], Awaitable[None]]
+
+
+async def run_calls_async(
+    flow: CallFlow[Result], target: Any, sleep: AsyncSleep, options: CallOptions
+) -> Result:
+    """Run a flow whose calls are methods of `target`, and return its value."""
+    proceed: Callable[[Any], Step] = flow.send
+    value: Any = None
+    while True:
+        try:
+            step = proceed(value)
+        except StopIteration as done:
+            result: Result = done.value
+            return result
+        try:
+            proceed, value = flow.send, await _taken(step, target, sleep, options)
+        except A2AError as error:
+            proceed, value = flow.throw, error
+
+
+async def _taken(step: Step, target: Any, sleep: AsyncSleep, options: CallOptions) -> Any:
+    """Take a step and return its result."""
+    if isinstance(step, Wait):
+        return await sleep(step.seconds)
+    if isinstance(step, ReadTask):
+        return await _task_read(target.resubscribe(step.task_id, **options))
+    return await getattr(target, step.method)(step.argument, **options)
+
+
+async def _task_read(events: Any) -> Task | None:
+    """Read a stream of events to its end and return its task."""
+    async with events as stream:
+        async for _ in stream:
+            pass
+        task: Task | None = stream.task
+        return task

@@ -1,0 +1,104 @@
+"""What the sync and the async transports over HTTP share: a call with its settings and hooks."""
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from pydantic import BaseModel
+
+from .._drive import Flow
+from ._auth_redaction import RedactingSender
+from ._hooks import CallInfo, Hooks
+from ._options import CallOptions, Options, hooks_of
+from ._resubscribe import ResubscribeMachine
+from ._route import Route
+from ._waiting import can_stream, stream_operation
+from .types import AgentCard
+
+__all__ = ["HttpTransportBase", "TransportCall"]
+
+_EMPTY_MEANS_ABSENT = frozenset({"extensions", "referenceTaskIds", "acceptedOutputModes"})
+
+
+def _params(request: BaseModel) -> dict[str, Any]:
+    """Return the parameters in the shape of 1.0, without lists that say nothing."""
+    params = request.model_dump(mode="json", by_alias=True, exclude_none=True)
+    for name in ("message", "configuration"):
+        inner = params.get(name)
+        if isinstance(inner, dict):
+            params[name] = {
+                key: value
+                for key, value in inner.items()
+                if value or key not in _EMPTY_MEANS_ABSENT
+            }
+    return params
+
+
+class TransportCall:
+    """One call: the route with its own settings, and what the hooks see of it."""
+
+    def __init__(
+        self,
+        name: str,
+        request: BaseModel,
+        route: Route,
+        hooks: Hooks,
+        opener: RedactingSender,
+    ) -> None:
+        self.params = _params(request)
+        self.route = route
+        self.redact = opener.hide
+        self._opener = opener
+        self.info = CallInfo(name, _params(request) if hooks else self.params)
+        self._hooks = hooks
+
+    def observed(self) -> AbstractContextManager[None]:
+        """Redact the errors of what is done inside, and run the hooks around it."""
+        return self._hooks.around(self.info, self.prepare, self.redact)
+
+    def prepare(self, info: CallInfo) -> None:
+        """Send the headers that a hook added.
+
+        Raises:
+            ValueError: they cannot be sent.
+        """
+        self.route.settings = self.route.settings.for_call(headers=info.headers)
+
+    def flow(self) -> Flow[Any]:
+        """Return the flow of a unary call."""
+        return self.route.ask(self.info.operation, self.params)
+
+    def machine(self, *, resume: bool, streams: bool) -> ResubscribeMachine:
+        """Return the machine of a stream; `streams` is False if the agent cannot stream."""
+        name, params = stream_operation(self.info.operation, self.params, streams=streams)
+        machine = ResubscribeMachine(self.route, name, params, resume=resume)
+        machine.redact = self._opener.redact
+        return machine
+
+
+class HttpTransportBase:
+    """The settings of a transport over HTTP, and the calls made with them."""
+
+    _opener: RedactingSender
+
+    def __init__(self, route: Route, card: AgentCard | None, options: Options) -> None:
+        self._route = route
+        self._streams = can_stream(card)
+        self._hooks = hooks_of(options)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(version={self.version!r})"
+
+    @property
+    def version(self) -> str:
+        """The version of the protocol that the next call speaks."""
+        return self._route.channel.dialect.version
+
+    def _call(self, name: str, request: BaseModel, options: CallOptions) -> TransportCall:
+        unknown = set(options) - set(CallOptions.__annotations__)
+        if unknown:
+            raise TypeError(f"{name} has no option {', '.join(sorted(unknown))}")
+        route = self._route
+        settings = route.settings.for_call(options.get("timeout"), options.get("headers"))
+        if self._hooks or settings is not route.settings:
+            route = route.with_settings(settings)
+        return TransportCall(name, request, route, self._hooks, self._opener)

@@ -1,0 +1,152 @@
+"""The state of a stream, shared by sync and async: how far it was read, and the text so far."""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from coreason_manifest.definitions.presentation import PresentationEvent
+from coreason_manifest.definitions.service import ServiceRequest
+
+from ._record import ChatRecord
+from ._resume import ResumeMachine
+from .answer import Answer
+from .bookmark import Bookmark
+from .errors import CAPConnectionError
+from .position import Position
+
+__all__ = ["ChatProgress", "PacketProgress"]
+
+
+class PacketProgress:
+    """How far a stream of packets was read, and over how many connections."""
+
+    def __init__(self, machine: ResumeMachine, request: ServiceRequest) -> None:
+        self._machine = machine
+        self._request = request
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} for request {self._request.request_id}: {self._state()}>"
+
+    def _state(self) -> str:
+        """Return in words whether the request was sent and how far the answer was read."""
+        if not (self._machine.started or self._closed):
+            return "not sent yet, iterate to send it"
+        state = "complete" if self.complete else "closed" if self._closed else "not complete"
+        return f"{state}, read up to {self.position or 'no packet'}"
+
+    def _check_complete(self) -> None:
+        """Refuse to read on as if the stream had ended, when it was closed or has failed."""
+        if not self._machine.complete:
+            raise self._machine.ended_early(
+                "the stream was closed before its end"
+                if self._closed
+                else "the stream has failed before its end"
+            )
+
+    @property
+    def complete(self) -> bool:
+        """Whether the answer was read to its end."""
+        return self._machine.complete
+
+    def bookmark(self) -> Bookmark:
+        """Return the request and the position, for `resume` in this process or another."""
+        machine = self._machine
+        return Bookmark(request=self._request, position=machine.position, complete=machine.complete)
+
+    @property
+    def request(self) -> ServiceRequest:
+        """The request that this stream answers."""
+        return self._request
+
+    @property
+    def position(self) -> Position | None:
+        """How far the stream was read; None before the first packet. `bookmark()` has it too."""
+        return self._machine.position
+
+    @property
+    def stream_id(self) -> UUID | None:
+        """The id of the stream, for `cancel`; None before the first packet."""
+        position = self._machine.position
+        return None if position is None else position.stream_id
+
+    @property
+    def reconnects(self) -> int:
+        """The number of connections after the first."""
+        return self._machine.reconnects
+
+    @property
+    def response_headers(self) -> Mapping[str, str]:
+        """The headers of the last response; empty before there was one."""
+        head = self._machine.response_head
+        return {} if head is None else head.headers
+
+
+class ChatProgress:
+    """What both chat streams offer beside the text."""
+
+    _packets: PacketProgress | None
+    _record: ChatRecord
+    conversation_id: str
+
+    def __repr__(self) -> str:
+        state = "made by hand" if self._packets is None else self._packets._state()
+        return f"<{type(self).__name__} of conversation {self.conversation_id}: {state}>"
+
+    def _check_complete(self) -> None:
+        if self._packets is None:
+            self._record.exhausted = True
+        else:
+            self._packets._check_complete()
+
+    def _answer(self) -> Answer:
+        return Answer(self.text, conversation_id=self.conversation_id, events=self.events)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the answer was read to its end."""
+        return self._record.exhausted if self._packets is None else self._packets.complete
+
+    def bookmark(self) -> Bookmark:
+        """Return the request and the position, for `resume_chat` in this process or another.
+
+        Raises:
+            CAPConnectionError: the stream was made by hand, so there is no request.
+        """
+        if self._packets is None:
+            raise CAPConnectionError("a stream that was made by hand has no bookmark")
+        return self._packets.bookmark()
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return self._record.text
+
+    @property
+    def events(self) -> list[PresentationEvent | dict[str, object]]:
+        """The events so far: citations, progress, media and the like."""
+        return list(self._record.events)
+
+    @property
+    def request(self) -> ServiceRequest | None:
+        """The request that this stream answers; None if the stream was made by hand."""
+        return None if self._packets is None else self._packets.request
+
+    @property
+    def position(self) -> Position | None:
+        """How far the stream was read; None before the first packet. `bookmark()` has it too."""
+        return None if self._packets is None else self._packets.position
+
+    @property
+    def stream_id(self) -> UUID | None:
+        """The id of the stream, for `cancel`; None before the first packet."""
+        return None if self._packets is None else self._packets.stream_id
+
+    @property
+    def reconnects(self) -> int:
+        """The number of connections after the first."""
+        return 0 if self._packets is None else self._packets.reconnects
+
+    @property
+    def response_headers(self) -> Mapping[str, str]:
+        """The headers of the last response; empty before there was one."""
+        return {} if self._packets is None else self._packets.response_headers

@@ -1,0 +1,172 @@
+"""The artifacts of a task: what of an update is new, and what leaves a gap."""
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coreason_client.a2a import Artifact, Message, Part, Task, TaskArtifactUpdateEvent
+from coreason_client.a2a._artifacts import Gap, KnownArtifacts
+from coreason_client.a2a._partial import PartialArtifact
+from coreason_client.a2a.types import Event
+
+
+def known(*, attached: bool = False) -> KnownArtifacts:
+    return KnownArtifacts([], attached=attached)
+
+
+def artifact(*texts: str, name: str = "a") -> Artifact:
+    return Artifact(artifact_id=name, parts=[Part(text=text) for text in texts])
+
+
+def update(
+    *texts: str, append: bool = True, name: str = "a", last: bool = False
+) -> TaskArtifactUpdateEvent:
+    return TaskArtifactUpdateEvent(
+        task_id="t", artifact=artifact(*texts, name=name), append=append, last_chunk=last
+    )
+
+
+def task(*artifacts: Artifact) -> Task:
+    return Task(id="t", artifacts=list(artifacts))
+
+
+def text_of(news: Iterable[Event]) -> str:
+    return "".join(event.text for event in news if isinstance(event, TaskArtifactUpdateEvent))
+
+
+def text_so_far(artifacts: KnownArtifacts) -> list[str]:
+    return ["".join(part.text or "" for part in item.parts) for item in artifacts.as_artifacts()]
+
+
+def test_on_the_first_connection_every_update_is_new() -> None:
+    artifacts = known()
+    updates = [update("a", append=False), update("b"), update("x", append=False)]
+    assert [artifacts.take(event) for event in updates] == [(event,) for event in updates]
+    assert text_so_far(artifacts) == ["x"]  # written anew
+
+
+def test_the_last_chunk_completes_an_artifact() -> None:
+    artifacts = known()
+    artifacts.take(update("a"))
+    assert artifacts.complete == set()
+    artifacts.take(update("b", last=True))
+    assert artifacts.complete == {"a"}
+
+
+def test_artifacts_are_added_to_the_content_in_their_order() -> None:
+    content: list[PartialArtifact | Message] = []
+    artifacts = KnownArtifacts(content, attached=False)
+    for name in ("b", "a", "b"):
+        artifacts.take(update("x", name=name))
+    assert len(content) == 2
+    assert [item.artifact_id for item in artifacts.as_artifacts()] == ["b", "a"]
+
+
+@pytest.mark.parametrize("append", [True, False])
+def test_after_a_loss_an_unknown_artifact_is_a_gap_until_a_snapshot_had_all(append: bool) -> None:
+    artifacts = known()
+    artifacts.take(update("a"))
+    artifacts.reconnect(repeats=True)
+    assert not artifacts.whole
+    with pytest.raises(Gap):
+        artifacts.take(update("x", append=append, name="new"))
+    artifacts.compare(task(artifact("a")))
+    assert artifacts.whole
+    if append:
+        with pytest.raises(Gap):
+            artifacts.take(update("x", name="new"))
+    else:
+        assert text_of(artifacts.take(update("x", append=False, name="new"))) == "x"
+
+
+def test_after_a_loss_more_of_an_artifact_needs_its_beginning() -> None:
+    artifacts = known()
+    artifacts.take(update("ab"))
+    artifacts.reconnect(repeats=True)
+    with pytest.raises(Gap):
+        artifacts.take(update("c"))
+    assert text_of(artifacts.take_snapshot(task(artifact("abc")))) == "c"
+    assert text_of(artifacts.take(update("d"))) == "d"
+    assert text_so_far(artifacts) == ["abcd"]
+
+
+def test_a_snapshot_without_a_known_artifact_is_not_whole() -> None:
+    artifacts = known()
+    artifacts.take(update("x"))
+    artifacts.reconnect(repeats=True)
+    artifacts.compare(task())
+    assert not artifacts.whole
+
+
+def test_a_snapshot_that_contradicts_is_a_rewrite() -> None:
+    artifacts = known()
+    artifacts.take(update("abc"))
+    artifacts.reconnect(repeats=True)
+    (event,) = artifacts.take_snapshot(task(artifact("xyz")))
+    assert isinstance(event, TaskArtifactUpdateEvent)
+    assert (event.text, event.append) == ("xyz", False)
+    assert text_so_far(artifacts) == ["xyz"]
+
+
+def test_a_repetition_that_contradicts_later_is_a_gap() -> None:
+    artifacts = known()
+    artifacts.take(update("abc"))
+    artifacts.reconnect(repeats=True)
+    assert artifacts.take(update("ab", append=False)) == ()
+    with pytest.raises(Gap):
+        artifacts.take(update("x"))
+
+
+def test_a_stream_that_attaches_may_have_missed_the_beginning() -> None:
+    artifacts = known(attached=True)
+    assert not artifacts.whole
+    artifacts.whole = True  # as the first snapshot makes it
+    with pytest.raises(Gap):
+        artifacts.take(update("x"))
+    assert text_of(artifacts.take(update("x", append=False))) == "x"
+
+
+@pytest.mark.parametrize(
+    ("found", "behind"),
+    [
+        ([], False),
+        ([artifact("ab")], False),
+        ([artifact("a")], False),
+        ([artifact("a", "bc")], True),
+        ([artifact("x", name="new")], True),
+        ([artifact(name="new")], False),
+    ],
+)
+def test_whether_a_task_has_more(found: list[Artifact], behind: bool) -> None:
+    artifacts = known()
+    artifacts.take(update("ab"))
+    assert artifacts.are_behind(task(*found)) is behind
+
+
+def pieces(text: str, cuts: list[int]) -> list[str]:
+    edges = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    return [text[start:end] for start, end in pairwise(edges)]
+
+
+CUTS = st.lists(st.integers(0, 12), max_size=4)
+
+
+@given(st.text("ab", max_size=12), st.integers(0, 12), CUTS, CUTS, st.booleans())
+def test_however_it_is_cut_and_repeated_each_character_is_new_once(
+    text: str, delivered: int, first: list[int], second: list[int], snapshot: bool
+) -> None:
+    artifacts = known()
+    news: list[Event] = []
+    for number, piece in enumerate(pieces(text[:delivered], first)):
+        news += artifacts.take(update(piece, append=number > 0))
+    artifacts.reconnect(repeats=True)
+    if snapshot:
+        news += artifacts.take_snapshot(task(artifact(*pieces(text, second))))
+    else:
+        for number, piece in enumerate(pieces(text, second)):
+            news += artifacts.take(update(piece, append=number > 0))
+    assert text_of(news) == text
+    assert text_so_far(artifacts) == [text]
