@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from scripts import generate_sync
 from scripts.generate_sync import NAMES, PAIRS, PHRASES, SOURCE, LeftoverError, translate
 
