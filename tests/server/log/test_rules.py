@@ -6,7 +6,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coreason_client.server.errors import Fenced, OutOfSequence
 from coreason_client.server.log._due import Due
 from coreason_client.server.log._rules import (
     count_latest_turns,
@@ -16,38 +15,34 @@ from coreason_client.server.log._rules import (
 )
 from coreason_client.server.log.base import PAGE_BYTES
 
+from .append_rule import APPENDS, EPOCH, LAST_SEQ, NEW, REPEATED, Append
+
 ID = UUID(int=7)
 
 
-@pytest.mark.parametrize(
-    ("epoch", "first_seq", "count", "ended", "expected"),
-    [
-        (2, 4, 1, False, False),
-        (2, 4, 9, False, False),
-        (2, 3, 1, False, True),
-        (2, 1, 3, False, True),
-        (2, 1, 3, True, True),
-        (2, 3, 2, False, OutOfSequence),  # half of it is held
-        (2, 5, 1, False, OutOfSequence),
-        (2, 4, 1, True, Fenced),
-        (2, 5, 1, True, Fenced),
-        (1, 4, 1, False, Fenced),
-        (3, 4, 1, False, Fenced),
-        (1, 1, 3, False, Fenced),  # held, but not written by this epoch
-        (1, 1, 3, True, Fenced),
-    ],
-)
-def test_an_append_is_new_or_repeated_or_refused(
-    epoch: int, first_seq: int, count: int, ended: bool, expected: bool | type[Exception]
-) -> None:
-    def judge() -> bool:
-        return is_repeated(ID, epoch, first_seq, count, current_epoch=2, last_seq=3, ended=ended)
+def judge(append: Append) -> str:
+    """Apply the rule to an append of the table."""
+    repeated = is_repeated(
+        ID,
+        append.epoch,
+        append.first_seq,
+        append.count,
+        current_epoch=EPOCH,
+        last_seq=LAST_SEQ,
+        ended=append.ended,
+    )
+    return REPEATED if repeated else NEW
 
-    if isinstance(expected, bool):
-        assert judge() is expected
+
+@pytest.mark.parametrize(("append", "expected"), APPENDS)
+def test_an_append_is_new_or_repeated_or_refused(
+    append: Append, expected: str | type[Exception]
+) -> None:
+    if isinstance(expected, str):
+        assert judge(append) == expected
     else:
         with pytest.raises(expected):
-            judge()
+            judge(append)
 
 
 @given(st.lists(st.integers(0, 2 * PAGE_BYTES), max_size=8))
