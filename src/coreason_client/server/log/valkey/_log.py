@@ -225,9 +225,9 @@ class ValkeyStreamLog(StreamLog):
         self._forget_dead_sessions()
         for loop, session in list(self._sessions.items()):
             if loop is here:
-                session.watch.nudge()
+                session.waiters.wake_all()
             else:
-                loop.call_soon_threadsafe(session.watch.nudge)
+                loop.call_soon_threadsafe(session.waiters.wake_all)
 
     async def meta(self, stream_id: UUID) -> StreamMeta:
         """Describe a stream."""
