@@ -38,6 +38,7 @@ from coreason_client.server.log.valkey._address import parse_address
 from coreason_client.server.log.valkey._errors import is_passing, refusal, reply_error
 from coreason_client.server.log.valkey._expiry import claim
 from coreason_client.server.log.valkey._keys import Keys, digest
+from coreason_client.server.log.valkey._opening import _make
 from coreason_client.server.log.valkey._wakeup import _merge
 
 from ..aio import aio, turns
@@ -188,7 +189,8 @@ async def test_an_opener_that_dies_before_the_request_is_taken_blocks_nobody() -
     async with logs(2, prefix=(prefix := fresh_prefix()), clock=clock) as (dying, other):
         request = uuid4()
         orphan = new(request)
-        await dying._make(orphan, digest("ann", request.bytes))
+        name = digest("ann", request.bytes)
+        await _make(dying._session(), dying._keys, dying.lease, orphan, name)
         opened = await other.open(new(request), "me")
         assert opened.created
         assert (await dying.open(new(request), "me")).meta == opened.meta
@@ -319,7 +321,13 @@ async def test_an_end_without_its_index_is_found_by_a_claim() -> None:
         stream = new()
         await log.open(stream, "me")
         # The process dies between the script and the indexes.
-        await log._append(stream.stream_id, 1, 1, [b"x"], b"%f complete" % clock())
+        keys, id_ = log._keys, stream.stream_id
+        await log._session().store.script(
+            scripts.APPEND,
+            [keys.meta(id_), keys.entries(id_), keys.question(id_)],
+            *(1, 1, b"%f complete" % clock(), b"x"),
+        )
+        log._session().disown(id_)
         await log.expire(0, 0)
         assert await everything(log, stream.stream_id) == [b"x"]
         clock.forward(log.lease)

@@ -1,12 +1,14 @@
 """What the memory log keeps, and what it drops to stay within its bound. Pure; the log locks it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
 
 from ..errors import RequestConflict, UnknownStream
 from ._due import Due
 from ._records import Stream, Turns
-from .base import Conversation, NewStream
+from ._rules import is_repeated
+from .base import Conversation, LeaseState, NewStream
 
 __all__ = ["MemoryStore"]
 
@@ -57,6 +59,38 @@ class MemoryStore:
         self.streams[new.stream_id] = self.running[new.stream_id] = made
         self.grow(len(new.question))
         return made, True
+
+    def append(self, stream: Stream, epoch: int, first_seq: int, entries: Sequence[bytes]) -> bool:
+        """Append, or return False if the stream has these entries already.
+
+        Raises:
+            Fenced: the epoch is over, or the stream has ended.
+            OutOfSequence: the append does not follow the last entry.
+        """
+        if is_repeated(
+            stream.new.stream_id,
+            epoch,
+            first_seq,
+            len(entries),
+            current_epoch=stream.epoch,
+            last_seq=stream.last_seq,
+            ended=stream.outcome is not None,
+        ):
+            return False
+        stream.entries += entries
+        stream.last_seq += len(entries)
+        added = sum(map(len, entries))
+        stream.size += added
+        self.grow(added)
+        return True
+
+    def renew(self, stream_id: UUID, epoch: int, until: float) -> LeaseState:
+        """Renew a lease that is held with this epoch."""
+        stream = self.running.get(stream_id)
+        if stream is None or stream.epoch != epoch:
+            return LeaseState.LOST
+        stream.lease_until = until
+        return LeaseState.CANCEL_REQUESTED if stream.cancel_requested else LeaseState.HELD
 
     def end(self, stream: Stream, outcome: str, now: float) -> None:
         """End a stream and drop its question."""

@@ -8,8 +8,6 @@ from uuid import UUID
 
 from ._live import LiveLog, WaitingFollower
 from ._memory_store import MemoryStore
-from ._records import Stream
-from ._rules import is_repeated
 from ._waiters import Waiters
 from .base import (
     DEFAULT_LEASE,
@@ -75,7 +73,7 @@ class MemoryStreamLog(LiveLog):
     def _begin(self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]) -> bool:
         with self._lock:
             stream = self._store.get(stream_id)
-            if self._add(stream, epoch, first_seq, entries):
+            if self._store.append(stream, epoch, first_seq, entries):
                 self._waiters.wake(stream_id)
             return stream.cancel_requested
 
@@ -87,7 +85,7 @@ class MemoryStreamLog(LiveLog):
             raise ValueError("a stream ends with an entry that says so")
         with self._lock:
             stream = self._store.get(stream_id)
-            if not self._add(stream, epoch, first_seq, entries):
+            if not self._store.append(stream, epoch, first_seq, entries):
                 return
             self._store.end(stream, outcome, self._clock())
             self._waiters.wake(stream_id)
@@ -118,7 +116,7 @@ class MemoryStreamLog(LiveLog):
         """Renew the leases of streams held with these epochs."""
         with self._lock:
             until = self._clock() + self.lease
-            return {id_: self._renew(id_, epoch, until) for id_, epoch in held.items()}
+            return {id_: self._store.renew(id_, epoch, until) for id_, epoch in held.items()}
 
     async def claim_lost(self, owner: str, limit: int) -> Sequence[Claim]:
         """Take over unfinished streams whose lease ran out."""
@@ -172,31 +170,3 @@ class MemoryStreamLog(LiveLog):
                 if not step():
                     return
             await asyncio.sleep(0)
-
-    # What follows is called under the lock.
-
-    def _add(self, stream: Stream, epoch: int, first_seq: int, entries: Sequence[bytes]) -> bool:
-        """Append, or return False when the log holds these entries already."""
-        if is_repeated(
-            stream.new.stream_id,
-            epoch,
-            first_seq,
-            len(entries),
-            current_epoch=stream.epoch,
-            last_seq=stream.last_seq,
-            ended=stream.outcome is not None,
-        ):
-            return False
-        stream.entries += entries
-        stream.last_seq += len(entries)
-        added = sum(map(len, entries))
-        stream.size += added
-        self._store.grow(added)
-        return True
-
-    def _renew(self, stream_id: UUID, epoch: int, until: float) -> LeaseState:
-        stream = self._store.running.get(stream_id)
-        if stream is None or stream.epoch != epoch:
-            return LeaseState.LOST
-        stream.lease_until = until
-        return LeaseState.CANCEL_REQUESTED if stream.cancel_requested else LeaseState.HELD

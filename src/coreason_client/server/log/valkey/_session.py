@@ -40,6 +40,7 @@ class Session:
         poll: float,
         cluster: bool,
     ) -> None:
+        self.name = address.shown
         self.owners: set[str] = set()
         self.loop = asyncio.get_running_loop()
         self.store = Store(address, keys.prefix, patience=patience, cluster=cluster)
