@@ -6,7 +6,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coreason_client.server.log._due import Due
 from coreason_client.server.log._rules import (
     count_latest_turns,
     cut_page,
@@ -67,16 +66,3 @@ def test_the_latest_turns_within_the_bounds(
     assert count <= 1 or sum(sizes[:count]) <= most_bytes
     if count < min(most_turns, len(sizes)):
         assert sum(sizes[: count + 1]) > most_bytes
-
-
-@given(st.lists(st.integers(0, 20)), st.integers(0, 20), st.integers(1, 5))
-def test_due_items_come_by_their_time(times: list[int], until: int, most: int) -> None:
-    due: Due[int] = Due()
-    for number, at in enumerate(times):
-        due.add(at, number)
-    got: list[tuple[float, int]] = []
-    while taken := due.take(until, most):
-        assert len(taken) <= most
-        got += taken
-    assert got == sorted((at, number) for number, at in enumerate(times) if at <= until)
-    assert len(due) == len(times) - len(got)
