@@ -13,7 +13,10 @@ __all__ = ["LiveLog", "WaitingFollower"]
 
 
 class LiveLog(StreamLog):
-    """A log that begins an append without a task, and keeps a reader between its pages."""
+    """A log that begins an append without a task, and keeps a reader between its pages.
+
+    A subclass gives `_begin` the public name `begin_append` too, without a call in between.
+    """
 
     @abstractmethod
     def _begin(
@@ -25,7 +28,7 @@ class LiveLog(StreamLog):
     def _follower(self, stream_id: UUID, after_seq: int) -> Follower:
         """Return a reader of one stream from a position on."""
 
-    # They do not call one another: a subclass may replace any of them.
+    # `append` and `read` call no public method: a subclass may replace any of those.
 
     async def append(
         self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
@@ -33,12 +36,6 @@ class LiveLog(StreamLog):
         """Append entries; return True if somebody has asked for a cancel."""
         begun = self._begin(stream_id, epoch, first_seq, entries)
         return begun if isinstance(begun, bool) else await begun
-
-    def begin_append(
-        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
-    ) -> "bool | asyncio.Future[bool]":
-        """Begin an append."""
-        return self._begin(stream_id, epoch, first_seq, entries)
 
     async def read(self, stream_id: UUID, after_seq: int, limit: int, wait: float) -> Page:
         """Return up to `limit` entries after a position; if there are none, wait."""

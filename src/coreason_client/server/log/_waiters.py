@@ -146,7 +146,10 @@ class Waiters:
     def wake(self, stream_id: UUID) -> None:
         """Wake the readers of a stream."""
         if group := self._by_stream.get(stream_id):
-            here = _running_loop()
+            try:
+                here = asyncio.get_running_loop()
+            except RuntimeError:  # a thread without one
+                here = None
             for reader in group:
                 reader.waiter.wake(here)
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from ._live import LiveLog, WaitingFollower
 from ._memory_store import MemoryStore
+from ._rules import check_last_entries
 from ._waiters import Waiters
 from .base import (
     DEFAULT_LEASE,
@@ -71,18 +72,20 @@ class MemoryStreamLog(LiveLog):
             return None if stream is None else stream.meta()
 
     def _begin(self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]) -> bool:
+        """Append at once."""
         with self._lock:
             stream = self._store.get(stream_id)
             if self._store.append(stream, epoch, first_seq, entries):
                 self._waiters.wake(stream_id)
             return stream.cancel_requested
 
+    begin_append = _begin
+
     async def close(
         self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes], outcome: str
     ) -> None:
         """Append the last entries and end the stream."""
-        if not entries:
-            raise ValueError("a stream ends with an entry that says so")
+        check_last_entries(entries)
         with self._lock:
             stream = self._store.get(stream_id)
             if not self._store.append(stream, epoch, first_seq, entries):

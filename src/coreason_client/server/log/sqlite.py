@@ -18,6 +18,7 @@ from ..errors import LogUnavailable, RequestConflict
 from . import _sql
 from ._file import LogFile
 from ._live import LiveLog, WaitingFollower
+from ._rules import check_last_entries
 from ._tails import Tails
 from ._waiters import Waiters
 from ._worker import Worker
@@ -122,6 +123,7 @@ class SQLiteStreamLog(LiveLog):
     def _begin(
         self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
     ) -> "asyncio.Future[bool]":
+        """Begin an append."""
         added = False
 
         def run(db: sqlite3.Connection) -> bool:
@@ -135,12 +137,13 @@ class SQLiteStreamLog(LiveLog):
 
         return self._submit(run, after)
 
+    begin_append = _begin
+
     async def close(
         self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes], outcome: str
     ) -> None:
         """Append the last entries and end the stream."""
-        if not entries:
-            raise ValueError("a stream ends with an entry that says so")
+        check_last_entries(entries)
 
         def run(db: sqlite3.Connection) -> bool:
             added, _ = _sql.add(db, stream_id, epoch, first_seq, entries)

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from ...errors import LogUnavailable, UnknownStream
 from .._live import LiveLog
+from .._rules import check_last_entries
 from ..base import (
     DEFAULT_LEASE,
     MOST_TURN_BYTES,
@@ -136,14 +137,16 @@ class ValkeyStreamLog(LiveLog):
     def _begin(
         self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
     ) -> "asyncio.Future[bool]":
+        """Begin an append."""
         return begin_append(self._session(), self._keys, stream_id, epoch, first_seq, entries)
+
+    begin_append = _begin
 
     async def close(
         self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes], outcome: str
     ) -> None:
         """Append the last entries and end the stream."""
-        if not entries:
-            raise ValueError("a stream ends with an entry that says so")
+        check_last_entries(entries)
         session, keys = self._session(), self._keys
         await close_stream(session, keys, stream_id, epoch, first_seq, entries, outcome)
 
