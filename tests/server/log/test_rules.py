@@ -7,9 +7,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coreason_client.server.log._rules import (
+    check_last_entries,
     count_latest_turns,
     cut_page,
     is_repeated,
+    may_have_more,
     take_page,
 )
 from coreason_client.server.log.base import PAGE_BYTES
@@ -53,6 +55,20 @@ def test_a_page_ends_with_the_entry_that_passes_the_bound(sizes: list[int]) -> N
     assert sum(map(len, page[:-1])) <= PAGE_BYTES
     if len(page) < len(entries):
         assert sum(map(len, page)) > PAGE_BYTES
+
+
+@given(st.lists(st.sampled_from([0, 1, PAGE_BYTES - 1, PAGE_BYTES]), max_size=8), st.integers(1, 8))
+def test_a_page_that_was_cut_may_have_more_behind_it(sizes: list[int], limit: int) -> None:
+    entries = [bytes(size) for size in sizes]
+    page = cut_page(entries[:limit])
+    more = may_have_more(b"".join(page), len(page), limit)
+    assert more or page == entries
+
+
+def test_a_stream_ends_with_an_entry() -> None:
+    check_last_entries([b""])
+    with pytest.raises(ValueError, match="got no entries"):
+        check_last_entries([])
 
 
 @example([1], 1, 0)

@@ -454,6 +454,24 @@ async def test_without_any_announcement_a_reader_is_only_late() -> None:
 
 
 @aio
+async def test_a_probe_of_the_subscription_is_not_forgotten_between_two_polls() -> None:
+    """On a busy machine its message may take many of them."""
+    async with logs(poll=0.005) as (log,):
+        session, probe, attempts = log._session(), uuid4(), 0
+
+        async def publish() -> None:
+            nonlocal attempts
+            attempts += 1
+            if attempts > 1:  # dozens of polls later
+                channel = log._keys.channel(probe)
+                await session.store.script(scripts.NEEDED, log._keys.probes(probe), channel)
+
+        assert await session.wakeup.receive(probe, publish) is None
+        assert attempts > 1
+        assert probe not in session.wakeup._wanted
+
+
+@aio
 async def test_a_producer_that_is_fenced_no_longer_vouches_for_its_readers() -> None:
     clock = Clock()
     async with logs(2, poll=NEVER, clock=clock) as (producer, heir):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.server.log._waiters import Waiter, Waiters, write_when_woken
-from coreason_client.server.log.base import Page
+from coreason_client.server.log.base import PAGE_BYTES, Page
 
 from ..aio import aio
 
@@ -158,6 +158,7 @@ async def test_the_lowest_position_of_each_stream() -> None:
 
 
 WAIT = 9.0
+BIG = bytes(PAGE_BYTES)
 
 
 @pytest.mark.parametrize(
@@ -166,6 +167,10 @@ WAIT = 9.0
         (Page([b"a", b"b"], ended=False), True, True, WAIT, [b"ab"], 6),
         (Page([b"a", b"b"], ended=False), True, False, WAIT, [b"ab"], 6),
         (Page([b"a"], ended=False), False, True, 0.0, [b"a"], 4),  # it must be read once more
+        # A full page: nothing may wake the reader for what is behind it.
+        (Page([b"a"] * 100, ended=False), True, True, 0.0, [b"a" * 100], 104),
+        (Page([b"a"] * 99, ended=False), True, True, WAIT, [b"a" * 99], 103),
+        (Page([BIG, b"a"], ended=False), True, False, 0.0, [BIG + b"a"], 6),
         (Page([b"a"], ended=True), True, True, 0.0, [], 4),
         (Page([], ended=True), True, True, 0.0, [], 4),
         (Page([], ended=False), True, True, WAIT, [], 4),

@@ -6,7 +6,14 @@ from uuid import UUID
 from ..errors import Fenced, OutOfSequence
 from .base import PAGE_BYTES
 
-__all__ = ["check_last_entries", "count_latest_turns", "cut_page", "is_repeated", "take_page"]
+__all__ = [
+    "check_last_entries",
+    "count_latest_turns",
+    "cut_page",
+    "is_repeated",
+    "may_have_more",
+    "take_page",
+]
 
 
 def is_repeated(
@@ -58,6 +65,14 @@ def take_page(entries: Iterable[bytes]) -> list[bytes]:
 def cut_page(entries: list[bytes]) -> list[bytes]:
     """Return what `take_page` does, faster where all entries fit, as they usually do."""
     return entries if sum(map(len, entries)) <= PAGE_BYTES else take_page(entries)
+
+
+def may_have_more(page: bytes, count: int, limit: int) -> bool:
+    """Return True if a page was cut: there may be more entries behind it.
+
+    `page` is what its `count` entries are together, and `limit` how many were asked for.
+    """
+    return count >= limit or len(page) > PAGE_BYTES
 
 
 def count_latest_turns(sizes: Iterable[int], most_turns: int, most_bytes: int) -> int:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Protocol, TypeAlias
 from uuid import UUID
 
+from ._rules import may_have_more
 from .base import Page
 
 __all__ = ["Look", "Reader", "Waiter", "Waiters", "write_when_woken"]
@@ -182,8 +183,8 @@ def write_when_woken(
     """Return what a waiter calls when it is woken: it passes live entries on to `write`.
 
     So a live packet needs no turn of the reader's task. The end of the stream, entries that are not
-    at hand and those that `write` refuses are left to the reader: its wait ends. Whether it also
-    ends if there is nothing new depends on where else entries may be.
+    at hand, those behind a full page and those that `write` refuses are left to the reader: its
+    wait ends. Whether it also ends if there is nothing new depends on where else entries may be.
     """
     if write is None:
         return None
@@ -195,10 +196,11 @@ def write_when_woken(
             return 0.0
         if not page.entries:
             return if_nothing
-        if not write(b"".join(page.entries)):
+        body, count = b"".join(page.entries), len(page.entries)
+        if not write(body):
             return 0.0
-        reader.position += len(page.entries)
-        return wait
+        reader.position += count
+        return 0.0 if may_have_more(body, count, limit) else wait
 
     return write_on
 

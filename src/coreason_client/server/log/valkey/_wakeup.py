@@ -80,8 +80,8 @@ class Wakeup:
         """
         channel = self._keys.channel(probe).encode()
         events: asyncio.Queue[bytes | Exception] = asyncio.Queue()
-        self._probe = channel, events
         self.want(probe)
+        self._probe = channel, events
         subscribed = False
         try:
             while (event := await _next_of(events)) != b"message":
@@ -195,8 +195,9 @@ class Wakeup:
 
     def _forget_idle(self) -> None:
         idle = []
+        probed = None if self._probe is None else self._by_channel[self._probe[0]]
         for stream_id, waited in self._wanted.items():
-            if stream_id in self._waiters:
+            if stream_id in self._waiters or stream_id == probed:
                 continue
             if waited:
                 self._wanted[stream_id] = False
