@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 from uuid import UUID, uuid4
 
 from pydantic import ValidationError
@@ -17,7 +17,7 @@ from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRe
 from coreason_manifest.definitions.session import SessionContext
 
 from .._drive import Flow, Reply, Wait
-from .._http._checks import VISIBLE, check_headers, merged_headers, shown
+from .._http._checks import VISIBLE, check_headers, check_url, merged_headers, shown
 from .._http._proxy import proxy_for
 from .._http._redirect import FOLLOWED, MOST_REDIRECTS, redirected
 from .._http._types import (
@@ -324,13 +324,6 @@ def _check_deadline(deadline: float | None) -> None:
 
 
 def _check_base_url(base_url: str) -> None:
-    if not VISIBLE.fullmatch(base_url):
-        raise ValueError(f"base_url must be a URL without blanks, got {base_url!r}")
-    parts = urlsplit(base_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"base_url must start with http:// or https://, got {base_url!r}")
-    if "@" in parts.netloc:
-        raise ValueError("base_url must not hold a user or password: the key goes into api_key")
+    parts = check_url(base_url, "base_url", credentials_go_into="api_key")
     if parts.query or parts.fragment:
         raise ValueError(f"base_url must not have a query or a fragment, got {base_url!r}")
-    _ = parts.port  # a port that is no number is a ValueError of its own

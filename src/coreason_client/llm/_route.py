@@ -16,9 +16,9 @@ The rules:
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
-from .._http._checks import VISIBLE, shown
+from .._http._checks import VISIBLE, check_url, merged_headers, shown
 from .._version import __version__
 from ._terms import Profile
 from ._wire import Adapter
@@ -136,27 +136,15 @@ def check_base_url(base_url: str) -> str:
     Raises:
         ValueError: it cannot be one.
     """
-    parts = _parts(base_url)
-    if parts is None:
-        raise ValueError(
-            f"base_url must be an address such as https://api.openai.com/v1, got {base_url!r}"
-        )
-    if "@" in parts.netloc:
-        raise ValueError("base_url must not have a user or a password: give the key as api_key")
+    try:
+        parts = check_url(base_url, "base_url", credentials_go_into="api_key")
+    except TypeError as error:
+        raise ValueError(str(error)) from None
     if tail := next((tail for tail in _ENDPOINTS if parts.path.rstrip("/").endswith(tail)), None):
         raise ValueError(f"base_url must not end with {tail}, which is added for each call")
     if parts.fragment:
         raise ValueError(f"base_url must not have a fragment, got #{parts.fragment}")
     return base_url.rstrip("/")
-
-
-def _parts(url: Any) -> SplitResult | None:
-    try:
-        parts = urlsplit(url)
-        valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        return parts if valid and VISIBLE.fullmatch(url) else None
-    except (ValueError, TypeError, AttributeError):
-        return None
 
 
 def check_key(key: Any, name: str = "api_key") -> str:
@@ -183,7 +171,11 @@ def check_provider(name: str, argument: str = "provider") -> str:
 
 def known_host(url: str) -> bool:
     """Return True if the host of a URL is a known provider."""
-    return _parts(url) is not None and _at(url) is not None
+    try:
+        check_url(url, credentials_go_into="api_key")
+    except (TypeError, ValueError):
+        return False
+    return _at(url) is not None
 
 
 def _at(url: str) -> Profile | None:
@@ -231,4 +223,4 @@ def _headers(
             headers["Authorization"] = f"Bearer {key}"
         else:
             headers[profile.auth] = key
-    return {**headers, **more}
+    return merged_headers(headers, more)
