@@ -20,6 +20,7 @@ from yarl import URL
 
 from .. import _fork
 from .._http._types import FailureKind, Headers, Request, ResponseHead, TransportFailure
+from ._internals import fail_readers, unread_bytes
 
 __all__ = ["Session", "Sessions"]
 
@@ -157,8 +158,8 @@ class Session:
         try:
             yield
         finally:
-            for response in self.reading:  # aiohttp would leave who reads them waiting for ever
-                response.content.set_exception(aiohttp.ClientConnectionError("closed"))
+            for response in self.reading:
+                fail_readers(response.content, aiohttp.ClientConnectionError("closed"))
             await self._session.close()
 
     def way(self, url: str) -> tuple[URL, URL | None]:
@@ -283,14 +284,10 @@ class _Response:
                 yield chunk
                 self._process.check()
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            if not isinstance(error, TimeoutError) and (rest := self._unread()):
+            timed_out = isinstance(error, TimeoutError)
+            if not timed_out and (rest := unread_bytes(self._response.content)):
                 yield rest
             raise self._session.translated(error) from error
-
-    def _unread(self) -> bytes:
-        """Return what came before the connection broke, which aiohttp has but does not give."""
-        content = self._response.content
-        return content._read_nowait(-1) if content.total_bytes else b""
 
     async def read(self, limit: int) -> bytes:
         """Read the body, or what of it fits the limit."""

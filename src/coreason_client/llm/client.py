@@ -283,7 +283,7 @@ def generate_sync(
         RuntimeError: an event loop runs in this thread, which the call would hold up.
         LLMError: as `generate`.
     """
-    if asyncio._get_running_loop() is not None:
+    if _has_running_loop():
         raise RuntimeError("generate_sync holds up the event loop it is called in: await generate")
 
     async def once() -> Response:
@@ -291,6 +291,14 @@ def generate_sync(
             return await client.generate(messages, model, tools, temperature, max_tokens, **options)
 
     return asyncio.run(once())
+
+
+def _has_running_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 # The client behind the functions, with the configuration that it was made for.

@@ -10,11 +10,11 @@ share a listening socket, by fork or otherwise, receive connections at the same 
 import asyncio
 import multiprocessing
 import os
-import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from ._address_lock import Address, claim, has_socket_at, release
+from ._internals import signalled_server
 from .log.base import StreamLog
 
 __all__ = ["OneProcess", "SeveralProcesses", "check_workers", "workers_around"]
@@ -55,7 +55,7 @@ def workers_around(
     """
     if multiprocessing.parent_process() is None:
         return 1
-    config = getattr(server or _signalled_server(), "config", None)
+    config = getattr(server or signalled_server(), "config", None)
     configured = getattr(config, "workers", None)
     if isinstance(configured, int):
         return 1 if getattr(config, "reload", False) else max(configured, 1)
@@ -139,11 +139,6 @@ def _shown(address: Address) -> str:
     if port is None:
         return host
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _signalled_server() -> object:
-    """Return the server that handles SIGTERM in this process, if it is an object's method."""
-    return getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
 
 
 def _option(argv: Sequence[str]) -> str:
