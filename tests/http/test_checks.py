@@ -9,6 +9,7 @@ import pytest
 from coreason_client import A2AClient, AsyncA2AClient, AsyncCAPClient, CAPClient
 from coreason_client._http._checks import (
     check_http_client,
+    check_key,
     check_url,
     merged_headers,
     problem_message,
@@ -123,3 +124,17 @@ def test_headers_are_merged_whatever_the_case_of_their_names() -> None:
 )
 def test_the_message_of_an_error_response(problem: object, message: str) -> None:
     assert problem_message(problem) == message
+
+
+def test_a_key_that_can_be_sent() -> None:
+    assert check_key("sk-1!~") == "sk-1!~"
+
+
+@pytest.mark.parametrize("key", ["", "a b", "a\n", "\u00e9", "a\0", 7, None])
+def test_a_key_that_cannot_be_sent_is_not_repeated(key: Any) -> None:
+    empty = "is empty: it " if key == "" else ""
+    with pytest.raises(ValueError, match="MY_KEY") as caught:
+        check_key(key, "MY_KEY")
+    assert str(caught.value) == (
+        f"MY_KEY {empty}must be visible ASCII characters without blanks or line ends"
+    )

@@ -9,6 +9,7 @@ __all__ = [
     "VISIBLE",
     "check_headers",
     "check_http_client",
+    "check_key",
     "check_url",
     "merged_headers",
     "problem_message",
@@ -68,6 +69,20 @@ def check_headers(headers: Mapping[Any, Any]) -> None:
             raise ValueError(
                 f"the value of header {name} must be text in one line, without blanks around it"
             )
+
+
+def check_key(key: Any, name: str = "api_key") -> str:
+    """Return a key that can be sent in a header.
+
+    Raises:
+        ValueError: it cannot be sent; the message does not repeat it.
+    """
+    if not isinstance(key, str) or not VISIBLE.fullmatch(key):
+        empty = "is empty: it " if key == "" else ""
+        raise ValueError(
+            f"{name} {empty}must be visible ASCII characters without blanks or line ends"
+        )
+    return str(key)
 
 
 def check_http_client(client: Any, *, is_async: bool) -> None:

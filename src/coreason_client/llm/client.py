@@ -9,13 +9,13 @@ from weakref import finalize
 
 from .._closing import AsyncClosing
 from .._drive import drive_async, run_async
-from .._http._checks import check_headers
+from .._http._checks import check_headers, check_key
 from ..errors import MissingExtraError
 from ._call import check_call
 from ._flow import BACKOFF, AnswerMachine, Plan, Policy, Trying, generate_flow
 from ._limits import Limits
 from ._prices import LatePrice, load, loaded
-from ._route import Route, Target, check_base_url, check_key, check_provider, known_host
+from ._route import Route, Target, check_base_url, check_provider, known_host
 from ._terms import Call
 from .errors import LLMConnectionError, LLMError, LLMRequestError
 from .providers.profiles import PROFILES

@@ -936,11 +936,11 @@ async def test_a_store_behind_tls_is_checked(tmp_path: Path) -> None:
 
 
 def test_a_server_that_repeats_the_password_does_not_show_it() -> None:
-    address = parse_address("redis://joe:tops3cret@host")
-    echo = ResponseError("unknown command 'AUTH', with args beginning with: 'joe' 'tops3cret'")
-    told = str(refusal(address, "p", echo))
+    address = parse_address("redis://josephine:tops3cret@host")
+    words = "unknown command 'AUTH', with args beginning with: 'josephine' 'tops3cret'"
+    told = str(refusal(address, "p", ResponseError(words)))
     assert "tops3cret" not in told
-    assert "joe" not in told
+    assert "josephine" not in told
 
 
 # Starting, stopping, and what is left afterwards.

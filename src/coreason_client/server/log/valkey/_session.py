@@ -148,7 +148,7 @@ class Session:
     def _not_allowed(self, command: str, why: str) -> LogUnavailable:
         return LogUnavailable(
             f"the store {self._address.shown} does not allow {command}, which the log needs: "
-            f"{self._address.scrub(why)}"
+            f"{self._address.redact(why)}"
         )
 
     # The streams that are written here.
