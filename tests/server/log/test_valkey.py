@@ -981,7 +981,7 @@ async def test_two_event_loops_at_once_share_a_log_and_a_nudge() -> None:
         return list(page.entries)
 
     def reads(loop_count: int) -> bool:
-        return sum(stream.stream_id in s.watch for s in log._sessions.values()) == loop_count
+        return sum(stream.stream_id in s.watch for _, s in log._sessions.items()) == loop_count
 
     reading = asyncio.ensure_future(asyncio.to_thread(asyncio.run, there()))
     await until(lambda: reads(1))
