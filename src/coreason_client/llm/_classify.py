@@ -35,7 +35,7 @@ from .errors import (
     LLMTimeoutError,
 )
 
-__all__ = ["Failure", "malformed", "refused", "unreached", "withheld"]
+__all__ = ["Failure", "connection_failure", "http_failure", "malformed", "withheld"]
 
 _BY_CODE: Mapping[str, type[LLMError]] = {
     # OpenAI and what is compatible with it
@@ -118,7 +118,7 @@ class Failure:
     unsupported: str | None = None
 
 
-def refused(
+def http_failure(
     route: Route,
     head: ResponseHead,
     fault: Fault | None,
@@ -149,10 +149,10 @@ def refused(
     return Failure(error, _may_try_again(head, kind, status, known=known), unsupported or None)
 
 
-def unreached(
+def connection_failure(
     route: Route, failure: TransportFailure, seconds: float, *, partway: bool = False
 ) -> Failure:
-    """Make of a connection that failed, or was silent for so many seconds, what it is."""
+    """Classify a connection that failed, or was silent for so many seconds."""
     of = f"from {route.profile.name} for model {route.model}"
     if failure.kind is FailureKind.TIMEOUT:
         kind: type[LLMError] = LLMTimeoutError

@@ -37,7 +37,7 @@ from coreason_client.server.log.valkey import _scripts as scripts
 from coreason_client.server.log.valkey._address import parse_address
 from coreason_client.server.log.valkey._errors import is_passing, refusal, reply_error
 from coreason_client.server.log.valkey._expiry import claim
-from coreason_client.server.log.valkey._keys import Keys, digest
+from coreason_client.server.log.valkey._keys import KeyNames, digest
 from coreason_client.server.log.valkey._wakeup import _merge
 
 from ..aio import aio, turns
@@ -107,7 +107,7 @@ async def test_the_end_of_a_stream_frees_its_question() -> None:
 
 @pytest.mark.proves("RES2-5b")
 def test_the_keys_of_a_stream_are_in_one_slot() -> None:
-    keys = Keys("p")
+    keys = KeyNames("p")
     for _ in range(50):
         id_, name = uuid4(), digest("ann", uuid4().bytes)
         tags = [keys.meta(id_), keys.entries(id_), keys.question(id_), keys.channel(id_)]
@@ -746,7 +746,7 @@ def test_which_replies_are_worth_another_attempt(reply: str, passing: bool) -> N
     assert type(refusal(parse_address("redis://h"), "p", ours)) is LogUnavailable
 
 
-def spoil(kind: str, keys: Keys, stream: NewStream) -> None:
+def spoil(kind: str, keys: KeyNames, stream: NewStream) -> None:
     """Put something into the store that the log would never write."""
     command, request = shared_server().command, digest("ann", stream.request_id.bytes)
     commands: dict[str, list[tuple[str, ...]]] = {
@@ -768,7 +768,7 @@ async def test_other_data_in_the_place_of_a_stream_is_told(kind: str) -> None:
     async with logs(prefix=(prefix := fresh_prefix())) as (log,):
         stream = new()
         await log.open(stream, "me")
-        spoil(kind, Keys(prefix), stream)
+        spoil(kind, KeyNames(prefix), stream)
         calls: dict[str, list[Coroutine[Any, Any, object]]] = {
             "meta": [log.append(stream.stream_id, 1, 1, [b"x"]), log.meta(stream.stream_id)],
             "entries": [log.append(stream.stream_id, 1, 1, [b"x"])],
@@ -789,7 +789,7 @@ async def test_other_data_in_the_place_of_a_stream_is_told(kind: str) -> None:
 async def test_other_data_in_the_place_of_a_request_is_told(kind: str) -> None:
     async with logs(prefix=(prefix := fresh_prefix())) as (log,):
         stream = new()
-        spoil(kind, Keys(prefix), stream)
+        spoil(kind, KeyNames(prefix), stream)
         with pytest.raises(LogUnavailable, match=f"holds other data under '{prefix}'"):
             await log.open(stream, "me")
 

@@ -34,7 +34,7 @@ from ._address import parse_address
 from ._errors import ForeignValue, foreign
 from ._expiry import claim_due, drop_old
 from ._follower import ValkeyFollower
-from ._keys import Keys, digest, parse_stream_id
+from ._keys import KeyNames, digest, parse_stream_id
 from ._meta import FIELDS, new_meta, parse_meta, text
 from ._session import Session
 
@@ -78,7 +78,7 @@ class ValkeyStreamLog(StreamLog):
         self._address = parse_address(url)
         if cluster and self._address.db:
             raise ValueError("a cluster has the one database 0, so the address names no other")
-        self._keys = Keys(prefix)
+        self._keys = KeyNames(prefix)
         self._clock = clock
         self._patience = patience
         self._poll = poll

@@ -12,7 +12,7 @@ from . import _scripts as scripts
 from ._address import Address
 from ._errors import refusal
 from ._indexes import Indexes
-from ._keys import Keys
+from ._keys import KeyNames
 from ._ownership import Ownership
 from ._store import Store
 from ._store_clock import StoreClock
@@ -32,7 +32,7 @@ class Session:
     def __init__(
         self,
         address: Address,
-        keys: Keys,
+        keys: KeyNames,
         *,
         clock: Callable[[], float] | None,
         patience: float,
