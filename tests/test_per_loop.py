@@ -155,6 +155,7 @@ def test_a_closed_loop_is_not_called(registry: Registry) -> None:
     value = left_behind(registry)
     registry.call_on_each(Value.call)
     registry.close_everywhere()
+    assert len(registry) == 0
     assert not value.called_on
     assert not value.closed_on
     gc.collect()
