@@ -1,6 +1,9 @@
-"""The one rule by which secrets are redacted."""
+"""Credentials, and the one rule by which secrets are redacted."""
 
+import asyncio
 from base64 import b64encode
+from collections.abc import Awaitable, Callable
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -8,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client import Secret
-from coreason_client._secret import header_secrets, redact, redact_chain
+from coreason_client._secret import (
+    Credential,
+    header_secrets,
+    redact,
+    redact_chain,
+    redacted_cause,
+)
 
 SECRET = "sk-4f1c/9e7a b2"
 
@@ -112,3 +121,110 @@ def test_a_chain_that_is_a_circle_ends() -> None:
     one.__context__, other.__context__ = other, one
     redact_chain(one, lambda text: redact(text, [SECRET]))
     assert one.args == other.args == ("***",)
+
+
+def test_the_cause_of_an_error_is_redacted_or_left_out() -> None:
+    def redacted(text: str) -> str:
+        return redact(text, [SECRET])
+
+    assert redacted_cause(None, redacted) is None
+    assert redacted_cause(Stubborn(), redacted) is None
+    cause = ValueError(f"bad {SECRET}")
+    assert redacted_cause(cause, redacted) is cause
+    assert cause.args == ("bad ***",)
+
+
+# Credentials
+
+
+def check(value: str) -> None:
+    if not value.isascii() or not value:
+        raise ValueError("the credential must be ASCII")
+
+
+def credential(source: Any) -> Credential:
+    return Credential(source, "api_key", check=check, async_client="AsyncClient")
+
+
+def later(source: Callable[[], str]) -> Callable[[], Awaitable[str]]:
+    async def call() -> str:
+        return source()
+
+    return call
+
+
+Get = Callable[..., str]
+
+
+def getter(given: Credential, way: str) -> Get:
+    if way == "sync":
+        return given.get
+    return lambda **options: asyncio.run(given.get_async(**options))
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+def test_a_fixed_value(way: str) -> None:
+    given = credential(SECRET)
+    get = getter(given, way)
+    assert get() == get(refresh=True) == given.value == SECRET
+    assert not given.can_refresh
+    assert SECRET not in repr(given)
+    assert given.redact(f"bad {SECRET}, {SECRET}x", {"X-Key": f"{SECRET}x"}) == "bad ***, ***"
+
+
+@pytest.mark.parametrize("way", ["sync", "async", "async callable"])
+def test_a_callable_is_called_for_the_first_value_and_for_a_refresh(way: str) -> None:
+    values = iter(["first-value", "second-value", "third-value"])
+
+    def source() -> str:
+        return next(values)
+
+    given = credential(later(source) if way == "async callable" else source)
+    get = getter(given, way)
+    assert given.can_refresh
+    assert given.value is None
+    assert given.redact("first-value") == "first-value"
+    assert [get(), get(), get(refresh=True), get()] == [
+        *("first-value", "first-value"),
+        *("second-value", "second-value"),
+    ]
+    assert given.value == "second-value"
+    assert given.redact("second-value") == "***"
+    assert "second-value" not in repr(given)
+
+
+def test_an_async_callable_needs_the_async_client() -> None:
+    with pytest.raises(TypeError, match="api_key is async: that needs an AsyncClient"):
+        credential(later(lambda: SECRET)).get()
+
+
+def test_an_awaitable_that_is_no_coroutine_needs_the_async_client() -> None:
+    class Later:
+        def __await__(self) -> Any:
+            yield
+
+    with pytest.raises(TypeError, match="api_key is async"):
+        credential(Later).get()
+
+
+@pytest.mark.parametrize("odd", [None, 7, b"key", ["key"]])
+def test_a_source_that_cannot_be(odd: Any) -> None:
+    with pytest.raises(TypeError, match="api_key must be a string, or a callable"):
+        credential(odd)
+    for get in (credential(lambda: odd).get, getter(credential(later(lambda: odd)), "async")):
+        with pytest.raises(TypeError, match="api_key must be a callable that returns a string"):
+            get()
+
+
+@pytest.mark.parametrize("bad", ["", "schl\u00fcssel"])
+def test_a_value_that_cannot_be_sent_is_refused_and_not_kept(bad: str) -> None:
+    with pytest.raises(ValueError, match="must be ASCII"):
+        credential(bad)
+    values = iter([bad, SECRET, bad, bad])
+    given = credential(lambda: next(values))
+    with pytest.raises(ValueError, match="must be ASCII"):
+        given.get()
+    assert given.get() == SECRET
+    with pytest.raises(ValueError, match="must be ASCII"):
+        asyncio.run(given.get_async(refresh=True))
+    assert given.get() == SECRET

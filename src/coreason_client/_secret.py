@@ -1,22 +1,36 @@
-"""Secrets in text that somebody else chose: the one rule by which they are redacted. Pure.
+"""Credentials, and the one rule by which secrets are redacted in text that others wrote.
 
 A server may repeat what it was sent, in an error's message or in its framing. What counts as a
 secret: keys and credentials, the values of headers that carry them by their names, and whatever
 the caller marked as a `Secret`.
 """
 
+import inspect
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
-__all__ = ["Secret", "header_secrets", "redact", "redact_chain"]
+__all__ = [
+    "Credential",
+    "CredentialLike",
+    "Secret",
+    "header_secrets",
+    "redact",
+    "redact_chain",
+    "redacted_cause",
+]
+
+CredentialLike: TypeAlias = str | Callable[[], str] | Callable[[], Awaitable[str]]
 
 # Shorter keys (typical of local services) are not redacted: replacing them would mangle messages
 # and protect nothing.
 _SHORTEST = 6
 _MASK = "***"
 _NAMES = re.compile(r"(proxy-)?authorization|cookie|(.*[-_])?(api)?(key|token|secret|password)")
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class Secret(str):
@@ -30,6 +44,92 @@ class Secret(str):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}('{_MASK}')"
+
+
+class Credential:
+    """A credential, or a callable, sync or async, that returns it; redacts what it has returned.
+
+    `name` stands for the credential in messages. `check` raises a ValueError for a value that
+    cannot be sent. `async_client` is the class to use with an async callable.
+
+    Raises:
+        TypeError: the source is neither a string nor a callable.
+        ValueError: the source is a string that cannot be sent.
+    """
+
+    def __init__(
+        self,
+        source: CredentialLike,
+        name: str = "the credential",
+        *,
+        check: Callable[[str], object],
+        async_client: str = "",
+    ) -> None:
+        if not isinstance(source, str) and not callable(source):
+            raise TypeError(f"{name} must be a string, or a callable that returns one")
+        self._source = source
+        self._name = name
+        self._check = check
+        self._async_client = async_client
+        self._value: str | None = None
+        if isinstance(source, str):
+            self._keep(source)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({_MASK})"
+
+    @property
+    def can_refresh(self) -> bool:
+        """Whether a refresh may give another value."""
+        return not isinstance(self._source, str)
+
+    @property
+    def value(self) -> str | None:
+        """The present value; None if the callable has not been called."""
+        return self._value
+
+    def get(self, *, refresh: bool = False) -> str:
+        """Return the value; the callable is called for the first one and for a refresh.
+
+        Raises:
+            TypeError: the callable is async, or did not return a string.
+            ValueError: the value cannot be sent.
+        """
+        value = self._next(refresh=refresh)
+        if inspect.isawaitable(value):
+            if inspect.iscoroutine(value):
+                value.close()
+            raise TypeError(f"{self._name} is async: that needs an {self._async_client}")
+        return self._keep(value)
+
+    async def get_async(self, *, refresh: bool = False) -> str:
+        """Return the value; the callable is called for the first one and for a refresh.
+
+        Raises:
+            TypeError: the callable did not return a string.
+            ValueError: the value cannot be sent.
+        """
+        value = self._next(refresh=refresh)
+        return self._keep(await value if inspect.isawaitable(value) else value)
+
+    def redact(self, text: str, headers: Mapping[str, str] = _NO_HEADERS) -> str:
+        """Return a text without the credential and without the secrets among the headers."""
+        return redact(text, (self._value, *header_secrets(headers)))
+
+    def _next(self, *, refresh: bool) -> Any:
+        if callable(self._source) and (refresh or self._value is None):
+            return self._source()
+        return self._value
+
+    def _keep(self, value: Any) -> str:
+        # No message has the value in it.
+        if not isinstance(value, str):
+            kind = type(value).__name__
+            raise TypeError(f"{self._name} must be a callable that returns a string, got {kind}")
+        if value != self._value:
+            self._check(value)
+            self._value = value
+        return value
 
 
 def header_secrets(headers: Mapping[str, str]) -> Iterator[str]:
@@ -75,6 +175,23 @@ def _forms(secret: str) -> tuple[str, ...]:
     return secret, quote(secret, safe="", errors="replace"), encoded
 
 
+def redacted_cause(
+    error: BaseException | None, redacted: Callable[[str], str]
+) -> BaseException | None:
+    """Return an error of a library as the cause of ours: redacted, or None if that is impossible.
+
+    Our own errors are made of redacted text; those of libraries exist already and are changed.
+    """
+    if error is None:
+        return None
+    redact_chain(error, redacted)
+    return None if _has_secret(error, redacted) else error
+
+
+def _has_secret(error: BaseException, redacted: Callable[[str], str]) -> bool:
+    return any(redacted(words) != words for words in (str(error), repr(error)))
+
+
 def redact_chain(error: BaseException, redacted: Callable[[str], str]) -> None:
     """Redact the words of an error, its notes, and the errors that it came from.
 
@@ -93,7 +210,7 @@ def redact_chain(error: BaseException, redacted: Callable[[str], str]) -> None:
             if below is None:
                 continue
             _redact_words(below, redacted)
-            if any(redacted(words) != words for words in (str(below), repr(below))):
+            if _has_secret(below, redacted):
                 suppressed = one.__suppress_context__
                 setattr(one, link, None)
                 one.__suppress_context__ = suppressed

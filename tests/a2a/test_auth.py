@@ -1,13 +1,14 @@
 """Where credentials go."""
 
 from base64 import b64encode
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from coreason_client._http._types import Request
 from coreason_client.a2a import AgentCard
-from coreason_client.a2a._auth import credentials
+from coreason_client.a2a._auth import CardCredential, credentials
 from coreason_client.a2a._card import read_card
 
 REQUEST = Request("POST", "https://a.example/x?v=1", {"Cookie": "a=b", "X-Old": "1"})
@@ -76,17 +77,42 @@ def test_nothing_leaves_its_origin() -> None:
 def test_a_callable_is_asked_once_and_again_on_refresh() -> None:
     values = iter(["one", "two"])
     given = credentials(lambda: next(values))
-    assert given.refreshes
+    assert given.refresh_after(REQUEST, 401)
     for expected, refresh in (("one", False), ("one", False), ("two", True)):
         sent = given.apply(REQUEST, refresh=refresh)
         assert sent.headers["Authorization"] == f"Bearer {expected}"
-    assert not credentials("t").refreshes
-    assert "one" not in repr(given)
+    assert "two" not in repr(given)
+
+
+@pytest.mark.parametrize(
+    ("source", "status", "bare", "refreshed"),
+    [
+        (lambda: "t", 401, False, True),
+        (lambda: "t", 403, False, False),
+        (lambda: "t", 200, False, False),
+        (lambda: "t", 401, True, False),  # it left its origin, and carried no credential
+        ("t", 401, False, False),
+        (None, 401, False, False),
+        ({"a": "1", "b": lambda: "2"}, 401, False, True),
+        ({"a": "1", "b": "2"}, 401, False, False),
+    ],
+)
+def test_when_credentials_are_refreshed(
+    source: Any, status: int, bare: bool, refreshed: bool
+) -> None:
+    found = card({"a": BEARER, "b": key("header")}, {"a": [], "b": []})
+    request = replace(REQUEST, bare=bare)
+    assert credentials(source, found).refresh_after(request, status) is refreshed
 
 
 @pytest.mark.parametrize("odd", ["", "a\nb", "a\0"])
 def test_what_cannot_be_sent_is_refused_without_being_shown(odd: str) -> None:
-    for make in (lambda: credentials(odd), lambda: credentials(lambda: odd).apply(REQUEST)):
+    for make in (
+        lambda: credentials(odd),
+        lambda: credentials(lambda: odd).apply(REQUEST),
+        lambda: credentials({"a": odd}, card({"a": BEARER})),
+        lambda: CardCredential(odd),
+    ):
         with pytest.raises(ValueError, match="must be text in one line") as caught:
             make()
         assert odd == "" or odd not in str(caught.value)

@@ -100,8 +100,8 @@ def test_streams_are_spread_and_read_without_a_cancel_scope(
             assert await anext(pieces)
             await pieces.aclose()
             await response.aclose()
-        [clients] = sender._by_loop.values()
-        assert len(clients.shards._shards) == 2
+        [(_, clients)] = sender._clients.items()
+        assert len(clients._shards) == 2
         await sender.aclose()
 
     with FaultServer() as server:

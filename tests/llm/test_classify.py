@@ -25,7 +25,13 @@ from coreason_client.llm import (
     LLMServerError,
     LLMTimeoutError,
 )
-from coreason_client.llm._classify import Failure, malformed, refused, unreached, withheld
+from coreason_client.llm._classify import (
+    Failure,
+    connection_failure,
+    http_failure,
+    malformed,
+    withheld,
+)
 from coreason_client.llm._route import Target
 from coreason_client.llm._terms import Fault, Malformed
 
@@ -50,7 +56,7 @@ def head(status: int, **headers: str) -> ResponseHead:
 def refusal(
     status: int, codes: tuple[str, ...] = (), words: str = "Sorry.", **headers: str
 ) -> Failure:
-    return refused(ROUTE, head(status, **headers), Fault(words, codes), b"{}", lambda: 0.0)
+    return http_failure(ROUTE, head(status, **headers), Fault(words, codes), b"{}", lambda: 0.0)
 
 
 # The table: the status, the codes with the most special one first, the class, another attempt.
@@ -209,7 +215,9 @@ def test_a_bad_key_and_an_empty_purse_are_known_in_every_disguise(
     own = KEY if provider == "openai" else None
     route = Target(None, own, {provider: KEY}).route(model)
     fault = route.adapter.fault(body)
-    failure = refused(route, head(status, x_should_retry="true"), fault, json.dumps(body).encode())
+    failure = http_failure(
+        route, head(status, x_should_retry="true"), fault, json.dumps(body).encode()
+    )
     assert type(failure.error) is kind
     assert not failure.again
     assert failure.error.provider == provider
@@ -275,7 +283,7 @@ def test_every_refusal_has_a_class_and_honest_fields(
     status: int, fault: Fault | None, headers: Mapping[str, str], body: bytes
 ) -> None:
     there = ResponseHead(status, Headers(headers.items()))
-    failure = refused(ROUTE, there, fault, body, lambda: 0.0)
+    failure = http_failure(ROUTE, there, fault, body, lambda: 0.0)
     error = failure.error
     assert type(error) in KINDS
     assert (error.provider, error.model, error.status) == (
@@ -296,7 +304,7 @@ def test_every_refusal_has_a_class_and_honest_fields(
 def test_the_fields_say_all_that_is_known() -> None:
     fault = Fault("Slow down.", ("rate_limit_exceeded", "tokens"), request_id="from the body")
     answer = head(429, retry_after="7", x_request_id="req_1")
-    error = refused(ROUTE, answer, fault, b'{"error": 1}').error
+    error = http_failure(ROUTE, answer, fault, b'{"error": 1}').error
     assert str(error) == (
         "openai-compatible answered 429 for model some-model: Slow down. (rate_limit_exceeded)"
     )
@@ -327,11 +335,11 @@ def test_the_fields_say_all_that_is_known() -> None:
     ],
 )
 def test_the_sentence_has_what_there_is(fault: Fault | None, sentence: str) -> None:
-    assert str(refused(ROUTE, head(500), fault, b"").error) == sentence
+    assert str(http_failure(ROUTE, head(500), fault, b"").error) == sentence
 
 
 def test_the_status_inside_a_success_counts() -> None:
-    failure = refused(ROUTE, head(200), Fault("Full.", ("429",), status=429), b"")
+    failure = http_failure(ROUTE, head(200), Fault("Full.", ("429",), status=429), b"")
     assert type(failure.error) is LLMRateLimitError
     assert failure.error.status == 200
     assert failure.again
@@ -342,11 +350,11 @@ def test_the_status_inside_a_success_counts() -> None:
 )
 def test_the_id_of_the_request_is_found_in_every_spelling(name: str) -> None:
     there = ResponseHead(500, Headers([(name, "req_1")]))
-    assert refused(ROUTE, there, None, b"").error.request_id == "req_1"
+    assert http_failure(ROUTE, there, None, b"").error.request_id == "req_1"
     assert malformed(ROUTE, there, "?", b"").error.request_id == "req_1"
     assert withheld(ROUTE, there, LLMFilteredError("?")).error.request_id == "req_1"
     fault = Fault("?", request_id="req_2")
-    assert refused(ROUTE, head(500), fault, b"").error.request_id == "req_2"
+    assert http_failure(ROUTE, head(500), fault, b"").error.request_id == "req_2"
 
 
 @pytest.mark.parametrize(
@@ -363,7 +371,7 @@ def test_the_id_of_the_request_is_found_in_every_spelling(name: str) -> None:
 def test_an_unsupported_parameter_is_known_by_its_code(
     codes: tuple[str, ...], param: str | None, named: str | None
 ) -> None:
-    failure = refused(ROUTE, head(400), Fault("?", codes, param=param), b"")
+    failure = http_failure(ROUTE, head(400), Fault("?", codes, param=param), b"")
     assert failure.unsupported == named
     assert type(failure.error) is LLMRequestError
     assert not failure.again
@@ -415,22 +423,22 @@ def test_the_wish_of_the_provider_is_read_in_every_spelling(
 ) -> None:
     there = ResponseHead(429, Headers(headers.items()))
     fault = Fault("?", retry_after=asked)
-    assert refused(ROUTE, there, fault, b"", lambda: NOW).error.retry_after == wish
+    assert http_failure(ROUTE, there, fault, b"", lambda: NOW).error.retry_after == wish
 
 
 def test_the_wish_of_gemini_stands_in_the_body() -> None:
     route = Target(None, None, {"gemini": KEY}).route("gemini/m")
     info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "39.5s"}
     body = {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "details": [info]}}
-    failure = refused(route, head(429), route.adapter.fault(body), b"")
+    failure = http_failure(route, head(429), route.adapter.fault(body), b"")
     assert (type(failure.error), failure.error.retry_after) == (LLMRateLimitError, 39.5)
 
 
 def test_a_header_of_a_success_is_no_wish_of_the_error_inside_it() -> None:
     fault = Fault("?", ("overloaded_error",), retry_after=3.0)
-    assert refused(ROUTE, head(200, retry_after="7"), fault, b"").error.retry_after == 3.0
+    assert http_failure(ROUTE, head(200, retry_after="7"), fault, b"").error.retry_after == 3.0
     inside = Fault("?", status=429)
-    assert refused(ROUTE, head(200, retry_after="7"), inside, b"").error.retry_after == 7.0
+    assert http_failure(ROUTE, head(200, retry_after="7"), inside, b"").error.retry_after == 7.0
 
 
 @pytest.mark.parametrize(("status", "codes", "kind", "again"), TABLE)
@@ -455,7 +463,7 @@ def test_the_provider_may_say_whether_to_come_again(
 def test_the_key_is_hidden(words: str) -> None:
     body = json.dumps({"error": words}).encode()
     made = [
-        refused(ROUTE, head(401), Fault(words, (words,)), body),
+        http_failure(ROUTE, head(401), Fault(words, (words,)), body),
         malformed(ROUTE, head(200), words, body),
         malformed(ROUTE, head(200), Malformed(words), body),
     ]
@@ -472,22 +480,22 @@ def test_the_key_is_hidden(words: str) -> None:
 @example(["x" * 4090, KEY, "y" * 100])
 @example(["x" * (4096 - len(KEY) + 1), KEY])
 def test_no_half_of_a_key_is_left_where_the_body_is_cut(parts: list[str]) -> None:
-    body = refused(ROUTE, head(500), None, "".join(parts).encode()).error.body
+    body = http_failure(ROUTE, head(500), None, "".join(parts).encode()).error.body
     assert body is not None
     assert len(body) <= 4096
     assert KEY[:4] not in body
 
 
 def test_a_short_body_is_whole_and_a_long_one_is_cut() -> None:
-    assert refused(ROUTE, head(500), None, "ü\xff".encode() + b"\xff").error.body == "üÿ\ufffd"
-    assert refused(ROUTE, head(500), None, b"x" * 4096).error.body == "x" * 4096
-    assert refused(ROUTE, head(500), None, b"x" * 10_000).error.body == "x" * 4096
-    assert len(str(refused(ROUTE, head(500), Fault("x" * 10_000), b"").error)) < 600
+    assert http_failure(ROUTE, head(500), None, "ü\xff".encode() + b"\xff").error.body == "üÿ\ufffd"
+    assert http_failure(ROUTE, head(500), None, b"x" * 4096).error.body == "x" * 4096
+    assert http_failure(ROUTE, head(500), None, b"x" * 10_000).error.body == "x" * 4096
+    assert len(str(http_failure(ROUTE, head(500), Fault("x" * 10_000), b"").error)) < 600
 
 
 def test_without_a_key_nothing_is_hidden() -> None:
     route = Target("http://127.0.0.1:11434", None).route("llama")
-    error = refused(route, head(500), Fault("None of it."), b"None" * 2000).error
+    error = http_failure(route, head(500), Fault("None of it."), b"None" * 2000).error
     assert "None of it." in str(error)
     assert error.body == "None" * 1024
 
@@ -500,7 +508,7 @@ def test_a_connection_that_failed_is_typed(kind: FailureKind) -> None:
     cause = OSError("cause")
     failed = TransportFailure(kind, "the words")
     failed.__cause__ = cause
-    failure = unreached(ROUTE, failed, 1.5)
+    failure = connection_failure(ROUTE, failed, 1.5)
     error = failure.error
     expected = LLMTimeoutError if kind is FailureKind.TIMEOUT else LLMConnectionError
     assert type(error) is expected
@@ -511,7 +519,7 @@ def test_a_connection_that_failed_is_typed(kind: FailureKind) -> None:
     assert error.__cause__ is cause
     final = {FailureKind.CERTIFICATE, FailureKind.CLOSED, FailureKind.REQUEST}
     assert failure.again is (kind not in final)
-    partway = str(unreached(ROUTE, failed, 1.5, partway=True).error)
+    partway = str(connection_failure(ROUTE, failed, 1.5, partway=True).error)
     told = (
         "nothing came for 1.5 s" if kind is FailureKind.TIMEOUT else "in the middle of the answer"
     )
@@ -540,7 +548,7 @@ def test_an_answer_that_was_withheld_gets_the_fields_of_the_exchange() -> None:
 
 @pytest.mark.parametrize("status", [204, 301, 307, 308])
 def test_what_is_neither_an_answer_nor_an_error_is_no_answer(status: int) -> None:
-    failure = refused(ROUTE, head(status), None, b"")
+    failure = http_failure(ROUTE, head(status), None, b"")
     assert type(failure.error) is LLMResponseError
     assert ("check base_url" in str(failure.error)) is (status >= 300)
     assert not failure.again

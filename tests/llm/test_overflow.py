@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from coreason_client._http._types import Headers, ResponseHead
 from coreason_client.llm import LLMContextLengthError, LLMError
-from coreason_client.llm._classify import Failure, refused
+from coreason_client.llm._classify import Failure, http_failure
 from coreason_client.llm._overflow import _SENTENCES, is_overflow
 from coreason_client.llm._route import Target
 
@@ -306,7 +306,7 @@ EXAMPLES: list[tuple[str, str, int, Any, str]] = [
 def answered(model: str, status: int, body: Any) -> Failure:
     route = Target("http://127.0.0.1:9", "sk-of-the-test").route(model)
     head = ResponseHead(status, Headers())
-    return refused(route, head, route.adapter.fault(body), json.dumps(body).encode())
+    return http_failure(route, head, route.adapter.fault(body), json.dumps(body).encode())
 
 
 def test_sixteen_formats_and_more() -> None:

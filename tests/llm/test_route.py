@@ -305,6 +305,12 @@ def test_an_address_that_cannot_be(base_url: Any) -> None:
         LLMClient("k", base_url)
 
 
+def test_a_header_of_the_caller_replaces_ours_whatever_the_case_of_its_name() -> None:
+    route = target("https://api.openai.com/v1", headers={"authorization": "Token x"}).route("m")
+    sent = {name: value for name, value in route.headers.items() if name.lower() == "authorization"}
+    assert sent == {"authorization": "Token x"}
+
+
 @pytest.mark.parametrize("key", ["", "a b", "a\n", "é", 7])
 def test_a_key_that_cannot_be_sent(key: Any) -> None:
     with pytest.raises(ValueError, match="must be visible ASCII") as caught:

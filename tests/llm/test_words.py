@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client._http._types import Headers, ResponseHead
-from coreason_client.llm._classify import refused
+from coreason_client.llm._classify import http_failure
 from coreason_client.llm._route import Target
 from coreason_client.llm._words import cleaned, reason_in
 
@@ -38,7 +38,7 @@ def sentence(model: str, status: int, body: bytes) -> str:
         fault = route.adapter.fault(json.loads(body))
     except ValueError:
         fault = None
-    return str(refused(route, ResponseHead(status, Headers()), fault, body).error)
+    return str(http_failure(route, ResponseHead(status, Headers()), fault, body).error)
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -4,11 +4,13 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import Any
 
 import httpx2
 
 from .. import _fork
+from .._per_loop import PerLoop
 from ._build import (
     MAX_ERROR_BODY_SECONDS,
     body_reader,
@@ -111,7 +113,7 @@ class AsyncSender:
         self._authorization = authorization
         self._client = client
         self._given = None if client is None else Shards(lambda: client)
-        self._by_loop: dict[object, _LoopClients] = {}
+        self._clients: PerLoop[Shards[Any]] = PerLoop(_current_loop)
         self._closed = False
         _fork.register(self)
 
@@ -124,7 +126,7 @@ class AsyncSender:
         self._check_open()
         if self._authorization is not None:
             request = with_authorization(request, await self._authorization())
-        clients = await self._clients()
+        clients = await self._shards()
         shard = clients.acquire()
         release = once(lambda: clients.release(shard))
         try:
@@ -150,56 +152,30 @@ class AsyncSender:
     async def aclose(self) -> None:
         """Close the HTTP client of this event loop if it is ours; may be called twice."""
         self._closed = True
-        clients = self._by_loop.get(_current_loop())
-        if clients is not None:
-            await clients.aclose()
+        await self._clients.aclose()
 
     def after_fork(self) -> None:
         """Leave the connections to the parent process, and locks that its threads may hold."""
-        _fork.keep((self._given, self._by_loop))
+        _fork.keep(self._given)
         self._given = None if self._client is None else Shards(lambda: self._client)
-        self._by_loop = {}
 
-    async def _clients(self) -> Shards[Any]:
+    async def _shards(self) -> Shards[Any]:
         if self._given is not None:
             return self._given
-        loop = _current_loop()
-        clients = self._by_loop.get(loop)
+        clients = self._clients.get()
         if clients is None:
-            clients = self._by_loop[loop] = _LoopClients(lambda: self._by_loop.pop(loop, None))
-            await clients.start()
-        return clients.shards
+            clients = Shards(_new_client)
+            await self._clients.open(clients, partial(_close_all, clients))
+        return clients
 
     def _check_open(self) -> None:
         if self._closed:
             raise TransportFailure(FailureKind.CLOSED, "the client was closed")
 
 
-class _LoopClients:
-    """The clients of one event loop, closed with it at the latest.
-
-    An event loop that ends closes the async generators that were begun on it. One of those waits
-    here, so the connections are closed on their own loop though nobody called `aclose`.
-    """
-
-    def __init__(self, on_close: Callable[[], object]) -> None:
-        self.shards = Shards(_new_client)
-        self._on_close = on_close
-        self._guard = self._wait_and_close()
-
-    async def start(self) -> None:
-        await anext(self._guard)
-
-    async def aclose(self) -> None:
-        await self._guard.aclose()
-
-    async def _wait_and_close(self) -> AsyncGenerator[None]:
-        try:
-            yield
-        finally:
-            self._on_close()
-            for client in self.shards.drain():
-                await client.aclose()
+async def _close_all(clients: Shards[Any]) -> None:
+    for client in clients.drain():
+        await client.aclose()
 
 
 def _current_loop() -> object:

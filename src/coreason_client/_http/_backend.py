@@ -1,8 +1,7 @@
 """The chunk merger as a network backend of httpcore2, sync and async.
 
-httpx2 takes no network backend of its own accord, so it is set on the pools of a client that we
-made. That leans on two private names; where they are not as expected, nothing is changed and the
-client works as it is, only slower.
+It is set on the pools of a client that we made (see `_internals`). If that is not possible, nothing
+is changed and the client works as it is, only slower.
 """
 
 import socket
@@ -16,6 +15,7 @@ import httpx2
 
 from .. import _fork
 from ._asyncio import AsyncioBackend
+from ._internals import replace_network_backends
 from ._merge import ChunkMerger
 from ._types import SocketOption
 
@@ -25,19 +25,8 @@ _READ_BYTES = 65_536
 
 
 def merge_chunks(client: httpx2.Client | httpx2.AsyncClient) -> bool:
-    """Put the merging backend under every pool of the client; False when it had to step aside."""
-    try:
-        transports = [client._transport, *client._mounts.values()]
-        pools = [transport._pool for transport in transports if transport is not None]
-        backends = [pool._network_backend for pool in pools]
-    except AttributeError:
-        return False
-    merging = [_merging(backend) for backend in backends]
-    if None in merging:
-        return False
-    for pool, backend in zip(pools, merging, strict=True):
-        pool._network_backend = backend
-    return True
+    """Put the merging backend under every pool of the client; False if that is not possible."""
+    return replace_network_backends(client, _merging)
 
 
 def _merging(backend: object) -> "_MergingBackend | _AsyncMergingBackend | None":

@@ -1,15 +1,57 @@
-"""What can be sent, and what can be shown, of addresses and headers. Pure."""
+"""Checks of URLs and headers before they are sent, and what of them may be shown. Pure."""
 
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
-__all__ = ["VISIBLE", "check_headers", "check_http_client", "merged_headers", "shown"]
+__all__ = [
+    "VISIBLE",
+    "check_headers",
+    "check_http_client",
+    "check_key",
+    "check_url",
+    "merged_headers",
+    "problem_message",
+    "shown",
+]
 
 VISIBLE = re.compile(r"[!-~]+", re.ASCII)
 
+_MAX_PROBLEM_MESSAGE = 500
+_PROBLEM_FIELDS = ("detail", "message", "title")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+
+
+def check_url(url: Any, name: str = "the URL", *, credentials_go_into: str) -> SplitResult:
+    """Return the parts of a URL that requests can be sent to.
+
+    `name` is the argument that holds the URL. A URL with a user or a password is refused;
+    `credentials_go_into` is the argument that takes credentials.
+
+    Raises:
+        TypeError: it is not a string.
+        ValueError: it is not a valid http or https URL; the message never has the password in it.
+    """
+    if not isinstance(url, str):
+        raise TypeError(f"{name} must be a string, got {type(url).__name__}")
+    got = "" if "@" in url else f", got {url!r}"
+    if not VISIBLE.fullmatch(url):
+        raise ValueError(f"{name} must be a URL in ASCII without blanks{got}")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise ValueError(f"{name} must be a URL with a valid host and port{got}") from None
+    if "@" in parts.netloc:
+        raise ValueError(
+            f"{name} must not contain a user or password: pass them as {credentials_go_into}"
+        )
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{name} must start with http:// or https:// and a host{got}")
+    if port == 0:
+        raise ValueError(f"{name} must have a port from 1 to 65535{got}")
+    return parts
 
 
 def check_headers(headers: Mapping[Any, Any]) -> None:
@@ -27,6 +69,20 @@ def check_headers(headers: Mapping[Any, Any]) -> None:
             raise ValueError(
                 f"the value of header {name} must be text in one line, without blanks around it"
             )
+
+
+def check_key(key: Any, name: str = "api_key") -> str:
+    """Return a key that can be sent in a header.
+
+    Raises:
+        ValueError: it cannot be sent; the message does not repeat it.
+    """
+    if not isinstance(key, str) or not VISIBLE.fullmatch(key):
+        empty = "is empty: it " if key == "" else ""
+        raise ValueError(
+            f"{name} {empty}must be visible ASCII characters without blanks or line ends"
+        )
+    return str(key)
 
 
 def check_http_client(client: Any, *, is_async: bool) -> None:
@@ -57,6 +113,23 @@ def merged_headers(*layers: Mapping[str, str]) -> dict[str, str]:
     for layer in layers:
         merged |= {name.lower(): (name, value) for name, value in layer.items()}
     return dict(merged.values())
+
+
+def problem_message(problem: object) -> str:
+    """Return the message in the JSON of an error response; empty if there is none.
+
+    Covers problem documents (RFC 9457), `{"error": "…"}` and `{"error": {"message": "…"}}`.
+    """
+    if not isinstance(problem, dict):
+        return ""
+    error = problem.get("error")
+    if isinstance(error, str):
+        return error[:_MAX_PROBLEM_MESSAGE]
+    for part in (error if isinstance(error, dict) else {}, problem):
+        for name in _PROBLEM_FIELDS:
+            if isinstance(found := part.get(name), str) and found:
+                return found[:_MAX_PROBLEM_MESSAGE]
+    return ""
 
 
 def shown(url: str) -> str:

@@ -4,14 +4,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 from pydantic_core import from_json
 
 from coreason_manifest.definitions._base import explain
 
-from .._http._checks import VISIBLE, check_headers, merged_headers, shown
+from .._http._checks import check_headers, check_url, merged_headers, problem_message, shown
 from .._http._types import (
     FailureKind,
     Request,
@@ -41,7 +40,7 @@ __all__ = [
     "Call",
     "Channel",
     "Settings",
-    "check_url",
+    "checked_url",
     "connection_error",
     "http_error",
     "json_error",
@@ -51,7 +50,6 @@ __all__ = [
 ]
 
 _LONGEST_BODY_KEPT = 65_536
-_LONGEST_WORDS = 500
 
 
 @dataclass(frozen=True)
@@ -211,19 +209,8 @@ def http_error(request: Request, head: ResponseHead, body: bytes, typed: Any) ->
     if own is not None:
         return own
     words = f"{request.method} {shown(request.url)} was answered with HTTP {head.status}"
-    detail = _detail(problem)
-    return A2AHTTPError(f"{words}: {detail}" if detail else words, **fields)
-
-
-def _detail(problem: Mapping[str, Any]) -> str:
-    inner = problem.get("error")
-    if isinstance(inner, str):
-        return inner[:_LONGEST_WORDS]
-    for place in (inner if isinstance(inner, dict) else {}, problem):
-        for key in ("message", "detail", "title"):
-            if isinstance(place.get(key), str):
-                return str(place[key])[:_LONGEST_WORDS]
-    return ""
+    message = problem_message(problem)
+    return A2AHTTPError(f"{words}: {message}" if message else words, **fields)
 
 
 def connection_error(
@@ -244,21 +231,12 @@ def unreached(failure: TransportFailure) -> bool:
     )
 
 
-def check_url(url: str) -> str:
-    """Return the address if it can be called.
+def checked_url(url: str) -> str:
+    """Return a URL that an agent or a card can be called at.
 
     Raises:
-        ValueError: it cannot, with the reason.
+        ValueError: it cannot be called, with the reason.
         TypeError: it is not a string.
     """
-    if not isinstance(url, str):
-        raise TypeError(f"an address must be a string, got {type(url).__name__}")
-    if not VISIBLE.fullmatch(url):
-        raise ValueError(f"an address without blanks is needed, not {url!r}")
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"an address starts with http:// or https://, as {url!r} does not")
-    if "@" in parts.netloc:
-        raise ValueError("an address must not hold a user or password: that goes into auth")
-    _ = parts.port  # a port that is no number is a ValueError of its own
+    check_url(url, credentials_go_into="auth")
     return url

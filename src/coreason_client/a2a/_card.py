@@ -31,7 +31,7 @@ from .._retry import RETRIED_STATUSES, Backoff, retry_after
 from .._secret import header_secrets, redact, redact_chain
 from .._version import __version__
 from ._auth import ChallengedRequest
-from ._call import check_url, connection_error, http_error, json_error
+from ._call import checked_url, connection_error, http_error, json_error
 from ._dialects import V10, card_from_v03, shaped
 from ._wire import FROM_PYTHON, parse_json
 from .errors import A2AError, A2AResponseTooLargeError
@@ -115,7 +115,7 @@ class CardRules:
             A2AJSONError: what is there is not a card.
         """
         try:
-            return (yield from self._resolve(check_url(base_url).rstrip("/")))
+            return (yield from self._resolve(checked_url(base_url).rstrip("/")))
         except A2AError as error:
             redact_chain(error, lambda text: redact(text, header_secrets(self.headers)))
             raise

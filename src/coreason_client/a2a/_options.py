@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 from .._http._types import TimeoutLike, timeouts_from
 from .._retry import Backoff
 from ._auth import Auth
-from ._call import Settings, check_url
+from ._call import Settings, checked_url
 from ._card import fetched_from
 from ._dialects import V03, V10, Dialect, dialect_of
 from ._hooks import Hook, Hooks
@@ -160,7 +160,7 @@ def _jsonrpc_place(
 def jsonrpc_route(url: str, version: str | None, tenant: str | None, options: Options) -> Route:
     """Return the route to one address that speaks JSON-RPC; no version: 1.0, else 0.3."""
     settings = _settings(options)
-    return Route([_jsonrpc_place(check_url(url), version, settings, tenant)], settings)
+    return Route([_jsonrpc_place(checked_url(url), version, settings, tenant)], settings)
 
 
 def _rest_dialect(version: str | None) -> Dialect | None:
@@ -174,12 +174,12 @@ def rest_route(url: str, version: str, tenant: str | None, options: Options) -> 
     dialect = _rest_dialect(version)
     if dialect is None:
         raise ValueError(f"version must be 1.0 or 0.3, got {version!r}")
-    return Route([Place(RestChannel(check_url(url), settings, tenant, dialect))], settings)
+    return Route([Place(RestChannel(checked_url(url), settings, tenant, dialect))], settings)
 
 
 def _can_be_called(url: str) -> bool:
     try:
-        check_url(url)
+        checked_url(url)
     except ValueError:
         return False
     return True

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from .._http._types import DEFAULT_PORTS, origin
-from ._call import check_url
+from ._call import checked_url
 from .errors import A2AOriginError
 
 __all__ = ["Origins", "headers_refused", "origin_of"]
@@ -64,7 +64,7 @@ class Origins:
         """
         if isinstance(allowed, str):
             raise TypeError(f"interface_origins must be a list of origins, got {allowed!r}")
-        return cls(named, frozenset(origin(check_url(url)) for url in allowed), has_secrets)
+        return cls(named, frozenset(origin(checked_url(url)) for url in allowed), has_secrets)
 
     def is_trusted(self, url: str) -> bool:
         """Return True if an interface gets credentials and headers."""

@@ -8,7 +8,8 @@ from .._drive import run
 from .._http._sync import SyncSender
 from .._http._types import TimeoutLike, timeouts_from
 from .._retry import Backoff
-from ._auth import Auth, CardCredential, SyncCardSender
+from ._auth import Auth, CardCredential
+from ._auth_senders import SyncCardSender
 from ._card import SHARED_CACHE, CardRules, read_card
 from ._conversation import Conversations, ReplyTo
 from ._options import CallOptions, Options, resolver_options

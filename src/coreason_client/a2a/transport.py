@@ -12,7 +12,8 @@ from pydantic import BaseModel
 from .._drive import Flow, run, run_async
 from .._http._async import AsyncSender
 from .._http._sync import SyncSender
-from ._auth import AsyncAuthSender, SyncAuthSender, credentials
+from ._auth import credentials
+from ._auth_senders import AsyncAuthSender, SyncAuthSender
 from ._heal import HealMachine
 from ._hooks import CallInfo, Hooks
 from ._options import CallOptions, Options, card_route, hooks_of, jsonrpc_route, rest_route

@@ -1,11 +1,10 @@
 """The requests and answers of a CAP client, without I/O: the rules of both clients."""
 
-import inspect
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 from uuid import UUID, uuid4
 
 from pydantic import ValidationError
@@ -17,7 +16,7 @@ from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRe
 from coreason_manifest.definitions.session import SessionContext
 
 from .._drive import Flow, Reply, Wait
-from .._http._checks import VISIBLE, check_headers, merged_headers, shown
+from .._http._checks import check_headers, check_key, check_url, merged_headers, shown
 from .._http._proxy import proxy_for
 from .._http._redirect import FOLLOWED, MOST_REDIRECTS, redirected
 from .._http._types import (
@@ -29,7 +28,7 @@ from .._http._types import (
     timeouts_from,
 )
 from .._retry import Backoff, retry_after
-from .._secret import header_secrets, redact, redact_chain
+from .._secret import Credential, CredentialLike, redacted_cause
 from .._trace import trace_headers
 from .._version import __version__
 from ._resume import ResumeMachine
@@ -38,52 +37,29 @@ from .bookmark import Bookmark
 from .errors import CAPConnectionError, CAPProtocolError, CAPRuntimeError
 from .position import Position
 
-__all__ = ["ApiKey", "Credential", "Endpoint", "base_url_of"]
+__all__ = ["ApiKey", "ApiKeyCredential", "Endpoint", "base_url_of"]
 
-ApiKey = str | Callable[[], str] | Callable[[], Awaitable[str]]
+ApiKey = CredentialLike
 
 
-class Credential:
-    """The API key, or where to get it; remembers what must never be shown."""
+class ApiKeyCredential(Credential):
+    """The API key of a client; a callable is called for every request.
+
+    Raises:
+        TypeError: it is neither a string nor a callable.
+        ValueError: it is a string that cannot be sent.
+    """
 
     def __init__(self, api_key: ApiKey) -> None:
-        if isinstance(api_key, str):
-            _check_key(api_key)
-        elif not callable(api_key):
-            raise TypeError("api_key must be a string, or a callable that returns one")
-        self._api_key = api_key
-        self._last = api_key if isinstance(api_key, str) else ""
+        super().__init__(api_key, "api_key", check=check_key, async_client="AsyncCAPClient")
 
     def authorization(self) -> str:
         """Return the header's value for a sync client."""
-        key = self._api_key if isinstance(self._api_key, str) else self._api_key()
-        if not isinstance(key, str):
-            if inspect.iscoroutine(key):
-                key.close()
-            raise TypeError("api_key is async: that needs an AsyncCAPClient")
-        return self._bearer(key)
+        return f"Bearer {self.get(refresh=True)}"
 
     async def authorization_async(self) -> str:
-        """Return the header's value for an async client, whose callable may be async too."""
-        key = self._api_key if isinstance(self._api_key, str) else self._api_key()
-        return self._bearer(key if isinstance(key, str) else await key)
-
-    def redact(self, text: str, headers: Mapping[str, str]) -> str:
-        """Return a text without the key and without the secrets among the headers."""
-        return redact(text, (self._last, *header_secrets(headers)))
-
-    def _bearer(self, key: str) -> str:
-        _check_key(key)
-        self._last = key
-        return f"Bearer {key}"
-
-
-def _check_key(key: str) -> None:
-    # The value itself is never part of the message.
-    if not key:
-        raise ValueError("api_key is empty: give the key of the agent service")
-    if not VISIBLE.fullmatch(key):
-        raise ValueError("api_key must be visible ASCII characters without blanks or line ends")
+        """Return the header's value for an async client."""
+        return f"Bearer {await self.get_async(refresh=True)}"
 
 
 @dataclass(frozen=True)
@@ -95,7 +71,7 @@ class Endpoint:
     """
 
     base_url: str
-    credential: Credential = field(repr=False)
+    credential: ApiKeyCredential = field(repr=False)
     timeouts: Timeouts
     max_retries: int
     reconnect_for: float
@@ -235,22 +211,26 @@ class Endpoint:
             if isinstance(result, Reply):
                 return result
             failures += 1
-            redact_chain(result, lambda text: self.credential.redact(text, request.headers))
             if failures >= attempts or result.kind in FINAL_FAILURES:
-                raise self._unanswered(request, result, failures) from (result.__cause__ or result)
+                raise self._unanswered(request, result, failures)
             yield Wait(self._backoff.delay(failures, None, random.random) or 0.0)
 
     def _unanswered(
         self, request: Request, failure: TransportFailure, attempts: int
     ) -> CAPConnectionError:
+        def redacted(text: str) -> str:
+            return self.credential.redact(text, request.headers)
+
         proxy = self._proxy_for(request.url)
-        return CAPConnectionError(
-            f"no answer to {where(request, proxy)}: {failure}",
+        error = CAPConnectionError(
+            redacted(f"no answer to {where(request, proxy)}: {failure}"),
             attempts=attempts,
             method=request.method,
             url=shown(request.url),
             proxy=proxy,
         )
+        error.__cause__ = redacted_cause(failure.__cause__ or failure, redacted)
+        return error
 
     def _refusal(self, request: Request, reply: Reply) -> CAPRuntimeError:
         return CAPRuntimeError(
@@ -324,13 +304,6 @@ def _check_deadline(deadline: float | None) -> None:
 
 
 def _check_base_url(base_url: str) -> None:
-    if not VISIBLE.fullmatch(base_url):
-        raise ValueError(f"base_url must be a URL without blanks, got {base_url!r}")
-    parts = urlsplit(base_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"base_url must start with http:// or https://, got {base_url!r}")
-    if "@" in parts.netloc:
-        raise ValueError("base_url must not hold a user or password: the key goes into api_key")
+    parts = check_url(base_url, "base_url", credentials_go_into="api_key")
     if parts.query or parts.fragment:
         raise ValueError(f"base_url must not have a query or a fragment, got {base_url!r}")
-    _ = parts.port  # a port that is no number is a ValueError of its own

@@ -2,12 +2,10 @@
 
 import json
 
-from .._http._checks import shown
+from .._http._checks import problem_message, shown
 from .._http._types import Request, ResponseHead
 
 __all__ = ["describe", "where"]
-
-_LONGEST_DETAIL = 500
 
 
 def where(request: Request, proxy: str | None) -> str:
@@ -22,16 +20,8 @@ def describe(request: Request, head: ResponseHead, body: bytes) -> str:
     if head.status == 200:
         what = f"a response of type {head.content_type or 'unknown'}, not text/event-stream"
     words = f"{request.method} {shown(request.url)} was answered with {what}"
-    detail = _problem_detail(body)
-    return f"{words}: {detail}" if detail else words
-
-
-def _problem_detail(body: bytes) -> str:
     try:
-        problem = json.loads(body)
+        message = problem_message(json.loads(body))
     except ValueError:
-        return ""
-    if not isinstance(problem, dict):
-        return ""
-    words = next((problem[key] for key in ("detail", "message", "title") if key in problem), "")
-    return words[:_LONGEST_DETAIL] if isinstance(words, str) else ""
+        return words
+    return f"{words}: {message}" if message else words

@@ -11,7 +11,7 @@ from .._drive import run
 from .._http._sync import SyncSender
 from .._http._types import TimeoutLike, timeouts_from
 from ._budget import DEFAULT_MAX_RETRIES, reconnect_seconds
-from ._protocol import Credential, Endpoint, base_url_of
+from ._protocol import ApiKeyCredential, Endpoint, base_url_of
 from .answer import Answer
 from .bookmark import Bookmark
 from .position import Position
@@ -65,7 +65,7 @@ class CAPClient(Closing):
         self.base_url = base_url_of(base_url)
         self.api_key = api_key
         self.max_retries = max_retries
-        credential = Credential(api_key)
+        credential = ApiKeyCredential(api_key)
         self._endpoint = Endpoint(
             base_url=self.base_url,
             credential=credential,

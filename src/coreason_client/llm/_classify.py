@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from .._http._checks import shown as visible
 from .._http._types import FINAL_FAILURES, FailureKind, ResponseHead, TransportFailure
 from .._retry import RETRIED_STATUSES
-from .._secret import header_secrets, redact, redact_chain
+from .._secret import redacted_cause
 from ._hints import retry_hint
 from ._json import parse
 from ._overflow import is_overflow
@@ -35,7 +35,7 @@ from .errors import (
     LLMTimeoutError,
 )
 
-__all__ = ["Failure", "malformed", "refused", "unreached", "withheld"]
+__all__ = ["Failure", "connection_failure", "http_failure", "malformed", "withheld"]
 
 _BY_CODE: Mapping[str, type[LLMError]] = {
     # OpenAI and what is compatible with it
@@ -118,7 +118,7 @@ class Failure:
     unsupported: str | None = None
 
 
-def refused(
+def http_failure(
     route: Route,
     head: ResponseHead,
     fault: Fault | None,
@@ -132,8 +132,8 @@ def refused(
     kind = _kind(fault.codes, status)
     if kind in _PERHAPS_TOO_LONG and is_overflow(route.profile.name, message):
         kind = LLMContextLengthError
-    words = cleaned(_hidden(message, route))
-    code = cleaned(_hidden(fault.codes[0], route)) if fault.codes else None
+    words = cleaned(route.redact(message))
+    code = cleaned(route.redact(fault.codes[0])) if fault.codes else None
     known = any(code in _BY_CODE for code in fault.codes)
     error = kind(
         _sentence(route, status, head.status, words, code),
@@ -149,11 +149,10 @@ def refused(
     return Failure(error, _may_try_again(head, kind, status, known=known), unsupported or None)
 
 
-def unreached(
+def connection_failure(
     route: Route, failure: TransportFailure, seconds: float, *, partway: bool = False
 ) -> Failure:
-    """Make of a connection that failed, or was silent for so many seconds, what it is."""
-    redact_chain(failure, lambda text: _hidden(text, route))
+    """Classify a connection that failed, or was silent for so many seconds."""
     of = f"from {route.profile.name} for model {route.model}"
     if failure.kind is FailureKind.TIMEOUT:
         kind: type[LLMError] = LLMTimeoutError
@@ -162,9 +161,9 @@ def unreached(
     else:
         kind = LLMConnectionError
         what = "the connection broke in the middle of the answer" if partway else "no answer"
-        words = f"{what} {of}: {cleaned(str(failure))}"
+        words = f"{what} {of}: {cleaned(route.redact(str(failure)))}"
     error = kind(words, provider=route.profile.name, model=route.model)
-    error.__cause__ = failure.__cause__
+    error.__cause__ = redacted_cause(failure.__cause__, route.redact)
     return Failure(error, failure.kind not in FINAL_FAILURES)
 
 
@@ -172,7 +171,7 @@ def malformed(
     route: Route, head: ResponseHead, why: Malformed | str, body: bytes, *, again: bool = False
 ) -> Failure:
     """Classify a response that cannot be read as an answer."""
-    words = cleaned(_hidden(str(why), route))
+    words = cleaned(route.redact(str(why)))
     error = LLMResponseError(
         f"{route.profile.name} sent what is no answer of model {route.model}: {words}",
         provider=route.profile.name,
@@ -249,17 +248,9 @@ def _request_id(head: ResponseHead) -> str | None:
 
 def _text(body: bytes, route: Route) -> str:
     # Redacted before it is cut; and the half of a secret that this cut may have left goes too.
-    longest = max((len(secret) for secret in _secrets(route)), default=0)
+    longest = max((len(secret) for secret in route.secrets()), default=0)
     beginning = body[: _LONGEST_BODY + longest]
-    text = _hidden(beginning.decode("utf-8", "replace"), route)
+    text = route.redact(beginning.decode("utf-8", "replace"))
     if longest and len(beginning) < len(body):
         text = text[: len(text) - longest + 1]
     return text[:_LONGEST_BODY]
-
-
-def _hidden(words: str, route: Route) -> str:
-    return redact(words, _secrets(route))
-
-
-def _secrets(route: Route) -> list[str]:
-    return [*filter(None, [route.key]), *header_secrets(route.headers)]

@@ -32,7 +32,7 @@ from .._http._types import FailureKind, Headers, Request, ResponseHead, Timeouts
 from .._retry import Backoff
 from ..sse import ServerSentEvent
 from ._assemble import assemble, partial
-from ._classify import Failure, malformed, refused, unreached, withheld
+from ._classify import Failure, connection_failure, http_failure, malformed, withheld
 from ._cost import cost
 from ._frames import Frames, TooLarge
 from ._json import parse
@@ -324,12 +324,12 @@ def _outcome(
 ) -> Response | Failure:
     if not isinstance(result, Reply):
         failure = result or TransportFailure(FailureKind.BROKEN, "nothing came")
-        return unreached(plan.route, failure, seconds)
+        return connection_failure(plan.route, failure, seconds)
     route, head, body = plan.route, result.head, result.body
     reply = _json(body)
     fault = route.adapter.fault(reply)
     if head.status != 200 or fault is not None:
-        return refused(route, head, fault, body)
+        return http_failure(route, head, fault, body)
     if not isinstance(reply, dict):
         return malformed(route, head, _what_it_is(head, body), body, again=True)
     try:
@@ -426,7 +426,7 @@ class AnswerMachine:
         self._settled = True
         fault = route.adapter.fault(_json(body))
         if head.status != 200 or fault is not None:
-            self._trying.failed(refused(route, head, fault, body))
+            self._trying.failed(http_failure(route, head, fault, body))
         else:
             self._trying.failed(malformed(route, head, _what_it_is(head, body), body, again=True))
 
@@ -464,7 +464,9 @@ class AnswerMachine:
             return
         ended = TransportFailure(FailureKind.BROKEN, "the stream ended before the answer did")
         trying, partway = self._trying, self._reader.started
-        self._fail(unreached(trying.plan.route, failure or ended, trying.timeout, partway=partway))
+        self._fail(
+            connection_failure(trying.plan.route, failure or ended, trying.timeout, partway=partway)
+        )
 
     def _read_whole(self, body: bytes) -> Iterator[Delta]:
         """Hand out an answer that came as one JSON value instead of a stream."""
@@ -476,7 +478,7 @@ class AnswerMachine:
             if fault is None:
                 yield from self._read([ServerSentEvent(body)])
             else:
-                self._fail(refused(trying.plan.route, self._head, fault, body))
+                self._fail(http_failure(trying.plan.route, self._head, fault, body))
             return
         self._settled = True
         outcome = _outcome(trying.plan, Reply(self._head, body), self._parse_as, trying.timeout)
@@ -537,7 +539,7 @@ class AnswerMachine:
     def _broken(self, error: Exception) -> None:
         plan = self._trying.plan
         if isinstance(error, Faulted):
-            self._fail(refused(plan.route, self._head, error.fault, b""))
+            self._fail(http_failure(plan.route, self._head, error.fault, b""))
         else:
             why = error if isinstance(error, Malformed) else str(error)
             self._fail(malformed(plan.route, self._head, why, b""))

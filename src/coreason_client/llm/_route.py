@@ -13,12 +13,12 @@ The rules:
 * A base URL without a path gets the provider's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
-from .._http._checks import VISIBLE, shown
+from .._http._checks import check_key, check_url, merged_headers, shown
+from .._secret import Credential, header_secrets, redact
 from .._version import __version__
 from ._terms import Profile
 from ._wire import Adapter
@@ -26,7 +26,7 @@ from .errors import LLMAuthenticationError, LLMRequestError
 from .providers import ADAPTERS
 from .providers.profiles import COMPATIBLE, PROFILES
 
-__all__ = ["Route", "Target", "check_base_url", "check_key", "check_provider", "known_host"]
+__all__ = ["Route", "Target", "check_base_url", "check_provider", "known_host"]
 
 _BY_NAME: Mapping[str, Profile] = {profile.name: profile for profile in (*PROFILES, COMPATIBLE)}
 _DEFAULT = _BY_NAME["openai"]
@@ -42,8 +42,21 @@ class Route:
     base: str
     query: str
     model: str
-    key: str | None = field(repr=False)
+    credential: Credential | None = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
+
+    @property
+    def key(self) -> str | None:
+        """The key of the requests, None if the provider needs none."""
+        return None if self.credential is None else self.credential.value
+
+    def secrets(self) -> Sequence[str]:
+        """Return everything in a request that must not be shown."""
+        return [*filter(None, [self.key]), *header_secrets(self.headers)]
+
+    def redact(self, text: str) -> str:
+        """Return a text without the key and without the secrets among the headers."""
+        return redact(text, self.secrets())
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +86,8 @@ class Target:
             raise self._no_key(profile, model, base, own=own)
         adapter = ADAPTERS[profile.wire]
         headers = _headers(adapter, profile, key, self.headers if own else {})
-        return Route(profile, adapter, base, query, name, key, headers)
+        credential = None if key is None else Credential(key, "api_key", check=check_key)
+        return Route(profile, adapter, base, query, name, credential, headers)
 
     def _profile(self, model: str) -> tuple[Profile, bool]:
         """Return the profile, and True if the base URL and the key belong to it."""
@@ -136,38 +150,15 @@ def check_base_url(base_url: str) -> str:
     Raises:
         ValueError: it cannot be one.
     """
-    parts = _parts(base_url)
-    if parts is None:
-        raise ValueError(
-            f"base_url must be an address such as https://api.openai.com/v1, got {base_url!r}"
-        )
-    if "@" in parts.netloc:
-        raise ValueError("base_url must not have a user or a password: give the key as api_key")
+    try:
+        parts = check_url(base_url, "base_url", credentials_go_into="api_key")
+    except TypeError as error:
+        raise ValueError(str(error)) from None
     if tail := next((tail for tail in _ENDPOINTS if parts.path.rstrip("/").endswith(tail)), None):
         raise ValueError(f"base_url must not end with {tail}, which is added for each call")
     if parts.fragment:
         raise ValueError(f"base_url must not have a fragment, got #{parts.fragment}")
     return base_url.rstrip("/")
-
-
-def _parts(url: Any) -> SplitResult | None:
-    try:
-        parts = urlsplit(url)
-        valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        return parts if valid and VISIBLE.fullmatch(url) else None
-    except (ValueError, TypeError, AttributeError):
-        return None
-
-
-def check_key(key: Any, name: str = "api_key") -> str:
-    """Return a key that can be sent in a header.
-
-    Raises:
-        ValueError: it cannot; the key is not repeated.
-    """
-    if not isinstance(key, str) or not VISIBLE.fullmatch(key):
-        raise ValueError(f"{name} must be visible ASCII characters, without blanks or line ends")
-    return str(key)
 
 
 def check_provider(name: str, argument: str = "provider") -> str:
@@ -183,7 +174,11 @@ def check_provider(name: str, argument: str = "provider") -> str:
 
 def known_host(url: str) -> bool:
     """Return True if the host of a URL is a known provider."""
-    return _parts(url) is not None and _at(url) is not None
+    try:
+        check_url(url, credentials_go_into="api_key")
+    except (TypeError, ValueError):
+        return False
+    return _at(url) is not None
 
 
 def _at(url: str) -> Profile | None:
@@ -231,4 +226,4 @@ def _headers(
             headers["Authorization"] = f"Bearer {key}"
         else:
             headers[profile.auth] = key
-    return {**headers, **more}
+    return merged_headers(headers, more)

@@ -20,6 +20,8 @@ from yarl import URL
 
 from .. import _fork
 from .._http._types import FailureKind, Headers, Request, ResponseHead, TransportFailure
+from .._per_loop import PerLoop
+from ._internals import fail_readers, unread_bytes
 
 __all__ = ["Session", "Sessions"]
 
@@ -37,58 +39,37 @@ class Sessions:
 
     def __init__(self, max_concurrency: int | None) -> None:
         self._max_concurrency = max_concurrency
-        self._by_loop: dict[asyncio.AbstractEventLoop, Session] = {}
+        self._by_loop: PerLoop[Session] = PerLoop(
+            asyncio.get_running_loop, leave=Session.after_fork
+        )
         self._closed = False
-        _fork.register(self)
-
-    def after_fork(self) -> None:
-        """Leave the connections to the parent process."""
-        for session in self._by_loop.values():
-            session.after_fork()
-        _fork.keep(self._by_loop)
-        self._by_loop = {}
 
     async def current(self) -> "Session | None":
         """Return the session of the running loop, made if there is none; None after a close."""
         if self._closed:
             return None
-        loop = asyncio.get_running_loop()
-        session = self._by_loop.get(loop)
-        if session is None or session.closed:
-            session = self._by_loop[loop] = Session(self._max_concurrency)
-            await session.open()
-            await self._leave_closed_loops()
+        session = self._by_loop.get()
+        if session is None:
+            session = Session(self._max_concurrency)
+            await self._by_loop.open(session, session.close)
+            await self._by_loop.close_dead(Session.disconnect)
         return session
 
     async def aclose(self) -> None:
-        """Close the session of the running loop, and let those of other loops go."""
+        """Close the session of the running loop; those of other loops are closed there, soon."""
         self._closed = True
-        loop = asyncio.get_running_loop()
-        await self._leave_closed_loops()
-        sessions, self._by_loop = self._by_loop, {}
-        for other, session in sessions.items():
-            if other is loop:
-                await session.aclose()
-            elif other.is_running():
-                asyncio.run_coroutine_threadsafe(session.aclose(), other)
+        await self._by_loop.close_dead(Session.disconnect)
+        await self._by_loop.aclose()
+        self._by_loop.close_everywhere()
 
     def abandon(self) -> None:
-        """Close what nobody can reach any more; called from anywhere, at any time."""
+        """Close the sessions of a client that was dropped; called from anywhere, at any time."""
         self._closed = True
-        sessions, self._by_loop = self._by_loop, {}
-        for loop, session in sessions.items():
-            if not loop.is_closed():
-                with suppress(RuntimeError):  # it was closed this very moment
-                    loop.call_soon_threadsafe(session.close_soon)
-
-    async def _leave_closed_loops(self) -> None:
-        """Let go of the sessions of loops that have ended, in order or not."""
-        for loop in [loop for loop in self._by_loop if loop.is_closed()]:
-            await self._by_loop.pop(loop).abandon()
+        self._by_loop.close_everywhere()
 
 
 class Session:
-    """A session that is closed when its event loop ends in order, whoever forgot it."""
+    """The connections of one event loop."""
 
     def __init__(self, max_concurrency: int | None) -> None:
         self._turns = None if max_concurrency is None else asyncio.Semaphore(max_concurrency)
@@ -106,7 +87,6 @@ class Session:
         self._urls: dict[str, tuple[URL, URL | None]] = {}
         self._sockets: WeakSet[socket.socket] = WeakSet()
         self.reading: set[aiohttp.ClientResponse] = set()
-        self._guard = self._closer()
 
     @property
     def closed(self) -> bool:
@@ -122,23 +102,16 @@ class Session:
         """Wait until fewer calls are under way than may be, but not beyond the deadline."""
         return _AT_ONCE if self._turns is None else _turn(self._turns, left, out_of_time)
 
-    async def open(self) -> None:
-        """Begin the generator that the loop closes at its end."""
-        await anext(self._guard)
+    async def close(self) -> None:
+        """Close the connections, and end what is being read from them."""
+        for response in self.reading:
+            fail_readers(response.content, aiohttp.ClientConnectionError("closed"))
+        await self._session.close()
 
-    def close_soon(self) -> None:
-        """Begin to close, on the loop."""
-        self._closing = asyncio.ensure_future(self.aclose())
-
-    async def aclose(self) -> None:
-        """Close the connections; may be called twice."""
-        await self._guard.aclose()
-
-    async def abandon(self) -> None:
-        """Close the connections although their loop is closed, so that none stays open."""
+    def disconnect(self) -> None:
+        """Close the sockets, because the loop of the connections is closed."""
         for connection in list(self._sockets):
             connection.close()
-        await self.aclose()
 
     def after_fork(self) -> None:
         """Leave the connections to the parent process."""
@@ -150,16 +123,6 @@ class Session:
         made = socket.socket(family, kind, protocol)
         self._sockets.add(made)
         return made
-
-    async def _closer(self) -> AsyncGenerator[None]:
-        # asyncio.run, and everything else that ends a loop in order, closes the async generators
-        # that are still open, while the loop still runs: the moment to close a session.
-        try:
-            yield
-        finally:
-            for response in self.reading:  # aiohttp would leave who reads them waiting for ever
-                response.content.set_exception(aiohttp.ClientConnectionError("closed"))
-            await self._session.close()
 
     def way(self, url: str) -> tuple[URL, URL | None]:
         """Return the address and the proxy on the way to it, as the environment says."""
@@ -283,14 +246,10 @@ class _Response:
                 yield chunk
                 self._process.check()
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            if not isinstance(error, TimeoutError) and (rest := self._unread()):
+            timed_out = isinstance(error, TimeoutError)
+            if not timed_out and (rest := unread_bytes(self._response.content)):
                 yield rest
             raise self._session.translated(error) from error
-
-    def _unread(self) -> bytes:
-        """Return what came before the connection broke, which aiohttp has but does not give."""
-        content = self._response.content
-        return content._read_nowait(-1) if content.total_bytes else b""
 
     async def read(self, limit: int) -> bytes:
         """Read the body, or what of it fits the limit."""

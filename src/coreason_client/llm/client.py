@@ -9,13 +9,13 @@ from weakref import finalize
 
 from .._closing import AsyncClosing
 from .._drive import drive_async, run_async
-from .._http._checks import check_headers
+from .._http._checks import check_headers, check_key
 from ..errors import MissingExtraError
 from ._call import check_call
 from ._flow import BACKOFF, AnswerMachine, Plan, Policy, Trying, generate_flow
 from ._limits import Limits
 from ._prices import LatePrice, load, loaded
-from ._route import Route, Target, check_base_url, check_key, check_provider, known_host
+from ._route import Route, Target, check_base_url, check_provider, known_host
 from ._terms import Call
 from .errors import LLMConnectionError, LLMError, LLMRequestError
 from .providers.profiles import PROFILES
@@ -283,7 +283,7 @@ def generate_sync(
         RuntimeError: an event loop runs in this thread, which the call would hold up.
         LLMError: as `generate`.
     """
-    if asyncio._get_running_loop() is not None:
+    if _has_running_loop():
         raise RuntimeError("generate_sync holds up the event loop it is called in: await generate")
 
     async def once() -> Response:
@@ -291,6 +291,14 @@ def generate_sync(
             return await client.generate(messages, model, tools, temperature, max_tokens, **options)
 
     return asyncio.run(once())
+
+
+def _has_running_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 # The client behind the functions, with the configuration that it was made for.

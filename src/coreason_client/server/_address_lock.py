@@ -21,17 +21,17 @@ try:
 except ImportError:  # Windows, where nothing is locked
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Address", "claim", "has_socket_at", "release"]
+__all__ = ["LocalAddress", "claim", "has_socket_at", "release"]
 
-Address = tuple[str, int | None]  # host and port, or the path of a Unix socket and None
+LocalAddress = tuple[str, int | None]  # host and port, or the path of a Unix socket and None
 
 _guard = threading.Lock()
-_claims: Counter[Address] = Counter()
+_claims: Counter[LocalAddress] = Counter()
 _file: list[int] = []  # open as long as the process lives: closing it would end every lock
 _pid: list[int] = []
 
 
-def claim(address: Address) -> bool:
+def claim(address: LocalAddress) -> bool:
     """Return False if another process holds this address; otherwise this process holds it.
 
     Several applications of one process may claim the same address. Where nothing can be locked,
@@ -45,7 +45,7 @@ def claim(address: Address) -> bool:
         return True
 
 
-def release(address: Address) -> None:
+def release(address: LocalAddress) -> None:
     """Undo one claim."""
     with _guard:
         _forget_parent()
@@ -56,7 +56,7 @@ def release(address: Address) -> None:
             fcntl.lockf(file, fcntl.LOCK_UN, 1, _position(address))
 
 
-def has_socket_at(address: Address) -> bool:
+def has_socket_at(address: LocalAddress) -> bool:
     """Return True if this process has a socket at an address, and not only a test client."""
     return any(name == address for name in _own_sockets())
 
@@ -68,7 +68,7 @@ def _forget_parent() -> None:
         _claims.clear()
 
 
-def _lock(address: Address) -> bool:
+def _lock(address: LocalAddress) -> bool:
     if (file := _open()) is None:
         return True
     try:
@@ -95,7 +95,7 @@ def _open() -> int | None:
     return _file[0] if _file else None
 
 
-def _position(address: Address) -> int:
+def _position(address: LocalAddress) -> int:
     try:
         network = str(Path("/proc/self/ns/net").readlink())  # a container has ports of its own
     except OSError:
@@ -104,7 +104,7 @@ def _position(address: Address) -> int:
     return int.from_bytes(digest[:8], "big") >> 2
 
 
-def _own_sockets() -> Iterator[Address]:
+def _own_sockets() -> Iterator[LocalAddress]:
     folder = Path("/proc/self/fd")
     if not folder.is_dir():
         folder = Path("/dev/fd")
@@ -117,7 +117,7 @@ def _own_sockets() -> Iterator[Address]:
             yield name
 
 
-def _address_of(descriptor: int) -> Address | None:
+def _address_of(descriptor: int) -> LocalAddress | None:
     try:
         if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
             return None

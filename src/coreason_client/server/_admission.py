@@ -25,6 +25,7 @@ from ._decision import (
 from ._limits import RequestRate
 from ._off_loop import off_loop
 from ._options import Options
+from ._pace import Pace
 from ._problems import Problem
 from ._runtime import Runtime
 from .errors import UnknownStream
@@ -53,6 +54,7 @@ class Admission:
         self.bodies = BodyRoom(options.max_body_bytes, options.body_timeout)
         self._keys = keys
         self._runtime = runtime
+        self._pace = Pace()
         per_minute = options.max_requests_per_minute
         self._rate = None if per_minute is None else RequestRate(per_minute)
 
@@ -63,6 +65,7 @@ class Admission:
             Problem: the request is refused.
             LogError: the log refuses it, or does not answer.
         """
+        await self._pace.wait()
         principal, headers = self.principal(request), request.headers
         facts = RequestFacts(principal, _cursor(headers), _request_id(headers))
         length = body_length(headers, self.options.max_body_bytes)

@@ -13,7 +13,7 @@ import h11
 
 from ._strict_h11 import StrictConnection
 
-__all__ = ["Connections", "can_guard", "guarded"]
+__all__ = ["Connections", "guarded"]
 
 logger = logging.getLogger("coreason_client.server")
 
@@ -74,13 +74,11 @@ class Connections:
         self._waiting.pop(connection, None)
 
 
-def can_guard(base: object) -> bool:
-    """Return True for the protocol classes of uvicorn that `guarded` knows."""
-    return getattr(base, "__name__", "") in ("H11Protocol", "HttpToolsProtocol")
-
-
 def guarded(base: Any, connections: Connections) -> Any:
-    """Return a protocol class of uvicorn that keeps to the limits of these connections."""
+    """Return a protocol class of uvicorn that keeps to the limits of these connections.
+
+    `base` must be one that `protocol_factory` of `_internals` has accepted.
+    """
     return type(f"Guarded{base.__name__}", (_Guard, base), {"base": base, "all": connections})
 
 

@@ -8,23 +8,17 @@ not as expected (another server, HTTP/1.0, a middleware between, a peer that rea
 says no, and the caller uses `send`.
 """
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
-from starlette.types import Scope, Send
+from starlette.types import Scope
+
+from ._internals import response_cycle
 
 __all__ = ["SEND", "direct_writer"]
 
 SEND = "coreason.send"
 """Where the application leaves the server's own `send` in the scope of a request."""
-
-_CYCLES = (
-    ("uvicorn.protocols.http.h11_impl", "RequestResponseCycle"),
-    ("uvicorn.protocols.http.httptools_impl", "RequestResponseCycle"),
-)
-# Releases of uvicorn that have no such attributes work differently.
-_NEEDED = ("disconnected", "flow", "response_complete", "response_started", "transport")
 
 
 def direct_writer(scope: Scope) -> Callable[[bytes], bool] | None:
@@ -32,11 +26,8 @@ def direct_writer(scope: Scope) -> Callable[[bytes], bool] | None:
 
     It returns False without having written anything when the chunk must go through `send`.
     """
-    send: Send | None = scope.get(SEND)
-    cycle: Any = getattr(send, "__self__", None)
-    if type(cycle) not in _known() or not all(map(cycle.__dict__.__contains__, _NEEDED)):
-        return None
-    if not _is_chunked(cycle, scope):
+    cycle = response_cycle(scope.get(SEND))
+    if cycle is None or not _is_chunked(cycle, scope):
         return None
     flow, write = cycle.flow, cycle.transport.write
 
@@ -47,12 +38,6 @@ def direct_writer(scope: Scope) -> Callable[[bytes], bool] | None:
         return True
 
     return write_chunk
-
-
-def _known() -> list[type]:
-    """Return the classes of uvicorn whose inner life is known here."""
-    modules = ((sys.modules.get(module), name) for module, name in _CYCLES)
-    return [getattr(module, name) for module, name in modules if module is not None]
 
 
 def _is_chunked(cycle: Any, scope: Scope) -> bool:

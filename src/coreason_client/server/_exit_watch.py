@@ -6,9 +6,10 @@ so the application looks at the flag that uvicorn sets when a signal comes.
 """
 
 import asyncio
-import signal
 import threading
 from collections.abc import Callable
+
+from ._internals import exit_check
 
 __all__ = ["watch_exit"]
 
@@ -19,13 +20,13 @@ def watch_exit(then: Callable[[], None]) -> asyncio.Task[None] | None:
     """Call `then` once the server that handles the signals is told to exit; None if none does."""
     if threading.current_thread() is not threading.main_thread():
         return None
-    server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
-    if not hasattr(server, "should_exit"):
+    has_to_stop = exit_check()
+    if has_to_stop is None:
         return None
-    return asyncio.get_running_loop().create_task(_watch(server, then))
+    return asyncio.get_running_loop().create_task(_watch(has_to_stop, then))
 
 
-async def _watch(server: object, then: Callable[[], None]) -> None:
-    while not getattr(server, "should_exit", True):  # noqa: ASYNC110 - it is only a flag
+async def _watch(has_to_stop: Callable[[], bool], then: Callable[[], None]) -> None:
+    while not has_to_stop():  # noqa: ASYNC110 - it is only a flag
         await asyncio.sleep(_LOOK_EVERY)
     then()

@@ -7,22 +7,28 @@ one thread at a time anyway, and so the memory that the work needs is needed onc
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
-from weakref import WeakKeyDictionary
+
+from .._per_loop import PerLoop
 
 __all__ = ["off_loop"]
 
 T = TypeVar("T")
 
-# By event loop: a forked process has a loop of its own, and needs a thread of its own. Not the
-# default executor, which agents may fill with work of their own for minutes.
-_threads: WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadPoolExecutor] = WeakKeyDictionary()
+# Not the default executor, which agents may fill with work of their own for minutes.
+_threads: PerLoop[ThreadPoolExecutor] = PerLoop(asyncio.get_running_loop)
 
 
 async def off_loop(work: Callable[[], T]) -> T:
     """Return `work()`, done in the thread; what it raises is raised here."""
-    loop = asyncio.get_running_loop()
-    thread = _threads.get(loop)
+    thread = _threads.get()
     if thread is None:
-        thread = _threads[loop] = ThreadPoolExecutor(1, thread_name_prefix="coreason-parse")
-    return await loop.run_in_executor(thread, work)
+        _threads.forget_dead()
+        thread = ThreadPoolExecutor(1, thread_name_prefix="coreason-parse")
+        await _threads.open(thread, partial(_end, thread))
+    return await asyncio.get_running_loop().run_in_executor(thread, work)
+
+
+async def _end(thread: ThreadPoolExecutor) -> None:
+    thread.shutdown(wait=False)

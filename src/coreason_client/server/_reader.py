@@ -60,15 +60,19 @@ class EventStream(Response):
             self._runtime.producers.dismiss(self._meta)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        deliver = asyncio.ensure_future(self._deliver(scope, send))
         gone = asyncio.ensure_future(_disconnected(receive))
-        try:
-            await asyncio.wait({deliver, gone}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            gone.cancel()
-            deliver.cancel()
-            with suppress(asyncio.CancelledError):
-                await deliver
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None) as while_here:
+
+                def leave(_: object) -> None:
+                    while_here.reschedule(0.0)
+
+                gone.add_done_callback(leave)
+                try:
+                    await self._deliver(scope, send)
+                finally:
+                    gone.remove_done_callback(leave)
+                    gone.cancel()
 
     async def _deliver(self, scope: Scope, send: Send) -> None:
         follower = self._runtime.log.follow(self._meta.stream_id, self._after_seq)

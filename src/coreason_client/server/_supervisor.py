@@ -18,7 +18,7 @@ from types import FrameType
 
 from ._uvicorn import leave_now
 
-__all__ = ["Link", "StartFailed", "Supervisor", "exit_reason"]
+__all__ = ["StartFailed", "Supervisor", "WorkerLink", "exit_reason"]
 
 logger = logging.getLogger("coreason_client.server")
 
@@ -33,7 +33,7 @@ class StartFailed(RuntimeError):
     """No worker has started; the log says why."""
 
 
-class Link:
+class WorkerLink:
     """The worker's end of the pipe to its parent."""
 
     def __init__(self, pipe: "Connection[bytes, bytes]") -> None:

@@ -16,8 +16,9 @@ from typing import Any
 import uvicorn
 
 from ._accept import Listener
-from ._connections import Connections, can_guard, guarded
+from ._connections import Connections, guarded
 from ._descriptors import default_max_connections, descriptor_limit
+from ._internals import listening_servers, protocol_factory
 from ._quiet import limited_http_lines
 from .app import AgentApp
 
@@ -106,30 +107,28 @@ class DrainingServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start as uvicorn does, and then accept connections within the limits."""
         config, connections = self.config, self._limits.connections()
-        guards = can_guard(config.http_protocol_class)
-        if guards:
+        make_protocol = protocol_factory(self)
+        if make_protocol is not None:
             config.http_protocol_class = guarded(config.http_protocol_class, connections)
         await super().startup(sockets)
-        if guards:
+        if make_protocol is not None:
             self.servers: list[Any] = [
                 listener
-                for server in self.servers
-                for listener in self._taken_over(server, connections)
+                for server in listening_servers(self)
+                for listener in self._taken_over(server, make_protocol, connections)
             ]
         if self._on_started is not None:
             self._on_started()
 
-    def _taken_over(self, server: asyncio.Server, connections: Connections) -> list[Any]:
+    def _taken_over(
+        self,
+        server: asyncio.Server,
+        make_protocol: Callable[[], asyncio.Protocol],
+        connections: Connections,
+    ) -> list[Any]:
         if any(sock.family not in _INTERNET for sock in server.sockets):
             return [server]  # asyncio removes the file of a Unix socket that it closes
-
-        def protocol() -> asyncio.Protocol:
-            made: Any = self.config.http_protocol_class
-            return made(  # type: ignore[no-any-return]
-                config=self.config, server_state=self.server_state, app_state=self.lifespan.state
-            )
-
-        return Listener.take_over(server, protocol, connections, tls=self.config.ssl)
+        return Listener.take_over(server, make_protocol, connections, tls=self.config.ssl)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Drain while listening; then stop listening and wait for open responses."""

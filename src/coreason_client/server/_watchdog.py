@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable
 
+from .._per_loop import PerLoop
 from ._loop_watch import Blocked, LoopWatch, NotRun, Report
 from ._outage import Outage
 from ._rescue import LeaseRescue
@@ -28,9 +29,8 @@ _INTERVAL = 0.25
 _LOOP_FILES = (asyncio.events.__file__, asyncio.runners.__file__)
 _MOST_FRAMES = 30
 
-_watchdogs: dict[asyncio.AbstractEventLoop, "_Watchdog"] = {}
-# The threads of a process do not exist in its forks.
-os.register_at_fork(after_in_child=_watchdogs.clear)
+# Also one per process: the threads of a process do not exist in its forks.
+_watchdogs: "PerLoop[_Watchdog]" = PerLoop(asyncio.get_running_loop)
 
 
 def watch_loop(rescue: LeaseRescue | None = None) -> Callable[[], None]:
@@ -39,10 +39,10 @@ def watch_loop(rescue: LeaseRescue | None = None) -> Callable[[], None]:
     `rescue` renews leases while the loop is blocked. However many applications an event loop runs,
     it has one watchdog.
     """
-    loop = asyncio.get_running_loop()
-    watchdog = _watchdogs.get(loop)
+    watchdog = _watchdogs.get()
     if watchdog is None or not watchdog.alive:
-        watchdog = _watchdogs[loop] = _Watchdog(loop)
+        watchdog = _Watchdog(asyncio.get_running_loop())
+        _watchdogs.set(watchdog)
     watchdog.enter(rescue)
     left = False
 
@@ -91,8 +91,7 @@ class _Watchdog:
     def _end(self) -> None:
         # Without waiting for the thread, which may be about to renew a lease.
         self._stop.set()
-        if _watchdogs.get(self._loop) is self:
-            del _watchdogs[self._loop]
+        _watchdogs.discard(self._loop, self)
 
     def _run(self) -> None:
         while not self._stop.is_set():

@@ -10,11 +10,11 @@ share a listening socket, by fork or otherwise, receive connections at the same 
 import asyncio
 import multiprocessing
 import os
-import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from ._address_lock import Address, claim, has_socket_at, release
+from ._address_lock import LocalAddress, claim, has_socket_at, release
+from ._internals import signalled_server
 from .log.base import StreamLog
 
 __all__ = ["OneProcess", "SeveralProcesses", "check_workers", "workers_around"]
@@ -55,7 +55,7 @@ def workers_around(
     """
     if multiprocessing.parent_process() is None:
         return 1
-    config = getattr(server or _signalled_server(), "config", None)
+    config = getattr(server or signalled_server(), "config", None)
     configured = getattr(config, "workers", None)
     if isinstance(configured, int):
         return 1 if getattr(config, "reload", False) else max(configured, 1)
@@ -71,14 +71,14 @@ class OneProcess:
         self,
         log: StreamLog,
         *,
-        is_real: Callable[[Address], bool] = has_socket_at,
+        is_real: Callable[[LocalAddress], bool] = has_socket_at,
         wait: float = _WAIT,
     ) -> None:
         self._log = log
         self._is_real = is_real
         self._wait = wait
         self._pid = 0
-        self._known: dict[Address, bool] = {}  # whether it was claimed
+        self._known: dict[LocalAddress, bool] = {}  # whether it was claimed
 
     def check_start(self) -> None:
         """Refuse to start as one of several workers.
@@ -113,7 +113,7 @@ class OneProcess:
                     release(address)
         self._known.clear()
 
-    async def _claim(self, address: Address) -> None:
+    async def _claim(self, address: LocalAddress) -> None:
         if len(self._known) >= _MOST_ADDRESSES:
             self.release()
         if not self._is_real(address):
@@ -134,16 +134,11 @@ class OneProcess:
         self._known[address] = True
 
 
-def _shown(address: Address) -> str:
+def _shown(address: LocalAddress) -> str:
     host, port = address
     if port is None:
         return host
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _signalled_server() -> object:
-    """Return the server that handles SIGTERM in this process, if it is an object's method."""
-    return getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
 
 
 def _option(argv: Sequence[str]) -> str:

@@ -108,13 +108,13 @@ def _run_worker(
     head_timeout: float,
     options: dict[str, Any],
 ) -> None:
-    from ._supervisor import Link
+    from ._supervisor import WorkerLink
 
     # A terminal sends Ctrl-C to all processes; the parent passes it on, once, as SIGTERM. A handler
     # that does nothing is not inherited by programs that an agent starts, unlike SIG_IGN.
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    link = Link(pipe)
+    link = WorkerLink(pipe)
     module, _, name = factory.partition(":")
     app = getattr(import_module(module), name)()
     if isinstance(app, AgentApp):

@@ -42,6 +42,13 @@ def sqlite_without_cache(clock: Clock, folder: Path) -> StreamLog:
     return SQLiteStreamLog(folder / "log.db", clock=clock, cache_bytes=0)
 
 
+def sqlite_moving(clock: Clock, folder: Path) -> StreamLog:
+    """One that stores entries by stream with nearly every append, and reads them from there."""
+    log = SQLiteStreamLog(folder / "log.db", clock=clock, cache_bytes=0)
+    log._file.most_staged = 2
+    return log
+
+
 def valkey(clock: Clock, _: Path) -> StreamLog:
     return ValkeyStreamLog(shared_server().url, prefix=fresh_prefix(), clock=clock)
 
@@ -55,6 +62,7 @@ BACKENDS: dict[str, Factory] = {
     "memory": memory,
     "sqlite": sqlite,
     "sqlite-uncached": sqlite_without_cache,
+    "sqlite-moving": sqlite_moving,
     "valkey": valkey,
     "valkey-cluster": valkey_cluster,
 }

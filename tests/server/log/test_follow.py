@@ -10,6 +10,7 @@ import pytest
 
 from coreason_client.server.errors import PositionGone, UnknownStream
 from coreason_client.server.log import MemoryStreamLog, NewStream, Page, StreamLog
+from coreason_client.server.log.base import PAGE_BYTES
 
 from ..aio import aio
 from .backends import BACKENDS, Clock
@@ -89,6 +90,40 @@ async def test_what_is_written_and_what_is_returned_are_together_everything(
         await log.close(id_, 1, 61, [b"061"], "complete")
         await asyncio.wait_for(reading, 20)
         assert b"".join(got) == b"".join(b"%03d" % number for number in range(1, 62))
+
+
+@pytest.mark.parametrize(
+    ("entries", "limit"),
+    [([b"%03d" % number for number in range(25)], 10), ([bytes(PAGE_BYTES)] * 4, 10)],
+    ids=["many", "large"],
+)
+@aio
+async def test_more_than_a_page_that_comes_at_once_is_given_out_at_once(
+    log: StreamLog, entries: list[bytes], limit: int
+) -> None:
+    """Nothing else is appended, so nothing else would wake the reader."""
+    async with stream_of(log) as id_:
+        got: list[bytes] = []
+        all_came = asyncio.Event()
+
+        def write(body: bytes) -> bool:
+            got.append(body)
+            if sum(map(len, got)) == sum(map(len, entries)):
+                all_came.set()
+            return True
+
+        async def read() -> None:
+            with closing(log.follow(id_, 0)) as follower:
+                while not all_came.is_set():
+                    write(b"".join((await follower.next(limit, LONG, write)).entries))
+
+        reading = asyncio.ensure_future(read())
+        await asyncio.sleep(0.1)
+        await begin_append(log, id_, 1, entries)
+        await asyncio.wait_for(all_came.wait(), 10)
+        log.nudge()  # or it would wait for more
+        await asyncio.wait_for(reading, 10)
+        assert b"".join(got) == b"".join(entries)
 
 
 @aio

@@ -86,21 +86,40 @@ async def test_a_later_schema_is_refused(tmp_path: Path) -> None:
         await start(path)
 
 
+VERSION_1 = """
+CREATE TABLE streams (n INTEGER PRIMARY KEY, stream_id BLOB NOT NULL UNIQUE,
+    principal TEXT NOT NULL, request_id BLOB NOT NULL, fingerprint TEXT NOT NULL,
+    epoch INTEGER NOT NULL, last_seq INTEGER NOT NULL, opened_at REAL NOT NULL, outcome TEXT,
+    ended_at REAL, cancel_requested INTEGER NOT NULL, body_gone INTEGER NOT NULL,
+    lease_until REAL NOT NULL, UNIQUE (principal, request_id));
+CREATE INDEX streams_running ON streams (lease_until) WHERE outcome IS NULL;
+CREATE INDEX streams_ended ON streams (ended_at) WHERE outcome IS NOT NULL;
+CREATE TABLE entries (n INTEGER NOT NULL, seq INTEGER NOT NULL, entry BLOB NOT NULL,
+    PRIMARY KEY (n, seq)) WITHOUT ROWID;
+CREATE TABLE turns (id INTEGER PRIMARY KEY, principal TEXT NOT NULL, session_id TEXT NOT NULL,
+    stream_id BLOB NOT NULL, turn BLOB NOT NULL, added_at REAL NOT NULL,
+    UNIQUE (principal, session_id, stream_id));
+CREATE INDEX turns_age ON turns (added_at);
+"""
+
+
 @aio
-async def test_a_file_of_an_earlier_release_is_read_and_written(tmp_path: Path) -> None:
-    """It has no questions; the earlier release can go on with the file afterwards."""
+async def test_a_file_of_an_earlier_release_is_changed_and_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "l.db"
     db = sqlite3.connect(path)
-    db.executescript(_sql.SCHEMA)
+    db.executescript(VERSION_1)
     db.execute(f"PRAGMA application_id = {_sql.APPLICATION_ID}")
     db.execute("PRAGMA user_version = 1")
     running, ended, talk = uuid4(), uuid4(), Conversation("p", "s")
-    for stream_id, outcome in ((running, None), (ended, "complete")):
+    entries = [b"entry %d" % number for number in range(1000)]
+    for n, (stream_id, outcome) in enumerate(((running, None), (ended, "complete")), 1):
         db.execute(
-            "INSERT INTO streams (stream_id, principal, request_id, fingerprint, epoch, last_seq,"
-            " opened_at, outcome, ended_at, cancel_requested, body_gone, lease_until)"
-            " VALUES (?, 'p', ?, 'f', 1, 0, 0, ?, 0, 0, 0, 0)",
-            (stream_id.bytes, uuid4().bytes, outcome),
+            "INSERT INTO streams VALUES (?, ?, 'p', ?, 'f', 1, ?, 0, ?, 0, 0, 0, 0)",
+            (n, stream_id.bytes, uuid4().bytes, len(entries), outcome),
+        )
+        db.executemany(
+            "INSERT INTO entries VALUES (?, ?, ?)",
+            [(n, seq, entry) for seq, entry in enumerate(entries, 1)],
         )
     db.executemany(
         "INSERT INTO turns (principal, session_id, stream_id, turn, added_at)"
@@ -110,21 +129,42 @@ async def test_a_file_of_an_earlier_release_is_read_and_written(tmp_path: Path) 
     db.commit()
     db.close()
     log = await start(path)
-    assert list(await log.claim_lost("me", 10)) == [Claim(running, 2, 0)]
+    for stream_id in (running, ended):
+        assert list((await log.read(stream_id, 0, 2000, 0)).entries) == entries
+        assert list((await log.read(stream_id, 700, 10, 0)).entries) == entries[700:710]
+    assert (await log.read(ended, 990, 100, 0)).ended
+    assert list(await log.claim_lost("me", 10)) == [Claim(running, 2, len(entries))]
     assert len(await log.turns(talk, 2 * MOST_TURNS)) == MOST_TURNS
     await log.add_turn(talk, uuid4(), b"new")
     assert list(await log.turns(talk, 2)) == [b"turn %d" % (MOST_TURNS + 1), b"new"]
-    opened = NewStream(uuid4(), "p", uuid4(), "f", b"a question")
-    await log.open(opened, "me")
-    await log.close(running, 2, 1, [b"x"], "producer_lost")
+    await log.open(NewStream(uuid4(), "p", uuid4(), "f", b"a question"), "me")
+    await log.close(running, 2, len(entries) + 1, [b"x"], "producer_lost")
+    assert list((await log.read(running, 998, 10, 0)).entries) == [*entries[998:], b"x"]
     await log.stop("me")
     db = sqlite3.connect(path)
-    assert db.execute("PRAGMA user_version").fetchone() == (1,)
+    assert db.execute("PRAGMA user_version").fetchone() == (_sql.SCHEMA_VERSION,)
     assert db.execute("SELECT COUNT(*) FROM turns").fetchone() == (MOST_TURNS,)
-    indexes = db.execute("SELECT name FROM sqlite_master WHERE type = 'index'").fetchall()
-    assert {("streams_with_entries",), ("turns_latest",)} <= set(indexes)
-    # As the earlier release would, which knows nothing of questions.
-    db.execute("UPDATE streams SET outcome = 'x', ended_at = 0 WHERE outcome IS NULL")
+    of_an_old_file = db.execute("SELECT type, name FROM sqlite_master ORDER BY name").fetchall()
+    db.close()
+    await (await start(tmp_path / "new.db")).stop("me")
+    db = sqlite3.connect(tmp_path / "new.db")
+    of_a_new_file = db.execute("SELECT type, name FROM sqlite_master ORDER BY name").fetchall()
+    db.close()
+    assert of_an_old_file == of_a_new_file
+    again = await start(path)
+    assert list((await again.read(running, 998, 10, 0)).entries) == [*entries[998:], b"x"]
+    await again.stop("me")
+
+
+@aio
+async def test_questions_that_an_earlier_release_left_behind_are_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    db = sqlite3.connect(path)
+    db.executescript(VERSION_1)
+    db.execute("CREATE TABLE questions (n INTEGER PRIMARY KEY, question BLOB NOT NULL)")
+    db.execute("INSERT INTO questions VALUES (7, 'of a stream that has ended')")
+    db.execute(f"PRAGMA application_id = {_sql.APPLICATION_ID}")
+    db.execute("PRAGMA user_version = 1")
     db.commit()
     db.close()
     await (await start(path)).stop("me")
@@ -335,15 +375,20 @@ async def test_appends_get_in_between_the_steps_of_an_expiry(tmp_path: Path) -> 
     await log.stop("me")
 
 
-@pytest.mark.parametrize("entry", [b"x", bytes(2000), bytes(300_000)])
+@pytest.mark.parametrize(
+    ("entry", "count", "slowly"),
+    [(b"x", 2500, True), (bytes(2000), 2500, False), (bytes(300_000), 12, False)],
+)
 @aio
 async def test_a_large_stream_expires_in_steps_and_is_gone_with_the_first(
-    tmp_path: Path, entry: bytes
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: bytes, count: int, slowly: bool
 ) -> None:
+    if slowly:  # then a run has few entries
+        monkeypatch.setattr("coreason_client.server.log._staging._RUN_ENTRIES", 1)
     clock = Clock()
     log = SQLiteStreamLog(tmp_path / "l.db", clock=clock)
+    log._file.most_staged = 1
     await log.start("me")
-    count = 2500 if len(entry) < 10_000 else 12
     [large] = await ended(log, 1, [entry] * count)
     [small] = await ended(log, 1)
     clock.forward(1000)
@@ -352,7 +397,7 @@ async def test_a_large_stream_expires_in_steps_and_is_gone_with_the_first(
     left: list[int] = []
 
     def entries_left(db: sqlite3.Connection) -> int:
-        return int(db.execute("SELECT COUNT(*) FROM entries").fetchone()[0])
+        return int(db.execute("SELECT COUNT(*) FROM runs").fetchone()[0])
 
     while await log._drop_entries(clock() - 900, 50):
         steps += 1
@@ -385,7 +430,7 @@ async def test_an_expiry_that_was_interrupted_goes_on(tmp_path: Path) -> None:
         await log.meta(large)
     await log.stop("me")
     db = sqlite3.connect(path)
-    assert db.execute("SELECT COUNT(*) FROM entries").fetchone() == (0,)
+    assert db.execute("SELECT COUNT(*) FROM runs").fetchone() == (0,)
     db.close()
 
 
@@ -400,7 +445,7 @@ async def test_a_step_that_fails_is_tried_with_one_row(
     clock.forward(1000)
     drop_entries, most_allowed = _sql.drop_entries, 1
 
-    def drop(db: sqlite3.Connection, ended_until: float, most: int) -> list[UUID]:
+    def drop(db: _sql.LogConnection, ended_until: float, most: int) -> list[UUID]:
         if most > most_allowed:
             raise sqlite3.OperationalError("database or disk is full")
         return drop_entries(db, ended_until, most)

@@ -37,7 +37,7 @@ from coreason_client.server.log.valkey import _scripts as scripts
 from coreason_client.server.log.valkey._address import parse_address
 from coreason_client.server.log.valkey._errors import is_passing, refusal, reply_error
 from coreason_client.server.log.valkey._expiry import claim
-from coreason_client.server.log.valkey._keys import Keys, digest
+from coreason_client.server.log.valkey._keys import KeyNames, digest
 from coreason_client.server.log.valkey._opening import _make
 from coreason_client.server.log.valkey._wakeup import _merge
 
@@ -108,7 +108,7 @@ async def test_the_end_of_a_stream_frees_its_question() -> None:
 
 @pytest.mark.proves("RES2-5b")
 def test_the_keys_of_a_stream_are_in_one_slot() -> None:
-    keys = Keys("p")
+    keys = KeyNames("p")
     for _ in range(50):
         id_, name = uuid4(), digest("ann", uuid4().bytes)
         tags = [keys.meta(id_), keys.entries(id_), keys.question(id_), keys.channel(id_)]
@@ -772,7 +772,7 @@ def test_which_replies_are_worth_another_attempt(reply: str, passing: bool) -> N
     assert type(refusal(parse_address("redis://h"), "p", ours)) is LogUnavailable
 
 
-def spoil(kind: str, keys: Keys, stream: NewStream) -> None:
+def spoil(kind: str, keys: KeyNames, stream: NewStream) -> None:
     """Put something into the store that the log would never write."""
     command, request = shared_server().command, digest("ann", stream.request_id.bytes)
     commands: dict[str, list[tuple[str, ...]]] = {
@@ -794,7 +794,7 @@ async def test_other_data_in_the_place_of_a_stream_is_told(kind: str) -> None:
     async with logs(prefix=(prefix := fresh_prefix())) as (log,):
         stream = new()
         await log.open(stream, "me")
-        spoil(kind, Keys(prefix), stream)
+        spoil(kind, KeyNames(prefix), stream)
         calls: dict[str, list[Coroutine[Any, Any, object]]] = {
             "meta": [log.append(stream.stream_id, 1, 1, [b"x"]), log.meta(stream.stream_id)],
             "entries": [log.append(stream.stream_id, 1, 1, [b"x"])],
@@ -815,7 +815,7 @@ async def test_other_data_in_the_place_of_a_stream_is_told(kind: str) -> None:
 async def test_other_data_in_the_place_of_a_request_is_told(kind: str) -> None:
     async with logs(prefix=(prefix := fresh_prefix())) as (log,):
         stream = new()
-        spoil(kind, Keys(prefix), stream)
+        spoil(kind, KeyNames(prefix), stream)
         with pytest.raises(LogUnavailable, match=f"holds other data under '{prefix}'"):
             await log.open(stream, "me")
 
@@ -962,11 +962,11 @@ async def test_a_store_behind_tls_is_checked(tmp_path: Path) -> None:
 
 
 def test_a_server_that_repeats_the_password_does_not_show_it() -> None:
-    address = parse_address("redis://joe:tops3cret@host")
-    echo = ResponseError("unknown command 'AUTH', with args beginning with: 'joe' 'tops3cret'")
-    told = str(refusal(address, "p", echo))
+    address = parse_address("redis://josephine:tops3cret@host")
+    words = "unknown command 'AUTH', with args beginning with: 'josephine' 'tops3cret'"
+    told = str(refusal(address, "p", ResponseError(words)))
     assert "tops3cret" not in told
-    assert "joe" not in told
+    assert "josephine" not in told
 
 
 # Starting, stopping, and what is left afterwards.
@@ -1007,7 +1007,7 @@ async def test_two_event_loops_at_once_share_a_log_and_a_nudge() -> None:
         return list(page.entries)
 
     def reads(loop_count: int) -> bool:
-        return sum(stream.stream_id in s.waiters for s in log._sessions.values()) == loop_count
+        return sum(stream.stream_id in s.waiters for _, s in log._sessions.items()) == loop_count
 
     reading = asyncio.ensure_future(asyncio.to_thread(asyncio.run, there()))
     await until(lambda: reads(1))

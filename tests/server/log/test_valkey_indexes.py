@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from coreason_client.server.log.valkey._indexes import Indexes
-from coreason_client.server.log.valkey._keys import Keys
+from coreason_client.server.log.valkey._keys import KeyNames
 
 from ..aio import aio
 
@@ -72,14 +72,14 @@ async def test_a_change(
     change: str, arguments: tuple[Any, ...], commands: list[tuple[Any, ...]]
 ) -> None:
     store: Any = Sent()
-    await getattr(Indexes(store, Keys("p")), change)(*arguments)
+    await getattr(Indexes(store, KeyNames("p")), change)(*arguments)
     assert store.commands == commands
 
 
 @aio
 async def test_what_is_due_is_asked_of_every_shard() -> None:
     store: Any = Sent()
-    keys = Keys("p")
+    keys = KeyNames("p")
     found = await Indexes(store, keys).due(keys.leases, 9.5, 100)
     assert found == [key.encode() for key in keys.leases]
     assert store.commands == [
@@ -91,7 +91,7 @@ async def test_what_is_due_is_asked_of_every_shard() -> None:
 async def test_many_leases_take_a_few_scripts() -> None:
     store: Any = Sent()
     streams = [UUID(int=4 * number) for number in range(1001)]  # all in one shard
-    await Indexes(store, Keys("p")).leased(streams, 1.0)
+    await Indexes(store, KeyNames("p")).leased(streams, 1.0)
     sizes = [(len(command) - 3) // 2 for command in store.commands]
     assert sizes == [500, 500, 1]
     sent = [name for command in store.commands for name in command[4::2]]

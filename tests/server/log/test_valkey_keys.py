@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from coreason_client.server.log.valkey._errors import ForeignValue
 from coreason_client.server.log.valkey._keys import (
     SHARDS,
-    Keys,
+    KeyNames,
     digest,
     ended_member,
     parse_name,
@@ -24,7 +24,7 @@ HEX = "00112233445566778899aabbccddeeff"
 
 def test_the_names_that_releases_share() -> None:
     """Another release on the same store must find the same keys."""
-    keys = Keys("app")
+    keys = KeyNames("app")
     assert [keys.meta(ID), keys.entries(ID), keys.question(ID), keys.channel(ID)] == [
         f"app:{{{HEX}}}:meta",
         f"app:{{{HEX}}}:entries",
@@ -45,7 +45,7 @@ def test_the_names_that_releases_share() -> None:
 @pytest.mark.parametrize("prefix", ["", "a b", "{a}", "a}", "ä", "a\n", "a\x7f"])
 def test_prefixes_that_would_break_a_key_are_refused(prefix: str) -> None:
     with pytest.raises(ValueError, match="prefix"):
-        Keys(prefix)
+        KeyNames(prefix)
 
 
 @given(st.tuples(st.text(), st.binary()), st.tuples(st.text(), st.binary()))

@@ -42,8 +42,8 @@ def server() -> Iterator[ValkeyServer]:
 
 def user(server: ValkeyServer, *rules: str) -> str:
     """Make a user with these rules and return the address for it."""
-    server.command("ACL", "SETUSER", "joe", "reset", "on", ">tops3cret", *rules)
-    return server.url.replace("://", "://joe:tops3cret@")
+    server.command("ACL", "SETUSER", "josephine", "reset", "on", ">tops3cret", *rules)
+    return server.url.replace("://", "://josephine:tops3cret@")
 
 
 async def refusal(url: str, **options: float) -> str:
@@ -55,7 +55,7 @@ async def refusal(url: str, **options: float) -> str:
         await log.find("ann", new().request_id)
     sentence = str(caught.value)
     assert "tops3cret" not in sentence
-    assert "joe" not in sentence
+    assert "josephine" not in sentence
     assert "\n" not in sentence
     return sentence
 
@@ -142,7 +142,7 @@ async def test_the_documented_user_of_a_cluster_can_start_and_write() -> None:
         await log.stop("me")
     finally:
         for node in nodes:
-            node.command("ACL", "DELUSER", "joe")
+            node.command("ACL", "DELUSER", "josephine")
 
 
 @aio

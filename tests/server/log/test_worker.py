@@ -26,7 +26,7 @@ class Database:
     def __init__(self) -> None:
         self.refusal: str | None = None
         self.problem_error: BaseException | None = None
-        self.before_error: BaseException | None = None
+        self.maintain_error: BaseException | None = None
         self.close_error: BaseException | None = None
         self.ends: list[str] = []
 
@@ -43,9 +43,23 @@ class Database:
         db.execute("CREATE TABLE rows (value)")
         return db
 
-    def before_commit(self, _: sqlite3.Connection) -> None:
-        if self.before_error is not None:
-            raise self.before_error
+    def begin(self, connection: sqlite3.Connection) -> None:
+        self.rollback(connection)
+        connection.execute("BEGIN IMMEDIATE")
+
+    def commit(self, connection: sqlite3.Connection) -> None:
+        connection.execute("COMMIT")
+
+    def rollback(self, connection: sqlite3.Connection) -> None:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+    def maintain(self, _: sqlite3.Connection) -> None:
+        if self.maintain_error is not None:
+            raise self.maintain_error
+
+    def close(self, connection: sqlite3.Connection) -> None:
+        connection.close()
 
     def problem(self) -> str | None:
         if self.problem_error is not None:
@@ -76,13 +90,13 @@ def rows(db: sqlite3.Connection) -> list[object]:
     return [value for (value,) in db.execute("SELECT value FROM rows ORDER BY rowid")]
 
 
-def started(database: Database) -> Worker:
-    worker = Worker(database, on_end=lambda: database.ends.append("ended"))
+def started(database: Database) -> Worker[sqlite3.Connection]:
+    worker = Worker[sqlite3.Connection](database, on_end=lambda: database.ends.append("ended"))
     worker.start()
     return worker
 
 
-def held_up(worker: Worker) -> threading.Event:
+def held_up(worker: Worker[sqlite3.Connection]) -> threading.Event:
     """Keep the thread busy, so that the jobs that follow share one commit."""
     begun, release = threading.Event(), threading.Event()
 
@@ -188,7 +202,7 @@ def test_results_for_a_closed_event_loop_harm_nobody() -> None:
     worker.stop()
 
 
-@pytest.mark.parametrize("point", ["before_error", "problem_error"])
+@pytest.mark.parametrize("point", ["maintain_error", "problem_error"])
 @aio
 async def test_when_the_thread_ends_everybody_is_refused(
     point: str, caplog: pytest.LogCaptureFixture
@@ -219,7 +233,7 @@ async def test_an_error_at_the_end_is_logged(caplog: pytest.LogCaptureFixture) -
     def on_end() -> None:
         raise Bug("at the end")
 
-    worker = Worker(Database(), on_end=on_end)
+    worker = Worker[sqlite3.Connection](Database(), on_end=on_end)
     worker.start()
     with caplog.at_level(logging.ERROR, "coreason_client.server"):
         worker.stop()

@@ -21,6 +21,7 @@ from typing import Literal
 
 from ..errors import LogUnavailable
 from . import _sql
+from ._sql import LogConnection
 
 __all__ = ["LogFile"]
 
@@ -28,6 +29,11 @@ logger = logging.getLogger("coreason_client.server")
 
 RESERVE_BYTES = 16 * 1024 * 1024  # free on the disk, or a quarter of a small one
 WAL_BYTES = 16 * 1024 * 1024  # kept on the disk when a large commit made the file larger
+# Staged entries are moved when there are so many: a move then takes some milliseconds, in which
+# appends wait.
+MOST_STAGED = 4096
+MOST_STAGED_BYTES = 1024 * 1024
+_MOVE_SECONDS = 1.0  # until the next attempt, after one that failed
 _SPACE_CHECK_SECONDS = 0.01
 # Where a commit found no space although the disk seems to have some, as with a quota.
 _LIMIT_SECONDS = 10.0
@@ -58,15 +64,23 @@ class LogFile:
         self._limited = False
         self._most_pages = 0  # while there is space
         self._space_check_at = 0.0
+        self._move_at = 0.0
+        self.most_staged = MOST_STAGED
+        """How many entries are staged before they are moved."""
 
-    def connect(self) -> sqlite3.Connection:
+    def connect(self) -> LogConnection:
         """Open the file, in the thread that will use it.
 
         Raises:
             LogUnavailable: it is in use, is something else, or cannot be opened or written.
         """
         try:
-            db = sqlite3.connect(self.path, timeout=self._lock_timeout, isolation_level=None)
+            db = sqlite3.connect(
+                self.path,
+                timeout=self._lock_timeout,
+                isolation_level=None,
+                factory=LogConnection,
+            )
         except sqlite3.Error as error:
             raise LogUnavailable(self._explain(error, "opened")) from None
         try:
@@ -74,6 +88,12 @@ class LogFile:
         except sqlite3.Error as error:
             db.close()
             raise LogUnavailable(self._explain(error, "opened")) from None
+        except ValueError as error:
+            db.close()
+            raise LogUnavailable(
+                f"the log {self.path} cannot be opened: the file is damaged ({error}); move it "
+                "away and restart the server"
+            ) from None
         except BaseException:
             db.close()
             raise
@@ -92,7 +112,62 @@ class LogFile:
                 return self._lost(path)
         return None
 
-    def before_commit(self, connection: sqlite3.Connection) -> None:
+    def begin(self, connection: LogConnection) -> None:
+        """Begin a transaction."""
+        self._check_space(connection)
+        if connection.in_transaction:  # the rollback of an earlier one has failed
+            self.rollback(connection)
+        connection.execute("BEGIN IMMEDIATE")
+        if connection.stale:
+            _sql.load_staged(connection)
+
+    def commit(self, connection: LogConnection) -> None:
+        """Write the appends of a transaction and commit it."""
+        _sql.write_staged(connection)
+        connection.execute("COMMIT")
+
+    def rollback(self, connection: LogConnection) -> None:
+        """Undo a transaction, which may have ended already."""
+        connection.stale = True
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+    def maintain(self, connection: LogConnection) -> None:
+        """Move the staged entries once there are many, or some that nobody needs."""
+        staged = connection.staged
+        due = staged.count >= self.most_staged or staged.size >= MOST_STAGED_BYTES or staged.dropped
+        if due and time.monotonic() >= self._move_at and not self._move(connection):
+            self._move_at = time.monotonic() + _MOVE_SECONDS
+
+    def close(self, connection: LogConnection) -> None:
+        """Leave a file without staged entries, if there is space for that, and close it."""
+        try:
+            if connection.staged.count:
+                self._move(connection)
+        finally:
+            connection.close()
+
+    def _move(self, connection: LogConnection) -> bool:
+        """Move the staged entries; return False if that was not possible now."""
+        reason = ""
+        for _ in range(2):  # after a failure there may be space at the start of the write-ahead log
+            try:
+                self.begin(connection)
+                try:
+                    _sql.move_staged(connection)
+                    connection.execute("COMMIT")
+                except BaseException:
+                    self.rollback(connection)
+                    raise
+            except sqlite3.Error as error:
+                reason = self.failed(connection, error)
+            else:
+                connection.staged.clear()
+                return True
+        logger.debug("the staged entries stay where they are: %s", reason)
+        return False
+
+    def _check_space(self, connection: LogConnection) -> None:
         """Let the file grow only while its disk has space to spare."""
         now = time.monotonic()
         if self._folder is None or now < self._space_check_at:
@@ -110,7 +185,7 @@ class LogFile:
         elif not self._limited and disk.free < reserve:
             self._limit_growth(connection)
 
-    def failed(self, connection: sqlite3.Connection, error: sqlite3.Error) -> str:
+    def failed(self, connection: LogConnection, error: sqlite3.Error) -> str:
         """Return a sentence for an error of SQLite; after a full disk, prepare for deletes."""
         if _name(error) == "SQLITE_FULL":
             if self._limited:
@@ -120,7 +195,7 @@ class LogFile:
                 self._space_check_at = time.monotonic() + _LIMIT_SECONDS
         return self._explain(error, "written or read")
 
-    def _prepare(self, db: sqlite3.Connection) -> None:
+    def _prepare(self, db: LogConnection) -> None:
         # Exclusive: the first access takes the file and keeps it until the process ends, however
         # it ends. Two processes would each hold half of what the readers wait for.
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -129,18 +204,14 @@ class LogFile:
         db.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
         db.execute(f"PRAGMA synchronous = {self._synchronous}")
         db.execute("BEGIN IMMEDIATE")
-        if _sql.pragma(db, "user_version") == 0:
-            for statement in _sql.SCHEMA.strip().split(";\n"):
-                db.execute(statement)
-            db.execute(f"PRAGMA application_id = {_sql.APPLICATION_ID}")
-            db.execute(f"PRAGMA user_version = {_sql.SCHEMA_VERSION}")
-        _sql.upgrade(db)
+        _sql.prepare(db)
+        _sql.load_staged(db)
         db.execute("UPDATE streams SET lease_until = 0 WHERE outcome IS NULL")
         db.execute("COMMIT")
         _sql.probe(db)
         self._watch(db)
 
-    def _watch(self, db: sqlite3.Connection) -> None:
+    def _watch(self, db: LogConnection) -> None:
         """Remember which file it is, and its write-ahead log."""
         path: str = db.execute("PRAGMA database_list").fetchone()[2]
         self._folder = Path(path).parent if path else None
@@ -155,7 +226,7 @@ class LogFile:
         self._limited = False
         self._space_check_at = 0.0
 
-    def _limit_growth(self, db: sqlite3.Connection) -> None:
+    def _limit_growth(self, db: LogConnection) -> None:
         self._limited = True
         db.execute("PRAGMA max_page_count = 1")  # that is, as many as there are now
         _checkpoint(db)
@@ -170,15 +241,15 @@ class LogFile:
             "is written to it any more; restart the server"
         )
 
-    def _check_kind(self, db: sqlite3.Connection) -> None:
+    def _check_kind(self, db: LogConnection) -> None:
         version, kind = _sql.pragma(db, "user_version"), _sql.pragma(db, "application_id")
         tables = db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
         if kind != _sql.APPLICATION_ID and (tables or version):
             raise LogUnavailable(f"{self.path} is a SQLite file, but not a stream log")
-        if version not in (0, _sql.SCHEMA_VERSION):
+        if version > _sql.SCHEMA_VERSION:
             raise LogUnavailable(
                 f"the log {self.path} has schema version {version}, and this release reads "
-                f"{_sql.SCHEMA_VERSION}"
+                f"versions up to {_sql.SCHEMA_VERSION}"
             )
 
     def _explain(self, error: sqlite3.Error, verb: str) -> str:
@@ -201,7 +272,7 @@ def _name(error: sqlite3.Error) -> str:
     return name
 
 
-def _checkpoint(db: sqlite3.Connection) -> None:
+def _checkpoint(db: LogConnection) -> None:
     """Copy the write-ahead log to the file, if there is space for it, and use it from its start.
 
     It is not shortened: others might take the space, and the log needs it for its deletes.

@@ -1,15 +1,18 @@
 """The tables of the SQLite log and what is done with them, inside a transaction of the worker."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any
 from uuid import UUID
 
 from ..errors import PositionGone, UnknownStream
 from ._rules import count_latest_turns, is_repeated, take_page
+from ._staging import StagedEntries, pack_runs, unpack_run
 from .base import (
     MOST_TURN_BYTES,
     MOST_TURNS,
+    Claim,
     Conversation,
     LeaseState,
     Page,
@@ -20,27 +23,35 @@ __all__ = [
     "APPLICATION_ID",
     "SCHEMA",
     "SCHEMA_VERSION",
+    "LogConnection",
     "add",
     "add_turn",
     "by_id",
     "by_request",
+    "claim",
     "drop_entries",
     "drop_streams",
     "drop_turns",
     "end",
+    "load_staged",
+    "move_staged",
     "page",
     "pragma",
+    "prepare",
     "probe",
     "question",
     "renew",
+    "request_cancel",
     "turns",
-    "upgrade",
+    "write_staged",
 ]
 
 APPLICATION_ID = 0x436F5265  # "CoRe"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+# Questions have a table of their own, since a row of `streams` is often rewritten, and a question
+# may be megabytes. The indexes are those of an expiry, so that it costs what expires.
 SCHEMA = """
-CREATE TABLE streams (
+CREATE TABLE IF NOT EXISTS streams (
     n INTEGER PRIMARY KEY,
     stream_id BLOB NOT NULL UNIQUE,
     principal TEXT NOT NULL,
@@ -56,15 +67,20 @@ CREATE TABLE streams (
     lease_until REAL NOT NULL,
     UNIQUE (principal, request_id)
 );
-CREATE INDEX streams_running ON streams (lease_until) WHERE outcome IS NULL;
-CREATE INDEX streams_ended ON streams (ended_at) WHERE outcome IS NOT NULL;
-CREATE TABLE entries (
+CREATE INDEX IF NOT EXISTS streams_running ON streams (lease_until) WHERE outcome IS NULL;
+CREATE INDEX IF NOT EXISTS streams_ended ON streams (ended_at) WHERE outcome IS NOT NULL;
+CREATE INDEX IF NOT EXISTS streams_with_entries ON streams (ended_at)
+    WHERE outcome IS NOT NULL AND body_gone <> 1;
+CREATE TABLE IF NOT EXISTS questions (n INTEGER PRIMARY KEY, question BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS staged (id INTEGER PRIMARY KEY, record BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS runs (
+    id INTEGER PRIMARY KEY,
     n INTEGER NOT NULL,
-    seq INTEGER NOT NULL,
-    entry BLOB NOT NULL,
-    PRIMARY KEY (n, seq)
-) WITHOUT ROWID;
-CREATE TABLE turns (
+    first_seq INTEGER NOT NULL,
+    run BLOB NOT NULL,
+    UNIQUE (n, first_seq)
+);
+CREATE TABLE IF NOT EXISTS turns (
     id INTEGER PRIMARY KEY,
     principal TEXT NOT NULL,
     session_id TEXT NOT NULL,
@@ -73,57 +89,94 @@ CREATE TABLE turns (
     added_at REAL NOT NULL,
     UNIQUE (principal, session_id, stream_id)
 );
-CREATE INDEX turns_age ON turns (added_at);
+CREATE INDEX IF NOT EXISTS turns_age ON turns (added_at);
+CREATE INDEX IF NOT EXISTS turns_latest ON turns (principal, session_id, added_at)
 """
-# Added to files of earlier releases too, which can go on with them: the version stays the same.
-# Questions have a table of their own, since an append rewrites the row of its stream, and a
-# question may be megabytes. The indexes are those of an expiry, so that it costs what expires.
-_ADDITIONS = (
-    "CREATE TABLE IF NOT EXISTS questions (n INTEGER PRIMARY KEY, question BLOB NOT NULL)",
-    (
-        "CREATE INDEX IF NOT EXISTS streams_with_entries ON streams (ended_at)"
-        " WHERE outcome IS NOT NULL AND body_gone <> 1"
-    ),
-    "CREATE INDEX IF NOT EXISTS turns_latest ON turns (principal, session_id, added_at)",
-)
-# Values of `body_gone`: readers find nothing of a stream whose entries are being dropped, and an
-# earlier release takes it for one without entries.
+# Values of `body_gone`: readers find nothing of a stream whose entries are being dropped.
 _GONE, _BEING_DROPPED = 1, 2
 _BYTES_PER_ROW = 32_768  # dropped in one step for each stream or turn that it may look at
-_MOST_ENTRIES = 1000  # of one stream, dropped in one step
+_MOST_RUNS = 1000  # of one stream, dropped in one step
 _META = (
     "stream_id, principal, request_id, fingerprint, epoch, last_seq, opened_at, outcome, ended_at,"
     " cancel_requested, body_gone"
 )
 
 
-def pragma(db: sqlite3.Connection, name: str) -> int:
+class _State:
+    """What an append has to know of its stream."""
+
+    __slots__ = ("cancel_requested", "ended", "epoch", "last_seq")
+
+    def __init__(self, epoch: int, last_seq: int, *, ended: bool, cancel_requested: bool) -> None:
+        self.epoch = epoch
+        self.last_seq = last_seq
+        self.ended = ended
+        self.cancel_requested = cancel_requested
+
+
+class LogConnection(sqlite3.Connection):
+    """A connection to a log, with what is kept of it in memory.
+
+    Nobody else writes the file, so what is kept stays true until a transaction is undone.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.staged = StagedEntries()
+        self.states: dict[UUID, _State] = {}  # of streams that are written to
+        self.stale = True  # both are to be read again
+
+
+def pragma(db: LogConnection, name: str) -> int:
     value: int = db.execute(f"PRAGMA {name}").fetchone()[0]
     return value
 
 
-def upgrade(db: sqlite3.Connection) -> None:
-    """Add what files of earlier releases do not have."""
-    for statement in _ADDITIONS:
+def prepare(db: LogConnection) -> None:
+    """Create the tables, or change those of an earlier release into those of this one."""
+    version = pragma(db, "user_version")
+    for statement in SCHEMA.split(";\n"):
         db.execute(statement)
-    # An earlier release may have ended streams without dropping their questions.
+    if version == 1:
+        _upgrade(db)
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _upgrade(db: LogConnection) -> None:
+    """Change what version 1 did differently: each entry had a row of its own."""
+    for (n,) in db.execute("SELECT DISTINCT n FROM entries").fetchall():
+        first_seq: int
+        (first_seq,) = db.execute("SELECT MIN(seq) FROM entries WHERE n = ?", (n,)).fetchone()
+        rows = db.execute("SELECT entry FROM entries WHERE n = ? ORDER BY seq", (n,))
+        _add_runs(db, n, first_seq, (entry for (entry,) in rows))
+    db.execute("DROP TABLE entries")
+    # The first release ended streams without dropping their questions.
     db.execute("DELETE FROM questions WHERE n NOT IN (SELECT n FROM streams WHERE outcome IS NULL)")
 
 
-def probe(db: sqlite3.Connection) -> None:
+def _add_runs(db: LogConnection, n: int, first_seq: int, entries: Iterable[bytes]) -> None:
+    db.executemany(
+        "INSERT INTO runs (n, first_seq, run) VALUES (?, ?, ?)",
+        ((n, seq, run) for seq, run in pack_runs(first_seq, entries)),
+    )
+
+
+def probe(db: LogConnection) -> None:
     """Write and delete something, so that a file that cannot be written is found at the start."""
     db.execute("INSERT OR REPLACE INTO questions (n, question) VALUES (-1, x'00')")
     db.execute("DELETE FROM questions WHERE n = -1")
 
 
-def _meta(row: tuple[Any, ...]) -> StreamMeta:
+def _meta(db: LogConnection, row: tuple[Any, ...]) -> StreamMeta:
+    stream_id = UUID(bytes=row[0])
     return StreamMeta(
-        stream_id=UUID(bytes=row[0]),
+        stream_id=stream_id,
         principal=row[1],
         request_id=UUID(bytes=row[2]),
         fingerprint=row[3],
         epoch=row[4],
-        last_seq=row[5],
+        last_seq=_last_seq(db, stream_id, row[5]),
         opened_at=row[6],
         outcome=row[7],
         ended_at=row[8],
@@ -132,72 +185,120 @@ def _meta(row: tuple[Any, ...]) -> StreamMeta:
     )
 
 
-def by_id(db: sqlite3.Connection, stream_id: UUID) -> StreamMeta:
+def by_id(db: LogConnection, stream_id: UUID) -> StreamMeta:
     row = db.execute(
         f"SELECT {_META} FROM streams WHERE stream_id = ?",  # noqa: S608
         (stream_id.bytes,),
     ).fetchone()
     if row is None:
         raise UnknownStream(stream_id)
-    return _meta(row)
+    return _meta(db, row)
 
 
-def by_request(db: sqlite3.Connection, principal: str, request_id: UUID) -> StreamMeta | None:
+def by_request(db: LogConnection, principal: str, request_id: UUID) -> StreamMeta | None:
     row = db.execute(
         f"SELECT {_META} FROM streams WHERE principal = ? AND request_id = ?",  # noqa: S608
         (principal, request_id.bytes),
     ).fetchone()
-    return None if row is None else _meta(row)
+    return None if row is None else _meta(db, row)
+
+
+def _last_seq(db: LogConnection, stream_id: UUID, moved: int) -> int:
+    """Return the number of the last entry; while a stream runs, the table knows the moved ones."""
+    return max(moved, db.staged.last_seq(stream_id) or 0)
 
 
 def add(
-    db: sqlite3.Connection, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
+    db: LogConnection, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
 ) -> tuple[bool, bool]:
     """Append; return whether anything was added, and whether a cancel was asked for."""
-    row = db.execute(
-        "SELECT n, epoch, last_seq, outcome, cancel_requested FROM streams WHERE stream_id = ?",
-        (stream_id.bytes,),
-    ).fetchone()
-    if row is None:
-        raise UnknownStream(stream_id)
-    n, current, last_seq, outcome, cancel_requested = row
+    state = db.states.get(stream_id) or _load_state(db, stream_id)
     if is_repeated(
         stream_id,
         epoch,
         first_seq,
         len(entries),
-        current_epoch=current,
-        last_seq=last_seq,
-        ended=outcome is not None,
+        current_epoch=state.epoch,
+        last_seq=state.last_seq,
+        ended=state.ended,
     ):
-        return False, bool(cancel_requested)
-    db.executemany(
-        "INSERT INTO entries (n, seq, entry) VALUES (?, ?, ?)",
-        [(n, seq, entry) for seq, entry in enumerate(entries, first_seq)],
+        return False, state.cancel_requested
+    db.staged.add(stream_id, first_seq, entries)
+    state.last_seq += len(entries)
+    return True, state.cancel_requested
+
+
+def _load_state(db: LogConnection, stream_id: UUID) -> _State:
+    meta = by_id(db, stream_id)
+    state = _State(
+        meta.epoch,
+        meta.last_seq,
+        ended=meta.outcome is not None,
+        cancel_requested=meta.cancel_requested,
     )
-    db.execute("UPDATE streams SET last_seq = ? WHERE n = ?", (last_seq + len(entries), n))
-    return True, bool(cancel_requested)
+    if not state.ended:  # an ended stream is written to no more
+        db.states[stream_id] = state
+    return state
 
 
-def page(db: sqlite3.Connection, stream_id: UUID, after_seq: int, limit: int) -> Page:
+def write_staged(db: LogConnection) -> None:
+    """Write the record of the transaction's appends."""
+    if record := db.staged.take_record():
+        db.execute("INSERT INTO staged (record) VALUES (?)", (record,))
+
+
+def load_staged(db: LogConnection) -> None:
+    """Read the records, after a start or when a transaction was undone."""
+    db.states.clear()
+    db.staged.load(record for (record,) in db.execute("SELECT record FROM staged ORDER BY id"))
+    for stream_id, _, _ in list(db.staged):
+        row = db.execute(
+            "SELECT body_gone FROM streams WHERE stream_id = ?", (stream_id.bytes,)
+        ).fetchone()
+        if row is None or row[0]:  # they have expired meanwhile
+            db.staged.drop(stream_id)
+    db.stale = False
+
+
+def move_staged(db: LogConnection) -> None:
+    """Store the staged entries by stream; `db.staged` is cleared after the commit."""
+    db.execute("DELETE FROM staged")  # first, so that the runs can use its pages
+    for stream_id, first_seq, entries in db.staged:
+        (n,) = db.execute(
+            "UPDATE streams SET last_seq = ? WHERE stream_id = ? RETURNING n",
+            (first_seq + len(entries) - 1, stream_id.bytes),
+        ).fetchone()
+        _add_runs(db, n, first_seq, entries)
+
+
+def page(db: LogConnection, stream_id: UUID, after_seq: int, limit: int) -> Page:
     row = db.execute(
         "SELECT n, last_seq, outcome, body_gone FROM streams WHERE stream_id = ?",
         (stream_id.bytes,),
     ).fetchone()
     if row is None:
         raise UnknownStream(stream_id)
-    n, last_seq, outcome, body_gone = row
+    n, moved, outcome, body_gone = row
+    last_seq = _last_seq(db, stream_id, moved)
     if body_gone and after_seq < last_seq:
         raise PositionGone(stream_id, after_seq)
-    rows = db.execute(
-        "SELECT entry FROM entries WHERE n = ? AND seq > ? ORDER BY seq LIMIT ?",
-        (n, after_seq, limit),
-    )
-    entries = take_page(entry for (entry,) in rows)
+    staged = db.staged.after(stream_id, after_seq)
+    entries = take_page(islice(chain(_stored(db, n, after_seq), staged), limit))
     return Page(entries, outcome is not None and after_seq + len(entries) >= last_seq)
 
 
-def renew(db: sqlite3.Connection, stream_id: UUID, epoch: int, until: float) -> LeaseState:
+def _stored(db: LogConnection, n: int, after_seq: int) -> Iterator[bytes]:
+    """Yield the entries of a stream that were moved, from a position on."""
+    runs = db.execute(
+        "SELECT first_seq, run FROM runs WHERE n = ? AND first_seq >= COALESCE((SELECT"
+        " MAX(first_seq) FROM runs WHERE n = ? AND first_seq <= ?), 0) ORDER BY first_seq",
+        (n, n, after_seq + 1),
+    )
+    for first_seq, run in runs:
+        yield from islice(unpack_run(run), max(after_seq + 1 - first_seq, 0), None)
+
+
+def renew(db: LogConnection, stream_id: UUID, epoch: int, until: float) -> LeaseState:
     row = db.execute(
         "UPDATE streams SET lease_until = ? WHERE stream_id = ? AND epoch = ? AND outcome IS NULL"
         " RETURNING cancel_requested",
@@ -208,16 +309,44 @@ def renew(db: sqlite3.Connection, stream_id: UUID, epoch: int, until: float) -> 
     return LeaseState.CANCEL_REQUESTED if row[0] else LeaseState.HELD
 
 
-def end(db: sqlite3.Connection, stream_id: UUID, outcome: str, now: float) -> None:
-    """End a stream and drop its question."""
+def request_cancel(db: LogConnection, stream_id: UUID) -> None:
+    """Record that somebody asks for a cancel."""
+    db.states.pop(stream_id, None)
+    db.execute(
+        "UPDATE streams SET cancel_requested = 1 WHERE stream_id = ?",
+        (stream_id.bytes,),
+    )
+
+
+def claim(db: LogConnection, now: float, until: float, limit: int) -> list[Claim]:
+    """Take over streams whose lease ran out."""
+    rows = db.execute(
+        "UPDATE streams SET epoch = epoch + 1, lease_until = ? WHERE n IN"
+        " (SELECT n FROM streams WHERE outcome IS NULL AND lease_until <= ? LIMIT ?)"
+        " RETURNING stream_id, epoch, last_seq",
+        (until, now, limit),
+    ).fetchall()
+    claims: list[Claim] = []
+    for id_, epoch, moved in rows:
+        stream_id = UUID(bytes=id_)
+        db.states.pop(stream_id, None)
+        last_seq = _last_seq(db, stream_id, moved)
+        claims.append(Claim(stream_id, epoch, last_seq, question(db, stream_id)))
+    return claims
+
+
+def end(db: LogConnection, stream_id: UUID, last_seq: int, outcome: str, now: float) -> None:
+    """End a stream after its last entry and drop its question."""
+    db.states.pop(stream_id, None)
     (n,) = db.execute(
-        "UPDATE streams SET outcome = ?, ended_at = ? WHERE stream_id = ? RETURNING n",
-        (outcome, now, stream_id.bytes),
+        "UPDATE streams SET last_seq = ?, outcome = ?, ended_at = ? WHERE stream_id = ?"
+        " RETURNING n",
+        (last_seq, outcome, now, stream_id.bytes),
     ).fetchone()
     db.execute("DELETE FROM questions WHERE n = ?", (n,))
 
 
-def question(db: sqlite3.Connection, stream_id: UUID) -> bytes:
+def question(db: LogConnection, stream_id: UUID) -> bytes:
     """Return what a stream was opened with."""
     row = db.execute(
         "SELECT question FROM questions JOIN streams USING (n) WHERE stream_id = ?",
@@ -227,7 +356,7 @@ def question(db: sqlite3.Connection, stream_id: UUID) -> bytes:
 
 
 def add_turn(
-    db: sqlite3.Connection, conversation: Conversation, stream_id: UUID, turn: bytes, now: float
+    db: LogConnection, conversation: Conversation, stream_id: UUID, turn: bytes, now: float
 ) -> None:
     """Add a turn, and drop the oldest ones beyond what a conversation keeps."""
     whose = (conversation.principal, conversation.session_id)
@@ -246,7 +375,7 @@ def add_turn(
         db.executemany("DELETE FROM turns WHERE id = ?", [(id_,) for id_, _ in sizes[kept:]])
 
 
-def turns(db: sqlite3.Connection, conversation: Conversation, limit: int) -> list[bytes]:
+def turns(db: LogConnection, conversation: Conversation, limit: int) -> list[bytes]:
     """Return the latest turns of a conversation, oldest first."""
     sizes = _turn_sizes(db, conversation)
     most = max(0, min(limit, MOST_TURNS))
@@ -255,7 +384,7 @@ def turns(db: sqlite3.Connection, conversation: Conversation, limit: int) -> lis
     return [db.execute("SELECT turn FROM turns WHERE id = ?", (id_,)).fetchone()[0] for id_ in ids]
 
 
-def _turn_sizes(db: sqlite3.Connection, conversation: Conversation) -> list[tuple[int, int]]:
+def _turn_sizes(db: LogConnection, conversation: Conversation) -> list[tuple[int, int]]:
     """Return the ids and sizes of the turns of a conversation, newest first."""
     return db.execute(
         "SELECT id, LENGTH(turn) FROM turns WHERE principal = ? AND session_id = ?"
@@ -267,7 +396,7 @@ def _turn_sizes(db: sqlite3.Connection, conversation: Conversation) -> list[tupl
 # Expiry, in steps: each looks at no more rows than it drops.
 
 
-def drop_entries(db: sqlite3.Connection, ended_until: float, most: int) -> list[UUID]:
+def drop_entries(db: LogConnection, ended_until: float, most: int) -> list[UUID]:
     """Drop entries of some streams that ended first; return the streams, none when done."""
     rows: list[tuple[int, bytes, int]] = db.execute(
         "SELECT n, stream_id, body_gone FROM streams INDEXED BY streams_with_entries"
@@ -281,6 +410,7 @@ def drop_entries(db: sqlite3.Connection, ended_until: float, most: int) -> list[
         if left <= 0:
             break
         touched.append(UUID(bytes=stream_id))
+        db.staged.drop(touched[-1])
         dropped, more = _drop_some_entries(db, n, left)
         left -= dropped
         state = _BEING_DROPPED if more else _GONE
@@ -291,23 +421,23 @@ def drop_entries(db: sqlite3.Connection, ended_until: float, most: int) -> list[
     return touched
 
 
-def _drop_some_entries(db: sqlite3.Connection, n: int, most_bytes: int) -> tuple[int, bool]:
+def _drop_some_entries(db: LogConnection, n: int, most_bytes: int) -> tuple[int, bool]:
     """Drop the first entries of a stream; return their bytes, and whether there may be more."""
     size = count = last = 0
     for seq, length in db.execute(
-        "SELECT seq, LENGTH(entry) FROM entries WHERE n = ? ORDER BY seq LIMIT ?",
-        (n, _MOST_ENTRIES),
+        "SELECT first_seq, LENGTH(run) FROM runs WHERE n = ? ORDER BY first_seq LIMIT ?",
+        (n, _MOST_RUNS),
     ):
         size += length
         count += 1
         last = seq
         if size >= most_bytes:
             break
-    db.execute("DELETE FROM entries WHERE n = ? AND seq <= ?", (n, last))
-    return size, count == _MOST_ENTRIES or size >= most_bytes
+    db.execute("DELETE FROM runs WHERE n = ? AND first_seq <= ?", (n, last))
+    return size, count == _MOST_RUNS or size >= most_bytes
 
 
-def drop_streams(db: sqlite3.Connection, ended_until: float, most: int) -> int:
+def drop_streams(db: LogConnection, ended_until: float, most: int) -> int:
     """Drop some streams that ended first and have no entries; return how many, 0 when done."""
     return db.execute(
         "DELETE FROM streams WHERE n IN (SELECT n FROM streams INDEXED BY streams_ended"
@@ -317,7 +447,7 @@ def drop_streams(db: sqlite3.Connection, ended_until: float, most: int) -> int:
     ).rowcount
 
 
-def drop_turns(db: sqlite3.Connection, added_until: float, most: int) -> int:
+def drop_turns(db: LogConnection, added_until: float, most: int) -> int:
     """Look at some of the oldest turns; return how many, 0 when done.
 
     Those of conversations that have ended are dropped. A turn of a conversation that goes on gets

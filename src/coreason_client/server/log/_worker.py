@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from ..errors import LogError, LogUnavailable
 from ._gather import Gather
@@ -21,23 +21,38 @@ __all__ = ["Database", "Worker"]
 logger = logging.getLogger("coreason_client.server")
 
 T = TypeVar("T")
+Connection = TypeVar("Connection", bound=sqlite3.Connection)
 _MOST_JOBS = 256  # in one commit
+# How long a batch may be held back. A commit costs the same for one append as for ten.
+_GATHER_SECONDS = 0.005
 _STOPPED = "the log has been stopped"
 
 
-class Database(Protocol):
+class Database(Protocol[Connection]):
     """The database that a worker works on; all methods are called in the worker's thread."""
 
-    def connect(self) -> sqlite3.Connection:
+    def connect(self) -> Connection:
         """Open the database."""
 
-    def before_commit(self, connection: sqlite3.Connection) -> None:
-        """Do what has to be done before jobs are run."""
+    def begin(self, connection: Connection) -> None:
+        """Begin a transaction."""
+
+    def commit(self, connection: Connection) -> None:
+        """Commit a transaction."""
+
+    def rollback(self, connection: Connection) -> None:
+        """Undo a transaction, which may have ended already."""
+
+    def maintain(self, connection: Connection) -> None:
+        """Do what can be done after a commit; no caller waits for it. It does not raise."""
+
+    def close(self, connection: Connection) -> None:
+        """Close the database."""
 
     def problem(self) -> str | None:
         """Return why nothing may be written any more, None while all is well."""
 
-    def failed(self, connection: sqlite3.Connection, error: sqlite3.Error) -> str:
+    def failed(self, connection: Connection, error: sqlite3.Error) -> str:
         """Put right what an error of SQLite has left behind, and return a sentence for it."""
 
 
@@ -48,7 +63,7 @@ class _Job:
 
     def __init__(
         self,
-        run: Callable[[sqlite3.Connection], Any],
+        run: Callable[[Any], Any],
         after: Callable[[Any], None] | None,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
@@ -60,7 +75,7 @@ class _Job:
         self.error: LogError | None = None
 
 
-class Worker:
+class Worker(Generic[Connection]):
     """Runs jobs in the order in which they were submitted.
 
     A job checks before it writes, and raises a `LogError` only before it writes: then the others
@@ -71,13 +86,15 @@ class Worker:
     `on_end` is called once, in the thread, when it ends and `refusal` is set.
     """
 
-    def __init__(self, database: Database, on_end: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, database: Database[Connection], on_end: Callable[[], None] = lambda: None
+    ) -> None:
         self._database = database
         self._on_end = on_end
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._ready: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="coreason-log", daemon=True)
-        self._gather = Gather()
+        self._gather = Gather(_GATHER_SECONDS)
         self._lock = threading.Lock()  # nothing enters the queue after `refusal` is set
         self.refusal: str | None = None
         """The sentence with which jobs are refused, None while they are run."""
@@ -102,7 +119,7 @@ class Worker:
 
     def submit(
         self,
-        run: Callable[[sqlite3.Connection], T],
+        run: Callable[[Connection], T],
         after: Callable[[T], None] | None = None,
     ) -> asyncio.Future[T]:
         """Run a job; `after` is called with its result once it is committed.
@@ -142,6 +159,8 @@ class Worker:
                     break
                 self._gather.done(waiting=not self._jobs.empty())
                 _deliver(batch)
+                batch = []  # they have their results, whatever happens now
+                self._database.maintain(connection)
         except BaseException as error:
             self._refuse(
                 f"the thread of the log has ended with an error ({_name(error)}): "
@@ -151,7 +170,7 @@ class Worker:
         finally:
             self._end(connection, batch)
 
-    def _end(self, connection: sqlite3.Connection, batch: list[_Job]) -> None:
+    def _end(self, connection: Connection, batch: list[_Job]) -> None:
         """Refuse every job that has no result yet and close the connection."""
         try:
             _refuse_all(batch, self.refusal or _STOPPED)
@@ -161,7 +180,7 @@ class Worker:
             logger.exception("the end of the log's thread was not complete")
         finally:
             try:
-                connection.close()
+                self._database.close(connection)
             except BaseException:  # nobody is left to raise it to
                 logger.warning("the connection of the log could not be closed", exc_info=True)
 
@@ -193,10 +212,9 @@ class Worker:
             if job is not None:
                 yield job
 
-    def _run(self, connection: sqlite3.Connection, batch: list[_Job]) -> None:
-        self._database.before_commit(connection)
+    def _run(self, connection: Connection, batch: list[_Job]) -> None:
         try:
-            _commit(connection, batch)
+            self._commit(connection, batch)
         except BaseException as error:  # noqa: BLE001 - an error of a job is its caller's
             if len(batch) == 1:
                 batch[0].error = self._failure(connection, error)
@@ -204,27 +222,23 @@ class Worker:
             for job in batch:
                 self._run(connection, [job])
 
-    def _failure(self, connection: sqlite3.Connection, error: BaseException) -> LogUnavailable:
+    def _commit(self, connection: Connection, batch: list[_Job]) -> None:
+        self._database.begin(connection)
+        try:
+            for job in batch:
+                try:
+                    job.result, job.error = job.run(connection), None
+                except LogError as error:
+                    job.error = error
+            self._database.commit(connection)
+        except BaseException:
+            self._database.rollback(connection)
+            raise
+
+    def _failure(self, connection: Connection, error: BaseException) -> LogUnavailable:
         if isinstance(error, sqlite3.Error):
             return _caused_by(error, self._database.failed(connection, error))
         return _bug(error)
-
-
-def _commit(connection: sqlite3.Connection, batch: list[_Job]) -> None:
-    if connection.in_transaction:  # the rollback of an earlier commit has failed
-        connection.execute("ROLLBACK")
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        for job in batch:
-            try:
-                job.result, job.error = job.run(connection), None
-            except LogError as error:
-                job.error = error
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def _deliver(batch: list[_Job]) -> None:

@@ -6,7 +6,6 @@ machine itself loses power, without harm to the rest; with "FULL" they are not.
 """
 
 import asyncio
-import sqlite3
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -19,6 +18,7 @@ from . import _sql
 from ._file import LogFile
 from ._live import LiveLog, WaitingFollower
 from ._rules import check_last_entries
+from ._sql import LogConnection
 from ._tails import Tails
 from ._waiters import Waiters
 from ._worker import Worker
@@ -67,7 +67,7 @@ class SQLiteStreamLog(LiveLog):
         self._cache_bytes = cache_bytes
         self._owners: set[str] = set()
         self._owners_lock = threading.Lock()
-        self._worker: Worker | None = None
+        self._worker: Worker[LogConnection] | None = None
         self._lock = threading.Lock()  # of the two below
         self._waiters = Waiters()
         self._tails = Tails(cache_bytes)
@@ -86,7 +86,7 @@ class SQLiteStreamLog(LiveLog):
     async def open(self, stream: NewStream, owner: str) -> Opened:
         """Return the stream of the request, made now if there is none."""
 
-        def run(db: sqlite3.Connection) -> Opened:
+        def run(db: LogConnection) -> Opened:
             known = _sql.by_request(db, stream.principal, stream.request_id)
             if known is not None:
                 if known.fingerprint != stream.fingerprint:
@@ -126,7 +126,7 @@ class SQLiteStreamLog(LiveLog):
         """Begin an append."""
         added = False
 
-        def run(db: sqlite3.Connection) -> bool:
+        def run(db: LogConnection) -> bool:
             nonlocal added
             added, cancel_requested = _sql.add(db, stream_id, epoch, first_seq, entries)
             return cancel_requested
@@ -145,10 +145,10 @@ class SQLiteStreamLog(LiveLog):
         """Append the last entries and end the stream."""
         check_last_entries(entries)
 
-        def run(db: sqlite3.Connection) -> bool:
+        def run(db: LogConnection) -> bool:
             added, _ = _sql.add(db, stream_id, epoch, first_seq, entries)
             if added:
-                _sql.end(db, stream_id, outcome, self._clock())
+                _sql.end(db, stream_id, first_seq + len(entries) - 1, outcome, self._clock())
             return added
 
         def after(added: bool) -> None:
@@ -174,12 +174,9 @@ class SQLiteStreamLog(LiveLog):
     async def request_cancel(self, stream_id: UUID) -> None:
         """Ask the producer to stop."""
 
-        def run(db: sqlite3.Connection) -> None:
+        def run(db: LogConnection) -> None:
             if _sql.by_id(db, stream_id).outcome is None:
-                db.execute(
-                    "UPDATE streams SET cancel_requested = 1 WHERE stream_id = ?",
-                    (stream_id.bytes,),
-                )
+                _sql.request_cancel(db, stream_id)
 
         await self._submit(run)
 
@@ -187,7 +184,7 @@ class SQLiteStreamLog(LiveLog):
         """Renew the leases of streams held with these epochs."""
         wanted = dict(held)
 
-        def run(db: sqlite3.Connection) -> dict[UUID, LeaseState]:
+        def run(db: LogConnection) -> dict[UUID, LeaseState]:
             until = self._clock() + self.lease
             return {id_: _sql.renew(db, id_, epoch, until) for id_, epoch in wanted.items()}
 
@@ -196,16 +193,9 @@ class SQLiteStreamLog(LiveLog):
     async def claim_lost(self, owner: str, limit: int) -> Sequence[Claim]:
         """Take over unfinished streams whose lease ran out."""
 
-        def run(db: sqlite3.Connection) -> list[Claim]:
+        def run(db: LogConnection) -> list[Claim]:
             now = self._clock()
-            rows = db.execute(
-                "UPDATE streams SET epoch = epoch + 1, lease_until = ? WHERE n IN"
-                " (SELECT n FROM streams WHERE outcome IS NULL AND lease_until <= ? LIMIT ?)"
-                " RETURNING stream_id, epoch, last_seq",
-                (now + self.lease, now, limit),
-            ).fetchall()
-            claimed = ((UUID(bytes=id_), epoch, last_seq) for id_, epoch, last_seq in rows)
-            return [Claim(*stream, _sql.question(db, stream[0])) for stream in claimed]
+            return _sql.claim(db, now, now + self.lease, limit)
 
         return await self._submit(run)
 
@@ -251,7 +241,7 @@ class SQLiteStreamLog(LiveLog):
         with self._lock:
             self._tails = Tails(self._cache_bytes)
 
-    def _working(self) -> Worker:
+    def _working(self) -> Worker[LogConnection]:
         """Return the worker.
 
         Raises:
@@ -265,7 +255,7 @@ class SQLiteStreamLog(LiveLog):
         return worker
 
     def _submit(
-        self, run: Callable[[sqlite3.Connection], T], after: Callable[[T], None] | None = None
+        self, run: Callable[[LogConnection], T], after: Callable[[T], None] | None = None
     ) -> "asyncio.Future[T]":
         return self._working().submit(run, after)
 
@@ -278,7 +268,7 @@ class SQLiteStreamLog(LiveLog):
         return await self._submit(lambda db: _sql.page(db, stream_id, after_seq, limit))
 
     async def _drop_entries(self, ended_until: float, most: int) -> int:
-        def run(db: sqlite3.Connection) -> list[UUID]:
+        def run(db: LogConnection) -> list[UUID]:
             return _sql.drop_entries(db, ended_until, most)
 
         def after(stream_ids: list[UUID]) -> None:

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from ...._secret import redact
+
 __all__ = ["Address", "parse_address"]
 
 _SCHEMES = {"redis": False, "valkey": False, "rediss": True, "valkeys": True}
@@ -23,12 +25,9 @@ class Address:
     password: str | None = field(default=None, repr=False)
     tls_options: dict[str, Any] = field(default_factory=dict, repr=False)
 
-    def scrub(self, text: str) -> str:
-        """Take the credentials out of a text: some servers repeat what they refuse."""
-        for secret in (self.password, self.username):
-            if secret:
-                text = text.replace(secret, "***")
-        return text
+    def redact(self, text: str) -> str:
+        """Return a text without the credentials: some servers repeat what they reject."""
+        return redact(text, (self.password, self.username))
 
 
 def parse_address(url: str) -> Address:

@@ -8,7 +8,7 @@ from uuid import UUID
 from ...errors import Fenced, LogUnavailable, OutOfSequence, PositionGone, UnknownStream
 from ..base import PAGE_BYTES, Page
 from . import _scripts as scripts
-from ._keys import Keys
+from ._keys import KeyNames
 from ._meta import text
 from ._session import Session
 
@@ -17,7 +17,7 @@ __all__ = ["begin_append", "close_stream", "read_page"]
 
 def begin_append(
     session: Session,
-    keys: Keys,
+    keys: KeyNames,
     stream_id: UUID,
     epoch: int,
     first_seq: int,
@@ -37,7 +37,7 @@ def begin_append(
 
 async def close_stream(
     session: Session,
-    keys: Keys,
+    keys: KeyNames,
     stream_id: UUID,
     epoch: int,
     first_seq: int,
@@ -81,7 +81,7 @@ def _appended(
 
 
 async def read_page(
-    session: Session, keys: Keys, stream_id: UUID, after_seq: int, limit: int
+    session: Session, keys: KeyNames, stream_id: UUID, after_seq: int, limit: int
 ) -> Page:
     """Return up to `limit` entries after a position, from the store."""
     names = [keys.meta(stream_id), keys.entries(stream_id)]

@@ -160,4 +160,4 @@ def _is_certificate_error(error: Exception) -> bool:
 
 
 def _words(address: Address, error: Exception) -> str:
-    return address.scrub(str(error)) or type(error).__name__
+    return address.redact(str(error)) or type(error).__name__

@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 from ...errors import LogUnavailable
 from ..base import Claim
 from . import _scripts as scripts
-from ._keys import Keys, parse_name, parse_stream_id, split_member
+from ._keys import KeyNames, parse_name, parse_stream_id, split_member
 from ._session import Session
 
 __all__ = ["claim", "claim_due", "drop_old"]
@@ -19,7 +19,7 @@ __all__ = ["claim", "claim_due", "drop_old"]
 _AT_ONCE = 100  # streams handled together
 
 
-async def claim_due(session: Session, keys: Keys, lease: float, limit: int) -> list[Claim]:
+async def claim_due(session: Session, keys: KeyNames, lease: float, limit: int) -> list[Claim]:
     """Take over unfinished streams whose lease ran out, at most `limit` of them.
 
     Raises:
@@ -41,7 +41,7 @@ async def claim_due(session: Session, keys: Keys, lease: float, limit: int) -> l
 
 
 async def claim(
-    session: Session, keys: Keys, stream_id: UUID, now: float, until: float, name: str
+    session: Session, keys: KeyNames, stream_id: UUID, now: float, until: float, name: str
 ) -> Claim | None:
     """Take over a stream if its lease has run out, and put the index right."""
     reply: Sequence[bytes] = await session.store.script(
@@ -64,7 +64,7 @@ async def claim(
     return None
 
 
-async def drop_old(session: Session, keys: Keys, body: float, final: float) -> None:
+async def drop_old(session: Session, keys: KeyNames, body: float, final: float) -> None:
     """Drop the entries of streams that ended before `body`, and all that ended before `final`.
 
     Each of the three indexes is worked off even if another one fails.
@@ -99,7 +99,7 @@ async def _work_off(
     return errors
 
 
-async def _drop(session: Session, keys: Keys, body: float, final: float, member: bytes) -> None:
+async def _drop(session: Session, keys: KeyNames, body: float, final: float, member: bytes) -> None:
     stream_id, request = split_member(member)
     reply: Sequence[bytes] = await session.store.script(
         scripts.DROP,
@@ -120,7 +120,7 @@ async def _drop(session: Session, keys: Keys, body: float, final: float, member:
         await session.indexes.forgotten(stream_id, request)
 
 
-async def _forget_turns(session: Session, keys: Keys, final: float, member: bytes) -> None:
+async def _forget_turns(session: Session, keys: KeyNames, final: float, member: bytes) -> None:
     name = parse_name(member)
     touched: bytes = await session.store.script(
         scripts.FORGET_TURNS, [keys.turns(name), keys.order(name)], repr(final)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from uuid import UUID
 
-from ._keys import Keys, ended_member, shard
+from ._keys import KeyNames, ended_member, shard
 from ._scripts import INDEX
 from ._store import Store
 
@@ -18,7 +18,7 @@ class Indexes:
 
     __slots__ = ("_keys", "_store")
 
-    def __init__(self, store: Store, keys: Keys) -> None:
+    def __init__(self, store: Store, keys: KeyNames) -> None:
         self._store = store
         self._keys = keys
 

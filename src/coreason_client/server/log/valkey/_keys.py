@@ -7,7 +7,7 @@ from ._errors import ForeignValue
 
 __all__ = [
     "SHARDS",
-    "Keys",
+    "KeyNames",
     "digest",
     "ended_member",
     "parse_name",
@@ -22,8 +22,8 @@ SHARDS = 4
 _DIGEST = 40  # hex digits of a SHA-256: no two requests share them
 
 
-class Keys:
-    """Keys under one prefix. A tag in braces is all that a cluster hashes of a key."""
+class KeyNames:
+    """Names of keys under one prefix. A tag in braces is all that a cluster hashes of a key."""
 
     __slots__ = ("bodies", "conversations", "finals", "leases", "prefix")
 
@@ -76,7 +76,7 @@ class Keys:
         return self.leases[shard(stream_id.hex)]
 
     def probes(self, probe: UUID) -> list[str]:
-        """Keys for a check of what the store allows; nothing else uses them."""
+        """Return keys for a check of what the store allows; nothing else uses them."""
         return [f"{self.prefix}:{{{probe.hex}}}:check-{number}" for number in range(5)]
 
     def _shards(self, name: str) -> tuple[str, ...]:

@@ -1,11 +1,11 @@
 """The contract of a log, as commands to the store."""
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from uuid import UUID
 
+from ...._per_loop import PerLoop
 from ...errors import LogUnavailable, UnknownStream
 from .._live import LiveLog
 from .._rules import check_last_entries
@@ -28,7 +28,7 @@ from ._entries import begin_append, close_stream, read_page
 from ._errors import ForeignValue, foreign
 from ._expiry import claim_due, drop_old
 from ._follower import ValkeyFollower
-from ._keys import Keys, digest
+from ._keys import KeyNames, digest
 from ._meta import text
 from ._opening import find_stream, load_meta, open_at_once, open_in_steps
 from ._session import Session
@@ -73,13 +73,12 @@ class ValkeyStreamLog(LiveLog):
         self._address = parse_address(url)
         if cluster and self._address.db:
             raise ValueError("a cluster has the one database 0, so the address names no other")
-        self._keys = Keys(prefix)
+        self._keys = KeyNames(prefix)
         self._clock = clock
         self._patience = patience
         self._poll = poll
         self._cluster = cluster
-        self._sessions: dict[asyncio.AbstractEventLoop, Session] = {}
-        self._process = os.getpid()
+        self._sessions: PerLoop[Session] = PerLoop(asyncio.get_running_loop)
 
     def __repr__(self) -> str:
         return f"<ValkeyStreamLog {self._address.shown!r} prefix={self._keys.prefix!r}>"
@@ -90,11 +89,10 @@ class ValkeyStreamLog(LiveLog):
         Raises:
             LogUnavailable: the store cannot be reached, or does not allow something of that.
         """
-        self._forget_dead_sessions()
-        loop = asyncio.get_running_loop()
-        session = self._sessions.get(loop)
+        self._sessions.forget_dead()
+        session = self._sessions.get()
         if session is None:
-            session = self._sessions[loop] = Session(
+            session = Session(
                 self._address,
                 self._keys,
                 clock=self._clock,
@@ -102,6 +100,7 @@ class ValkeyStreamLog(LiveLog):
                 poll=self._poll,
                 cluster=self._cluster,
             )
+            self._sessions.set(session)
         elif owner in session.owners:
             await session.started()
             return
@@ -114,13 +113,12 @@ class ValkeyStreamLog(LiveLog):
 
     async def stop(self, owner: str) -> None:
         """Close all connections of this event loop when its last owner stops."""
-        loop = asyncio.get_running_loop()
-        session = self._sessions.get(loop)
+        session = self._sessions.get()
         if session is None:
             return
         session.owners.discard(owner)
         if not session.owners:
-            del self._sessions[loop]
+            self._sessions.discard(session.loop, session)
             await session.close()
 
     async def open(self, stream: NewStream, owner: str) -> Opened:
@@ -155,16 +153,7 @@ class ValkeyStreamLog(LiveLog):
 
     def nudge(self) -> None:
         """Make every `read` that waits in this process return with what there is."""
-        try:
-            here = asyncio.get_running_loop()
-        except RuntimeError:
-            here = None
-        self._forget_dead_sessions()
-        for loop, session in list(self._sessions.items()):
-            if loop is here:
-                session.waiters.wake_all()
-            else:
-                loop.call_soon_threadsafe(session.waiters.wake_all)
+        self._sessions.call_on_each(lambda session: session.waiters.wake_all())
 
     async def meta(self, stream_id: UUID) -> StreamMeta:
         """Describe a stream."""
@@ -246,32 +235,20 @@ class ValkeyStreamLog(LiveLog):
         return [turn for turn in found if turn is not None]
 
     def _session(self) -> Session:
-        session = self._sessions.get(asyncio.get_running_loop())
+        session = self._sessions.get()
         if session is None:
             raise LogUnavailable(f"the log on {self._address.shown} has not been started here")
         return session
 
-    def _forget_dead_sessions(self) -> None:
-        if self._process != os.getpid():
-            # A fork: the connections are those of the parent, and must not be touched here.
-            self._process = os.getpid()
-            self._sessions.clear()
-        for loop in [loop for loop in self._sessions if loop.is_closed()]:
-            del self._sessions[loop]  # nothing of it can be closed any more
-
     def _renewed(self, stream_id: UUID, state: LeaseState, until: float) -> None:
         """Record a renewal on every event loop: it need not be the one that writes the stream."""
-        here = self._session()
-        known = False
-        for loop, session in list(self._sessions.items()):
-            if state is not LeaseState.LOST:
-                known = session.owned.extend(stream_id, until) or known
-            elif session is here:
-                session.disown(stream_id)
-            elif not loop.is_closed():
-                loop.call_soon_threadsafe(session.disown, stream_id)
-        if state is not LeaseState.LOST and not known:
-            here.owned.own(stream_id, until)
+        if state is LeaseState.LOST:
+            self._sessions.call_on_each(lambda session: session.disown(stream_id))
+            return
+        # Of all of them, and not of the first one alone.
+        known = [s.owned.extend(stream_id, until) for _, s in self._sessions.items()]
+        if not any(known):
+            self._session().owned.own(stream_id, until)
 
     @contextmanager
     def _only_ours(self) -> Iterator[None]:

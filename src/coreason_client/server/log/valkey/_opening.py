@@ -9,21 +9,21 @@ from uuid import UUID, uuid4
 from ...errors import LogUnavailable, RequestConflict
 from ..base import NewStream, Opened, StreamMeta
 from . import _scripts as scripts
-from ._keys import Keys, digest, parse_stream_id
+from ._keys import KeyNames, digest, parse_stream_id
 from ._meta import FIELDS, new_meta, parse_meta, text
 from ._session import Session
 
 __all__ = ["find_stream", "load_meta", "open_at_once", "open_in_steps"]
 
 
-async def load_meta(session: Session, keys: Keys, stream_id: UUID) -> StreamMeta | None:
+async def load_meta(session: Session, keys: KeyNames, stream_id: UUID) -> StreamMeta | None:
     """Describe a stream, None if there is none."""
     values = await session.store.command("HMGET", keys.meta(stream_id), *FIELDS)
     return parse_meta(stream_id, values)
 
 
 async def find_stream(
-    session: Session, keys: Keys, principal: str, request_id: UUID
+    session: Session, keys: KeyNames, principal: str, request_id: UUID
 ) -> StreamMeta | None:
     """Describe the stream of a request, None if there is none."""
     key = keys.request(_request(principal, request_id))
@@ -31,7 +31,7 @@ async def find_stream(
     return await _held_by(session, keys, holder)
 
 
-async def open_at_once(session: Session, keys: Keys, lease: float, stream: NewStream) -> Opened:
+async def open_at_once(session: Session, keys: KeyNames, lease: float, stream: NewStream) -> Opened:
     """Open a stream in one script, on a store that is no cluster."""
     until, now = session.owned.now() + lease, session.now()
     name = _request(stream.principal, stream.request_id)
@@ -54,14 +54,16 @@ async def open_at_once(session: Session, keys: Keys, lease: float, stream: NewSt
     return Opened(new_meta(stream, now), created=True)
 
 
-async def open_in_steps(session: Session, keys: Keys, lease: float, stream: NewStream) -> Opened:
+async def open_in_steps(
+    session: Session, keys: KeyNames, lease: float, stream: NewStream
+) -> Opened:
     """Open a stream on a cluster, where the request and the stream may be on two nodes."""
     key = keys.request(_request(stream.principal, stream.request_id))
     return await _open(session, keys, lease, stream, await session.store.command("GET", key))
 
 
 async def _open(
-    session: Session, keys: Keys, lease: float, stream: NewStream, holder: bytes | None
+    session: Session, keys: KeyNames, lease: float, stream: NewStream, holder: bytes | None
 ) -> Opened:
     """Return the stream that the request names, or let it name a new one."""
     until = session.owned.now() + lease
@@ -85,13 +87,13 @@ async def _open(
         )
 
 
-async def _held_by(session: Session, keys: Keys, holder: bytes | None) -> StreamMeta | None:
+async def _held_by(session: Session, keys: KeyNames, holder: bytes | None) -> StreamMeta | None:
     """Describe the stream that a request names."""
     return None if holder is None else await load_meta(session, keys, parse_stream_id(holder))
 
 
 async def _make(
-    session: Session, keys: Keys, lease: float, stream: NewStream, name: str
+    session: Session, keys: KeyNames, lease: float, stream: NewStream, name: str
 ) -> StreamMeta:
     now = session.now()
     until = now + lease
@@ -119,7 +121,7 @@ def _fields(stream: NewStream, name: str, now: float, lease: float) -> tuple[str
     )
 
 
-async def _take_back(session: Session, keys: Keys, stream_id: UUID) -> None:
+async def _take_back(session: Session, keys: KeyNames, stream_id: UUID) -> None:
     # Otherwise it ends as lost when its lease has run out.
     with suppress(LogUnavailable):
         await session.store.command("DEL", keys.meta(stream_id), keys.question(stream_id))

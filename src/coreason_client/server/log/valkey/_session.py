@@ -13,7 +13,7 @@ from . import _scripts as scripts
 from ._address import Address
 from ._errors import refusal
 from ._indexes import Indexes
-from ._keys import Keys
+from ._keys import KeyNames
 from ._ownership import Ownership
 from ._store import Store
 from ._store_clock import StoreClock
@@ -33,7 +33,7 @@ class Session:
     def __init__(
         self,
         address: Address,
-        keys: Keys,
+        keys: KeyNames,
         *,
         clock: Callable[[], float] | None,
         patience: float,
@@ -150,7 +150,7 @@ class Session:
     def _not_allowed(self, command: str, why: str) -> LogUnavailable:
         return LogUnavailable(
             f"the store {self._address.shown} does not allow {command}, which the log needs: "
-            f"{self._address.scrub(why)}"
+            f"{self._address.redact(why)}"
         )
 
     # The streams that are written here.

@@ -24,7 +24,7 @@ from redis.exceptions import ConnectionError as StoreConnectionError
 from ...._retry import Backoff
 from .._waiters import Waiters
 from ._errors import STORE_ERRORS, LaneStopped, StoreSilent, is_passing
-from ._keys import Keys
+from ._keys import KeyNames
 from ._store import Store
 from ._tasks import cancel_all, run_for_ever
 
@@ -42,7 +42,7 @@ _QUIET = 5.0  # seconds of silence before the subscription is PINGed
 class Wakeup:
     """The subscription of one event loop, and the poll that backs it up."""
 
-    def __init__(self, store: Store, keys: Keys, waiters: Waiters, poll: float) -> None:
+    def __init__(self, store: Store, keys: KeyNames, waiters: Waiters, poll: float) -> None:
         self._store = store
         self._keys = keys
         self._waiters = waiters

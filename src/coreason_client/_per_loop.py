@@ -1,0 +1,140 @@
+"""One of something per event loop and per process.
+
+Connections, locks and tasks belong to the event loop that they were made on, and after a fork to
+the parent process. So each loop has its own; it is closed with its loop at the latest, and a forked
+child starts without any (see `_fork`).
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+
+from . import _fork
+
+__all__ = ["PerLoop"]
+
+T = TypeVar("T")
+
+
+class PerLoop(Generic[T]):
+    """The values of event loops.
+
+    `current_loop` returns the running loop. `leave` is called with each value in a forked child,
+    where the value belongs to the parent process and is never closed or finalised.
+    """
+
+    def __init__(
+        self, current_loop: Callable[[], Any], *, leave: Callable[[T], object] | None = None
+    ) -> None:
+        self._current_loop = current_loop
+        self._leave = leave
+        self._values: dict[Any, T] = {}
+        self._guards: dict[Any, AsyncGenerator[None]] = {}
+        _fork.register(self)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __contains__(self, loop: object) -> bool:
+        return loop in self._values
+
+    def get(self) -> T | None:
+        """Return the value of the running loop, None if it has none."""
+        return self._values.get(self._current_loop())
+
+    def items(self) -> list[tuple[Any, T]]:
+        """Return all loops and their values."""
+        return list(self._values.items())
+
+    def set(self, value: T) -> None:
+        """Set the value of the running loop; the caller removes it before the loop ends."""
+        self._values[self._current_loop()] = value
+
+    async def open(self, value: T, close: Callable[[], Awaitable[object]]) -> None:
+        """Set the value of the running loop, and close it when the loop ends or with `aclose`."""
+        loop = self._current_loop()
+        self._values[loop] = value
+        guard = self._guards[loop] = self._guard(loop, value, close)
+        await anext(guard)
+
+    async def _guard(
+        self, loop: Any, value: T, close: Callable[[], Awaitable[object]]
+    ) -> AsyncGenerator[None]:
+        # `asyncio.run`, and everything else that ends a loop in order, closes the async generators
+        # that were begun on it while it still runs: the last moment to close connections.
+        try:
+            yield
+        finally:
+            self.discard(loop, value)
+            await close()
+
+    def discard(self, loop: Any, value: T) -> None:
+        """Remove a value without closing it, unless its loop has another one by now."""
+        if self._values.get(loop) is value:
+            del self._values[loop]
+            self._guards.pop(loop, None)
+
+    async def aclose(self) -> None:
+        """Close the value of the running loop, if it was opened."""
+        guard = self._guards.get(self._current_loop())
+        if guard is not None:
+            await guard.aclose()
+
+    def close_everywhere(self) -> None:
+        """Remove all values, and begin to close each on its own loop; for any thread."""
+        guards, self._guards, self._values = self._guards, {}, {}
+        for loop, guard in guards.items():
+            _call_on(loop, _close_soon, loop, guard)
+
+    async def close_dead(self, disconnect: Callable[[T], object]) -> None:
+        """Close the values whose loops are closed and did not end in order.
+
+        `disconnect` is called before, because nothing can be sent on those loops any more.
+        """
+        for loop, value in self.items():
+            if loop.is_closed():
+                guard = self._guards.get(loop)
+                self.discard(loop, value)
+                disconnect(value)
+                if guard is not None:
+                    await guard.aclose()
+
+    def forget_dead(self) -> None:
+        """Remove the values whose loops are closed."""
+        for loop, value in self.items():
+            if loop.is_closed():
+                self.discard(loop, value)
+
+    def call_on_each(self, function: Callable[[T], object]) -> None:
+        """Call a function with each value, on the loop of the value: at once on the running one."""
+        try:
+            here = self._current_loop()
+        except RuntimeError:  # no loop runs in this thread
+            here = None
+        for loop, value in self.items():
+            if loop is here:
+                function(value)
+            else:
+                _call_on(loop, function, value)
+
+    def after_fork(self) -> None:
+        """Leave the values to the parent process."""
+        if self._leave is not None:
+            for value in self._values.values():
+                self._leave(value)
+        _fork.keep((self._values, self._guards))
+        self._values, self._guards = {}, {}
+
+
+def _call_on(loop: Any, function: Callable[..., object], *arguments: object) -> None:
+    with suppress(RuntimeError):  # the loop is closed
+        loop.call_soon_threadsafe(function, *arguments)
+
+
+_closing: set[Any] = set()  # the loops have weak references only
+
+
+def _close_soon(loop: Any, guard: AsyncGenerator[None]) -> None:
+    task = loop.create_task(guard.aclose())
+    _closing.add(task)
+    task.add_done_callback(_closing.discard)

@@ -1,0 +1,53 @@
+"""How many requests begin in one iteration of the event loop.
+
+The event loop runs everything that is ready before it looks at its sockets again. When a hundred
+requests arrive at once, it would check all of them before the first agent begins, and no running
+stream would send anything meanwhile. Therefore a few requests begin in each iteration, in the order
+of their arrival, and everything else has its turn in between.
+"""
+
+import asyncio
+from collections import deque
+
+__all__ = ["EACH_ITERATION", "Pace"]
+
+EACH_ITERATION = 4
+
+
+class Pace:
+    """Lets requests begin, a few in each iteration of the event loop."""
+
+    __slots__ = ("_begun", "_loop", "_scheduled", "_waiting")
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._begun = 0  # in this iteration
+        self._scheduled = False
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def wait(self) -> None:
+        """Return when this request may begin."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:  # the one before has ended, and its requests with it
+            self._loop, self._begun, self._scheduled = loop, 0, False
+            self._waiting.clear()
+        if not self._scheduled:
+            self._scheduled = True
+            loop.call_soon(self._next_iteration, loop)
+        if self._begun < EACH_ITERATION and not self._waiting:
+            self._begun += 1
+            return
+        future = loop.create_future()
+        self._waiting.append(future)
+        await future
+
+    def _next_iteration(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._begun = 0
+        while self._waiting and self._begun < EACH_ITERATION:
+            future = self._waiting.popleft()
+            if not future.done():  # it may have been cancelled
+                future.set_result(None)
+                self._begun += 1
+        self._scheduled = self._begun > 0
+        if self._scheduled:
+            loop.call_soon(self._next_iteration, loop)

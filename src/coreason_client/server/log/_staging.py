@@ -1,0 +1,177 @@
+"""Entries that are committed, but not yet stored by stream, and the format of both. No I/O.
+
+An append to pages that belong to one stream would write a whole page for a few hundred bytes.
+Therefore the appends of one commit, of whatever streams, are first written together as one record,
+at the end of a table. Once there are enough of them, the entries of each stream are stored as
+runs, and the records are deleted. Until then the entries are also kept here, so that nobody has to
+read the records, except after a restart.
+
+A run is the count of its entries, their lengths, and the entries; numbers have four bytes, the
+lowest first. A record is a sequence of appends, each a stream_id, the number of the first entry
+(eight bytes), and a run.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from struct import Struct, pack
+from uuid import UUID
+
+__all__ = ["StagedEntries", "pack_run", "pack_runs", "unpack_record", "unpack_run"]
+
+_HEAD = Struct("<16sQ")
+_HEAD_OF_ONE = Struct("<16sQII")  # of an append with one entry, as most are
+_NUMBER = Struct("<I")
+# A page is read from whole runs, so they are no larger than the part of a page.
+_RUN_ENTRIES = 256
+_RUN_BYTES = 65_536
+
+
+def pack_run(entries: Sequence[bytes]) -> bytes:
+    """Return entries as a run."""
+    count = len(entries)
+    return pack(f"<{count + 1}I", count, *map(len, entries)) + b"".join(entries)
+
+
+def pack_runs(first_seq: int, entries: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield runs of a bounded size, each with the number of its first entry."""
+    part: list[bytes] = []
+    size = 0
+    for entry in entries:
+        if part and (len(part) == _RUN_ENTRIES or size + len(entry) > _RUN_BYTES):
+            yield first_seq, pack_run(part)
+            first_seq += len(part)
+            part, size = [], 0
+        part.append(entry)
+        size += len(entry)
+    if part:
+        yield first_seq, pack_run(part)
+
+
+def unpack_run(run: bytes) -> list[bytes]:
+    """Return the entries of a run.
+
+    Raises:
+        ValueError: it is not a run.
+    """
+    entries, end = _unpack_run(run, 0)
+    if end != len(run):
+        raise ValueError("the stored entries have something behind them")
+    return entries
+
+
+def unpack_record(record: bytes) -> Iterator[tuple[UUID, int, list[bytes]]]:
+    """Yield the appends of a record: stream_id, number of the first entry, entries.
+
+    Raises:
+        ValueError: it is not a record.
+    """
+    position = 0
+    while position < len(record):
+        if len(record) - position < _HEAD.size:
+            raise ValueError("the stored entries are cut short")
+        id_, first_seq = _HEAD.unpack_from(record, position)
+        entries, position = _unpack_run(record, position + _HEAD.size)
+        yield UUID(bytes=id_), first_seq, entries
+
+
+def _unpack_run(data: bytes, start: int) -> tuple[list[bytes], int]:
+    """Return the entries of a run that starts somewhere, and where it ends."""
+    position = start + _NUMBER.size
+    count = _NUMBER.unpack(data[start:position])[0] if position <= len(data) else 0
+    end = position + count * _NUMBER.size
+    if end > len(data):
+        raise ValueError("the stored entries are cut short")
+    entries: list[bytes] = []
+    for (length,) in _NUMBER.iter_unpack(data[position:end]):
+        entries.append(data[end : end + length])
+        end += length
+    if position > len(data) or end > len(data):
+        raise ValueError("the stored entries are cut short")
+    return entries, end
+
+
+class _Staged:
+    """Entries of one stream that follow one another, from `first_seq` on."""
+
+    __slots__ = ("entries", "first_seq")
+
+    def __init__(self, first_seq: int) -> None:
+        self.first_seq = first_seq
+        self.entries: list[bytes] = []
+
+
+class StagedEntries:
+    """The staged entries of each stream, and the record of those that were added last."""
+
+    __slots__ = ("_by_stream", "_record", "count", "dropped", "size")
+
+    def __init__(self) -> None:
+        self._by_stream: dict[UUID, _Staged] = {}
+        self._record: list[bytes] = []
+        self.count = 0
+        """How many entries the records hold."""
+        self.size = 0
+        """The bytes of these entries."""
+        self.dropped = False
+        """Whether the records hold entries that nobody needs."""
+
+    def __iter__(self) -> Iterator[tuple[UUID, int, list[bytes]]]:
+        """Yield the id, the number of the first entry and the entries of each stream."""
+        for stream_id, staged in self._by_stream.items():
+            yield stream_id, staged.first_seq, staged.entries
+
+    def add(self, stream_id: UUID, first_seq: int, entries: Sequence[bytes]) -> None:
+        """Add an append, which follows the last entry of its stream."""
+        if len(entries) == 1:
+            size = len(entries[0])
+            self._record += (_HEAD_OF_ONE.pack(stream_id.bytes, first_seq, 1, size), entries[0])
+        else:
+            size = sum(map(len, entries))
+            self._record += (_HEAD.pack(stream_id.bytes, first_seq), pack_run(entries))
+        staged = self._by_stream.get(stream_id)
+        if staged is None:
+            staged = self._by_stream[stream_id] = _Staged(first_seq)
+        staged.entries += entries
+        self.count += len(entries)
+        self.size += size
+
+    def take_record(self) -> bytes:
+        """Return the record of what was added since the last call, empty if nothing was."""
+        record, self._record = self._record, []
+        return b"".join(record)
+
+    def load(self, records: Iterable[bytes]) -> None:
+        """Replace everything by what these records hold.
+
+        Raises:
+            ValueError: one of them is not a record.
+        """
+        self.clear()
+        for record in records:
+            for append in unpack_record(record):
+                self.add(*append)
+        self._record.clear()
+
+    def after(self, stream_id: UUID, seq: int) -> Iterable[bytes]:
+        """Return the staged entries of a stream that have higher numbers."""
+        staged = self._by_stream.get(stream_id)
+        if staged is None:
+            return ()
+        return islice(staged.entries, max(seq + 1 - staged.first_seq, 0), None)
+
+    def last_seq(self, stream_id: UUID) -> int | None:
+        """Return the number of a stream's last entry, None if no entry of it is staged."""
+        staged = self._by_stream.get(stream_id)
+        return None if staged is None else staged.first_seq + len(staged.entries) - 1
+
+    def drop(self, stream_id: UUID) -> None:
+        """Forget the entries of one stream; the records still have them."""
+        if self._by_stream.pop(stream_id, None) is not None:
+            self.dropped = True
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._by_stream.clear()
+        self._record.clear()
+        self.count = self.size = 0
+        self.dropped = False

@@ -1,0 +1,151 @@
+"""What the senders do with credentials: the same for sync and async."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from coreason_client._http._types import Headers, Request, ResponseHead
+from coreason_client.a2a import A2AError
+from coreason_client.a2a._auth import Auth, CardCredential, ChallengedRequest, credentials
+from coreason_client.a2a._auth_senders import (
+    AsyncAuthSender,
+    AsyncCardSender,
+    SyncAuthSender,
+    SyncCardSender,
+)
+
+REQUEST = Request("POST", "https://a.example/x", {"X-Api-Key": "key-of-header"})
+WAYS = ["sync", "async"]
+
+
+@dataclass
+class Response:
+    """A response with nothing but a status."""
+
+    status: int
+    closed: bool = False
+
+    @property
+    def head(self) -> ResponseHead:
+        return ResponseHead(self.status, Headers())
+
+    def close(self) -> None:
+        self.closed = True
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+@dataclass
+class Network:
+    """Answers requests with these statuses, and keeps both."""
+
+    statuses: list[int]
+    sent: list[Request] = field(default_factory=list)
+    responses: list[Response] = field(default_factory=list)
+
+    def answer(self, request: Request) -> Any:
+        self.sent.append(request)
+        self.responses.append(Response(self.statuses.pop(0)))
+        return self.responses[-1]
+
+    @property
+    def authorizations(self) -> list[str | None]:
+        return [request.headers.get("Authorization") for request in self.sent]
+
+
+class SyncNetwork:
+    """A sync sender."""
+
+    def __init__(self, network: Network) -> None:
+        self.open = network.answer
+
+    def sleep(self, seconds: float) -> None: ...
+
+
+class AsyncNetwork:
+    """An async sender."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+
+    async def open(self, request: Request) -> Any:
+        return self._network.answer(request)
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+def sender(way: str, network: Network, auth: Auth | None) -> tuple[Any, Callable[[Request], Any]]:
+    """Return a sender with credentials, and what opens a request with it."""
+    given = credentials(auth)
+    if way == "sync":
+        plain = SyncAuthSender(SyncNetwork(network), given)
+        return plain, plain.open
+    later = AsyncAuthSender(AsyncNetwork(network), given)
+    return later, lambda request: asyncio.run(later.open(request))
+
+
+def card_sender(way: str, network: Network, auth: Auth) -> Callable[[Request], Any]:
+    given = CardCredential(auth)
+    if way == "sync":
+        return SyncCardSender(SyncNetwork(network), given).open
+    later = AsyncCardSender(AsyncNetwork(network), given)
+    return lambda request: asyncio.run(later.open(request))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("statuses", "expected"),
+    [
+        ([200], ["Bearer one"]),
+        ([403], ["Bearer one"]),
+        ([401, 200], ["Bearer one", "Bearer two"]),
+        ([401, 401], ["Bearer one", "Bearer two"]),  # once
+    ],
+)
+def test_a_401_refreshes_the_credential_once(
+    way: str, statuses: list[int], expected: list[str]
+) -> None:
+    network, values = Network(list(statuses)), iter(["one", "two", "three"])
+    _, send = sender(way, network, lambda: next(values))
+    response = send(REQUEST)
+    assert network.authorizations == expected
+    assert response is network.responses[-1]
+    assert [one.closed for one in network.responses] == [True] * (len(expected) - 1) + [False]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("auth", ["fixed", None])
+def test_what_cannot_be_refreshed_is_sent_once(way: str, auth: Auth | None) -> None:
+    network = Network([401])
+    assert sender(way, network, auth)[1](REQUEST).status == 401
+    assert len(network.sent) == 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_was_sent_is_redacted(way: str) -> None:
+    made, send = sender(way, Network([200]), lambda: "secret-value")
+    send(REQUEST)
+    assert made.redact("secret-value, key-of-header, rest") == "***, ***, rest"
+    error = A2AError("no secret-value")
+    error.__cause__ = ValueError("key-of-header")
+    made.hide(error)
+    assert (str(error), str(error.__cause__)) == ("no ***", "***")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("challenge", "expected"),
+    [("Bearer", "Bearer me:pw"), ("", "Bearer me:pw"), ('Basic realm="x"', "Basic bWU6cHc=")],
+)
+def test_a_card_gets_the_credential_after_a_challenge(
+    way: str, challenge: str, expected: str
+) -> None:
+    network = Network([200, 200])
+    send = card_sender(way, network, "me:pw")
+    send(REQUEST)
+    send(ChallengedRequest("GET", REQUEST.url, {}, challenge=challenge))
+    assert network.authorizations == [None, expected]

@@ -1,0 +1,36 @@
+"""Requests and unexpected responses in words."""
+
+import pytest
+
+from coreason_client._http._types import Headers, Request, ResponseHead
+from coreason_client.cap._words import describe, where
+
+REQUEST = Request("GET", "https://me:pw@agent.example/health?key=1", {})
+
+
+def test_a_request_without_secrets_and_with_its_proxy() -> None:
+    assert where(REQUEST, None) == "GET https://agent.example/health"
+    assert where(REQUEST, "http://proxy:1") == (
+        "GET https://agent.example/health through the proxy http://proxy:1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "body", "expected"),
+    [
+        (503, "", b"", "HTTP 503"),
+        (503, "", b"<html>", "HTTP 503"),
+        (503, "", b"\xff", "HTTP 503"),
+        (503, "", b"[1]", "HTTP 503"),
+        (503, "", b'{"detail": 5}', "HTTP 503"),
+        (503, "", b'{"detail": "Later.", "title": "Busy"}', "HTTP 503: Later."),
+        (503, "", b'{"error": {"message": "Later."}}', "HTTP 503: Later."),
+        (200, "text/html", b"", "a response of type text/html, not text/event-stream"),
+        (200, "", b"", "a response of type unknown, not text/event-stream"),
+    ],
+)
+def test_a_response(status: int, kind: str, body: bytes, expected: str) -> None:
+    head = ResponseHead(status, Headers([("content-type", kind)] if kind else []))
+    assert describe(REQUEST, head, body) == (
+        f"GET https://agent.example/health was answered with {expected}"
+    )

@@ -1,0 +1,234 @@
+"""Each undocumented name of uvicorn may be missing."""
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import uvicorn
+from uvicorn.protocols.http import h11_impl
+
+from coreason_client._fallback import report_fallback
+from coreason_client.server import AgentApp, AgentStream, running
+from coreason_client.server._internals import (
+    exit_check,
+    listening_servers,
+    protocol_factory,
+    response_cycle,
+    signalled_server,
+)
+from coreason_manifest.definitions.service import ServiceRequest
+
+from .peer import Peer
+
+
+@pytest.fixture(autouse=True)
+def fresh_report(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    report_fallback.cache_clear()
+    caplog.set_level(logging.DEBUG, "coreason_client")
+    yield
+    report_fallback.cache_clear()
+
+
+def reports(caplog: pytest.LogCaptureFixture) -> list[str]:
+    found = [record for record in caplog.records if "not as expected" in record.message]
+    assert {record.levelname for record in found} <= {"DEBUG"}
+    return [record.message for record in found]
+
+
+# The response.
+
+
+class Cycle:
+    """The object of a response, as far as it is used."""
+
+    def __init__(self) -> None:
+        self.disconnected = self.response_complete = False
+        self.response_started = True
+        self.flow = SimpleNamespace(write_paused=False)
+        self.transport = object()
+
+    def send(self) -> None: ...
+
+
+@pytest.fixture
+def of_uvicorn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(h11_impl, "RequestResponseCycle", Cycle)
+
+
+@pytest.mark.usefixtures("of_uvicorn")
+def test_the_object_of_a_response(caplog: pytest.LogCaptureFixture) -> None:
+    cycle = Cycle()
+    assert response_cycle(cycle.send) is cycle
+    assert response_cycle(None) is None
+    assert response_cycle(lambda: None) is None
+    assert response_cycle("".join) is None  # another object's method
+    assert not reports(caplog)
+
+
+@pytest.mark.usefixtures("of_uvicorn")
+@pytest.mark.parametrize(
+    "name", ["disconnected", "response_complete", "response_started", "flow", "transport"]
+)
+def test_a_response_without_one_of_its_names(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    cycle = Cycle()
+    delattr(cycle, name)
+    assert response_cycle(cycle.send) is response_cycle(cycle.send) is None
+    assert len(reports(caplog)) == 1
+
+
+@pytest.mark.usefixtures("of_uvicorn")
+def test_a_response_without_flow_control(caplog: pytest.LogCaptureFixture) -> None:
+    cycle = Cycle()
+    del cycle.flow.write_paused
+    assert response_cycle(cycle.send) is None
+    assert len(reports(caplog)) == 1
+
+
+def test_a_uvicorn_without_the_class(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delattr(h11_impl, "RequestResponseCycle")
+    assert response_cycle(Cycle().send) is None
+    assert len(reports(caplog)) == 1
+
+
+def test_a_uvicorn_that_is_not_loaded(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delitem(sys.modules, "uvicorn.protocols.http.h11_impl")
+    assert response_cycle(Cycle().send) is None
+    assert not reports(caplog)
+
+
+# The connections.
+
+
+class H11Protocol:
+    """A protocol of uvicorn, as far as it is used."""
+
+    def __init__(self, config: Any, server_state: Any, app_state: Any) -> None:
+        self.client = self.cycle = self.loop = self.transport = None
+        self.config = config
+        self.states = server_state, app_state
+
+    def connection_made(self) -> None: ...
+    def connection_lost(self) -> None: ...
+    def data_received(self) -> None: ...
+    def on_response_complete(self) -> None: ...
+
+
+def server_with(protocol: type) -> Any:
+    return SimpleNamespace(
+        config=SimpleNamespace(http_protocol_class=protocol),
+        server_state="server state",
+        lifespan=SimpleNamespace(state="app state"),
+    )
+
+
+def test_the_protocol_of_a_connection(caplog: pytest.LogCaptureFixture) -> None:
+    server = server_with(H11Protocol)
+    make = protocol_factory(server)
+    assert make is not None
+    made: Any = make()
+    assert (made.config, made.states) == (server.config, ("server state", "app state"))
+    server.config.http_protocol_class = type("Other", (H11Protocol,), {})
+    assert type(make()).__name__ == "Other"
+    assert not reports(caplog)
+
+
+def test_a_protocol_that_is_not_of_uvicorn_is_not_limited(caplog: pytest.LogCaptureFixture) -> None:
+    assert protocol_factory(server_with(type("Own", (H11Protocol,), {}))) is None
+    assert not reports(caplog)
+
+
+def test_a_protocol_without_one_of_its_names(caplog: pytest.LogCaptureFixture) -> None:
+    def odd(self: Any, **_: Any) -> None:
+        self.client = self.config = self.loop = self.transport = None
+
+    assert (
+        protocol_factory(server_with(type("H11Protocol", (H11Protocol,), {"__init__": odd})))
+        is None
+    )
+    assert len(reports(caplog)) == 1
+
+
+@pytest.mark.parametrize("name", ["server_state", "lifespan"])
+def test_a_server_without_one_of_its_names(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    server = server_with(H11Protocol)
+    delattr(server, name)
+    assert protocol_factory(server) is None
+    assert len(reports(caplog)) == 1
+
+
+def test_the_servers_of_asyncio(caplog: pytest.LogCaptureFixture) -> None:
+    assert listening_servers(SimpleNamespace(servers=["a"])) == ["a"]
+    assert not reports(caplog)
+    assert listening_servers(SimpleNamespace()) == []
+    assert len(reports(caplog)) == 1
+
+
+async def speak(request: ServiceRequest, stream: AgentStream) -> None:
+    await stream.write("one ")
+    await asyncio.sleep(0)
+    await stream.write("two")
+
+
+@pytest.mark.parametrize("parser", ["h11", "httptools"])
+def test_the_installed_uvicorn_has_all_names(parser: str, caplog: pytest.LogCaptureFixture) -> None:
+    with running(AgentApp(speak), http=parser) as server, closing(Peer(server.url)) as peer:
+        assert peer.ask().status == 200
+    assert not reports(caplog)
+
+
+# The signals.
+
+
+class Server:
+    """A server that handles signals."""
+
+    should_exit = False
+
+    def handle(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def handler(monkeypatch: pytest.MonkeyPatch) -> Server:
+    server = Server()
+    monkeypatch.setattr(signal, "getsignal", lambda number: server.handle)
+    return server
+
+
+def test_the_flag_of_the_server_is_read_each_time(handler: Server) -> None:
+    has_to_stop = exit_check()
+    assert signalled_server() is handler
+    assert has_to_stop is not None
+    assert not has_to_stop()
+    handler.should_exit = True
+    assert has_to_stop()
+
+
+@pytest.mark.usefixtures("handler")
+def test_a_server_without_the_flag(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delattr(Server, "should_exit")
+    assert exit_check() is exit_check() is None
+    assert len(reports(caplog)) == 1
+
+
+def test_without_a_server_nothing_is_reported(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(signal, "getsignal", lambda number: signal.SIG_DFL)
+    assert exit_check() is None
+    assert not reports(caplog)
+
+
+def test_the_installed_server_has_the_flag() -> None:
+    assert uvicorn.Server(uvicorn.Config("x:y")).should_exit is False
