@@ -51,8 +51,8 @@ MUTANTS = (
     ),
     _in_logs(
         "the memory log drops the stream that ended last",
-        "while self._size > self._max_bytes and len(self._ended) > 1:",
-        "while self._size > self._max_bytes and len(self._ended) > 0:",
+        "while self.size > self.max_bytes and len(self.ended) > 1:",
+        "while self.size > self.max_bytes and len(self.ended) > 0:",
         f"{_MEMORY}::test_the_stream_that_ended_last_is_kept_whatever_its_size",
     ),
     _in_logs(

@@ -147,7 +147,7 @@ async def test_the_end_goes_out_with_what_waits() -> None:
     await appender.finish(b"3", "complete")
     assert log.batches == [[b"1"], [b"2", b"3", b"END"]]
     with pytest.raises(StreamEnded):
-        appender.check_open()
+        appender.ending.check_open()
     assert (await log.meta(id_)).outcome == "complete"
 
 
@@ -216,7 +216,7 @@ async def test_a_batch_that_is_sent_again_does_not_end_the_stream_before_its_las
     await appender.finish(b"2", "server_stopped")
     assert await stored(log, id_) == [b"1", b"2"]
     assert log.batches == [[b"1"], [b"1"], [b"2", b"END"]]
-    assert (await log.meta(id_)).outcome == appender.outcome == "server_stopped"
+    assert (await log.meta(id_)).outcome == appender.ending.outcome == "server_stopped"
 
 
 @aio
@@ -252,7 +252,7 @@ async def test_a_failing_log_fails_the_writer_and_all_later_ones() -> None:
     with pytest.raises(LogUnavailable):
         await appender.add(b"2")
     with pytest.raises(LogUnavailable):
-        appender.check_open()
+        appender.ending.check_open()
     log.failure = None
     with pytest.raises(LogUnavailable):
         await appender.finish(b"3", "complete")
@@ -268,7 +268,7 @@ async def test_a_failure_behind_the_back_of_the_writer_is_told_next_time() -> No
     await appender.add_delta(b"2")
     await turns()
     with pytest.raises(LogUnavailable):
-        appender.check_open()
+        appender.ending.check_open()
 
 
 @aio
@@ -291,7 +291,7 @@ async def test_many_writers_at_once_keep_the_numbers() -> None:
 
     async def write(name: int) -> None:
         for _ in range(50):
-            await appender.add_delta(b"%d " % appender.next_seq)
+            await appender.add_delta(b"%d " % (appender.last_seq + 1))
             if name % 2:
                 await asyncio.sleep(0)
 

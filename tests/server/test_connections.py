@@ -18,8 +18,6 @@ from hypothesis import strategies as st
 
 from coreason_client.server import AgentApp, AgentStream, running
 from coreason_client.server._connections import Connections
-from coreason_client.server._descriptors import default_max_connections
-from coreason_client.server._quiet import LimitedLine
 from coreason_client.server._uvicorn import Limits
 from coreason_manifest.definitions.service import ServiceRequest
 
@@ -226,28 +224,7 @@ def test_malformed_requests_do_not_fill_the_log(
         assert 1 <= sum(message.startswith(line) for message in caplog.messages) < 10
 
 
-def test_a_limited_line_counts_what_it_left_out() -> None:
-    now = 100.0
-    line = LimitedLine(lambda: now)
-    assert line.suffix() == ""
-    now = 109.9
-    assert [line.suffix() for _ in range(3)] == [None, None, None]
-    now = 110.0
-    assert line.suffix() == " (3 more like this were not logged)"
-    now = 200.0
-    assert line.suffix() == ""
-
-
 # The limits by themselves.
-
-
-@pytest.mark.parametrize(
-    ("descriptors", "connections"), [(None, None), (64, 8), (128, 32), (1024, 480), (65536, 32736)]
-)
-def test_connections_leave_descriptors_for_the_rest(
-    descriptors: int | None, connections: int | None
-) -> None:
-    assert default_max_connections(descriptors) == connections
 
 
 @pytest.mark.parametrize("limits", [{"max_connections": 0}, {"head_timeout": 0}])

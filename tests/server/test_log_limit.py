@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server._log_limit import LineLimit
+from coreason_client.server._log_limit import LineLimit, left_out
 
 pauses = st.lists(st.floats(0, 3) | st.floats(0, 0.01), max_size=300)
 
@@ -39,7 +39,17 @@ def test_each_line_is_written_or_counted_once(per_second: int, pauses: list[floa
         assert beyond - first >= 1.0 - 1e-9
 
 
-@pytest.mark.parametrize("per_second", [0, -1])
-def test_a_limit_of_nothing_is_refused(per_second: int) -> None:
-    with pytest.raises(ValueError, match="per_second must be at least 1, got"):
-        LineLimit(per_second)
+@pytest.mark.parametrize("lines", [0, -1])
+def test_a_limit_of_nothing_is_refused(lines: int) -> None:
+    with pytest.raises(ValueError, match="lines must be at least 1, got"):
+        LineLimit(lines)
+
+
+def test_a_period_may_be_longer_than_a_second() -> None:
+    limit = LineLimit(2, 10.0)
+    assert [limit.allow(at) for at in (5.0, 6.0, 7.0, 14.9, 15.0)] == [0, 0, None, None, 2]
+
+
+def test_what_a_line_says_about_those_before_it() -> None:
+    assert left_out(0) == ""
+    assert left_out(3) == " (3 more like this were not logged)"

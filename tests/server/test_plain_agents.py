@@ -33,6 +33,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 from .aio import aio, turns
 from .conftest import Serve
 from .peer import LIMIT, envelope, wait_for
+from .streams import agent_stream
 
 
 def in_agent_thread() -> bool:
@@ -140,17 +141,7 @@ def test_every_method_writes_the_same_as_on_an_async_stream(serve: Serve, plain:
 
 
 def test_the_sync_stream_has_all_that_an_agent_may_use() -> None:
-    """And nothing that is the server's: `complete`, `give_up`, …"""
-    servers_own = {
-        "broken",
-        "complete",
-        "end_with",
-        "give_up",
-        "mark_cancelled",
-        "outcome",
-        "packets",
-    }
-    wanted = {name for name in vars(AgentStream) if not name.startswith("_")} - servers_own
+    wanted = {name for name in vars(AgentStream) if not name.startswith("_")}
     assert {name for name in vars(SyncAgentStream) if not name.startswith("_")} == wanted
     for name in wanted:
         ours, theirs = (getattr(kind, name) for kind in (SyncAgentStream, AgentStream))
@@ -397,7 +388,7 @@ def test_a_thread_that_outlives_its_event_loop_gets_an_error() -> None:
 @aio
 async def test_the_sync_stream_cannot_be_used_on_the_event_loop() -> None:
     log, request = MemoryStreamLog(), ServiceRequest.model_validate(envelope())
-    stream = AgentStream(request, (await log.open(_new(request), "owner")).meta, log)
+    stream = agent_stream(request, (await log.open(_new(request), "owner")).meta, log)
     with pytest.raises(RuntimeError, match="in the thread of the agent"):
         SyncAgentStream(Bridge(stream)).write("a")
     gc.collect()  # a coroutine that was never awaited would warn now

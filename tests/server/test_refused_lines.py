@@ -106,7 +106,7 @@ def test_a_flood_of_one_kind_is_counted_and_hides_no_other(
     refusals.respond(Problem(401, "unauthorized", "No."), None)
     last = lines(caplog, "refused")[-1]
     assert last.suppressed == 40
-    assert last.getMessage().endswith("401 unauthorized: No. (40 more not shown)")
+    assert last.getMessage().endswith("401 unauthorized: No. (40 more like this were not logged)")
 
 
 def test_every_reason_of_a_503_is_shown(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,16 +1,20 @@
 """When leases are renewed in the place of a blocked event loop."""
 
 import logging
+import threading
 from uuid import uuid4
 
 import pytest
 
 from coreason_client.server import MemoryStreamLog
 from coreason_client.server._rescue import LONGEST_BLOCK, LeaseRescue, renew_elsewhere
+from coreason_client.server.errors import LogUnavailable
 from coreason_client.server.log import NewStream
 
 from .aio import aio
 from .log.backends import Clock
+from .log.valkey_logs import logs
+from .log.valkey_server import ValkeyServer, fresh_prefix
 
 
 def test_leases_are_renewed_every_period_for_a_minute(caplog: pytest.LogCaptureFixture) -> None:
@@ -84,3 +88,35 @@ def test_leases_are_renewed_on_an_event_loop_of_its_own() -> None:
         renew_elsewhere(log, "owner", {stream_id: 1})
     nothing_is_lost()
     renew_elsewhere(log, "owner", {})  # nothing to do
+
+
+@aio
+async def test_leases_are_renewed_on_a_full_store_while_the_event_loop_is_blocked() -> None:
+    clock, prefix = Clock(), fresh_prefix()
+    with ValkeyServer("--maxmemory-policy", "noeviction") as server:
+        async with logs(2, server, prefix=prefix, clock=clock) as (log, other):
+            stream = NewStream(uuid4(), "p", uuid4(), "f")
+            await log.open(stream, "owner 0")
+            server.command("CONFIG", "SET", "maxmemory", 1)
+            with pytest.raises(LogUnavailable, match="is full"):
+                await log.append(stream.stream_id, 1, 1, [b"entry"])
+            failures: list[Exception] = []
+
+            def rescue() -> None:
+                try:
+                    renew_elsewhere(log, "owner 0", {stream.stream_id: 1})
+                except Exception as error:  # noqa: BLE001 - the test shows it
+                    failures.append(error)
+
+            for _ in range(3):
+                clock.forward(log.lease - 1)
+                thread = threading.Thread(target=rescue)
+                thread.start()
+                thread.join(30)  # the event loop is blocked meanwhile
+                assert not thread.is_alive()
+            assert failures == []
+            assert await other.claim_lost("other", 10) == []
+            clock.forward(log.lease)
+            assert [claim.stream_id for claim in await other.claim_lost("other", 10)] == [
+                stream.stream_id
+            ]

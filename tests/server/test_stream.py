@@ -26,6 +26,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from .aio import aio
 from .peer import envelope
+from .streams import agent_stream, writer_of
 
 
 async def begin(
@@ -34,7 +35,7 @@ async def begin(
     log = log or MemoryStreamLog()
     request = ServiceRequest.model_validate(body or envelope())
     new = NewStream(uuid4(), principal, request.request_id, "f")
-    return log, AgentStream(request, (await log.open(new, "me")).meta, log)
+    return log, agent_stream(request, (await log.open(new, "me")).meta, log)
 
 
 async def packets(log: MemoryStreamLog, stream_id: UUID) -> list[StreamPacket]:
@@ -59,7 +60,7 @@ async def test_writes_every_kind_of_packet_numbered_without_gaps() -> None:
     await stream.warn("slow_source", "One source was slow.", {"seconds": 3})
     await stream.write_packet(op=StreamOpCode.EVENT, p={"anything": [1, None]})
     await stream.write_packet("DELTA", "b")
-    await stream.complete()
+    await writer_of(stream).complete()
     got = await packets(log, stream.stream_id)
     assert [packet.seq for packet in got] == list(range(1, 15))
     assert {packet.stream_id for packet in got} == {stream.stream_id}
@@ -135,14 +136,16 @@ async def test_nothing_is_written_after_the_end(end: str) -> None:
     elif end == "close":
         await stream.write_packet(op=StreamOpCode.CLOSE, p={"reason": "enough"})
     else:
-        await stream.complete()
+        await writer_of(stream).complete()
     assert stream.ended
     with pytest.raises(StreamEnded):
         await stream.write("more")
     with pytest.raises(StreamEnded):
         await stream.thought("more")
-    await stream.complete()
-    await stream.end_with(StreamError(code="x", message="m", severity=ErrorSeverity.FATAL))
+    await writer_of(stream).complete()
+    await writer_of(stream).end_with(
+        StreamError(code="x", message="m", severity=ErrorSeverity.FATAL)
+    )
     assert len(await packets(log, stream.stream_id)) == 1
 
 
@@ -161,7 +164,7 @@ async def test_a_stream_with_a_transient_error_never_closes(closes_itself: bool)
     await stream.write_packet(op=StreamOpCode.ERROR, p=error)
     if closes_itself:
         await stream.write_packet(op=StreamOpCode.CLOSE, p="done")
-    await stream.complete()
+    await writer_of(stream).complete()
     got = await packets(log, stream.stream_id)
     assert [packet.op.value for packet in got] == ["DELTA", "ERROR", "ERROR"]
     assert got[1].p == error
@@ -175,7 +178,7 @@ async def test_history_is_what_the_same_conversation_said_before() -> None:
     for question, answer in (("one?", "1"), ("two?", "2")):
         _, stream = await begin(log, envelope(question))
         await stream.write(answer)
-        await stream.complete()
+        await writer_of(stream).complete()
     _, failed = await begin(log, envelope("three?"))
     await failed.write("half")
     await failed.fail("no_data", "There is no data.")
@@ -207,7 +210,7 @@ async def test_a_client_that_sends_the_whole_conversation_does_not_double_it() -
     body["payload"] = {"messages": [json.loads(message.to_json()) for message in said]}
     _, stream = await begin(log, body)
     await stream.write("2")
-    await stream.complete()
+    await writer_of(stream).complete()
     assert [m.text for m in await stream.history()] == ["two?", "2"]
 
 
@@ -216,5 +219,5 @@ async def test_a_request_without_messages_leaves_its_answer() -> None:
     log = MemoryStreamLog()
     _, stream = await begin(log, envelope() | {"payload": {"payload": {"do": "it"}}})
     await stream.write("done")
-    await stream.complete()
+    await writer_of(stream).complete()
     assert [m.text for m in await stream.history()] == ["done"]

@@ -28,6 +28,7 @@ from coreason_client.server import (
     ServiceRequest,
     SQLiteStreamLog,
     Turn,
+    _writer,
     running,
 )
 from coreason_client.server import stream as streams
@@ -47,6 +48,7 @@ from coreason_client.server._turns import (
     parse_turn,
     written_text,
 )
+from coreason_client.server._writer import StreamWriter
 from coreason_client.server.log import Claim, Conversation, NewStream, Page
 from coreason_manifest.definitions.message import ChatMessage, Role
 from coreason_manifest.definitions.presentation import (
@@ -59,6 +61,7 @@ from .aio import aio
 from .conftest import Serve
 from .log.backends import BACKENDS, Clock
 from .peer import LIMIT, Gate, Peer, envelope, wait_for
+from .streams import agent_stream, writer_of
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
 ASKED = st.lists(
@@ -404,7 +407,7 @@ def test_a_turn_whose_process_was_killed_is_kept(tmp_path: Path) -> None:
 async def lose(log: Any, clock: Clock, texts: list[str]) -> UUID:
     """Leave a stream behind whose producer is gone."""
     asked = ServiceRequest.model_validate(envelope("lost?"))
-    stream = AgentStream(asked, (await log.open(_new(asked), "dead")).meta, log)
+    stream = agent_stream(asked, (await log.open(_new(asked), "dead")).meta, log)
     for text in texts:
         await stream.write(text)
     await stream.thought("this flushes what was written")
@@ -471,13 +474,13 @@ async def test_a_producer_that_comes_back_does_not_replace_the_turn() -> None:
     clock = Clock()
     log = MemoryStreamLog(clock=clock)
     asked = ServiceRequest.model_validate(envelope("lost?"))
-    stream = AgentStream(asked, (await log.open(_new(asked), "paused")).meta, log)
+    stream = agent_stream(asked, (await log.open(_new(asked), "paused")).meta, log)
     await stream.write("half")
     clock.forward(log.lease + 1)
     async with AgentApp(as_told, log=log).lifespan():
         pass
     with pytest.raises(Exception, match="epoch 1"):
-        await stream.complete()
+        await writer_of(stream).complete()
     [turn] = (await stream.history()).turns
     assert turn.outcome == "producer_lost"
 
@@ -510,12 +513,12 @@ async def test_a_turn_holds_nothing_that_the_log_has_not() -> None:
 
     log = Full()
     asked = ServiceRequest.model_validate(envelope("one?"))
-    stream = AgentStream(asked, (await log.open(_new(asked), "me")).meta, log)
+    stream = agent_stream(asked, (await log.open(_new(asked), "me")).meta, log)
     with pytest.raises(LogUnavailable):
         await stream.write("never written")
     error = StreamError(code="agent_error", message="m", severity=ErrorSeverity.FATAL)
     with pytest.raises(LogUnavailable):
-        await stream.end_with(error)
+        await writer_of(stream).end_with(error)
     assert await stream.history() == []
 
 
@@ -532,14 +535,16 @@ async def test_a_cancelled_agent_leaves_a_whole_end() -> None:
 
     log = Slow()
     asked = ServiceRequest.model_validate(envelope("one?"))
-    stream = AgentStream(asked, (await log.open(_new(asked), "me")).meta, log)
+    stream = agent_stream(asked, (await log.open(_new(asked), "me")).meta, log)
     failing = asyncio.ensure_future(stream.fail("no_data", "There is no data."))
     await reached.wait()
     failing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await failing
     go.set()
-    await stream.end_with(StreamError(code="cancelled", message="m", severity=ErrorSeverity.FATAL))
+    await writer_of(stream).end_with(
+        StreamError(code="cancelled", message="m", severity=ErrorSeverity.FATAL)
+    )
     assert (await log.meta(stream.stream_id)).outcome == "no_data"
     assert [turn.outcome for turn in (await stream.history()).turns] == ["no_data"]
 
@@ -582,7 +587,7 @@ async def test_what_parses_a_large_history_is_not_the_thread_of_the_loop(
         asked = request(ChatMessage.user("?"))
         await log.add_turn(conversation_of("p", asked), uuid4(), dump_turn(turn))
         opened = await log.open(NewStream(uuid4(), "p", asked.request_id, "f"), "o")
-        history = await AgentStream(asked, opened.meta, log).history()
+        history = await agent_stream(asked, opened.meta, log).history()
         assert history[-2].text == text
     small, large = threads
     assert small is threading.current_thread()
@@ -600,13 +605,13 @@ async def test_what_writes_a_large_turn_is_not_the_thread_of_the_loop(
         threads.append(threading.current_thread())
         return dump_turn(turn)
 
-    monkeypatch.setattr(streams, "dump_turn", dump)
+    monkeypatch.setattr(_writer, "dump_turn", dump)
     log = MemoryStreamLog()
     await log.start("o")
     many = [ChatMessage.user("x")] * 1000
     for asked in (request(ChatMessage.user("x" * 1000)), request(*many)):
         opened = await log.open(NewStream(uuid4(), "p", asked.request_id, "f"), "o")
-        await AgentStream(asked, opened.meta, log).complete()
+        await StreamWriter(asked, opened.meta, log).complete()
     small, large = threads
     assert small is threading.current_thread()
     assert large is not threading.current_thread()

@@ -163,7 +163,7 @@ async def test_a_start_on_a_full_log_makes_room_first() -> None:
 
     log = Full("claim_lost", "add_turn", "close")
     lost = await orphan(log)
-    log._streams[lost].lease_until = 0.0
+    log._store.streams[lost].lease_until = 0.0
     async with AgentApp(silent, log=log).lifespan():
         assert (await log.meta(lost)).outcome == "producer_lost"
     log.fail("claim_lost", "expire")
@@ -292,9 +292,9 @@ async def test_an_end_is_written_when_the_log_works_again_with_its_reason_and_it
         # One was ended by another process meanwhile, and one was dropped with its store.
         other, gone, own = metas
         log.repair()
-        log._streams[other.stream_id].epoch = 2
+        log._store.streams[other.stream_id].epoch = 2
         await log.close(other.stream_id, 2, 2, [b"end"], "producer_lost")
-        del log._streams[gone.stream_id]
+        del log._store.streams[gone.stream_id]
         with caplog.at_level(logging.INFO, "coreason_client.server"):
             await runtime.orphans.write_ends()
         assert len(runtime.orphans) == 0

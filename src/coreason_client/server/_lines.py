@@ -7,6 +7,7 @@ name ids, principals and numbers, and never what was said.
 import logging
 from uuid import UUID
 
+from ._log_limit import left_out
 from .log.base import StreamMeta
 
 __all__ = [
@@ -101,7 +102,7 @@ def refused(
         logging.WARNING if status >= 500 else logging.INFO,
         "refused %s with %d %s: %s%s",
         *(principal or "a request", status, problem, reason or detail),
-        f" ({suppressed} more not shown)" if suppressed else "",
+        left_out(suppressed),
         extra={
             "event": "refused",
             "status": status,

@@ -4,24 +4,25 @@ Strangers decide how often a server refuses them. Without a limit they would fil
 lines, and writing the lines would cost more than the refusals.
 """
 
-__all__ = ["LineLimit"]
+__all__ = ["LineLimit", "left_out"]
 
 
 class LineLimit:
-    """At most `per_second` lines in each second; the rest is counted and not written.
+    """At most `lines` lines in each period of `seconds`; the rest is counted and not written.
 
-    A second begins with the first line after the previous one ended, so lines that come rarely
+    A period begins with the first line after the previous one ended, so lines that come rarely
     are all written at once.
     """
 
-    __slots__ = ("_left", "_per_second", "_second_ends", "_suppressed")
+    __slots__ = ("_left", "_lines", "_period_ends", "_seconds", "_suppressed")
 
-    def __init__(self, per_second: int) -> None:
-        if per_second < 1:
-            raise ValueError(f"per_second must be at least 1, got {per_second!r}")
-        self._per_second = per_second
+    def __init__(self, lines: int, seconds: float = 1.0) -> None:
+        if lines < 1:
+            raise ValueError(f"lines must be at least 1, got {lines!r}")
+        self._lines = lines
+        self._seconds = seconds
         self._left = 0
-        self._second_ends = float("-inf")
+        self._period_ends = float("-inf")
         self._suppressed = 0
 
     def allow(self, now: float) -> int | None:
@@ -29,12 +30,17 @@ class LineLimit:
 
         `now` is in seconds, of a clock that does not go backwards.
         """
-        if now >= self._second_ends:
-            self._left = self._per_second
-            self._second_ends = now + 1.0
+        if now >= self._period_ends:
+            self._left = self._lines
+            self._period_ends = now + self._seconds
         if not self._left:
             self._suppressed += 1
             return None
         self._left -= 1
         suppressed, self._suppressed = self._suppressed, 0
         return suppressed
+
+
+def left_out(count: int) -> str:
+    """Return what a line says at its end about those that were suppressed before it."""
+    return f" ({count} more like this were not logged)" if count else ""

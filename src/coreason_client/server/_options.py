@@ -1,64 +1,56 @@
 """The options of an application, checked once."""
 
 import re
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Annotated, Literal, TypeAlias, get_origin, get_type_hints
 
-__all__ = ["PATHS", "PROBES", "Options"]
+__all__ = ["PATHS", "PROBES", "Options", "option_names"]
 
 PROBES = ("/health", "/ready")
 """Paths for balancers and orchestrators: no key is needed, and any Host will do."""
 
 PATHS = ("/assist", "/v1/assist", *PROBES, "/openapi.json")
 
-_NOT_NEGATIVE = ("abandon_grace", "retention", "final_retention", "drain_timeout", "cancel_grace")
 _PATH = re.compile(r"(?:/[A-Za-z0-9._~-]+)+", re.ASCII)
-_POSITIVE = (
-    "heartbeat",
-    "send_timeout",
-    "body_timeout",
-    "max_body_bytes",
-    "max_json_values",
-    "max_messages",
-    "max_parts",
-    "max_header_bytes",
-    "max_streams_per_key",
-    "max_readers_per_key",
-)
+
+# The bound of a number is part of its type, so that an option is named once here.
+_ABOVE_0, _NOT_NEGATIVE = "must be above 0", "must not be negative"
+Count: TypeAlias = Annotated[int, _ABOVE_0]
+Seconds: TypeAlias = Annotated[float, _ABOVE_0]
+Delay: TypeAlias = Annotated[float, _NOT_NEGATIVE]  # in seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of one `AgentApp`; times are in seconds."""
+    """The options of one `AgentApp`, whose signature has the defaults."""
 
     agent_id: str
     version: str
-    max_body_bytes: int
-    max_json_values: int
-    max_messages: int
-    max_parts: int
-    max_header_bytes: int
-    max_streams_per_key: int
-    max_readers_per_key: int
+    max_body_bytes: Count
+    max_json_values: Count
+    max_messages: Count
+    max_parts: Count
+    max_header_bytes: Count
+    max_streams_per_key: Count
+    max_readers_per_key: Count
     max_requests_per_minute: int | None
     metrics_path: str | None
     on_abandoned: Literal["continue", "cancel"]  # "cancel" is refused on a shared log
-    abandon_grace: float
-    heartbeat: float
-    send_timeout: float
-    body_timeout: float
-    retention: float
-    final_retention: float
-    drain_timeout: float
-    cancel_grace: float
+    abandon_grace: Delay
+    heartbeat: Seconds
+    send_timeout: Seconds
+    body_timeout: Seconds
+    retention: Delay
+    final_retention: Delay
+    drain_timeout: Delay
+    cancel_grace: Delay
 
     def __post_init__(self) -> None:
-        for name in _POSITIVE:
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be above 0, got {getattr(self, name)!r}")
-        for name in _NOT_NEGATIVE:
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must not be negative, got {getattr(self, name)!r}")
+        for name, bound in _bounds().items():
+            value = getattr(self, name)
+            if not (value > 0 if bound is _ABOVE_0 else value >= 0):
+                raise ValueError(f"{name} {bound}, got {value!r}")
         _check_rate(self.max_requests_per_minute)
         _check_path(self.metrics_path)
         if self.on_abandoned not in ("continue", "cancel"):
@@ -70,6 +62,22 @@ class Options:
                 "final_retention must not be shorter than retention: the status of a stream "
                 "outlives its packets"
             )
+
+
+@cache
+def _bounds() -> dict[str, str]:
+    """Return the bounds of the numbers among the options."""
+    hints = get_type_hints(Options, include_extras=True)
+    return {name: kind.__metadata__[0] for name, kind in hints.items() if _is_bounded(kind)}
+
+
+def _is_bounded(kind: object) -> bool:
+    return get_origin(kind) is Annotated
+
+
+def option_names() -> frozenset[str]:
+    """Return the names of all options."""
+    return frozenset(field.name for field in fields(Options))
 
 
 def _check_rate(per_minute: object) -> None:

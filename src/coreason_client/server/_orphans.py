@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import islice
+from time import monotonic
 from uuid import UUID
 
 from coreason_manifest.definitions.presentation import StreamError, StreamOpCode
@@ -127,7 +128,7 @@ class Orphans:
             _lines.taken_over(claim.stream_id, claim.last_seq)
 
     def _record(self, end: UnwrittenEnd, seq: int) -> None:
-        now = asyncio.get_running_loop().time()
+        now = monotonic()
         end.meter.appended(seq, 1, [StreamOpCode.ERROR], now, now)
         end.meter.ended(end.error.code)
         _lines.end_written(end.held.stream_id, end.error.code, seq)

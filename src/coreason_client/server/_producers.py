@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
+from time import monotonic
 from uuid import UUID
 
 from starlette.datastructures import Headers
@@ -16,6 +17,7 @@ from ._agent import Runner
 from ._metrics import Metrics, StreamMeter
 from ._options import Options
 from ._trace import AgentRun, Tracing
+from ._writer import StreamWriter
 from .errors import Fenced, LogError
 from .log.base import StreamLog, StreamMeta
 from .stream import AgentStream
@@ -63,33 +65,32 @@ class Producer:
         self.abandon_timer: asyncio.TimerHandle | None = None
         self._cancel_grace = cancel_grace
         self._reason: StreamError | None = None
-        self._lost = False
         self._traced = traced
         self._failure: BaseException | None = None
         self._failed_with: StreamError | None = None
-        self._stream = AgentStream(request, meta, log, on_cancel=self._on_cancel, meter=meter)
+        self._writer = StreamWriter(request, meta, log, on_cancel=self._on_cancel, meter=meter)
+        self._started_at = monotonic()
         loop = asyncio.get_running_loop()
-        self._started_at = loop.time()
         self._stop = loop.create_future()
-        agent = _run(runner, request, self._stream)
+        agent = _run(runner, request, AgentStream(self._writer))
         self.agent = loop.create_task(agent, context=traced.context)
         self.task = loop.create_task(self._supervise())
 
     @property
     def ended(self) -> bool:
         """Whether the last packet has been written, though it may not be in the log yet."""
-        return self._stream.ended
+        return self._writer.ending.ended
 
     @property
     def broken(self) -> bool:
         """Whether the log refused a packet: whatever the agent does, nothing more is written."""
-        return self._stream.broken
+        return self._writer.ending.broken
 
     def stop(self, reason: StreamError) -> None:
         """Cancel the agent; the stream ends with this error. The first reason counts."""
         if self._reason is None:
             self._reason = reason
-            self._stream.mark_cancelled()
+            self._writer.cancelled = True
             if not self._stop.done():
                 self._stop.set_result(None)
 
@@ -100,8 +101,7 @@ class Producer:
         """
         if self.ended:
             return
-        self._lost = True
-        self._stream.give_up(Fenced(self.meta.stream_id, self.meta.epoch))
+        self._writer.give_up()
         self.stop(PRODUCER_LOST)
 
     def _on_cancel(self) -> None:
@@ -111,11 +111,11 @@ class Producer:
         try:
             await self._see_to_the_end()
         finally:
-            packets, outcome = self._stream.packets, self._stream.outcome
-            self._traced.end(packets, outcome, self._failure)
-            seconds = asyncio.get_running_loop().time() - self._started_at
-            unwritten = "taken_over" if self._lost else "not_written"
-            _lines.stream_ended(self.meta, outcome or unwritten, packets, seconds)
+            ending, packets = self._writer.ending, self._writer.packets
+            self._traced.end(packets, ending.outcome, self._failure)
+            seconds = monotonic() - self._started_at
+            unwritten = "taken_over" if ending.taken_over else "not_written"
+            _lines.stream_ended(self.meta, ending.outcome or unwritten, packets, seconds)
 
     async def _see_to_the_end(self) -> None:
         try:
@@ -129,7 +129,7 @@ class Producer:
         try:
             await self._end()
         except Fenced as error:
-            self._lost, self._failure = True, error
+            self._failure = error
             logger.warning("stream %s was taken over by another process", self.meta.stream_id)
         except LogError as error:
             self.unwritten = self._reason or self._failed_with or PRODUCER_LOST
@@ -148,16 +148,16 @@ class Producer:
             )
 
     async def _end(self) -> None:
-        if self._lost:
+        if self._writer.ending.given_up:
             return
         if self._reason is not None:
-            await self._stream.end_with(self._reason)
+            await self._writer.end_with(self._reason)
         elif self.agent.cancelled():  # it cancelled itself
-            await self._stream.end_with(CANCELLED)
+            await self._writer.end_with(CANCELLED)
         elif (error := self.agent.exception()) is not None:
             await self._end_failed(error)
         else:
-            await self._stream.complete()
+            await self._writer.complete()
 
     async def _end_failed(self, error: BaseException) -> None:
         self._failure = error
@@ -168,7 +168,7 @@ class Producer:
                 *(self.meta.stream_id, type(error).__name__, error),
                 exc_info=error,
             )
-        await self._stream.end_with(AGENT_ERROR)
+        await self._writer.end_with(AGENT_ERROR)
 
 
 # Agents that were cancelled and have not ended: the event loop itself holds tasks only weakly.

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ._log_limit import LineLimit
+from ._log_limit import LineLimit, left_out
 
 __all__ = ["LimitedLine", "limited_http_lines"]
 
@@ -23,14 +23,12 @@ class LimitedLine:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._limit = LineLimit(1)
+        self._limit = LineLimit(1, _SECONDS)
 
     def suffix(self) -> str | None:
         """Return what to append to the line, None if it must not be written now."""
-        left_out = self._limit.allow(self._clock() / _SECONDS)
-        if left_out is None:
-            return None
-        return f" ({left_out} more like this were not logged)" if left_out else ""
+        suppressed = self._limit.allow(self._clock())
+        return None if suppressed is None else left_out(suppressed)
 
 
 class _HttpLines(logging.Filter):

@@ -17,6 +17,7 @@ from ._admission import Admission, owned
 from ._auth import Keys
 from ._body import drain_body
 from ._cursor import parse_cursor
+from ._decision import too_many_readers
 from ._log_limit import LineLimit
 from ._metrics import Metrics
 from ._openapi import openapi
@@ -168,7 +169,7 @@ class Routes:
         if meta.outcome is None and after_seq == meta.last_seq:
             runtime.check_producer(meta.stream_id)
         if not runtime.producers.admit(meta):
-            raise self._admission.too_many_readers()
+            raise too_many_readers(self._options)
         return EventStream(runtime, meta, after_seq)
 
 

@@ -8,12 +8,14 @@ from collections.abc import Callable
 from uuid import UUID
 
 from ._agent import Runner
+from ._background import Background
 from ._exit_watch import watch_exit
 from ._lines import drained, draining
 from ._metrics import Metrics
 from ._options import Options
 from ._orphans import Orphans, UnwrittenEnd
 from ._producers import PRODUCER_LOST, SERVER_STOPPED, Producer, Producers
+from ._reader_wake import ReaderWake
 from ._rescue import LeaseRescue, renew_elsewhere
 from ._trace import Tracing
 from ._turns import dump_question
@@ -27,7 +29,6 @@ __all__ = ["Runtime"]
 logger = logging.getLogger("coreason_client.server")
 
 _RECONNECT_AFTER_MS = (500, 2000)
-_WAKE_EVERY = 1.0  # seconds
 
 
 class Runtime:
@@ -47,7 +48,6 @@ class Runtime:
         self.loop = asyncio.get_running_loop()
         self.log = log
         self.options = options
-        self.metrics = metrics
         self.producers = Producers(runner, log, options, metrics, tracing, self._keep_unwritten_end)
         self.orphans = Orphans(log, owner, metrics)
         self.keeper = Upkeep(log, options, self.producers, self.orphans)
@@ -58,14 +58,10 @@ class Runtime:
         self.owner = owner
         self._jitter = jitter
         self._started_at = time.monotonic()
-        self._task_died = False
-        self._unwatch: Callable[[], None] = lambda: None
-        self._waking: asyncio.TimerHandle | None = None
-        self._woken_at = 0.0
+        self._background = Background()
+        self._reader_wake = ReaderWake(log)
         self._starting: asyncio.Task[None] | None = None
         self._draining: asyncio.Task[None] | None = None
-        self._keeper: asyncio.Task[None] | None = None
-        self._watcher: asyncio.Task[None] | None = None
 
     @property
     def uptime(self) -> float:
@@ -99,12 +95,10 @@ class Runtime:
             # With a shared one, leases may have run out because the store was away: the others
             # get the time until the first upkeep to renew theirs.
             await self._close_lost()
-        self._keeper = self.loop.create_task(self._keep())
-        self._watcher = watch_exit(self.begin_shutdown)
-        for task in (self._keeper, self._watcher):
-            if task is not None:
-                task.add_done_callback(self._report_death)
-        self._unwatch = watch_loop(self._rescue())
+        self._background.run(self._keep())
+        if (watcher := watch_exit(self.begin_shutdown)) is not None:
+            self._background.watch(watcher)
+        self._background.at_stop(watch_loop(self._rescue()))
 
     async def _close_lost(self) -> None:
         try:
@@ -135,12 +129,6 @@ class Runtime:
                 await self._leave_in_order()
             raise
 
-    def _report_death(self, task: "asyncio.Task[None]") -> None:
-        """A task that should run for as long as the server does has ended with an exception."""
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._task_died = True
-            logger.error("a background task of the server failed", exc_info=error)
-
     async def upkeep(self) -> None:
         """Do each part of the upkeep that is due, now."""
         await self.keeper.once()
@@ -148,7 +136,7 @@ class Runtime:
     @property
     def log_works(self) -> bool:
         """Whether every part of the upkeep worked the last time it was tried, and can go on."""
-        return not (self.keeper.failing or self._task_died)
+        return not (self.keeper.failing or self._background.died)
 
     def check_producer(self, stream_id: UUID) -> None:
         """Refuse to wait for packets of a stream that nobody can write to, as far as is known.
@@ -179,14 +167,7 @@ class Runtime:
                 producer.meter,
             )
         )
-        if self._waking is None:  # once for all streams that fail together
-            wait = self._woken_at + _WAKE_EVERY - self.loop.time()
-            self._waking = self.loop.call_later(max(wait, 0.0), self._wake_readers)
-
-    def _wake_readers(self) -> None:
-        # All of them, and those whose streams go on send a heartbeat: therefore not too often.
-        self._waking, self._woken_at = None, self.loop.time()
-        self.log.nudge()
+        self._reader_wake.soon()
 
     # The end.
 
@@ -233,9 +214,5 @@ class Runtime:
     async def _release(self) -> None:
         self.stopped = True
         self.log.nudge()
-        for task in (self._keeper, self._watcher):
-            if task is not None and task is not asyncio.current_task():
-                task.cancel()
-                await asyncio.wait({task})
-        self._unwatch()
+        await self._background.stop()
         await self.log.stop(self.owner)

@@ -22,7 +22,7 @@ from ._direct import SEND
 from ._hosts import AllowedHosts
 from ._lifespan import serve_lifespan
 from ._metrics import NO_METRICS, PrometheusMetrics
-from ._options import PROBES, Options
+from ._options import PROBES, Options, option_names
 from ._problems import Problem
 from ._refusals import Refusals
 from ._routes import Routes
@@ -94,31 +94,16 @@ class AgentApp:
         metrics_key: str | None = None,
         metrics_public: bool = False,
     ) -> None:
+        arguments = locals()  # before anything else is named here
+        options = {name: arguments[name] for name in option_names() & arguments.keys()} | {
+            "agent_id": agent_id or _agent_id(agent),
+            "version": version or _package_version(),
+            "metrics_path": "/metrics" if metrics is True else metrics or None,
+        }
         self._runner = as_runner(agent)
         self._log = MemoryStreamLog() if log is None else log
         self._keys = None if api_keys is None else Keys(api_keys)
-        self._options = Options(
-            agent_id=agent_id or _agent_id(agent),
-            version=version or _package_version(),
-            max_body_bytes=max_body_bytes,
-            max_json_values=max_json_values,
-            max_messages=max_messages,
-            max_parts=max_parts,
-            max_header_bytes=max_header_bytes,
-            max_streams_per_key=max_streams_per_key,
-            max_readers_per_key=max_readers_per_key,
-            max_requests_per_minute=max_requests_per_minute,
-            metrics_path="/metrics" if metrics is True else metrics or None,
-            on_abandoned=on_abandoned,
-            abandon_grace=abandon_grace,
-            heartbeat=heartbeat,
-            send_timeout=send_timeout,
-            body_timeout=body_timeout,
-            retention=retention,
-            final_retention=final_retention,
-            drain_timeout=drain_timeout,
-            cancel_grace=cancel_grace,
-        )
+        self._options = Options(**options)
         if on_abandoned == "cancel" and self._log.shared:
             raise ValueError(
                 'on_abandoned="cancel" counts the readers of one process, and with a shared log '

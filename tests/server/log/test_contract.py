@@ -205,7 +205,7 @@ async def test_nothing_follows_the_end(opened: Opener) -> None:
 async def test_a_stream_does_not_end_without_a_word(opened: Opener) -> None:
     async with opened() as (log, _):
         id_ = await start(log)
-        with pytest.raises(ValueError, match="ends with an entry"):
+        with pytest.raises(ValueError, match="must end with an entry"):
             await log.close(id_, 1, 1, [], "complete")
         assert (await log.meta(id_)).outcome is None
 

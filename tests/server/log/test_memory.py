@@ -44,11 +44,11 @@ async def test_the_end_of_a_stream_frees_its_question() -> None:
     log = MemoryStreamLog()
     stream = NewStream(uuid4(), "p", uuid4(), "f", b"a question")
     await log.open(stream, "me")
-    assert log._streams[stream.stream_id].new.question == b"a question"
-    assert log._size == len(b"a question")
+    assert log._store.streams[stream.stream_id].new.question == b"a question"
+    assert log._store.size == len(b"a question")
     await log.close(stream.stream_id, 1, 1, [b"x"], "complete")
-    assert log._streams[stream.stream_id].new.question == b""
-    assert log._size == 1
+    assert log._store.streams[stream.stream_id].new.question == b""
+    assert log._store.size == 1
 
 
 async def ended(log: MemoryStreamLog, size: int) -> NewStream:
@@ -120,14 +120,17 @@ async def test_many_large_requests_stay_within_the_bound() -> None:
         await log.open(stream, "me")
         await log.add_turn(Conversation("p", str(number % 20)), stream.stream_id, body)
         await log.close(stream.stream_id, 1, 1, [b"x"], "complete")
-        assert held_bytes(log) == log._size <= 10_000_000
+        assert held_bytes(log) == log._store.size <= 10_000_000
 
 
 def held_bytes(log: MemoryStreamLog) -> int:
     streams = sum(
-        len(stream.new.question) + sum(map(len, stream.entries)) for stream in log._streams.values()
+        len(stream.new.question) + sum(map(len, stream.entries))
+        for stream in log._store.streams.values()
     )
-    kept = (turn for turns in log._conversations.values() for turn in turns.by_stream.values())
+    kept = (
+        turn for turns in log._store.conversations.values() for turn in turns.by_stream.values()
+    )
     return streams + sum(map(len, kept))
 
 
@@ -166,15 +169,15 @@ def test_the_size_is_that_of_what_is_kept(steps: list[tuple[str, int, int]]) -> 
                 clock.forward(size - 50)  # the clock may be set back
             elif step == "expire":
                 await log.expire(100, 400)
-            assert log._size == held_bytes(log)
+            assert log._store.size == held_bytes(log)
         clock.forward(10_000)
         for id_, seq in streams.values():
             await log.close(id_, 1, seq, [b"end"], "complete")
         clock.forward(100_000)
         await log.expire(100, 400)
-        running = sum(len(s.new.question) + s.size for s in log._running.values())
-        assert (log._size, len(log._conversations)) == (running, 0)
-        assert len(log._streams) == len(log._running)
+        running = sum(len(s.new.question) + s.size for s in log._store.running.values())
+        assert (log._store.size, len(log._store.conversations)) == (running, 0)
+        assert len(log._store.streams) == len(log._store.running)
 
     asyncio.run(run())
 
@@ -225,7 +228,7 @@ async def test_an_expiry_of_many_lets_others_work_in_between() -> None:
     left: list[int] = []
     while not expiring.done():
         await asyncio.sleep(0)
-        left.append(len(log._ended) + len(log._streams) + len(log._conversations))
+        left.append(len(log._store.ended) + len(log._store.streams) + len(log._store.conversations))
     assert len(left) > 10
     assert max(before - after for before, after in pairwise([3000, *left])) <= 200
     assert left[-1] == 0

@@ -6,48 +6,44 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coreason_client.server.errors import Fenced, OutOfSequence
-from coreason_client.server.log._due import Due
 from coreason_client.server.log._rules import (
+    check_last_entries,
     count_latest_turns,
     cut_page,
     is_repeated,
+    may_have_more,
     take_page,
 )
 from coreason_client.server.log.base import PAGE_BYTES
 
+from .append_rule import APPENDS, EPOCH, LAST_SEQ, NEW, REPEATED, Append
+
 ID = UUID(int=7)
 
 
-@pytest.mark.parametrize(
-    ("epoch", "first_seq", "count", "ended", "expected"),
-    [
-        (2, 4, 1, False, False),
-        (2, 4, 9, False, False),
-        (2, 3, 1, False, True),
-        (2, 1, 3, False, True),
-        (2, 1, 3, True, True),
-        (2, 3, 2, False, OutOfSequence),  # half of it is held
-        (2, 5, 1, False, OutOfSequence),
-        (2, 4, 1, True, Fenced),
-        (2, 5, 1, True, Fenced),
-        (1, 4, 1, False, Fenced),
-        (3, 4, 1, False, Fenced),
-        (1, 1, 3, False, Fenced),  # held, but not written by this epoch
-        (1, 1, 3, True, Fenced),
-    ],
-)
-def test_an_append_is_new_or_repeated_or_refused(
-    epoch: int, first_seq: int, count: int, ended: bool, expected: bool | type[Exception]
-) -> None:
-    def judge() -> bool:
-        return is_repeated(ID, epoch, first_seq, count, current_epoch=2, last_seq=3, ended=ended)
+def judge(append: Append) -> str:
+    """Apply the rule to an append of the table."""
+    repeated = is_repeated(
+        ID,
+        append.epoch,
+        append.first_seq,
+        append.count,
+        current_epoch=EPOCH,
+        last_seq=LAST_SEQ,
+        ended=append.ended,
+    )
+    return REPEATED if repeated else NEW
 
-    if isinstance(expected, bool):
-        assert judge() is expected
+
+@pytest.mark.parametrize(("append", "expected"), APPENDS)
+def test_an_append_is_new_or_repeated_or_refused(
+    append: Append, expected: str | type[Exception]
+) -> None:
+    if isinstance(expected, str):
+        assert judge(append) == expected
     else:
         with pytest.raises(expected):
-            judge()
+            judge(append)
 
 
 @given(st.lists(st.integers(0, 2 * PAGE_BYTES), max_size=8))
@@ -61,6 +57,20 @@ def test_a_page_ends_with_the_entry_that_passes_the_bound(sizes: list[int]) -> N
         assert sum(map(len, page)) > PAGE_BYTES
 
 
+@given(st.lists(st.sampled_from([0, 1, PAGE_BYTES - 1, PAGE_BYTES]), max_size=8), st.integers(1, 8))
+def test_a_page_that_was_cut_may_have_more_behind_it(sizes: list[int], limit: int) -> None:
+    entries = [bytes(size) for size in sizes]
+    page = cut_page(entries[:limit])
+    more = may_have_more(b"".join(page), len(page), limit)
+    assert more or page == entries
+
+
+def test_a_stream_ends_with_an_entry() -> None:
+    check_last_entries([b""])
+    with pytest.raises(ValueError, match="got no entries"):
+        check_last_entries([])
+
+
 @example([1], 1, 0)
 @given(st.lists(st.integers(0, 9), max_size=12), st.integers(0, 12), st.integers(0, 30))
 def test_the_latest_turns_within_the_bounds(
@@ -72,16 +82,3 @@ def test_the_latest_turns_within_the_bounds(
     assert count <= 1 or sum(sizes[:count]) <= most_bytes
     if count < min(most_turns, len(sizes)):
         assert sum(sizes[: count + 1]) > most_bytes
-
-
-@given(st.lists(st.integers(0, 20)), st.integers(0, 20), st.integers(1, 5))
-def test_due_items_come_by_their_time(times: list[int], until: int, most: int) -> None:
-    due: Due[int] = Due()
-    for number, at in enumerate(times):
-        due.add(at, number)
-    got: list[tuple[float, int]] = []
-    while taken := due.take(until, most):
-        assert len(taken) <= most
-        got += taken
-    assert got == sorted((at, number) for number, at in enumerate(times) if at <= until)
-    assert len(due) == len(times) - len(got)

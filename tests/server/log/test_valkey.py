@@ -38,6 +38,7 @@ from coreason_client.server.log.valkey._address import parse_address
 from coreason_client.server.log.valkey._errors import is_passing, refusal, reply_error
 from coreason_client.server.log.valkey._expiry import claim
 from coreason_client.server.log.valkey._keys import KeyNames, digest
+from coreason_client.server.log.valkey._opening import _make
 from coreason_client.server.log.valkey._wakeup import _merge
 
 from ..aio import aio, turns
@@ -188,7 +189,8 @@ async def test_an_opener_that_dies_before_the_request_is_taken_blocks_nobody() -
     async with logs(2, prefix=(prefix := fresh_prefix()), clock=clock) as (dying, other):
         request = uuid4()
         orphan = new(request)
-        await dying._make(orphan, digest("ann", request.bytes))
+        name = digest("ann", request.bytes)
+        await _make(dying._session(), dying._keys, dying.lease, orphan, name)
         opened = await other.open(new(request), "me")
         assert opened.created
         assert (await dying.open(new(request), "me")).meta == opened.meta
@@ -319,7 +321,13 @@ async def test_an_end_without_its_index_is_found_by_a_claim() -> None:
         stream = new()
         await log.open(stream, "me")
         # The process dies between the script and the indexes.
-        await log._append(stream.stream_id, 1, 1, [b"x"], b"%f complete" % clock())
+        keys, id_ = log._keys, stream.stream_id
+        await log._session().store.script(
+            scripts.APPEND,
+            [keys.meta(id_), keys.entries(id_), keys.question(id_)],
+            *(1, 1, b"%f complete" % clock(), b"x"),
+        )
+        log._session().disown(id_)
         await log.expire(0, 0)
         assert await everything(log, stream.stream_id) == [b"x"]
         clock.forward(log.lease)
@@ -443,6 +451,24 @@ async def test_without_any_announcement_a_reader_is_only_late() -> None:
         shared_server().command("DEL", producer._keys.meta(stream.stream_id))
         with pytest.raises(UnknownStream):
             await lost
+
+
+@aio
+async def test_a_probe_of_the_subscription_is_not_forgotten_between_two_polls() -> None:
+    """On a busy machine its message may take many of them."""
+    async with logs(poll=0.005) as (log,):
+        session, probe, attempts = log._session(), uuid4(), 0
+
+        async def publish() -> None:
+            nonlocal attempts
+            attempts += 1
+            if attempts > 1:  # dozens of polls later
+                channel = log._keys.channel(probe)
+                await session.store.script(scripts.NEEDED, log._keys.probes(probe), channel)
+
+        assert await session.wakeup.receive(probe, publish) is None
+        assert attempts > 1
+        assert probe not in session.wakeup._wanted
 
 
 @aio
@@ -981,7 +1007,7 @@ async def test_two_event_loops_at_once_share_a_log_and_a_nudge() -> None:
         return list(page.entries)
 
     def reads(loop_count: int) -> bool:
-        return sum(stream.stream_id in s.watch for _, s in log._sessions.items()) == loop_count
+        return sum(stream.stream_id in s.waiters for _, s in log._sessions.items()) == loop_count
 
     reading = asyncio.ensure_future(asyncio.to_thread(asyncio.run, there()))
     await until(lambda: reads(1))

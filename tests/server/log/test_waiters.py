@@ -2,14 +2,26 @@
 
 import asyncio
 import threading
-from uuid import uuid4
+from collections.abc import Callable
+from dataclasses import dataclass
+from uuid import UUID, uuid4
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server.log._waiters import Waiter, Waiters
+from coreason_client.server.log._waiters import Waiter, Waiters, write_when_woken
+from coreason_client.server.log.base import PAGE_BYTES, Page
 
 from ..aio import aio
+
+
+@dataclass(eq=False, slots=True)
+class At:
+    """A reader that has read up to a position."""
+
+    waiter: Waiter
+    position: int = 0
 
 
 @aio
@@ -76,14 +88,15 @@ async def test_a_shorter_wait_does_not_wait_for_an_older_timer() -> None:
 @aio
 async def test_a_wake_from_another_thread_arrives() -> None:
     waiters, waiter, stream_id = Waiters(), Waiter(), uuid4()
-    waiters.enter(stream_id, waiter)
+    reader = At(waiter)
+    waiters.enter(stream_id, reader)
     for _ in range(50):
         waiter.clear()
         waiting = asyncio.ensure_future(waiter.wait(60))
         threading.Thread(target=waiters.wake, args=(stream_id,)).start()
         await asyncio.wait_for(waiting, 10)
-    waiters.leave(stream_id, waiter)
-    waiters.leave(stream_id, waiter)
+    waiters.leave(stream_id, reader)
+    waiters.leave(stream_id, reader)
     waiters.wake(stream_id)
     waiter.close()
 
@@ -93,7 +106,7 @@ def test_the_waiters_of_a_closed_loop_are_left_alone() -> None:
 
     async def wait() -> None:
         waiter = Waiter()
-        waiters.enter(stream_id, waiter)
+        waiters.enter(stream_id, At(waiter))
         waiter._future = waiter.loop.create_future()  # as of a task that the end took by surprise
 
     asyncio.run(wait())
@@ -124,3 +137,73 @@ def test_whatever_the_order_a_wait_returns_at_once_only_after_a_wake(steps: list
         waiter.close()
 
     asyncio.run(go())
+
+
+@aio
+async def test_the_lowest_position_of_each_stream() -> None:
+    waiters, first, second = Waiters(), uuid4(), uuid4()
+    readers = [At(Waiter(), position) for position in (7, 3, 5)]
+    waiters.enter(first, readers[0])
+    waiters.enter(first, readers[1])
+    waiters.enter(second, readers[2])
+    assert sorted(waiters.positions()) == sorted([(first, 3), (second, 5)])
+    waiters.leave(first, readers[1])
+    waiters.leave(second, readers[2])
+    assert waiters.positions() == [(first, 7)]
+    assert first in waiters
+    assert second not in waiters
+    assert waiters.nudges == 0
+    waiters.wake_all()
+    assert waiters.nudges == 1
+
+
+WAIT = 9.0
+BIG = bytes(PAGE_BYTES)
+
+
+@pytest.mark.parametrize(
+    ("page", "takes", "wait_if_nothing", "seconds", "written", "position"),
+    [
+        (Page([b"a", b"b"], ended=False), True, True, WAIT, [b"ab"], 6),
+        (Page([b"a", b"b"], ended=False), True, False, WAIT, [b"ab"], 6),
+        (Page([b"a"], ended=False), False, True, 0.0, [b"a"], 4),  # it must be read once more
+        # A full page: nothing may wake the reader for what is behind it.
+        (Page([b"a"] * 100, ended=False), True, True, 0.0, [b"a" * 100], 104),
+        (Page([b"a"] * 99, ended=False), True, True, WAIT, [b"a" * 99], 103),
+        (Page([BIG, b"a"], ended=False), True, False, 0.0, [BIG + b"a"], 6),
+        (Page([b"a"], ended=True), True, True, 0.0, [], 4),
+        (Page([], ended=True), True, True, 0.0, [], 4),
+        (Page([], ended=False), True, True, WAIT, [], 4),
+        (Page([], ended=False), True, False, 0.0, [], 4),
+        (None, True, True, 0.0, [], 4),
+        (None, True, False, 0.0, [], 4),
+    ],
+)
+@aio
+async def test_what_a_woken_reader_writes_and_when_its_wait_ends(
+    page: Page | None,
+    takes: bool,
+    wait_if_nothing: bool,
+    seconds: float,
+    written: list[bytes],
+    position: int,
+) -> None:
+    reader, stream, got = At(Waiter(), 4), uuid4(), []
+
+    def look(stream_id: UUID, after_seq: int, limit: int) -> Page | None:
+        assert (stream_id, after_seq, limit) == (stream, 4, 100)
+        return page
+
+    def write(data: bytes) -> bool:
+        got.append(data)
+        return takes
+
+    def woken(write: Callable[[bytes], bool] | None) -> Callable[[], float] | None:
+        return write_when_woken(
+            reader, stream, look, 100, WAIT, write, wait_if_nothing=wait_if_nothing
+        )
+
+    assert woken(None) is None
+    write_on = woken(write)
+    assert write_on is not None
+    assert (write_on(), got, reader.position) == (seconds, written, position)

@@ -1,12 +1,19 @@
 """Rules of the contract that more than one log applies. No I/O."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from ..errors import Fenced, OutOfSequence
 from .base import PAGE_BYTES
 
-__all__ = ["count_latest_turns", "cut_page", "is_repeated", "may_have_more", "take_page"]
+__all__ = [
+    "check_last_entries",
+    "count_latest_turns",
+    "cut_page",
+    "is_repeated",
+    "may_have_more",
+    "take_page",
+]
 
 
 def is_repeated(
@@ -31,6 +38,16 @@ def is_repeated(
     if not repeated and first_seq != last_seq + 1:
         raise OutOfSequence(stream_id, first_seq, last_seq)
     return repeated
+
+
+def check_last_entries(entries: Sequence[bytes]) -> None:
+    """Refuse to end a stream without an entry that says so.
+
+    Raises:
+        ValueError: there are no entries.
+    """
+    if not entries:
+        raise ValueError("a stream must end with an entry that says so, got no entries")
 
 
 def take_page(entries: Iterable[bytes]) -> list[bytes]:

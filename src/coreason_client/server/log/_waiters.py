@@ -1,18 +1,18 @@
 """How a reader that waits is woken: one cheap call for each append, no timer for each page."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager, suppress
-from typing import TypeAlias
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol, TypeAlias
 from uuid import UUID
 
 from ._rules import may_have_more
-from .base import Follower, Page
+from .base import Page
 
-__all__ = ["Waiter", "Waiters", "WaitingFollower"]
+__all__ = ["Look", "Reader", "Waiter", "Waiters", "write_when_woken"]
 
 Look: TypeAlias = Callable[[UUID, int, int], Page | None]
-Load: TypeAlias = Callable[[UUID, int, int], Awaitable[Page]]
+"""Returns the page of a stream after a position if it is at hand, up to a number of entries."""
 
 
 class Waiter:
@@ -109,119 +109,100 @@ class Waiter:
             self._timer = self.loop.call_at(self._deadline, self._look_at_the_time)
 
 
-class Waiters:
-    """Those who wait for more of a stream.
+class Reader(Protocol):
+    """Somebody who reads a stream: its waiter, and the position that it has read up to."""
 
-    It does not lock: the log calls it under its own lock, so that nothing can be appended between
-    a look at the log and the start of the wait. Waiters may live on different event loops, each in
-    its own thread.
+    waiter: Waiter
+    position: int
+
+
+class Waiters:
+    """The readers that are woken, by stream; `nudges` counts how often all waits were ended.
+
+    It does not lock. A log whose readers are on several event loops, each in its own thread, calls
+    it under a lock of its own.
     """
 
-    __slots__ = ("_by_stream",)
+    __slots__ = ("_by_stream", "nudges")
 
     def __init__(self) -> None:
-        self._by_stream: dict[UUID, set[Waiter]] = {}
+        self.nudges = 0
+        self._by_stream: dict[UUID, set[Reader]] = {}
 
-    def enter(self, stream_id: UUID, waiter: Waiter) -> None:
-        """Be woken from now on; `leave` must follow."""
-        self._by_stream.setdefault(stream_id, set()).add(waiter)
+    def __contains__(self, stream_id: UUID) -> bool:
+        return stream_id in self._by_stream
 
-    def leave(self, stream_id: UUID, waiter: Waiter) -> None:
-        """Be woken no more."""
+    def enter(self, stream_id: UUID, reader: Reader) -> None:
+        """Wake a reader from now on; `leave` must follow."""
+        self._by_stream.setdefault(stream_id, set()).add(reader)
+
+    def leave(self, stream_id: UUID, reader: Reader) -> None:
+        """Wake a reader no more."""
         group = self._by_stream.get(stream_id)
         if group is not None:
-            group.discard(waiter)
+            group.discard(reader)
             if not group:
                 del self._by_stream[stream_id]
 
     def wake(self, stream_id: UUID) -> None:
-        """Wake those who wait for this stream."""
+        """Wake the readers of a stream."""
         if group := self._by_stream.get(stream_id):
-            here = _running_loop()
-            for waiter in group:
-                waiter.wake(here)
+            try:
+                here = asyncio.get_running_loop()
+            except RuntimeError:  # a thread without one
+                here = None
+            for reader in group:
+                reader.waiter.wake(here)
 
     def wake_all(self) -> None:
         """End all waits."""
+        self.nudges += 1
         here = _running_loop()
         for group in self._by_stream.values():
-            for waiter in group:
-                waiter.wake(here, nudge=True)
+            for reader in group:
+                reader.waiter.wake(here, nudge=True)
+
+    def positions(self) -> list[tuple[UUID, int]]:
+        """Return the streams with readers, each with the lowest of their positions."""
+        return [
+            (stream_id, min(reader.position for reader in group))
+            for stream_id, group in self._by_stream.items()
+        ]
 
 
-class WaitingFollower(Follower):
-    """A reader of a log that keeps its waiters itself.
+def write_when_woken(
+    reader: Reader,
+    stream_id: UUID,
+    look: Look,
+    limit: int,
+    wait: float,
+    write: Callable[[bytes], bool] | None,
+    *,
+    wait_if_nothing: bool,
+) -> Callable[[], float] | None:
+    """Return what a waiter calls when it is woken: it passes live entries on to `write`.
 
-    `look` returns a page that is at hand, under the lock, or None; `load` gets it from the store.
+    So a live packet needs no turn of the reader's task. The end of the stream, entries that are not
+    at hand, those behind a full page and those that `write` refuses are left to the reader: its
+    wait ends. Whether it also ends if there is nothing new depends on where else entries may be.
     """
+    if write is None:
+        return None
+    if_nothing = wait if wait_if_nothing else 0.0
 
-    __slots__ = ("_load", "_lock", "_look", "_stream_id", "_waiter", "_waiters", "position")
+    def write_on() -> float:
+        page = look(stream_id, reader.position, limit)
+        if page is None or page.ended:
+            return 0.0
+        if not page.entries:
+            return if_nothing
+        body, count = b"".join(page.entries), len(page.entries)
+        if not write(body):
+            return 0.0
+        reader.position += count
+        return 0.0 if may_have_more(body, count, limit) else wait
 
-    def __init__(
-        self,
-        stream_id: UUID,
-        after_seq: int,
-        lock: AbstractContextManager[bool],
-        waiters: Waiters,
-        look: Look,
-        load: Load,
-    ) -> None:
-        self.position = after_seq
-        self._stream_id = stream_id
-        self._lock = lock
-        self._waiters = waiters
-        self._look = look
-        self._load = load
-        self._waiter = Waiter()
-        with lock:
-            waiters.enter(stream_id, self._waiter)
-
-    async def next(
-        self, limit: int, wait: float, write: Callable[[bytes], bool] | None = None
-    ) -> Page:
-        """Return up to `limit` entries; if there are none, wait."""
-        with self._lock:
-            # Before the look at the store: what is appended from here on wakes this waiter.
-            self._waiter.clear()
-            page = self._look(self._stream_id, self.position, limit)
-        if page is None:
-            page = await self._load(self._stream_id, self.position, limit)
-        if not (page.entries or page.ended or wait <= 0):
-            await self._waiter.wait(wait, self._writing(limit, wait, write))
-            with self._lock:
-                again = self._look(self._stream_id, self.position, limit)
-            page = again or await self._load(self._stream_id, self.position, limit)
-        self.position += len(page.entries)
-        return page
-
-    def _writing(
-        self, limit: int, wait: float, write: Callable[[bytes], bool] | None
-    ) -> Callable[[], float] | None:
-        """Return what gives live entries to `write`, without a turn of the reader's task."""
-        if write is None:
-            return None
-
-        def write_on() -> float:
-            with self._lock:
-                page = self._look(self._stream_id, self.position, limit)
-            # The end, and all that is not at hand, is for the reader's task.
-            if page is None or page.ended:
-                return 0.0
-            if not page.entries:
-                return wait
-            body, count = b"".join(page.entries), len(page.entries)
-            if not write(body):
-                return 0.0
-            self.position += count
-            return 0.0 if may_have_more(body, count, limit) else wait
-
-        return write_on
-
-    def close(self) -> None:
-        """Wait no more."""
-        self._waiter.close()
-        with self._lock:
-            self._waiters.leave(self._stream_id, self._waiter)
+    return write_on
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

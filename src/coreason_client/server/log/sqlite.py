@@ -9,7 +9,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import closing
 from os import PathLike, fspath
 from typing import Literal, TypeVar
 from uuid import UUID
@@ -17,9 +16,11 @@ from uuid import UUID
 from ..errors import LogUnavailable, RequestConflict
 from . import _sql
 from ._file import LogFile
+from ._live import LiveLog, WaitingFollower
+from ._rules import check_last_entries
 from ._sql import LogConnection
 from ._tails import Tails
-from ._waiters import Waiters, WaitingFollower
+from ._waiters import Waiters
 from ._worker import Worker
 from .base import (
     DEFAULT_LEASE,
@@ -30,7 +31,6 @@ from .base import (
     NewStream,
     Opened,
     Page,
-    StreamLog,
     StreamMeta,
 )
 
@@ -43,7 +43,7 @@ _EXPIRED_AT_ONCE = 50  # streams or turns, so that an expiry does not hold up th
 DEFAULT_CACHE_BYTES = 32 * 1024 * 1024
 
 
-class SQLiteStreamLog(StreamLog):
+class SQLiteStreamLog(LiveLog):
     """Streams in a file of the standard library's SQLite, for one process at a time."""
 
     shared = False
@@ -120,21 +120,10 @@ class SQLiteStreamLog(StreamLog):
         """Return the stream of a request, None when there is none."""
         return await self._submit(lambda db: _sql.by_request(db, principal, request_id))
 
-    async def append(
-        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
-    ) -> bool:
-        """Append entries; return whether somebody has asked for a cancel."""
-        return await self._append(stream_id, epoch, first_seq, entries)
-
-    def begin_append(
+    def _begin(
         self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
     ) -> "asyncio.Future[bool]":
         """Begin an append."""
-        return self._append(stream_id, epoch, first_seq, entries)
-
-    def _append(
-        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
-    ) -> "asyncio.Future[bool]":
         added = False
 
         def run(db: LogConnection) -> bool:
@@ -148,12 +137,13 @@ class SQLiteStreamLog(StreamLog):
 
         return self._submit(run, after)
 
+    begin_append = _begin
+
     async def close(
         self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes], outcome: str
     ) -> None:
         """Append the last entries and end the stream."""
-        if not entries:
-            raise ValueError("a stream ends with an entry that says so")
+        check_last_entries(entries)
 
         def run(db: LogConnection) -> bool:
             added, _ = _sql.add(db, stream_id, epoch, first_seq, entries)
@@ -166,15 +156,6 @@ class SQLiteStreamLog(StreamLog):
                 self._show(stream_id, first_seq, entries, ended=True)
 
         await self._submit(run, after)
-
-    async def read(self, stream_id: UUID, after_seq: int, limit: int, wait: float) -> Page:
-        """Return up to `limit` entries after a position; if there are none, wait."""
-        with closing(self._follower(stream_id, after_seq)) as follower:
-            return await follower.next(limit, wait)
-
-    def follow(self, stream_id: UUID, after_seq: int) -> Follower:
-        """Return a reader of one stream from a position on."""
-        return self._follower(stream_id, after_seq)
 
     def _follower(self, stream_id: UUID, after_seq: int) -> Follower:
         return WaitingFollower(
@@ -280,7 +261,8 @@ class SQLiteStreamLog(StreamLog):
 
     def _tails_page(self, stream_id: UUID, after_seq: int, limit: int) -> Page | None:
         self._working()
-        return self._tails.page(stream_id, after_seq, limit)
+        with self._lock:
+            return self._tails.page(stream_id, after_seq, limit)
 
     async def _stored(self, stream_id: UUID, after_seq: int, limit: int) -> Page:
         return await self._submit(lambda db: _sql.page(db, stream_id, after_seq, limit))

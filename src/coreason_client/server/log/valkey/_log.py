@@ -2,23 +2,17 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
-from uuid import UUID, uuid4
+from contextlib import contextmanager
+from uuid import UUID
 
 from ...._per_loop import PerLoop
-from ...errors import (
-    Fenced,
-    LogUnavailable,
-    OutOfSequence,
-    PositionGone,
-    RequestConflict,
-    UnknownStream,
-)
+from ...errors import LogUnavailable, UnknownStream
+from .._live import LiveLog
+from .._rules import check_last_entries
 from ..base import (
     DEFAULT_LEASE,
     MOST_TURN_BYTES,
     MOST_TURNS,
-    PAGE_BYTES,
     Claim,
     Conversation,
     Follower,
@@ -26,16 +20,17 @@ from ..base import (
     NewStream,
     Opened,
     Page,
-    StreamLog,
     StreamMeta,
 )
 from . import _scripts as scripts
 from ._address import parse_address
+from ._entries import begin_append, close_stream, read_page
 from ._errors import ForeignValue, foreign
 from ._expiry import claim_due, drop_old
 from ._follower import ValkeyFollower
-from ._keys import KeyNames, digest, parse_stream_id
-from ._meta import FIELDS, new_meta, parse_meta, text
+from ._keys import KeyNames, digest
+from ._meta import text
+from ._opening import find_stream, load_meta, open_at_once, open_in_steps
 from ._session import Session
 
 __all__ = ["ValkeyStreamLog"]
@@ -47,7 +42,7 @@ _STATES = {
 }
 
 
-class ValkeyStreamLog(StreamLog):
+class ValkeyStreamLog(LiveLog):
     """Streams on a Valkey or Redis server, for any number of processes at once.
 
     ``ValkeyStreamLog("valkey://:password@host:6379/0")``; also redis, and rediss or valkeys with
@@ -128,99 +123,42 @@ class ValkeyStreamLog(StreamLog):
 
     async def open(self, stream: NewStream, owner: str) -> Opened:
         """Return the stream of the request, made now if there is none."""
-        session = self._session()
-        until = session.owned.now() + self.lease
-        own, name = stream.stream_id.hex.encode(), _request(stream.principal, stream.request_id)
-        key = self._keys.request(name)
-        made: StreamMeta | None = None
-        holder: bytes | None
-        if self._cluster:
-            holder = await session.store.command("GET", key)
-        else:
-            holder, meta = await self._open_at_once(stream, name)
-            if not holder:
-                session.owned.own(stream.stream_id, until)
-                return Opened(meta, created=True)
-        while True:
-            if made is not None and holder == own:
-                session.owned.own(stream.stream_id, until)
-                return Opened(made, created=True)
-            known = None if holder is None else await self._load(self._stream_id(holder))
-            if known is not None:
-                if made is not None:
-                    await self._take_back(stream.stream_id)
-                if known.fingerprint != stream.fingerprint:
-                    raise RequestConflict(stream.request_id)
-                return Opened(known, created=False)
-            if made is None:
-                made = await self._make(stream, name)
-            holder = await session.store.script(
-                scripts.TAKE_REQUEST, [key], own, holder if holder is not None else b""
-            )
+        how = open_in_steps if self._cluster else open_at_once
+        with self._only_ours():
+            return await how(self._session(), self._keys, self.lease, stream)
 
     async def find(self, principal: str, request_id: UUID) -> StreamMeta | None:
         """Return the stream of a request, None when there is none."""
-        key = self._keys.request(_request(principal, request_id))
-        holder = await self._session().store.command("GET", key)
-        return None if holder is None else await self._load(self._stream_id(holder))
+        with self._only_ours():
+            return await find_stream(self._session(), self._keys, principal, request_id)
 
-    async def append(
-        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
-    ) -> bool:
-        """Append entries; return whether somebody has asked for a cancel."""
-        reply = await self._append(stream_id, epoch, first_seq, entries, b"")
-        return reply[1] == b"1"
-
-    def begin_append(
+    def _begin(
         self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
     ) -> "asyncio.Future[bool]":
         """Begin an append."""
-        session, keys = self._session(), self._keys
-        names = [keys.meta(stream_id), keys.entries(stream_id)]
+        return begin_append(self._session(), self._keys, stream_id, epoch, first_seq, entries)
 
-        def appended(line: bytes) -> bool:
-            reply = self._appended(session, stream_id, epoch, first_seq, entries, line)
-            return reply[1] == b"1"
-
-        return session.store.begin_script(
-            scripts.APPEND, names, appended, epoch, first_seq, b"", *entries
-        )
+    begin_append = _begin
 
     async def close(
         self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes], outcome: str
     ) -> None:
         """Append the last entries and end the stream."""
-        if not entries:
-            raise ValueError("a stream ends with an entry that says so")
-        session = self._session()
-        end = b"%b %b" % (repr(session.now()).encode(), text(outcome))
-        reply = await self._append(stream_id, epoch, first_seq, entries, end)
-        session.disown(stream_id)
-        ended, request = reply[2], reply[3]
-        if ended:
-            # The stream has ended, whatever becomes of the indexes: claims put them right.
-            with suppress(LogUnavailable):
-                await session.indexes.ended(stream_id, request.decode("ascii"), float(ended))
-
-    async def read(self, stream_id: UUID, after_seq: int, limit: int, wait: float) -> Page:
-        """Return up to `limit` entries after a position; if there are none, wait."""
-        with closing(self._follower(stream_id, after_seq)) as follower:
-            return await follower.next(limit, wait)
-
-    def follow(self, stream_id: UUID, after_seq: int) -> Follower:
-        """Return a reader of one stream from a position on."""
-        return self._follower(stream_id, after_seq)
+        check_last_entries(entries)
+        session, keys = self._session(), self._keys
+        await close_stream(session, keys, stream_id, epoch, first_seq, entries, outcome)
 
     def _follower(self, stream_id: UUID, after_seq: int) -> Follower:
         return ValkeyFollower(self._session(), stream_id, after_seq, self._page)
 
     def nudge(self) -> None:
         """Make every `read` that waits in this process return with what there is."""
-        self._sessions.call_on_each(lambda session: session.watch.nudge())
+        self._sessions.call_on_each(lambda session: session.waiters.wake_all())
 
     async def meta(self, stream_id: UUID) -> StreamMeta:
         """Describe a stream."""
-        meta = await self._load(stream_id)
+        with self._only_ours():
+            meta = await load_meta(self._session(), self._keys, stream_id)
         if meta is None:
             raise UnknownStream(stream_id)
         return meta
@@ -312,10 +250,6 @@ class ValkeyStreamLog(StreamLog):
         if not any(known):
             self._session().owned.own(stream_id, until)
 
-    def _stream_id(self, name: bytes) -> UUID:
-        with self._only_ours():
-            return parse_stream_id(name)
-
     @contextmanager
     def _only_ours(self) -> Iterator[None]:
         """Read what the log has written.
@@ -330,128 +264,8 @@ class ValkeyStreamLog(StreamLog):
                 self._address, self._keys.prefix, "a value is none that the log has written"
             ) from None
 
-    # Opening.
-
-    async def _load(self, stream_id: UUID) -> StreamMeta | None:
-        values = await self._session().store.command("HMGET", self._keys.meta(stream_id), *FIELDS)
-        with self._only_ours():
-            return parse_meta(stream_id, values)
-
-    async def _open_at_once(self, stream: NewStream, name: str) -> tuple[bytes, StreamMeta]:
-        """Do all steps of an opening in one; return the stream that was there, if there was one."""
-        keys, now = self._keys, self._session().now()
-        holder: bytes = await self._session().store.script(
-            scripts.OPEN,
-            [
-                keys.request(name),
-                keys.meta(stream.stream_id),
-                keys.question(stream.stream_id),
-                keys.lease_index(stream.stream_id),
-            ],
-            stream.stream_id.hex,
-            uuid4().hex,
-            keys.prefix,
-            *self._fields(stream, name, now),
-        )
-        return holder, new_meta(stream, now)
-
-    async def _make(self, stream: NewStream, name: str) -> StreamMeta:
-        session = self._session()
-        now = session.now()
-        until = now + self.lease
-        await session.indexes.opened(stream.stream_id, until)
-        await session.store.script(
-            scripts.CREATE,
-            [self._keys.meta(stream.stream_id), self._keys.question(stream.stream_id)],
-            *self._fields(stream, name, now),
-        )
-        if session.now() >= until:
-            # The store was slow. A claim may have found a name without a stream in the index.
-            await session.indexes.leased([stream.stream_id], until)
-        return new_meta(stream, now)
-
-    def _fields(self, stream: NewStream, name: str, now: float) -> tuple[str | bytes, ...]:
-        return (
-            text(stream.principal),
-            stream.request_id.hex,
-            text(stream.fingerprint),
-            repr(now),
-            repr(now + self.lease),
-            name,
-            stream.question,
-        )
-
-    async def _take_back(self, stream_id: UUID) -> None:
-        # Otherwise it ends as lost when its lease has run out.
-        with suppress(LogUnavailable):
-            session = self._session()
-            keys = self._keys.meta(stream_id), self._keys.question(stream_id)
-            await session.store.command("DEL", *keys)
-            await session.indexes.unleased(stream_id)
-
-    # Appending and reading.
-
-    async def _append(
-        self,
-        stream_id: UUID,
-        epoch: int,
-        first_seq: int,
-        entries: Sequence[bytes],
-        end: bytes,
-    ) -> Sequence[bytes]:
-        """Append entries; `end` is empty, or the moment and the outcome of the end."""
-        session, keys = self._session(), self._keys
-        names = [keys.meta(stream_id), keys.entries(stream_id)]
-        if end:
-            names.append(keys.question(stream_id))
-        line = await session.store.script(scripts.APPEND, names, epoch, first_seq, end, *entries)
-        return self._appended(session, stream_id, epoch, first_seq, entries, line)
-
-    def _appended(
-        self,
-        session: Session,
-        stream_id: UUID,
-        epoch: int,
-        first_seq: int,
-        entries: Sequence[bytes],
-        line: bytes,
-    ) -> Sequence[bytes]:
-        """Let readers see what the store has taken; return its reply in parts."""
-        reply: Sequence[bytes] = line.split(b" ")
-        if reply[0] == b"ok":
-            session.show(stream_id, first_seq, entries)
-            return reply
-        if reply[0] == b"held":  # it was there before, and what counts is what is there
-            session.hide(stream_id)
-            return reply
-        session.disown(stream_id)
-        if reply[0] == b"fenced":
-            raise Fenced(stream_id, epoch)
-        if reply[0] == b"gap":
-            raise OutOfSequence(stream_id, first_seq, int(reply[1]))
-        raise UnknownStream(stream_id)
-
     async def _page(self, stream_id: UUID, after_seq: int, limit: int) -> Page:
-        keys = [self._keys.meta(stream_id), self._keys.entries(stream_id)]
-        reply: list[bytes] = await self._session().store.query(
-            scripts.READ, keys, after_seq, limit, PAGE_BYTES
-        )
-        state = reply[0]
-        if state == b"unknown":
-            raise UnknownStream(stream_id)
-        if state == b"gone":
-            raise PositionGone(stream_id, after_seq)
-        if state == b"damaged":
-            raise LogUnavailable(
-                f"the store {self._address.shown} has lost entries of the stream {stream_id}: it "
-                "must not evict keys (maxmemory-policy noeviction)",
-                stream_id,
-            )
-        return Page(reply[1:], state == b"end")
-
-
-def _request(principal: str, request_id: UUID) -> str:
-    return digest(principal, request_id.bytes)
+        return await read_page(self._session(), self._keys, stream_id, after_seq, limit)
 
 
 def _conversation(conversation: Conversation) -> str:

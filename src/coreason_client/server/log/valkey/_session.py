@@ -8,6 +8,7 @@ from contextlib import suppress
 from uuid import UUID, uuid4
 
 from ...errors import LogUnavailable
+from .._waiters import Waiters
 from . import _scripts as scripts
 from ._address import Address
 from ._errors import refusal
@@ -16,7 +17,7 @@ from ._keys import KeyNames
 from ._ownership import Ownership
 from ._store import Store
 from ._store_clock import StoreClock
-from ._wakeup import Wakeup, Watch
+from ._wakeup import Wakeup
 
 __all__ = ["Session"]
 
@@ -39,12 +40,13 @@ class Session:
         poll: float,
         cluster: bool,
     ) -> None:
+        self.name = address.shown
         self.owners: set[str] = set()
         self.loop = asyncio.get_running_loop()
         self.store = Store(address, keys.prefix, patience=patience, cluster=cluster)
         self.indexes = Indexes(self.store, keys)
-        self.watch = Watch()
-        self.wakeup = Wakeup(self.store, keys, self.watch, poll)
+        self.waiters = Waiters()
+        self.wakeup = Wakeup(self.store, keys, self.waiters, poll)
         self.owned = Ownership()
         self._address = address
         self._keys = keys
@@ -73,7 +75,7 @@ class Session:
         """Close all connections; reads that wait return."""
         await self.wakeup.close()
         await self.store.close()
-        self.watch.nudge()
+        self.waiters.wake_all()
 
     # Time.
 
@@ -156,7 +158,7 @@ class Session:
     def disown(self, stream_id: UUID) -> None:
         """Record that a stream may be written elsewhere from now on."""
         if self.owned.disown(stream_id):
-            self.watch.wake(stream_id)  # whoever waits must listen elsewhere now
+            self.waiters.wake(stream_id)  # whoever waits must listen elsewhere now
 
     def listen(self, stream_id: UUID) -> None:
         """Subscribe to a stream, unless it is written here."""
@@ -166,9 +168,9 @@ class Session:
     def show(self, stream_id: UUID, first_seq: int, entries: Sequence[bytes]) -> None:
         """Let readers in this process see what the store has taken."""
         self.owned.add(stream_id, first_seq, entries)
-        self.watch.wake(stream_id)
+        self.waiters.wake(stream_id)
 
     def hide(self, stream_id: UUID) -> None:
         """Let readers in this process ask the store."""
         self.owned.drop(stream_id)
-        self.watch.wake(stream_id)
+        self.waiters.wake(stream_id)

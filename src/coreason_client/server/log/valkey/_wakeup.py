@@ -15,20 +15,20 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 from redis.asyncio import Connection, Redis
 from redis.exceptions import ConnectionError as StoreConnectionError
 
 from ...._retry import Backoff
-from .._waiters import Waiter
+from .._waiters import Waiters
 from ._errors import STORE_ERRORS, LaneStopped, StoreSilent, is_passing
 from ._keys import KeyNames
 from ._store import Store
 from ._tasks import cancel_all, run_for_ever
 
-__all__ = ["Wakeup", "Watch"]
+__all__ = ["Wakeup"]
 
 logger = logging.getLogger("coreason_client.server")
 
@@ -39,65 +39,13 @@ _POLLED_AT_ONCE = 500
 _QUIET = 5.0  # seconds of silence before the subscription is PINGed
 
 
-class Watching(Protocol):
-    """A reader, with the position that it has read up to."""
-
-    waiter: Waiter
-    position: int
-
-
-class Watch:
-    """The readers of one event loop, by stream."""
-
-    __slots__ = ("_by_stream", "_loop", "nudges")
-
-    def __init__(self) -> None:
-        self.nudges = 0
-        self._loop = asyncio.get_running_loop()
-        self._by_stream: dict[UUID, set[Watching]] = {}
-
-    def __contains__(self, stream_id: UUID) -> bool:
-        return stream_id in self._by_stream
-
-    def enter(self, stream_id: UUID, reader: Watching) -> None:
-        """Be woken from now on; `leave` must follow."""
-        self._by_stream.setdefault(stream_id, set()).add(reader)
-
-    def leave(self, stream_id: UUID, reader: Watching) -> None:
-        """Be woken no more."""
-        group = self._by_stream.get(stream_id)
-        if group is not None:
-            group.discard(reader)
-            if not group:
-                del self._by_stream[stream_id]
-
-    def wake(self, stream_id: UUID) -> None:
-        """Let those who wait for a stream look again."""
-        for reader in self._by_stream.get(stream_id, ()):
-            reader.waiter.wake(self._loop)
-
-    def nudge(self) -> None:
-        """Make everybody return with what there is."""
-        self.nudges += 1
-        for group in self._by_stream.values():
-            for reader in group:
-                reader.waiter.wake(self._loop, nudge=True)
-
-    def positions(self) -> list[tuple[UUID, int]]:
-        """Return the streams and the lowest position that somebody has read up to."""
-        return [
-            (stream_id, min(reader.position for reader in group))
-            for stream_id, group in self._by_stream.items()
-        ]
-
-
 class Wakeup:
     """The subscription of one event loop, and the poll that backs it up."""
 
-    def __init__(self, store: Store, keys: KeyNames, watch: Watch, poll: float) -> None:
+    def __init__(self, store: Store, keys: KeyNames, waiters: Waiters, poll: float) -> None:
         self._store = store
         self._keys = keys
-        self._watch = watch
+        self._waiters = waiters
         self._poll = poll
         self._connection: Connection | None = None
         self._failures = 0  # in a row
@@ -132,8 +80,8 @@ class Wakeup:
         """
         channel = self._keys.channel(probe).encode()
         events: asyncio.Queue[bytes | Exception] = asyncio.Queue()
-        self._probe = channel, events
         self.want(probe)
+        self._probe = channel, events
         subscribed = False
         try:
             while (event := await _next_of(events)) != b"message":
@@ -207,7 +155,7 @@ class Wakeup:
                 self._probe[1].put_nowait(message[0])
             stream_id = self._by_channel.get(message[1])
             if stream_id is not None:
-                self._watch.wake(stream_id)
+                self._waiters.wake(stream_id)
 
     def _tell(self, command: str, channels: list[str]) -> None:
         self._outbox.append((command, channels))
@@ -236,19 +184,20 @@ class Wakeup:
                 await self._wake_late()
 
     async def _wake_late(self) -> None:
-        for part in _parts(self._watch.positions(), _POLLED_AT_ONCE):
+        for part in _parts(self._waiters.positions(), _POLLED_AT_ONCE):
             looks = [self._store.poll("HGET", self._keys.meta(id_), "last") for id_, _ in part]
             found = await asyncio.gather(*looks, return_exceptions=True)
             for (stream_id, position), last in zip(part, found, strict=True):
                 if isinstance(last, BaseException):
                     continue
                 if last is None or not last.isdigit() or int(last) > position:
-                    self._watch.wake(stream_id)
+                    self._waiters.wake(stream_id)
 
     def _forget_idle(self) -> None:
         idle = []
+        probed = None if self._probe is None else self._by_channel[self._probe[0]]
         for stream_id, waited in self._wanted.items():
-            if stream_id in self._watch:
+            if stream_id in self._waiters or stream_id == probed:
                 continue
             if waited:
                 self._wanted[stream_id] = False

@@ -1,0 +1,48 @@
+"""What runs in the background of a server, for as long as it does."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+__all__ = ["Background"]
+
+logger = logging.getLogger("coreason_client.server")
+
+
+class Background:
+    """Tasks that should end only when they are stopped; `died` if one ended with an exception."""
+
+    __slots__ = ("_at_stop", "_tasks", "died")
+
+    def __init__(self) -> None:
+        self.died = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._at_stop: list[Callable[[], None]] = []
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a task from now on."""
+        self.watch(asyncio.get_running_loop().create_task(work))
+
+    def watch(self, task: "asyncio.Task[None]") -> None:
+        """Take over a task that runs already."""
+        self._tasks.append(task)
+        task.add_done_callback(self._report)
+
+    def at_stop(self, undo: Callable[[], None]) -> None:
+        """Call this after the tasks have ended."""
+        self._at_stop.append(undo)
+
+    async def stop(self) -> None:
+        """Cancel all tasks but the calling one, and wait until they have ended."""
+        for task in self._tasks:
+            if task is not asyncio.current_task():
+                task.cancel()
+                await asyncio.wait({task})
+        for undo in self._at_stop:
+            undo()
+
+    def _report(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.died = True
+            logger.error("a background task of the server failed", exc_info=error)

@@ -1,0 +1,178 @@
+"""What the memory log keeps, and what it drops to stay within its bound. Pure; the log locks it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from ..errors import RequestConflict, UnknownStream
+from ._due import Due
+from ._records import Stream, Turns
+from ._rules import is_repeated
+from .base import Conversation, LeaseState, NewStream
+
+__all__ = ["MemoryStore"]
+
+_EXPIRED_AT_ONCE = 200  # streams or conversations; then the event loop gets its turn
+
+
+class MemoryStore:
+    """Streams and conversations of up to `max_bytes`, as far as they may be dropped."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.size = 0
+        self.streams: dict[UUID, Stream] = {}
+        self.requests: dict[tuple[str, UUID], Stream] = {}
+        self.running: dict[UUID, Stream] = {}
+        self.ended: dict[UUID, Stream] = {}  # in the order of their ends, with their entries
+        self.conversations: dict[Conversation, Turns] = {}  # the one that changed last is last
+        # Streams by their end, first with their entries and then without, and conversations.
+        self._with_entries: Due[Stream] = Due()
+        self._without_entries: Due[Stream] = Due()
+        self._idle: Due[Turns] = Due()
+
+    def get(self, stream_id: UUID) -> Stream:
+        """Return a stream.
+
+        Raises:
+            UnknownStream: there is no such stream.
+        """
+        try:
+            return self.streams[stream_id]
+        except KeyError:
+            raise UnknownStream(stream_id) from None
+
+    def open(self, new: NewStream, now: float, lease_until: float) -> tuple[Stream, bool]:
+        """Return the stream of a request, and True if it was made now.
+
+        Raises:
+            RequestConflict: the request is known with another fingerprint.
+        """
+        key = (new.principal, new.request_id)
+        known = self.requests.get(key)
+        if known is not None:
+            if known.new.fingerprint != new.fingerprint:
+                raise RequestConflict(new.request_id)
+            return known, False
+        made = Stream(new, now, lease_until)
+        self.requests[key] = made
+        self.streams[new.stream_id] = self.running[new.stream_id] = made
+        self.grow(len(new.question))
+        return made, True
+
+    def append(self, stream: Stream, epoch: int, first_seq: int, entries: Sequence[bytes]) -> bool:
+        """Append, or return False if the stream has these entries already.
+
+        Raises:
+            Fenced: the epoch is over, or the stream has ended.
+            OutOfSequence: the append does not follow the last entry.
+        """
+        if is_repeated(
+            stream.new.stream_id,
+            epoch,
+            first_seq,
+            len(entries),
+            current_epoch=stream.epoch,
+            last_seq=stream.last_seq,
+            ended=stream.outcome is not None,
+        ):
+            return False
+        stream.entries += entries
+        stream.last_seq += len(entries)
+        added = sum(map(len, entries))
+        stream.size += added
+        self.grow(added)
+        return True
+
+    def renew(self, stream_id: UUID, epoch: int, until: float) -> LeaseState:
+        """Renew a lease that is held with this epoch."""
+        stream = self.running.get(stream_id)
+        if stream is None or stream.epoch != epoch:
+            return LeaseState.LOST
+        stream.lease_until = until
+        return LeaseState.CANCEL_REQUESTED if stream.cancel_requested else LeaseState.HELD
+
+    def end(self, stream: Stream, outcome: str, now: float) -> None:
+        """End a stream and drop its question."""
+        stream_id = stream.new.stream_id
+        stream.outcome = outcome
+        self.size -= len(stream.new.question)
+        stream.new = replace(stream.new, question=b"")
+        stream.ended_at = now
+        del self.running[stream_id]
+        self.ended[stream_id] = stream
+        self._with_entries.add(now, stream)
+        self._make_room()
+
+    def add_turn(
+        self, conversation: Conversation, stream_id: UUID, turn: bytes, now: float
+    ) -> None:
+        """Add a turn to a conversation, once for each stream."""
+        turns = self.conversations.get(conversation)
+        if turns is None:
+            turns = Turns(conversation)
+            self._idle.add(now, turns)
+        elif stream_id in turns.by_stream:
+            return
+        else:
+            del self.conversations[conversation]
+        self.conversations[conversation] = turns
+        turns.touched_at = now
+        self.grow(turns.add(stream_id, turn))
+
+    def grow(self, added: int) -> None:
+        """Count bytes that were added, and make room for them."""
+        self.size += added
+        if self.size > self.max_bytes:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        while self.size > self.max_bytes and len(self.ended) > 1:
+            self._drop_body(next(iter(self.ended)))
+        while self.size > self.max_bytes and self.conversations:
+            turns = next(iter(self.conversations.values()))
+            if len(turns.by_stream) > 1:
+                self.size -= turns.drop_oldest()
+            elif len(self.conversations) > 1:
+                self._forget_conversation(turns)
+            else:
+                return
+
+    def _drop_body(self, stream_id: UUID) -> None:
+        self.size -= self.ended.pop(stream_id).drop_body()
+
+    # One step of an expiry each; they return how much was looked at.
+
+    def expire_entries(self, until: float) -> int:
+        """Drop the entries of some streams that ended first."""
+        streams = self._with_entries.take(until, _EXPIRED_AT_ONCE)
+        for ended_at, stream in streams:
+            if not stream.body_gone:
+                self._drop_body(stream.new.stream_id)
+            self._without_entries.add(ended_at, stream)
+        return len(streams)
+
+    def expire_streams(self, until: float) -> int:
+        """Forget some streams that ended first and have no entries."""
+        streams = self._without_entries.take(until, _EXPIRED_AT_ONCE)
+        for _, stream in streams:
+            new = stream.new
+            del self.streams[new.stream_id]
+            del self.requests[new.principal, new.request_id]
+        return len(streams)
+
+    def expire_conversations(self, until: float) -> int:
+        """Forget some conversations that were idle the longest."""
+        conversations = self._idle.take(until, _EXPIRED_AT_ONCE)
+        for _, turns in conversations:
+            if self.conversations.get(turns.conversation) is not turns:
+                continue  # it was dropped to make room
+            if turns.touched_at > until:
+                self._idle.add(turns.touched_at, turns)
+            else:
+                self._forget_conversation(turns)
+        return len(conversations)
+
+    def _forget_conversation(self, turns: Turns) -> None:
+        del self.conversations[turns.conversation]
+        self.size -= turns.clear()

@@ -1,0 +1,102 @@
+"""The entries of a stream: scripts of the store append them, end the stream, and read pages."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from uuid import UUID
+
+from ...errors import Fenced, LogUnavailable, OutOfSequence, PositionGone, UnknownStream
+from ..base import PAGE_BYTES, Page
+from . import _scripts as scripts
+from ._keys import KeyNames
+from ._meta import text
+from ._session import Session
+
+__all__ = ["begin_append", "close_stream", "read_page"]
+
+
+def begin_append(
+    session: Session,
+    keys: KeyNames,
+    stream_id: UUID,
+    epoch: int,
+    first_seq: int,
+    entries: Sequence[bytes],
+) -> "asyncio.Future[bool]":
+    """Begin an append; the future says whether somebody has asked for a cancel."""
+    names = [keys.meta(stream_id), keys.entries(stream_id)]
+
+    def appended(line: bytes) -> bool:
+        reply = _appended(session, stream_id, epoch, first_seq, entries, line)
+        return reply[1] == b"1"
+
+    return session.store.begin_script(
+        scripts.APPEND, names, appended, epoch, first_seq, b"", *entries
+    )
+
+
+async def close_stream(
+    session: Session,
+    keys: KeyNames,
+    stream_id: UUID,
+    epoch: int,
+    first_seq: int,
+    entries: Sequence[bytes],
+    outcome: str,
+) -> None:
+    """Append the last entries and end the stream."""
+    names = [keys.meta(stream_id), keys.entries(stream_id), keys.question(stream_id)]
+    end = b"%b %b" % (repr(session.now()).encode(), text(outcome))
+    line: bytes = await session.store.script(scripts.APPEND, names, epoch, first_seq, end, *entries)
+    _, _, ended, request = _appended(session, stream_id, epoch, first_seq, entries, line)[:4]
+    session.disown(stream_id)
+    if ended:
+        # The stream has ended, whatever becomes of the indexes: claims put them right.
+        with suppress(LogUnavailable):
+            await session.indexes.ended(stream_id, request.decode("ascii"), float(ended))
+
+
+def _appended(
+    session: Session,
+    stream_id: UUID,
+    epoch: int,
+    first_seq: int,
+    entries: Sequence[bytes],
+    line: bytes,
+) -> Sequence[bytes]:
+    """Let readers see what the store has taken; return its reply in parts."""
+    reply: Sequence[bytes] = line.split(b" ")
+    if reply[0] == b"ok":
+        session.show(stream_id, first_seq, entries)
+        return reply
+    if reply[0] == b"held":  # it was there before, and what counts is what is there
+        session.hide(stream_id)
+        return reply
+    session.disown(stream_id)
+    if reply[0] == b"fenced":
+        raise Fenced(stream_id, epoch)
+    if reply[0] == b"gap":
+        raise OutOfSequence(stream_id, first_seq, int(reply[1]))
+    raise UnknownStream(stream_id)
+
+
+async def read_page(
+    session: Session, keys: KeyNames, stream_id: UUID, after_seq: int, limit: int
+) -> Page:
+    """Return up to `limit` entries after a position, from the store."""
+    names = [keys.meta(stream_id), keys.entries(stream_id)]
+    reply: list[bytes] = await session.store.query(
+        scripts.READ, names, after_seq, limit, PAGE_BYTES
+    )
+    state = reply[0]
+    if state == b"unknown":
+        raise UnknownStream(stream_id)
+    if state == b"gone":
+        raise PositionGone(stream_id, after_seq)
+    if state == b"damaged":
+        raise LogUnavailable(
+            f"the store {session.name} has lost entries of the stream {stream_id}: it must not "
+            "evict keys (maxmemory-policy noeviction)",
+            stream_id,
+        )
+    return Page(reply[1:], state == b"end")

@@ -1,0 +1,49 @@
+"""A connection to the store."""
+
+import asyncio
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from coreason_client.server.log.valkey._lane import Health, Job
+from coreason_client.server.log.valkey._link import _Wire
+from coreason_client.server.log.valkey._run_clock import RunClock
+
+from ..aio import aio
+
+
+class SlowTransport(asyncio.Transport):
+    """Takes bytes, and has some of them still to send."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unsent = 0
+
+    def write(self, data: Any) -> None:
+        self.unsent += len(data)
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def abort(self) -> None:
+        pass
+
+
+@aio
+async def test_a_connection_that_still_sends_is_not_silent() -> None:
+    clock = RunClock(1.0)
+    health, transport = Health(clock), SlowTransport()
+    wire = _Wire(health, lambda: None)
+    wire.connection_made(transport)
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    wire.send([Job(("SET", "a", b"x" * 1000), future, clock.mark())])
+    for second in range(1, 21):
+        clock.tick(float(second))
+        transport.unsent -= 10
+        assert not wire.is_silent(5.0)
+    assert health.alive == 20.0
+    for second in range(21, 30):
+        clock.tick(float(second))
+        assert wire.is_silent(5.0) == (second > 25)
+    wire.abort(ResponseError("too late"))
+    assert str(future.exception()) == "too late"

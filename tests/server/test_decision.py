@@ -1,0 +1,245 @@
+"""Whether a request starts, joins, resumes or is refused: a table of facts and decisions."""
+
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coreason_client.server import AgentApp
+from coreason_client.server._cursor import Cursor
+from coreason_client.server._decision import (
+    Find,
+    Join,
+    Need,
+    Refuse,
+    RequestFacts,
+    Resume,
+    ServerFacts,
+    Start,
+    decide,
+)
+from coreason_client.server._problems import as_problem
+from coreason_client.server.log import Opened, StreamMeta
+from coreason_manifest.definitions.service import ServiceRequest
+
+ASKED, OTHER, STREAM = UUID(int=1), UUID(int=2), UUID(int=3)
+META = StreamMeta(
+    stream_id=STREAM,
+    principal="ann",
+    request_id=ASKED,
+    fingerprint="f",
+    epoch=1,
+    last_seq=5,
+    opened_at=0.0,
+    outcome=None,
+    ended_at=None,
+    cancel_requested=False,
+    body_gone=False,
+)
+OF_BOB = replace(META, principal="bob")
+OF_ANOTHER_REQUEST = replace(META, request_id=OTHER)
+WAIT = 2_500_000_000  # nanoseconds
+
+
+async def agent(request: ServiceRequest) -> str:
+    return "hello"
+
+
+OPTIONS = AgentApp(agent, max_requests_per_minute=60)._options
+NOTHING: dict[str, Any] = {}
+CLOSING = {"closing": True}
+FULL = {"streams_full": True}
+# What is known once each fact has been gathered.
+HEAD = {"wait": 0, "tries": 1}
+LATE = {"wait": WAIT, "tries": 1}
+RESUMING = {"cursor": Cursor(STREAM, 4)}
+FOUND = {"known": META, "looked_up": True}
+MISSING = {"known": None, "looked_up": True}
+NAMED = {"named": ASKED}
+BODY = {"request_id": ASKED, "fingerprint": "f"}
+
+
+def ask(facts: dict[str, Any], server: dict[str, Any]) -> object:
+    here = {"closing": False, "readers_full": False, "streams_full": False} | server
+    return decide(RequestFacts("ann", **facts), ServerFacts(OPTIONS, **here))
+
+
+TABLE: list[tuple[str, dict[str, Any], dict[str, Any], object]] = [
+    # Before the token.
+    ("nothing is known", {}, NOTHING, Need.TOKEN),
+    ("too many readers", {}, {"readers_full": True}, (429, "too-many-readers", "1")),
+    ("readers come first", RESUMING, CLOSING | {"readers_full": True}, (429, "too-many-readers")),
+    # A new request, before its body.
+    ("a token", HEAD, NOTHING, Need.BODY),
+    ("a token, too many streams", HEAD, FULL, Need.BODY),
+    ("a token and a name", HEAD | NAMED, NOTHING, Need.BODY),
+    ("no token", LATE, NOTHING, (429, "too-many-requests", "3")),
+    ("no token but a name", LATE | NAMED, NOTHING, Need.NAMED_REQUEST),
+    ("no token, a new name", LATE | NAMED | MISSING, NOTHING, (429, "too-many-requests")),
+    ("no token, a known name", LATE | NAMED | FOUND, NOTHING, Need.BODY),
+    ("closing", HEAD, CLOSING, (503, "shutting-down", "1")),
+    ("closing, a name", HEAD | NAMED, CLOSING, Need.NAMED_REQUEST),
+    ("closing, a new name", HEAD | NAMED | MISSING, CLOSING, (503, "shutting-down")),
+    ("closing, a known name", HEAD | NAMED | FOUND, CLOSING, Need.BODY),
+    ("closing counts before the rate", LATE, CLOSING, (503, "shutting-down")),
+    # A resume, before its body.
+    ("a position", RESUMING | HEAD, NOTHING, Need.STREAM),
+    ("a position, no token", RESUMING | LATE, NOTHING, Need.STREAM),
+    ("a position, closing", RESUMING | HEAD, CLOSING, Need.STREAM),
+    ("an unknown stream", RESUMING | HEAD | MISSING, NOTHING, (404, "stream-not-found")),
+    ("unknown, closing", RESUMING | HEAD | MISSING, CLOSING, (404, "stream-not-found")),
+    ("unknown, no token", RESUMING | LATE | MISSING, NOTHING, (429, "too-many-requests")),
+    (
+        "somebody else's stream",
+        RESUMING | HEAD | FOUND | {"known": OF_BOB},
+        NOTHING,
+        (404, "stream-not-found"),
+    ),
+    (
+        "somebody else's, no token",
+        RESUMING | LATE | FOUND | {"known": OF_BOB},
+        NOTHING,
+        (429, "too-many-requests"),
+    ),
+    ("a known stream", RESUMING | HEAD | FOUND, NOTHING, Need.BODY),
+    ("a known stream, no token", RESUMING | LATE | FOUND, NOTHING, Need.BODY),
+    ("a known stream, closing", RESUMING | HEAD | FOUND, CLOSING | FULL, Need.BODY),
+    ("at the end", FOUND | HEAD | {"cursor": Cursor(STREAM, 5)}, NOTHING, Need.BODY),
+    ("too far", FOUND | HEAD | {"cursor": Cursor(STREAM, 6)}, NOTHING, (400, "bad-position")),
+    # A resume with its body.
+    ("resumes", RESUMING | HEAD | FOUND | BODY, NOTHING, Resume(META, 4, True)),
+    ("resumes without a token", RESUMING | LATE | FOUND | BODY, NOTHING, Resume(META, 4, False)),
+    ("resumes while closing", RESUMING | HEAD | FOUND | BODY, CLOSING, Resume(META, 4, True)),
+    (
+        "resumes with another request",
+        RESUMING | HEAD | FOUND | BODY | {"request_id": OTHER},
+        NOTHING,
+        (409, "request-conflict"),
+    ),
+    (
+        "resumes with another body",
+        RESUMING | HEAD | FOUND | BODY | {"fingerprint": "g"},
+        NOTHING,
+        (409, "request-conflict"),
+    ),
+    # A new request with its body.
+    ("all is well", HEAD | BODY, NOTHING, Need.OPENED),
+    ("full", HEAD | BODY, FULL, Find),
+    ("closing since", HEAD | BODY, CLOSING, Find),
+    ("full, but a known name", LATE | NAMED | FOUND | BODY, FULL, Need.OPENED),
+    ("closing, but a known name", HEAD | NAMED | FOUND | BODY, CLOSING, Need.OPENED),
+    (
+        "the name was another request's",
+        LATE | FOUND | BODY | {"known": OF_ANOTHER_REQUEST},
+        NOTHING,
+        Need.TOKEN,
+    ),
+    (
+        "another's, and still no token",
+        LATE | FOUND | BODY | {"known": OF_ANOTHER_REQUEST, "tries": 2},
+        NOTHING,
+        (429, "too-many-requests", "3"),
+    ),
+    (
+        "another's, and a token now",
+        HEAD | FOUND | BODY | {"known": OF_ANOTHER_REQUEST, "tries": 2},
+        NOTHING,
+        Need.OPENED,
+    ),
+    ("another's, closing", HEAD | FOUND | BODY | {"known": OF_ANOTHER_REQUEST}, CLOSING, Find),
+    # The log has answered.
+    ("made now", HEAD | BODY | {"opened": Opened(META, True)}, NOTHING, Start(META)),
+    ("made, though full since", HEAD | BODY | {"opened": Opened(META, True)}, FULL, Start(META)),
+    ("made before", HEAD | BODY | {"opened": Opened(META, False)}, NOTHING, Join(META, True)),
+    (
+        "joined without a token",
+        LATE | NAMED | FOUND | BODY | {"opened": Opened(META, False)},
+        NOTHING,
+        Join(META, False),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("facts", "server", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
+)
+def test_a_decision(facts: dict[str, Any], server: dict[str, Any], expected: object) -> None:
+    decision = ask(facts, server)
+    if isinstance(expected, tuple):
+        assert isinstance(decision, Refuse)
+        problem = as_problem(decision.error)
+        status, slug, *retry_after = expected
+        assert (problem.status, problem.slug) == (status, slug)
+        for seconds in retry_after:
+            assert problem.headers is not None
+            assert problem.headers["Retry-After"] == seconds
+    elif expected is Find:
+        assert isinstance(decision, Find)
+    else:
+        assert decision == expected
+
+
+@pytest.mark.parametrize("server", [FULL, CLOSING, FULL | CLOSING])
+def test_a_request_for_which_there_is_no_room_is_looked_up_once(server: dict[str, Any]) -> None:
+    find = ask(HEAD | BODY, server)
+    assert isinstance(find, Find)
+    assert find.refusal.slug == ("shutting-down" if "closing" in server else "too-many-streams")
+    looked_up = HEAD | BODY | {"refusal": find.refusal}
+    # The refusal stands, whatever has changed meanwhile; a known request is joined.
+    for now in (NOTHING, server):
+        assert ask(looked_up | {"found": None}, now) == Refuse(find.refusal)
+        assert ask(looked_up | {"found": META}, now) is Need.OPENED
+
+
+METAS = st.sampled_from([None, META, OF_BOB, OF_ANOTHER_REQUEST])
+
+
+@given(
+    st.sampled_from([None, Cursor(STREAM, 0), Cursor(STREAM, 5), Cursor(STREAM, 6)]),
+    st.sampled_from([None, ASKED, OTHER]),
+    METAS,
+    METAS,
+    st.booleans(),
+    st.lists(st.sampled_from([0, WAIT]), min_size=2, max_size=2),
+    st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=9, max_size=9),
+)
+def test_every_request_comes_to_a_decision(
+    cursor: Cursor | None,
+    named: UUID | None,
+    known: StreamMeta | None,
+    found: StreamMeta | None,
+    created: bool,
+    waits: list[int],
+    moments: list[tuple[bool, bool, bool]],
+) -> None:
+    """Whatever the server does meanwhile: no fact is asked for twice, and a resume never starts."""
+    facts, asked_for = RequestFacts("ann", cursor, named), []
+    for moment in moments:
+        decision = decide(facts, ServerFacts(OPTIONS, *moment))
+        if isinstance(decision, Find):
+            asked_for.append("find")
+            facts.refusal, facts.found = decision.refusal, found
+        elif not isinstance(decision, Need):
+            break
+        else:
+            asked_for.append(decision.name)
+            if decision is Need.TOKEN:
+                facts.wait, facts.tries = waits[facts.tries], facts.tries + 1
+            elif decision is Need.BODY:
+                facts.request_id, facts.fingerprint = ASKED, "f"
+            elif decision is Need.OPENED:
+                facts.opened = Opened(META, created)
+            else:
+                facts.known, facts.looked_up = known, True
+    else:
+        pytest.fail(f"no decision after {asked_for}")
+    names = [name for name in asked_for if name != "TOKEN"]
+    assert len(names) == len(set(names))
+    if cursor is not None:
+        assert isinstance(decision, Resume | Refuse)
+        assert "OPENED" not in asked_for
+    if isinstance(decision, Start):
+        assert not facts.wait or (facts.known is not None and facts.known.request_id == ASKED)

@@ -1,0 +1,92 @@
+"""The options of an application: the signature of `AgentApp` and what is checked of them."""
+
+import inspect
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+import pytest
+
+from coreason_client.server import AgentApp
+from coreason_client.server._options import Options, option_names
+from coreason_manifest.definitions.service import ServiceRequest
+
+# Arguments that are no options, or become one under another name.
+OTHERS = {
+    "agent",
+    "allowed_hosts",
+    "api_keys",
+    "cors_origins",
+    "log",
+    "metrics",
+    "metrics_key",
+    "metrics_public",
+    "public_url",
+}
+
+
+async def agent(request: ServiceRequest) -> str:
+    return "hello"
+
+
+def test_the_signature_and_the_options_have_the_same_names_and_types() -> None:
+    parameters = set(inspect.signature(AgentApp).parameters)
+    assert parameters - OTHERS == option_names() - {"metrics_path"}
+    given, kept = get_type_hints(AgentApp.__init__), get_type_hints(Options)
+    for name in parameters - OTHERS - {"agent_id", "version"}:
+        assert given[name] == kept[name], name
+
+
+def test_every_argument_reaches_the_option_of_its_name() -> None:
+    """Each option gets a value that no other one has."""
+    values: dict[str, Any] = {
+        "agent_id": "one",
+        "version": "two",
+        "on_abandoned": "cancel",
+        "final_retention": 10_000.0,
+    }
+    numbers = sorted(option_names() - values.keys() - {"metrics_path"})
+    values |= {name: 10 + number for number, name in enumerate(numbers)}
+    options = AgentApp(agent, metrics="/numbers", **values)._options
+    values["metrics_path"] = "/numbers"
+    assert {field.name: getattr(options, field.name) for field in fields(Options)} == values
+
+
+@pytest.mark.parametrize(
+    "name", sorted(option_names() - {"agent_id", "version", "on_abandoned", "metrics_path"})
+)
+def test_numbers_out_of_range_are_refused_by_name(name: str) -> None:
+    wrong: dict[str, Any] = {name: -1}
+    with pytest.raises(ValueError, match=rf"{name} .*got -1"):
+        AgentApp(agent, **wrong)
+
+
+@pytest.mark.parametrize(
+    ("zero_is", "names"),
+    [
+        ("allowed", {"abandon_grace", "drain_timeout", "cancel_grace", "retention"}),
+        (
+            "refused",
+            {
+                "body_timeout",
+                "heartbeat",
+                "max_body_bytes",
+                "max_header_bytes",
+                "max_json_values",
+                "max_messages",
+                "max_parts",
+                "max_readers_per_key",
+                "max_requests_per_minute",
+                "max_streams_per_key",
+                "send_timeout",
+            },
+        ),
+    ],
+)
+def test_zero(zero_is: str, names: set[str]) -> None:
+    for name in names:
+        zero: dict[str, Any] = {name: 0}
+        if zero_is == "allowed":
+            AgentApp(agent, **zero)
+        else:
+            with pytest.raises(ValueError, match=rf"{name} .*got 0"):
+                AgentApp(agent, **zero)

@@ -1,0 +1,37 @@
+"""All readers are woken together, and at most once a second."""
+
+from coreason_client.server import MemoryStreamLog
+from coreason_client.server._reader_wake import ReaderWake
+
+from .virtual import virtual, virtual_loop
+
+
+class Counted(MemoryStreamLog):
+    """Counts how often its readers are woken."""
+
+    nudges = 0
+
+    def nudge(self) -> None:
+        self.nudges += 1
+
+
+@virtual
+async def test_readers_are_woken_once_for_all_and_at_most_once_a_second() -> None:
+    loop, log = virtual_loop(), Counted()
+    wake = ReaderWake(log)
+    for _ in range(3):
+        wake.soon()
+    assert log.nudges == 0  # not within the call: the caller may be in the middle of something
+    await loop.forward(0)
+    assert log.nudges == 1
+    wake.soon()
+    await loop.forward(0.9)
+    wake.soon()
+    assert log.nudges == 1
+    await loop.forward(0.1)
+    assert log.nudges == 2
+    await loop.forward(60)
+    assert log.nudges == 2  # nobody asked
+    wake.soon()
+    await loop.forward(0)
+    assert log.nudges == 3
