@@ -3,9 +3,19 @@
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
-__all__ = ["VISIBLE", "check_headers", "check_http_client", "merged_headers", "shown"]
+from ..errors import ArgumentError
+
+__all__ = [
+    "VISIBLE",
+    "check_headers",
+    "check_http_client",
+    "merged_headers",
+    "shown",
+    "url_parts",
+    "wrong_url",
+]
 
 VISIBLE = re.compile(r"[!-~]+", re.ASCII)
 
@@ -16,16 +26,17 @@ def check_headers(headers: Mapping[Any, Any]) -> None:
     """Refuse headers that cannot be sent; values may be secrets, so they are not repeated.
 
     Raises:
-        ValueError: a name or a value is not valid.
+        ArgumentError: a name or a value is not valid.
     """
     for name, value in headers.items():
         if not isinstance(name, str) or not _TOKEN.fullmatch(name):
-            raise ValueError(f"{name!r} is not a header name")
+            raise ArgumentError("headers", "must have valid header names", name)
         if not isinstance(value, str):
-            raise ValueError(f"the value of header {name} must be text, not {type(value).__name__}")
+            kind = type(value).__name__
+            raise ArgumentError(f"headers[{name!r}]", f"must be text, not of type {kind}")
         if any(c in value for c in "\r\n\0") or value != value.strip():
-            raise ValueError(
-                f"the value of header {name} must be text in one line, without blanks around it"
+            raise ArgumentError(
+                f"headers[{name!r}]", "must be text in one line, without spaces around it"
             )
 
 
@@ -63,3 +74,23 @@ def shown(url: str) -> str:
     """Return a URL without what may be secret in it: user, password, query and fragment."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def wrong_url(argument: str, rule: str, url: Any) -> ArgumentError:
+    """Return the error for a URL; one that may hold a password is not repeated."""
+    hidden = isinstance(url, str) and "@" in url
+    return ArgumentError(argument, rule) if hidden else ArgumentError(argument, rule, url)
+
+
+def url_parts(argument: str, url: str) -> SplitResult:
+    """Return the parts of a URL.
+
+    Raises:
+        ArgumentError: it has no valid host, or no valid port.
+    """
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # parsed only when it is read
+    except ValueError:
+        raise wrong_url(argument, "must be a URL with a valid host and port", url) from None
+    return parts

@@ -22,6 +22,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from .._drive import AsyncOpener, SyncOpener
 from .._http._types import Request
 from .._secret import header_secrets, redact, redact_chain
+from ..errors import ArgumentError
 from .errors import A2AError
 from .types import AgentCard, SecurityScheme
 
@@ -159,7 +160,7 @@ class _Source:
 def _checked(value: str) -> str:
     # The value itself is never part of the message.
     if not value or any(c in value for c in "\r\n\0"):
-        raise ValueError("a credential must be text in one line, and not empty")
+        raise ArgumentError("auth", "must be text in one line, and not empty")
     return value
 
 
@@ -232,7 +233,8 @@ def _named(
             pairs = [(auth[name], _place_of(schemes[name])) for name in names]
             return [(_Source(given), place) for given, place in pairs if place is not None]
     asked: Any = [" and ".join(names) for names in wanted] or sorted(schemes)
-    raise ValueError(f"the credentials given are for {sorted(auth)}; the card asks for {asked}")
+    rule = f"must be for schemes that the card asks for, {asked}; it is for {sorted(auth)}"
+    raise ArgumentError("auth", rule)
 
 
 # The card's own credential

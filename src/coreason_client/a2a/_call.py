@@ -4,14 +4,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 from pydantic_core import from_json
 
 from coreason_manifest.definitions._base import explain
 
-from .._http._checks import VISIBLE, check_headers, merged_headers, shown
+from .._http._checks import VISIBLE, check_headers, merged_headers, shown, url_parts, wrong_url
 from .._http._types import (
     FailureKind,
     Request,
@@ -24,6 +23,7 @@ from .._http._types import (
 from .._retry import Backoff, retry_after
 from .._trace import trace_headers
 from .._version import __version__
+from ..errors import ArgumentError
 from ..sse._decode import DEFAULT_MAX_EVENT_BYTES
 from ._dialects import ERRORS_BY_CODE, ERRORS_BY_REASON, ERRORS_BY_STATUS, Dialect, Operation
 from .errors import (
@@ -59,7 +59,7 @@ class Settings:
     """How to talk to an agent, whatever the interface; checked when it is made.
 
     Raises:
-        ValueError: a setting that cannot work.
+        ArgumentError: a setting that cannot work.
     """
 
     unary: Timeouts = field(default_factory=lambda: timeouts_from(180.0))
@@ -75,10 +75,10 @@ class Settings:
         if isinstance(self.max_retries, bool) or not isinstance(self.max_retries, int):
             raise TypeError(f"max_retries must be a whole number, not {self.max_retries!r}")
         if self.max_retries < 0:
-            raise ValueError(f"max_retries must be 0 or more, not {self.max_retries}")
+            raise ArgumentError("max_retries", "must be 0 or more", self.max_retries)
         for name in ("max_event_bytes", "max_body_bytes"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+                raise ArgumentError(name, "must be at least 1", getattr(self, name))
         check_headers(self.headers)
 
     def sent_headers(
@@ -244,21 +244,20 @@ def unreached(failure: TransportFailure) -> bool:
     )
 
 
-def check_url(url: str) -> str:
-    """Return the address if it can be called.
+def check_url(url: str, argument: str = "url") -> str:
+    """Return the URL if it can be called; `argument` is where it comes from.
 
     Raises:
-        ValueError: it cannot, with the reason.
+        ArgumentError: it cannot, with the reason.
         TypeError: it is not a string.
     """
     if not isinstance(url, str):
-        raise TypeError(f"an address must be a string, got {type(url).__name__}")
+        raise TypeError(f"{argument} must be a string, got {type(url).__name__}")
     if not VISIBLE.fullmatch(url):
-        raise ValueError(f"an address without blanks is needed, not {url!r}")
-    parts = urlsplit(url)
+        raise wrong_url(argument, "must be a URL without spaces", url)
+    parts = url_parts(argument, url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"an address starts with http:// or https://, as {url!r} does not")
+        raise wrong_url(argument, "must start with http:// or https://", url)
     if "@" in parts.netloc:
-        raise ValueError("an address must not hold a user or password: that goes into auth")
-    _ = parts.port  # a port that is no number is a ValueError of its own
+        raise ArgumentError(argument, "must not have a user or a password in it")
     return url

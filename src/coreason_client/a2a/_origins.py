@@ -64,7 +64,11 @@ class Origins:
         """
         if isinstance(allowed, str):
             raise TypeError(f"interface_origins must be a list of origins, got {allowed!r}")
-        return cls(named, frozenset(origin(check_url(url)) for url in allowed), has_secrets)
+        return cls(
+            named,
+            frozenset(origin(check_url(url, "interface_origins")) for url in allowed),
+            has_secrets,
+        )
 
     def is_trusted(self, url: str) -> bool:
         """Return True if an interface gets credentials and headers."""

@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 from uuid import UUID, uuid4
 
 from pydantic import ValidationError
@@ -17,7 +17,7 @@ from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRe
 from coreason_manifest.definitions.session import SessionContext
 
 from .._drive import Flow, Reply, Wait
-from .._http._checks import VISIBLE, check_headers, merged_headers, shown
+from .._http._checks import VISIBLE, check_headers, merged_headers, shown, url_parts, wrong_url
 from .._http._proxy import proxy_for
 from .._http._redirect import FOLLOWED, MOST_REDIRECTS, redirected
 from .._http._types import (
@@ -32,6 +32,7 @@ from .._retry import Backoff, retry_after
 from .._secret import header_secrets, redact, redact_chain
 from .._trace import trace_headers
 from .._version import __version__
+from ..errors import ArgumentError
 from ._resume import ResumeMachine
 from ._words import describe, where
 from .bookmark import Bookmark
@@ -81,9 +82,11 @@ class Credential:
 def _check_key(key: str) -> None:
     # The value itself is never part of the message.
     if not key:
-        raise ValueError("api_key is empty: give the key of the agent service")
+        raise ArgumentError("api_key", "must not be empty: it is the key of the agent service")
     if not VISIBLE.fullmatch(key):
-        raise ValueError("api_key must be visible ASCII characters without blanks or line ends")
+        raise ArgumentError(
+            "api_key", "must be visible ASCII characters without spaces or line ends"
+        )
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ class Endpoint:
     """An agent service and how to talk to it; checked when it is made.
 
     Raises:
-        ValueError: an argument that cannot work, with what to do about it.
+        ArgumentError: an argument that cannot work.
     """
 
     base_url: str
@@ -113,16 +116,16 @@ class Endpoint:
         if isinstance(self.max_retries, bool) or not isinstance(self.max_retries, int):
             raise TypeError(f"max_retries must be a whole number, got {self.max_retries!r}")
         if self.max_retries < 0:
-            raise ValueError(f"max_retries must be 0 or more, got {self.max_retries}")
+            raise ArgumentError("max_retries", "must be 0 or more", self.max_retries)
         if not self.reconnect_for >= 0:
-            raise ValueError(f"reconnect_for must be 0 or more, got {self.reconnect_for!r}")
+            raise ArgumentError("reconnect_for", "must be 0 or more", self.reconnect_for)
         _check_deadline(self.deadline)
         if not self.max_retry_delay >= 0:
-            raise ValueError(f"max_retry_delay must be 0 or more, got {self.max_retry_delay}")
+            raise ArgumentError("max_retry_delay", "must be 0 or more", self.max_retry_delay)
         if self.max_event_bytes < 1:
-            raise ValueError(f"max_event_bytes must be at least 1, got {self.max_event_bytes}")
+            raise ArgumentError("max_event_bytes", "must be at least 1", self.max_event_bytes)
         if not self.user_id:
-            raise ValueError("user_id is empty: leave it out, or name the user")
+            raise ArgumentError("user_id", "must not be empty: leave it out, or name the user")
         check_headers(self.headers)
 
     # Streams
@@ -187,13 +190,15 @@ class Endpoint:
 
         Raises:
             TypeError: the message is not a string.
-            ValueError: the conversation_id is empty.
+            ArgumentError: the conversation_id is empty.
         """
         if not isinstance(message, str):
             raise TypeError(f"a message is a string, got {type(message).__name__}")
         session_id = str(uuid4() if conversation_id is None else conversation_id)
         if not session_id:
-            raise ValueError("conversation_id is empty: leave it out to begin a conversation")
+            raise ArgumentError(
+                "conversation_id", "must not be empty: leave it out to begin a conversation"
+            )
         return ServiceRequest(
             context=SessionContext(session_id=session_id, user_id=self.user_id),
             payload=AgentRequest(messages=[ChatMessage.user(message)], session_id=session_id),
@@ -320,17 +325,16 @@ def base_url_of(base_url: str) -> str:
 
 def _check_deadline(deadline: float | None) -> None:
     if deadline is not None and not deadline > 0:  # also true for NaN
-        raise ValueError(f"deadline must be more than 0 seconds, got {deadline!r}")
+        raise ArgumentError("deadline", "must be greater than 0", deadline)
 
 
 def _check_base_url(base_url: str) -> None:
     if not VISIBLE.fullmatch(base_url):
-        raise ValueError(f"base_url must be a URL without blanks, got {base_url!r}")
-    parts = urlsplit(base_url)
+        raise wrong_url("base_url", "must be a URL without spaces", base_url)
+    parts = url_parts("base_url", base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"base_url must start with http:// or https://, got {base_url!r}")
+        raise wrong_url("base_url", "must start with http:// or https://", base_url)
     if "@" in parts.netloc:
-        raise ValueError("base_url must not hold a user or password: the key goes into api_key")
+        raise ArgumentError("base_url", "must not have a user or a password in it")
     if parts.query or parts.fragment:
-        raise ValueError(f"base_url must not have a query or a fragment, got {base_url!r}")
-    _ = parts.port  # a port that is no number is a ValueError of its own
+        raise wrong_url("base_url", "must not have a query or a fragment", base_url)

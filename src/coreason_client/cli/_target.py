@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from coreason_client import CAPClient, CAPError
+from coreason_client import ArgumentError, CAPClient, CAPError
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ._extras import need_server
+from ._options import wrong_usage
 from .chaos import ChaosProxy
 from .exits import ExitCode, Failure
 
@@ -132,11 +133,8 @@ def _client(
         if max_retries is None:  # then an answer also survives the restart of its server
             return CAPClient(url, key, timeout)
         return CAPClient(url, key, timeout, max_retries)
-    except ValueError as error:
-        sentence = str(error)
-        for argument, name in names.items():
-            sentence = sentence.replace(argument, name)
-        raise Failure(sentence, ExitCode.USAGE) from None
+    except ArgumentError as error:
+        raise wrong_usage(error, names) from None
 
 
 def _proxy(url: str, seed: int) -> ChaosProxy:

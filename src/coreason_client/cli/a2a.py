@@ -11,9 +11,11 @@ from urllib.parse import urlsplit
 
 import typer
 
+from coreason_client import ArgumentError
+
 from ._clean import clean
 from ._logs import show_logs
-from ._options import Verbose
+from ._options import Verbose, wrong_usage
 from ._question import Words, question
 from .exits import EXIT_CODES_HELP, ExitCode, Failure, ending_well
 
@@ -316,8 +318,8 @@ def _card(url: str, token: str | None, timeout: float | None) -> "AgentCard":
     with AgentCardResolver(headers=headers, timeout=timeout or _CARD_TIMEOUT) as resolver:
         try:
             return resolver.resolve(url)
-        except ValueError as error:
-            raise Failure(str(error), ExitCode.USAGE) from None
+        except ArgumentError as error:
+            raise wrong_usage(error, {"base_url": "URL"}) from None
 
 
 def _check(token: str | None, timeout: float | None) -> None:
@@ -325,15 +327,15 @@ def _check(token: str | None, timeout: float | None) -> None:
     if token is not None and (
         not token.isascii() or not token.isprintable() or token != token.strip() or not token
     ):
-        raise Failure("--token must be printable ASCII without blanks around it", ExitCode.USAGE)
+        raise ArgumentError("--token", "must be printable ASCII without spaces around it")
     if timeout is not None and not timeout > 0:
-        raise Failure(f"--timeout must be more than 0 seconds, not {timeout:g}", ExitCode.USAGE)
+        raise ArgumentError("--timeout", "must be greater than 0", timeout)
 
 
 def _sendable(text: str) -> str:
     """Return an argument as it can go into JSON, also where its bytes were no UTF-8."""
     if not text:
-        raise Failure("ID must not be empty", ExitCode.USAGE)
+        raise ArgumentError("ID", "must not be empty")
     return text.encode("utf-8", "replace").decode()
 
 

@@ -116,6 +116,7 @@ def chat(
             "base_url": given_as(context, "url", "--url", "COREASON_URL"),
             "api_key": given_as(context, "api_key", "--api-key", "COREASON_API_KEY"),
             "max_retries": "--max-retries",
+            "timeout": "--timeout",
         }
         command = None if url is None else _command(names["base_url"], url)
         with ExitStack() as stack:

@@ -10,6 +10,7 @@ from enum import IntEnum
 import typer
 
 from coreason_client import (
+    ArgumentError,
     CAPConnectionError,
     CAPProtocolError,
     CAPRuntimeError,
@@ -59,6 +60,7 @@ _WRITE_ERRORS = {errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG}
 
 # By the exit code of each, the most special first.
 _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
+    (ArgumentError, ExitCode.USAGE),
     (CAPConnectionError, ExitCode.CONNECTION),
     (CAPProtocolError, ExitCode.PROTOCOL),
     (CAPRuntimeError, ExitCode.FAILED),

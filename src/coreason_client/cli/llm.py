@@ -127,13 +127,13 @@ def _asked(
 ) -> "Response":
     from coreason_client.llm import LLMError
 
-    from ._models import told
+    from ._models import with_option_names
 
     try:
         # Ctrl-C cancels what runs, which closes the connection on its way out.
         return asyncio.run(_ask(client, call, write))
     except LLMError as error:
-        raise told(error) from None
+        raise with_option_names(error) from None
 
 
 async def _ask(

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from .._http._checks import VISIBLE, shown
+from .._http._checks import VISIBLE, shown, wrong_url
 from .._version import __version__
+from ..errors import ArgumentError
 from ._terms import Profile
 from ._wire import Adapter
 from .errors import LLMAuthenticationError, LLMRequestError
@@ -103,8 +104,8 @@ class Target:
         if given is None:
             if not profile.base_url:
                 raise LLMRequestError(
-                    f"{profile.name} has no address that is the same for everybody: give base_url, "
-                    "or set LLM_API_BASE_URL"
+                    f"{profile.name} has no address that is the same for everybody: set "
+                    "LLM_API_BASE_URL, or pass base_url in Python code"
                 )
             return profile.base_url, ""
         parts = urlsplit(given)
@@ -115,7 +116,8 @@ class Target:
         self, profile: Profile, model: str, base: str, *, own: bool
     ) -> LLMAuthenticationError:
         if own:
-            words = f"there is no key for {shown(base)}: set LLM_API_KEY, or give api_key"
+            words = f"there is no key for {shown(base)}: set LLM_API_KEY"
+            words += ", or pass api_key in Python code"
             if profile.name in self.keys:
                 words += f" ({profile.key_variable} is for models named {profile.name}/…)"
         else:
@@ -130,23 +132,21 @@ class Target:
         return LLMAuthenticationError(words, provider=profile.name, model=model)
 
 
-def check_base_url(base_url: str) -> str:
-    """Return a base URL without the slash at its end.
+def check_base_url(base_url: str, name: str = "base_url") -> str:
+    """Return a base URL without the slash at its end; `name` is where it comes from.
 
     Raises:
-        ValueError: it cannot be one.
+        ArgumentError: it cannot be one.
     """
     parts = _parts(base_url)
     if parts is None:
-        raise ValueError(
-            f"base_url must be an address such as https://api.openai.com/v1, got {base_url!r}"
-        )
+        raise wrong_url(name, "must be a URL such as https://api.openai.com/v1", base_url)
     if "@" in parts.netloc:
-        raise ValueError("base_url must not have a user or a password: give the key as api_key")
+        raise ArgumentError(name, "must not have a user or a password in it")
     if tail := next((tail for tail in _ENDPOINTS if parts.path.rstrip("/").endswith(tail)), None):
-        raise ValueError(f"base_url must not end with {tail}, which is added for each call")
+        raise ArgumentError(name, f"must not end with {tail}, which is added for each call")
     if parts.fragment:
-        raise ValueError(f"base_url must not have a fragment, got #{parts.fragment}")
+        raise ArgumentError(name, f"must not have a fragment, got #{parts.fragment}")
     return base_url.rstrip("/")
 
 
@@ -163,10 +163,10 @@ def check_key(key: Any, name: str = "api_key") -> str:
     """Return a key that can be sent in a header.
 
     Raises:
-        ValueError: it cannot; the key is not repeated.
+        ArgumentError: it cannot; the key is not repeated.
     """
     if not isinstance(key, str) or not VISIBLE.fullmatch(key):
-        raise ValueError(f"{name} must be visible ASCII characters, without blanks or line ends")
+        raise ArgumentError(name, "must be visible ASCII characters without spaces or line ends")
     return str(key)
 
 
@@ -174,10 +174,10 @@ def check_provider(name: str, argument: str = "provider") -> str:
     """Return the name of a profile.
 
     Raises:
-        ValueError: there is none; `argument` is the argument that names it.
+        ArgumentError: there is none; `argument` is the argument that names it.
     """
     if name not in _BY_NAME:
-        raise ValueError(f"{argument} must be one of {', '.join(_BY_NAME)}, got {name!r}")
+        raise ArgumentError(argument, f"must be one of {', '.join(_BY_NAME)}", name)
     return name
 
 

@@ -4,6 +4,8 @@ Strangers decide how often a server refuses them. Without a limit they would fil
 lines, and writing the lines would cost more than the refusals.
 """
 
+from ..errors import ArgumentError
+
 __all__ = ["LineLimit"]
 
 
@@ -18,7 +20,7 @@ class LineLimit:
 
     def __init__(self, per_second: int) -> None:
         if per_second < 1:
-            raise ValueError(f"per_second must be at least 1, got {per_second!r}")
+            raise ArgumentError("per_second", "must be at least 1", per_second)
         self._per_second = per_second
         self._left = 0
         self._second_ends = float("-inf")

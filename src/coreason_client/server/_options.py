@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from ..errors import ArgumentError
+
 __all__ = ["PATHS", "PROBES", "Options"]
 
 PROBES = ("/health", "/ready")
@@ -55,20 +57,20 @@ class Options:
     def __post_init__(self) -> None:
         for name in _POSITIVE:
             if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be above 0, got {getattr(self, name)!r}")
+                raise ArgumentError(name, "must be greater than 0", getattr(self, name))
         for name in _NOT_NEGATIVE:
             if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must not be negative, got {getattr(self, name)!r}")
+                raise ArgumentError(name, "must be 0 or more", getattr(self, name))
         _check_rate(self.max_requests_per_minute)
         _check_path(self.metrics_path)
         if self.on_abandoned not in ("continue", "cancel"):
-            raise ValueError(
-                f'on_abandoned must be "continue" or "cancel", got {self.on_abandoned!r}'
-            )
+            raise ArgumentError("on_abandoned", 'must be "continue" or "cancel"', self.on_abandoned)
         if self.final_retention < self.retention:
-            raise ValueError(
-                "final_retention must not be shorter than retention: the status of a stream "
-                "outlives its packets"
+            raise ArgumentError(
+                "final_retention",
+                f"must be at least as long as retention, which is {self.retention}: the status of "
+                "a stream outlives its packets",
+                self.final_retention,
             )
 
 
@@ -76,9 +78,10 @@ def _check_rate(per_minute: object) -> None:
     if per_minute is None:
         return
     if isinstance(per_minute, bool) or not isinstance(per_minute, int) or per_minute < 1:
-        raise ValueError(
-            "max_requests_per_minute is a whole number above 0, or None for no limit, "
-            f"got {per_minute!r}"
+        raise ArgumentError(
+            "max_requests_per_minute",
+            "must be a whole number greater than 0, or None for no limit",
+            per_minute,
         )
 
 
@@ -86,6 +89,6 @@ def _check_path(path: str | None) -> None:
     if path is None:
         return
     if not _PATH.fullmatch(path):
-        raise ValueError(f"metrics is True, False or a path such as /metrics, got {path!r}")
+        raise ArgumentError("metrics", "must be True, False or a path such as /metrics", path)
     if path in PATHS or path.startswith("/streams/"):
-        raise ValueError(f"metrics cannot be at {path}: that path has another meaning here")
+        raise ArgumentError("metrics", "must not be a path that the protocol uses", path)

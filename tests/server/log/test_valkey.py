@@ -858,13 +858,13 @@ def test_bad_addresses_are_told_without_their_secrets(url: str, words: str) -> N
 
 @pytest.mark.parametrize("options", [{"lease": 0}, {"patience": -1}, {"poll": float("nan")}])
 def test_bad_options_are_told(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="is a number of seconds above 0"):
+    with pytest.raises(ValueError, match="must be a number of seconds greater than 0"):
         ValkeyStreamLog("redis://host", **options)
 
 
 @pytest.mark.parametrize("prefix", ["", "a{b}", "a b", "ü", "a\n"])
 def test_bad_prefixes_are_told(prefix: str) -> None:
-    with pytest.raises(ValueError, match="a prefix is some ASCII characters"):
+    with pytest.raises(ValueError, match="prefix must be visible ASCII characters"):
         ValkeyStreamLog("redis://host", prefix=prefix)
 
 
