@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from coreason_client.cli._app import app
-from coreason_client.cli._contents import usage_of
+from coreason_client.cli._usage import usage_of
 from coreason_client.cli.exits import ExitCode, exit_code_of
 from coreason_client.llm import (
     LLMAuthenticationError,

@@ -10,12 +10,13 @@ from uuid import uuid4
 import typer
 
 from ._answer import ask
-from ._conversation import converse, note
+from ._chat_service import built_in, connected, model
+from ._conversation import converse
 from ._logs import show_logs
 from ._options import System, Verbose, check_system, given_as
 from ._question import Words, question
-from ._target import built_in, connected, model
 from .exits import EXIT_CODES_HELP, ExitCode, Failure, ending_well
+from .output import note
 
 __all__ = ["chat"]
 

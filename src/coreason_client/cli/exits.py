@@ -17,7 +17,8 @@ from coreason_client import (
     CoreasonError,
 )
 
-from ._clean import clean
+from .output import error as show_error
+from .output import flush
 
 __all__ = ["EXIT_CODES_HELP", "ExitCode", "Failure", "ending_well", "exit_code_of", "say_error"]
 
@@ -114,7 +115,7 @@ def ending_well() -> Iterator[None]:
     """Run a command: its errors become a sentence on stderr and an exit code, never a traceback."""
     try:
         yield
-        sys.stdout.flush()  # a reader that is gone is noticed here, not by the interpreter's end
+        flush()  # a reader that is gone is noticed here, not by the interpreter's end
     except KeyboardInterrupt:
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     except BrokenPipeError:
@@ -133,10 +134,8 @@ def ending_well() -> Iterator[None]:
 
 def say_error(error: Exception) -> None:
     """Put an error on stderr, in one line."""
-    sentence = " ".join(clean(str(error)).split())
-    printable = "".join(char if char.isprintable() else "�" for char in sentence)
     with suppress(BrokenPipeError):
-        print(f"error: {printable}", file=sys.stderr, flush=True)  # noqa: T201
+        show_error(str(error))
 
 
 def _let_go_of_stdout() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,13 +11,14 @@ import typer
 
 from coreason_client import ArgumentError
 
+from ._application import Served, shown_log
 from ._curl import curl_line
-from ._extras import need_server
 from ._keys import FILE_VARIABLE, KEY_VARIABLE, KEYS_VARIABLE, Keys
 from ._logs import LogFormat, show_server_logs
 from ._options import System, Verbose, wrong_usage
-from ._served import Served, shown_log
+from ._required_extras import need_server
 from .exits import EXIT_CODES_HELP, ExitCode, Failure, ending_well
+from .output import say
 
 if TYPE_CHECKING:
     from ..server import AgentApp, StreamLog
@@ -173,7 +173,6 @@ def serve(
                 _serve(app, host, sockets, _once(told), options)
             else:
                 _serve_workers(served, app, workers, sockets[0], told, options)
-        sys.stdout.flush()
 
 
 def _check(app: "AgentApp", host: str, workers: int) -> None:
@@ -236,7 +235,7 @@ def _once(told: str) -> Callable[[], Awaitable[None]]:
 
     async def notify() -> None:
         if left:
-            print(left.pop(), flush=True)  # noqa: T201
+            say(left.pop())
 
     return notify
 
@@ -265,7 +264,7 @@ def _serve_workers(
     from ..server import serve_workers
 
     with served.for_workers() as factory:
-        print(told, flush=True)  # noqa: T201 - the socket takes connections from now on
+        say(told)  # the socket takes connections from now on
         try:
             serve_workers(factory, sock, workers, shutdown_timeout=app.shutdown_timeout, **options)
         except RuntimeError as error:

@@ -110,7 +110,7 @@ def _agent(agent: str | None, llm: str | None, system: str | None) -> Any:
     if llm is not None:
         if agent is not None:
             raise Failure(f"{agent} and --llm {llm} are two agents: name one", ExitCode.USAGE)
-        from ._models import model_agent
+        from ._llm_client import model_agent
 
         return model_agent(llm, system, tell_errors=False)
     check_system(system)

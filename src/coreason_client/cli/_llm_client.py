@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 from coreason_client import ArgumentError
 
-from ._extras import need_llm
 from ._options import wrong_usage
+from ._required_extras import need_llm
 from .exits import Failure
 
 if TYPE_CHECKING:
