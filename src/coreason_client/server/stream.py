@@ -25,6 +25,7 @@ from coreason_manifest.definitions.presentation import (
 )
 from coreason_manifest.definitions.service import ServiceRequest
 
+from ..errors import ArgumentError
 from ._appender import Appender
 from ._body_room import LARGE_BODY
 from ._frames import Frames
@@ -295,9 +296,8 @@ class AgentStream:
 
     async def _error(self, error: StreamError, frame: bytes) -> None:
         if not _SNAKE_CASE.fullmatch(error.code):
-            raise ValueError(
-                f"the code of a StreamError is snake_case, like rate_limit_exceeded, "
-                f"and {error.code!r} is not"
+            raise ArgumentError(
+                "code", "must be in snake_case, such as rate_limit_exceeded", error.code
             )
         if error.severity is ErrorSeverity.FATAL:
             await self._finish(frame, error.code)
