@@ -13,6 +13,7 @@ import pytest
 
 import coreason_client
 from coreason_client import (
+    ArgumentError,
     CAPConnectionError,
     CAPError,
     CAPProtocolError,
@@ -67,6 +68,7 @@ LLM_FIELDS = {
             "cost_estimate": None,
         },
     },
+    "argument_error": None,
 }
 LLM_KINDS: list[type[LLMError]] = [getattr(llm_errors, name) for name in llm_errors.__all__]
 
@@ -90,7 +92,13 @@ def examples() -> Iterator[CoreasonError]:
     for llm_kind in LLM_KINDS:
         yield llm_kind("message", **LLM_FIELDS)  # type: ignore[arg-type]
     yield MissingExtraError("coreason_client.llm", "llm")
+    yield ArgumentError("api_key", "must not be empty")
+    yield ArgumentError("timeout", "must be greater than 0", -1)
     yield too_large()
+
+
+def repr_of_type(value: object) -> str:
+    return type(value).__name__
 
 
 every_error = pytest.mark.parametrize(
@@ -157,7 +165,7 @@ def test_every_error_has_the_same_root(error: CoreasonError) -> None:
 def test_every_kind_of_error_is_among_the_examples() -> None:
     known = {
         *(CoreasonError, *CAP_KINDS, CAPStreamReset, *LLM_KINDS),
-        *(MissingExtraError, SSEEventTooLarge),
+        *(ArgumentError, MissingExtraError, SSEEventTooLarge),
     }
     assert {type(error) for error in examples()} == known
     homes = (root_errors, cap_errors, llm_errors)
@@ -212,6 +220,52 @@ def test_a_missing_extra_is_an_import_error_that_says_what_to_install() -> None:
     assert (error.part, error.extra) == ("coreason_client.llm", "llm")
     assert "coreason_client.llm" in str(error)
     assert "pip install 'coreason-client[llm]'" in str(error)
+
+
+# Arguments
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (-1, "-1"),
+        (float("nan"), "nan"),
+        (None, "None"),
+        (False, "False"),
+        ("x", "'x'"),
+        ("x" * 1000, f"'{'x' * 78}…"),
+        (10**5000, "a value of type int"),
+        ([SECRET], "a value of type list"),
+        ({"key": SECRET}, "a value of type dict"),
+    ],
+    ids=repr_of_type,
+)
+def test_an_argument_error_says_what_was_given(value: object, shown: str) -> None:
+    error = ArgumentError("timeout", "must be greater than 0", value)
+    assert isinstance(error, ValueError)
+    assert (error.argument, error.rule) == ("timeout", "must be greater than 0")
+    assert error.value is value
+    assert str(error) == f"timeout must be greater than 0, got {shown}"
+
+
+def test_an_argument_error_of_a_secret_has_no_value() -> None:
+    error = ArgumentError("api_key", "must not have spaces")
+    assert error.value is None
+    assert str(error) == "api_key must not have spaces"
+    assert str(error.renamed("LLM_API_KEY")) == "LLM_API_KEY must not have spaces"
+
+
+def test_an_argument_error_can_have_the_name_of_an_option() -> None:
+    error = ArgumentError("max_retries", "must be 0 or more", -1).renamed("--max-retries")
+    assert (error.argument, error.rule, error.value) == ("--max-retries", "must be 0 or more", -1)
+    assert str(error) == "--max-retries must be 0 or more, got -1"
+
+
+def test_an_error_of_the_ai_client_keeps_its_argument_error() -> None:
+    wrong = ArgumentError("temperature", "must be a number from 0 to 1", 9)
+    error = llm_errors.LLMRequestError(str(wrong), argument_error=wrong)
+    copied = pickle.loads(pickle.dumps(error))
+    assert vars(copied.argument_error) == vars(wrong)
 
 
 @every_error

@@ -36,8 +36,8 @@ ROOMS: dict[str, set[str]] = {
     "coreason_client._drive_async": {"coreason_client._drive", "coreason_client._http._types"},
     "coreason_client._drive_sync": {"coreason_client._drive", "coreason_client._http._types"},
     "coreason_client.sse": {"coreason_client.errors"},
-    "coreason_client._http._types": set(),
-    "coreason_client._http._checks": set(),
+    "coreason_client._http._types": {"coreason_client.errors"},
+    "coreason_client._http._checks": {"coreason_client.errors"},
     "coreason_client._http._proxy": {
         "coreason_client._http._checks",
         "coreason_client._http._types",

@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         PacketStream,
     )
     from .errors import (
+        ArgumentError,
         CoreasonError,
         MissingExtraError,
     )
@@ -158,6 +159,7 @@ _NAMES = {
         "PacketStream",
     ),
     ".errors": (
+        "ArgumentError",
         "CoreasonError",
         "MissingExtraError",
     ),
@@ -199,6 +201,7 @@ __all__ = [
     "AgentCard",
     "AgentCardResolver",
     "Answer",
+    "ArgumentError",
     "Artifact",
     "AsyncA2AClient",
     "AsyncAgentCardResolver",

@@ -40,13 +40,19 @@
     │   └── UnknownStream         there is no such stream
     ├── StreamEnded               an agent wrote after the end of its stream
     ├── SSEEventTooLarge          a server-sent event passed the limit
+    ├── ArgumentError             an argument has a wrong value; also a ValueError
     └── MissingExtraError         a part of the package needs an extra that is not installed
-
 Each family lives in the `errors` module of its room; the names are exported from
 `coreason_client`. Errors carry fields, so that no program needs to read their words.
 """
 
-__all__ = ["CoreasonError", "MissingExtraError"]
+from typing import Final
+
+__all__ = ["ArgumentError", "CoreasonError", "MissingExtraError"]
+
+_HIDDEN: Final = object()
+_LONGEST_SHOWN = 80
+_HUGE = 10**_LONGEST_SHOWN  # Python refuses to write numbers of thousands of digits
 
 
 class CoreasonError(Exception):
@@ -65,3 +71,46 @@ class MissingExtraError(CoreasonError, ImportError):
 
     def __reduce__(self) -> tuple[type["MissingExtraError"], tuple[str, str]]:
         return type(self), (self.part, self.extra)
+
+
+class ArgumentError(CoreasonError, ValueError):
+    """An argument has a value that it must not have; also a `ValueError`.
+
+    Its text is made of its fields, as in "timeout must be greater than 0, got -1".
+
+    Args:
+        argument: the name of the argument.
+        rule: what it must be, such as "must be greater than 0".
+        value: what was given. The text shows it if it is short text, a number or None, and else
+            its type. Leave it out where it is a secret: the field is None then.
+    """
+
+    def __init__(self, argument: str, rule: str, value: object = _HIDDEN) -> None:
+        self._has_value = value is not _HIDDEN
+        got = f", got {shown_value(value)}" if self._has_value else ""
+        super().__init__(f"{argument} {rule}{got}")
+        self.argument = argument
+        self.rule = rule
+        self.value = value if self._has_value else None
+
+    def renamed(self, argument: str) -> "ArgumentError":
+        """Return the same error for the name that the argument has elsewhere, such as an option."""
+        return ArgumentError(argument, self.rule, *self._values())
+
+    def __reduce__(self) -> tuple[type["ArgumentError"], tuple[object, ...]]:
+        return type(self), (self.argument, self.rule, *self._values())
+
+    def _values(self) -> tuple[object, ...]:
+        return (self.value,) if self._has_value else ()
+
+
+def shown_value(value: object) -> str:
+    """Return a value in a few words; nothing that is inside of a container is repeated."""
+    if isinstance(value, str):
+        text = repr(value[:_LONGEST_SHOWN])
+        return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"
+    if value is None or isinstance(value, float):
+        return repr(value)
+    if isinstance(value, int) and abs(value) < _HUGE:
+        return repr(value)
+    return f"a value of type {type(value).__name__}"

@@ -65,7 +65,9 @@ def test_the_first_requirement_that_can_be_met() -> None:
     named = credentials({"a": "1", "b": "2"}, found).apply(REQUEST)
     assert (named.headers["Authorization"], named.headers["k"]) == ("Bearer 1", "2")
     assert credentials({"b": "2"}, found).apply(REQUEST).headers["k"] == "2"
-    with pytest.raises(ValueError, match=r"\['c'\]; the card asks for \['cert', 'a and b', 'b'\]"):
+    with pytest.raises(
+        ValueError, match=r"asks for, \['cert', 'a and b', 'b'\]; it is for \['c'\]"
+    ):
         credentials({"c": "3"}, found)
 
 

@@ -521,9 +521,9 @@ def test_an_error_of_a_refusal_may_be_a_string(agent: Agent, way: str) -> None:
 @pytest.mark.parametrize("odd", [None, 7, b"http://agent.example"])
 @CLIENTS
 def test_an_address_that_is_no_string_is_refused(kind: Any, odd: Any) -> None:
-    with pytest.raises(TypeError, match=r"the URL must be a string, got \w+"):
+    with pytest.raises(TypeError, match=r"url must be a string, got \w+"):
         kind(odd)
-    with pytest.raises(TypeError, match=r"the URL must be a string, got \w+"):
+    with pytest.raises(TypeError, match=r"url must be a string, got \w+"):
         found = kind.connect(odd)
         asyncio.run(found)
 

@@ -997,15 +997,15 @@ def test_unary_calls_of_the_async_client() -> None:
         ({"base_url": ""}, "URL"),
         ({"base_url": "ftp://agent.example"}, "http://"),
         ({"base_url": "https://"}, "http://"),
-        ({"base_url": "https://me:pw@agent.example"}, "api_key"),
+        ({"base_url": "https://me:pw@agent.example"}, "password"),
         ({"base_url": "https://agent.example?x=1"}, "query"),
-        ({"base_url": "https://agent.example/\r\nX: y"}, "blanks"),
+        ({"base_url": "https://agent.example/\r\nX: y"}, "spaces"),
         ({"base_url": "https://agent.example:port"}, "[Pp]ort"),
         ({"api_key": ""}, "empty"),
         ({"api_key": "a\nb"}, "line ends"),
-        ({"timeout": -1}, "more than 0"),
-        ({"timeout": 0}, "more than 0"),
-        ({"timeout": float("nan")}, "more than 0"),
+        ({"timeout": -1}, "greater than 0"),
+        ({"timeout": 0}, "greater than 0"),
+        ({"timeout": float("nan")}, "greater than 0"),
         ({"max_retries": -1}, "0 or more"),
         ({"max_retry_delay": -1}, "0 or more"),
         ({"max_event_bytes": 0}, "at least 1"),
@@ -1056,7 +1056,7 @@ def test_bad_calls_are_refused_before_anything_is_sent() -> None:
             client.assist({"request_id": 1})  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="X-A"):
             client.chat("x", headers={"X-A": "\n"})
-        with pytest.raises(ValueError, match="more than 0"):
+        with pytest.raises(ValueError, match="greater than 0"):
             client.chat("x", timeout=-1)
         with pytest.raises(ValueError, match="deadline"):
             client.chat("x", deadline=0)

@@ -10,7 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from coreason_client.cli._live import LiveRenderer
+from coreason_client.cli._packets import PacketPresenter
+from coreason_client.cli.output._live import LiveOutput
 from coreason_manifest.definitions.presentation import Packet
 
 from .terminal import Emulator, EmulatorFile, squeezed
@@ -60,7 +61,7 @@ def draw(
         delay()
         return chance.choice(["", "the connection was cut"])
 
-    with LiveRenderer(console, status) as view:
+    with PacketPresenter(LiveOutput(console, status)) as view:
         for packet in packets:
             view.show(packet)
             delay()
@@ -218,7 +219,7 @@ def test_what_does_not_change_is_not_drawn_again() -> None:
         return ""
 
     console = Console(file=file, force_terminal=True, width=80, height=24)
-    with LiveRenderer(console, status) as view:
+    with LiveOutput(console, status) as view:
         view.write("the text ")
         while "the text" not in emulator.text:
             drawings.get(timeout=30)
@@ -234,6 +235,6 @@ def test_an_error_of_the_terminal_reaches_the_reader_of_the_answer() -> None:
         raise BrokenPipeError
 
     file = EmulatorFile(Emulator(80, 24), fail)
-    view = LiveRenderer(Console(file=file, force_terminal=True, width=80, height=24))
+    view = LiveOutput(Console(file=file, force_terminal=True, width=80, height=24))
     with pytest.raises(BrokenPipeError), view:
         view.write("text")

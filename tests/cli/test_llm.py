@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from coreason_client.cli._app import app
-from coreason_client.cli._contents import usage_of
+from coreason_client.cli._usage import usage_of
 from coreason_client.cli.exits import ExitCode, exit_code_of
 from coreason_client.llm import (
     LLMAuthenticationError,
@@ -204,7 +204,10 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch
     return monkeypatch
 
 
-NO_KEY = r"error: there is no key for https://api\.openai\.com/v1: set LLM_API_KEY\n"
+NO_KEY = (
+    r"error: there is no key for https://api\.openai\.com/v1: set LLM_API_KEY, or pass api_key "
+    r"in Python code\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -220,16 +223,16 @@ def test_a_missing_key_is_one_sentence(alone: pytest.MonkeyPatch, arguments: lis
 @pytest.mark.parametrize(
     ("arguments", "env", "says"),
     [
-        (["llm", "--temperature", "7", "Hi"], {}, "--temperature must be .*, and it is 7.0"),
+        (["llm", "--temperature", "7", "Hi"], {}, "--temperature must be .*, got 7.0"),
         (["llm", "--max-tokens", "0", "Hi"], {}, "--max-tokens must be a whole number"),
         (["llm", "--model", "", "Hi"], {}, "model must be the name of a model"),
         (["llm", "--base-url", "here", "Hi"], {}, "--base-url must start with http://"),
-        (["llm", "Hi"], {"AI_TIMEOUT": "soon"}, "AI_TIMEOUT is .*, in the environment"),
+        (["llm", "Hi"], {"AI_TIMEOUT": "soon"}, "AI_TIMEOUT must be .*, in the environment"),
         (["llm", "Hi"], {"LLM_API_BASE_URL": "here"}, "LLM_API_BASE_URL must start with http://"),
         (["llm"], {}, "there is nothing to ask"),
         (["chat", "--llm", "", "Hi"], {}, "model must be the name of a model"),
         (["chat", "--llm", "azure/x", "Hi"], {}, "for everybody: set LLM_API_BASE_URL"),
-        (["serve", "--llm", MODEL], {"MAX_RETRIES": "-1"}, "MAX_RETRIES is .*, in the environment"),
+        (["serve", "--llm", MODEL], {"MAX_RETRIES": "-1"}, "MAX_RETRIES must be .*, in the env"),
     ],
 )
 def test_what_cannot_work_is_told_before_anything_is_sent(

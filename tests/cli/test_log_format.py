@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from coreason_client.cli._log_format import JsonFormatter, TextFormatter
 from coreason_client.cli._logs import show_logs, show_server_logs
+from coreason_client.cli.output import LogHandler
 
 from .conftest import LOGGERS
 
@@ -112,7 +113,9 @@ def test_the_access_log_has_fields() -> None:
 
 
 def test_text_has_a_date_and_no_control_characters() -> None:
-    line = TextFormatter().format(record("a\x1b[31mb"))
+    handler = LogHandler()
+    handler.setFormatter(TextFormatter())
+    line = handler.format(record("a\x1b[31mb"))
     time, rest = line.split(" ", 1)
     assert datetime.fromisoformat(time).utcoffset() is not None
     assert rest == "INFO a.b: ab"

@@ -85,7 +85,7 @@ def test_the_address_of_the_endpoint_is_passed_on_as_it_is(monkeypatch: pytest.M
         given.append(url)
         raise Recorded
 
-    monkeypatch.setattr("coreason_client.cli._target.CAPClient", record)
+    monkeypatch.setattr("coreason_client.cli._chat_service.CAPClient", record)
     result = CliRunner().invoke(app, ["chat", "--url", "http://x.example/assist", "hello"])
     assert isinstance(result.exception, Recorded)
     assert given == ["http://x.example/assist"]

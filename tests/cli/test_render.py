@@ -2,14 +2,18 @@
 
 import io
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from itertools import count
 from uuid import UUID
 
 import pytest
 from rich.console import Console
 
-from coreason_client.cli._live import LiveRenderer
-from coreason_client.cli.render import JsonRenderer, PlainRenderer, Renderer
+from coreason_client.cli._packets import PacketPresenter
+from coreason_client.cli.output import Output
+from coreason_client.cli.output._json import JsonOutput
+from coreason_client.cli.output._live import LiveOutput
+from coreason_client.cli.output._plain import PlainOutput
 from coreason_manifest.definitions._base import utc_now
 from coreason_manifest.definitions.presentation import (
     CitationBlock,
@@ -87,15 +91,16 @@ def everything() -> list[Packet]:
     ]
 
 
-def render(view: Renderer, packets: list[Packet]) -> None:
-    with view:
+def render(output: Output, packets: list[Packet]) -> None:
+    with PacketPresenter(output) as presenter:
         for each in packets:
-            view.show(each)
+            presenter.show(each)
 
 
 def plain(packets: list[Packet]) -> str:
     out = io.StringIO()
-    render(PlainRenderer(out), packets)
+    with redirect_stdout(out):
+        render(PlainOutput(), packets)
     return out.getvalue()
 
 
@@ -104,14 +109,15 @@ def live(packets: list[Packet], *, no_color: bool = False, height: int = 30) -> 
     console = Console(
         file=out, force_terminal=True, width=60, height=height, no_color=no_color, emoji=False
     )
-    render(LiveRenderer(console), packets)
+    render(LiveOutput(console), packets)
     return out.getvalue()
 
 
 def test_json_lines_are_the_packets() -> None:
     out = io.StringIO()
     packets = everything()
-    render(JsonRenderer(out), packets)
+    with redirect_stdout(out):
+        render(JsonOutput(), packets)
     assert [parse_packet(line.encode()) for line in out.getvalue().splitlines()] == packets
 
 
@@ -148,7 +154,8 @@ def test_what_an_answer_used_is_told_after_it_where_somebody_watches() -> None:
 
 def test_plain_text_ends_its_line_when_an_answer_breaks_off() -> None:
     out = io.StringIO()
-    view = PlainRenderer(out)
+    with redirect_stdout(out):
+        view = PacketPresenter(PlainOutput())
     with pytest.raises(KeyboardInterrupt), view:
         view.show(text("half an ans"))
         view.show(cited("docs/a.md"))
@@ -156,12 +163,15 @@ def test_plain_text_ends_its_line_when_an_answer_breaks_off() -> None:
     assert out.getvalue() == "half an ans\n"
 
 
-@pytest.mark.parametrize("make", [PlainRenderer, lambda out: LiveRenderer(Console(file=out))])
-def test_a_report_is_a_paragraph_of_its_own(make: Callable[[io.StringIO], Renderer]) -> None:
+@pytest.mark.parametrize("make", [PlainOutput, lambda: LiveOutput(Console())])
+def test_a_report_is_a_paragraph_of_its_own(make: Callable[[], Output]) -> None:
     out = io.StringIO()
-    with make(out) as view:
+    with redirect_stdout(out):
+        made = make()
+    with redirect_stdout(out), PacketPresenter(made) as view:
         view.show(text("a"))
-    view.report("All is well.")
+    with redirect_stdout(out):
+        view.report("All is well.")
     assert [line.rstrip() for line in out.getvalue().splitlines()] == ["a", "", "All is well."]
 
 
@@ -252,7 +262,7 @@ def test_each_block_stays_once() -> None:
 
 def test_a_stopped_answer_says_so() -> None:
     out = io.StringIO()
-    view = LiveRenderer(Console(file=out, force_terminal=True, width=60))
+    view = PacketPresenter(LiveOutput(Console(file=out, force_terminal=True, width=60)))
     with pytest.raises(KeyboardInterrupt), view:
         view.show(text("half an ans"))
         view.show(cited("docs/a.md"))

@@ -3,8 +3,11 @@
 import re
 import signal
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from uuid import uuid4
+
+import pytest
 
 from coreason_client import CAPClient
 from tests.server.log.valkey_server import ValkeyServer
@@ -46,6 +49,36 @@ def test_any_worker_serves_any_resume(tmp_path: Path) -> None:
             assert served <= started
             assert errors.count("drained in") == 2
             assert not re.search("WARNING|ERROR|Traceback|very-secret|one-key", errors)
+
+
+RECORD_BINDS = """
+import sys
+
+def record(event, arguments):
+    if event == "socket.bind" and isinstance(arguments[1], tuple):
+        print("bind", *arguments[1], file=sys.stderr, flush=True)
+
+sys.addaudithook(record)
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_socket_that_found_the_port_free_is_the_one_that_serves(
+    tmp_path: Path, workers: int
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(RECORD_BINDS)
+    with ExitStack() as stack:
+        env = {"PYTHONPATH": str(tmp_path)}
+        if workers > 1:
+            env["COREASON_LOG"] = stack.enter_context(ValkeyServer()).url
+        arguments = ["serve", "--port", "0", "--workers", str(workers)]
+        process = stack.enter_context(Process(*arguments, env=env, cwd=tmp_path))
+        [url] = re.findall(r"at (http://\S+),", process.expect("}'\n"))
+        with CAPClient(url, "any") as client:
+            assert "".join(client.chat("hello"))
+        process.signal(signal.SIGTERM)
+        assert process.end() == 0
+        assert re.findall("^bind .*", process.errors, re.MULTILINE) == ["bind 127.0.0.1 0"]
 
 
 def _ask_and_resume(client: CAPClient, question: str) -> str:

@@ -318,6 +318,7 @@ def test_the_fields_say_all_that_is_known() -> None:
         "attempts": 0,
         "body": '{"error": 1}',
         "partial": None,
+        "argument_error": None,
     }
 
 

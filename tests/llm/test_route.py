@@ -265,7 +265,7 @@ def test_a_model_on_this_machine_needs_no_key(model: str) -> None:
 
 @pytest.mark.parametrize("base_url", [None, "https://api.anthropic.com", "http://127.0.0.1:9"])
 def test_a_missing_key_is_told(base_url: str | None) -> None:
-    with pytest.raises(LLMAuthenticationError, match="set LLM_API_KEY, or give api_key"):
+    with pytest.raises(LLMAuthenticationError, match="set LLM_API_KEY, or pass api_key"):
         target(base_url, api_key=None).route("m")
 
 
@@ -281,7 +281,7 @@ def test_a_prefix_alone_is_no_model(model: str) -> None:
 
 
 def test_azure_needs_an_address() -> None:
-    with pytest.raises(LLMRequestError, match="give base_url"):
+    with pytest.raises(LLMRequestError, match="pass base_url"):
         target(keys={"azure": "k"}).route("azure/m")
 
 

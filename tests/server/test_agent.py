@@ -184,13 +184,13 @@ def test_what_is_no_agent_is_refused_with_a_sentence(agent: Any, words: str) -> 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"heartbeat": 0}, "heartbeat must be above 0"),
-        ({"send_timeout": -1}, "send_timeout must be above 0"),
-        ({"max_body_bytes": 0}, "max_body_bytes must be above 0"),
-        ({"retention": -1}, "retention must not be negative"),
+        ({"heartbeat": 0}, "heartbeat must be greater than 0"),
+        ({"send_timeout": -1}, "send_timeout must be greater than 0"),
+        ({"max_body_bytes": 0}, "max_body_bytes must be greater than 0"),
+        ({"retention": -1}, "retention must be 0 or more"),
         ({"retention": 100, "final_retention": 10}, "outlives its packets"),
         ({"on_abandoned": "explode"}, "got 'explode'"),
-        ({"heartbeat": float("nan")}, "heartbeat must be above 0"),
+        ({"heartbeat": float("nan")}, "heartbeat must be greater than 0"),
     ],
 )
 def test_options_that_cannot_work_are_refused(options: dict[str, Any], words: str) -> None:

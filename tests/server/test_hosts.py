@@ -132,7 +132,7 @@ def test_allowed_hosts(allowed: str, host: str, status: int | None) -> None:
     ],
 )
 def test_what_is_no_name_is_refused_at_once(host: Any) -> None:
-    with pytest.raises(ValueError, match=r"allowed_hosts has names such as .* got"):
+    with pytest.raises(ValueError, match=r"allowed_hosts must have names such as .* got"):
         AllowedHosts(allowed_hosts=[host])
 
 

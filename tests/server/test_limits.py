@@ -394,7 +394,9 @@ def test_too_many_readers_are_refused_before_the_body_and_start_nothing(serve: S
 
 @pytest.mark.parametrize("value", [0, -1, True, 1.5, "60"])
 def test_a_limit_that_is_none_is_refused(value: Any) -> None:
-    with pytest.raises(ValueError, match="max_requests_per_minute is a whole number above 0"):
+    with pytest.raises(
+        ValueError, match="max_requests_per_minute must be a whole number greater than 0"
+    ):
         AgentApp(hello, max_requests_per_minute=value)
 
 

@@ -317,7 +317,7 @@ def test_who_may_read_them(
 
 
 def test_a_key_of_its_own_and_no_key_exclude_each_other() -> None:
-    with pytest.raises(ValueError, match="exclude each other"):
+    with pytest.raises(ValueError, match="must not be given together"):
         AgentApp(hello, metrics=True, metrics_key="k", metrics_public=True)
 
 

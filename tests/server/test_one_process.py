@@ -23,7 +23,7 @@ from .aio import aio
 from .peer import LIMIT, Peer
 from .program import Program
 
-SENTENCE = "2 workers need a log that processes share, and MemoryStreamLog serves one process"
+SENTENCE = "workers must be 1 with MemoryStreamLog, which serves one process; more workers need"
 
 MODULE = """
 import os

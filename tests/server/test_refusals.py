@@ -139,7 +139,7 @@ def test_a_request_has_a_number_of_messages_parts_and_values(
 
 @pytest.mark.parametrize("option", ["max_messages", "max_parts", "max_json_values"])
 def test_a_limit_is_above_nothing(option: str) -> None:
-    with pytest.raises(ValueError, match=f"{option} must be above 0"):
+    with pytest.raises(ValueError, match=f"{option} must be greater than 0"):
         AgentApp(hello, **{option: 0})  # type: ignore[arg-type]
 
 

@@ -21,6 +21,7 @@ from coreason_client.server import (
     SQLiteStreamLog,
     check_host,
     listen,
+    listen_all,
     running,
     serve,
 )
@@ -36,7 +37,7 @@ async def hello(request: ServiceRequest, stream: AgentStream) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", ""])
 def test_an_agent_without_keys_is_not_opened_to_the_network(host: str) -> None:
-    with pytest.raises(ValueError, match="without api_keys"):
+    with pytest.raises(ValueError, match="for an agent without keys"):
         serve(AgentApp(hello), host=host)
     check_host(AgentApp(hello), host, allow_public=True)
     check_host(AgentApp(hello, api_keys=["k"]), host)
@@ -45,6 +46,21 @@ def test_an_agent_without_keys_is_not_opened_to_the_network(host: str) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.1.2.3"])
 def test_loopback_is_not_the_network(host: str) -> None:
     check_host(AgentApp(hello), host)
+
+
+def test_every_address_of_a_host_listens_at_the_same_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    def addresses(host: str, port: int, **_: object) -> list[Any]:
+        # The second is of a network for documentation, which this machine does not have.
+        kind = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
+        return [(*kind, (ip, port)) for ip in ("127.0.0.1", "192.0.2.1", "127.0.0.2", "127.0.0.1")]
+
+    monkeypatch.setattr(socket, "getaddrinfo", addresses)
+    sockets = listen_all("a host", 0)
+    with sockets[0], sockets[1]:
+        [(first, port), (second, same)] = [sock.getsockname() for sock in sockets]
+        assert (first, second, same) == ("127.0.0.1", "127.0.0.2", port)
+        with pytest.raises(OSError, match="in use"):  # and closes what it had opened
+            listen_all("a host", port)
 
 
 def test_small_packets_leave_a_listening_socket_at_once() -> None:
@@ -64,7 +80,7 @@ def test_more_workers_than_the_log_can_serve_are_refused(tmp_path: Path) -> None
     for log in (MemoryStreamLog(), SQLiteStreamLog(tmp_path / "l.db")):
         app = AgentApp(hello, log=log)
         app.check_workers(1)
-        with pytest.raises(ValueError, match="2 workers need a log that processes share"):
+        with pytest.raises(ValueError, match="more workers need a log that processes share"):
             app.check_workers(2)
 
     class Shared(MemoryStreamLog):

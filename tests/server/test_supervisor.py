@@ -163,7 +163,7 @@ def test_signals_replace_add_and_remove_workers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("factory", "count", "says"),
     [
-        ("worker_module:of_one_process", 2, "2 workers need a log that processes share"),
+        ("worker_module:of_one_process", 2, "more workers need a log that processes share"),
         ("worker_module:missing", 1, "has no attribute 'missing'"),
     ],
 )

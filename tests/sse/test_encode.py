@@ -75,9 +75,9 @@ def test_a_line_end_in_a_field_of_one_line_is_refused(end: str, around: str) -> 
     value = around.replace("{}", end)
     for field in ("id", "event"):
         fields: dict[str, Any] = {field: value}
-        with pytest.raises(ValueError, match=rf"the {field} .* must be one line"):
+        with pytest.raises(ValueError, match=rf"^{field} must be one line"):
             encode_event("x", **fields)
-    with pytest.raises(ValueError, match=r"the comment .* must be one line"):
+    with pytest.raises(ValueError, match=r"^text must be one line"):
         encode_comment(value)
 
 
@@ -89,7 +89,7 @@ def test_a_nul_in_an_id_is_refused(value: str) -> None:
 
 @pytest.mark.parametrize("value", [-1, -(10**20)])
 def test_a_negative_reconnection_time_is_refused(value: int) -> None:
-    with pytest.raises(ValueError, match="negative"):
+    with pytest.raises(ValueError, match="retry_ms must be 0 or more"):
         encode_event("x", retry_ms=value)
 
 

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
+from ..errors import ArgumentError
+
 __all__ = [
     "VISIBLE",
     "check_headers",
@@ -14,6 +16,7 @@ __all__ = [
     "merged_headers",
     "problem_message",
     "shown",
+    "wrong_url",
 ]
 
 VISIBLE = re.compile(r"[!-~]+", re.ASCII)
@@ -23,64 +26,70 @@ _PROBLEM_FIELDS = ("detail", "message", "title")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 
 
-def check_url(url: Any, name: str = "the URL", *, credentials_go_into: str) -> SplitResult:
+def check_url(url: Any, argument: str = "url", *, credentials_go_into: str) -> SplitResult:
     """Return the parts of a URL that requests can be sent to.
 
-    `name` is the argument that holds the URL. A URL with a user or a password is refused;
+    `argument` is where the URL comes from. A URL with a user or a password is refused;
     `credentials_go_into` is the argument that takes credentials.
 
     Raises:
         TypeError: it is not a string.
-        ValueError: it is not a valid http or https URL; the message never has the password in it.
+        ArgumentError: it is not a valid http or https URL; the password is not repeated.
     """
     if not isinstance(url, str):
-        raise TypeError(f"{name} must be a string, got {type(url).__name__}")
-    got = "" if "@" in url else f", got {url!r}"
+        raise TypeError(f"{argument} must be a string, got {type(url).__name__}")
     if not VISIBLE.fullmatch(url):
-        raise ValueError(f"{name} must be a URL in ASCII without blanks{got}")
+        raise wrong_url(argument, "must be a URL in ASCII without spaces", url)
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise ValueError(f"{name} must be a URL with a valid host and port{got}") from None
+        raise wrong_url(argument, "must be a URL with a valid host and port", url) from None
     if "@" in parts.netloc:
-        raise ValueError(
-            f"{name} must not contain a user or password: pass them as {credentials_go_into}"
-        )
+        rule = f"must not contain a user or password: pass them as {credentials_go_into}"
+        raise ArgumentError(argument, rule)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{name} must start with http:// or https:// and a host{got}")
+        raise wrong_url(argument, "must start with http:// or https:// and a host", url)
     if port == 0:
-        raise ValueError(f"{name} must have a port from 1 to 65535{got}")
+        raise wrong_url(argument, "must have a port from 1 to 65535", url)
     return parts
+
+
+def wrong_url(argument: str, rule: str, url: Any) -> ArgumentError:
+    """Return the error for a URL; one that may contain a password is not repeated."""
+    hidden = isinstance(url, str) and "@" in url
+    return ArgumentError(argument, rule) if hidden else ArgumentError(argument, rule, url)
 
 
 def check_headers(headers: Mapping[Any, Any]) -> None:
     """Refuse headers that cannot be sent; values may be secrets, so they are not repeated.
 
     Raises:
-        ValueError: a name or a value is not valid.
+        ArgumentError: a name or a value is not valid.
     """
     for name, value in headers.items():
         if not isinstance(name, str) or not _TOKEN.fullmatch(name):
-            raise ValueError(f"{name!r} is not a header name")
+            raise ArgumentError("headers", "must have valid header names", name)
         if not isinstance(value, str):
-            raise ValueError(f"the value of header {name} must be text, not {type(value).__name__}")
+            kind = type(value).__name__
+            raise ArgumentError(f"headers[{name!r}]", f"must be text, not of type {kind}")
         if any(c in value for c in "\r\n\0") or value != value.strip():
-            raise ValueError(
-                f"the value of header {name} must be text in one line, without blanks around it"
+            raise ArgumentError(
+                f"headers[{name!r}]", "must be text in one line, without spaces around it"
             )
 
 
-def check_key(key: Any, name: str = "api_key") -> str:
+def check_key(key: Any, argument: str = "api_key") -> str:
     """Return a key that can be sent in a header.
 
     Raises:
-        ValueError: it cannot be sent; the message does not repeat it.
+        ArgumentError: it cannot be sent; it is not repeated.
     """
+    if key == "":
+        raise ArgumentError(argument, "must not be empty")
     if not isinstance(key, str) or not VISIBLE.fullmatch(key):
-        empty = "is empty: it " if key == "" else ""
-        raise ValueError(
-            f"{name} {empty}must be visible ASCII characters without blanks or line ends"
+        raise ArgumentError(
+            argument, "must be visible ASCII characters without spaces or line ends"
         )
     return str(key)
 

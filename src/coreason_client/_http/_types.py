@@ -6,6 +6,8 @@ from enum import StrEnum
 from typing import Protocol, TypeAlias
 from urllib.parse import urlsplit
 
+from ..errors import ArgumentError
+
 __all__ = [
     "DEFAULT_PORTS",
     "FINAL_FAILURES",
@@ -69,11 +71,11 @@ SocketOption: TypeAlias = (
 TimeoutArgument: TypeAlias = float | TimeoutLike | None
 
 
-def timeouts_from(timeout: TimeoutArgument) -> Timeouts:
+def timeouts_from(timeout: TimeoutArgument, argument: str = "timeout") -> Timeouts:
     """Make all four limits from what a caller gave: a read timeout, or a timeout object.
 
     Raises:
-        ValueError: a limit is not a positive number.
+        ArgumentError: a limit is not a positive number; `argument` is its name.
         TypeError: it is neither a number nor a timeout object.
     """
     if timeout is None or isinstance(timeout, int | float):
@@ -83,14 +85,15 @@ def timeouts_from(timeout: TimeoutArgument) -> Timeouts:
             limits = Timeouts(timeout.connect, timeout.read, timeout.write, timeout.pool)
         except AttributeError:
             raise TypeError(
-                f"timeout must be a number of seconds or an httpx2.Timeout, not {timeout!r}"
+                f"{argument} must be a number of seconds or an httpx2.Timeout, got {timeout!r}"
             ) from None
-    return Timeouts(*map(_checked, (limits.connect, limits.read, limits.write, limits.pool)))
+    each = (limits.connect, limits.read, limits.write, limits.pool)
+    return Timeouts(*(_checked(seconds, argument) for seconds in each))
 
 
-def _checked(seconds: float | None) -> float | None:
+def _checked(seconds: float | None, argument: str) -> float | None:
     if seconds is not None and not seconds > 0:  # also true for NaN
-        raise ValueError(f"a timeout must be more than 0 seconds, not {seconds!r}")
+        raise ArgumentError(argument, "must be greater than 0", seconds)
     return None if seconds is None or seconds >= _ENDLESS_SECONDS else seconds
 
 

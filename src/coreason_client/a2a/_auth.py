@@ -19,6 +19,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from .._http._types import Request
 from .._secret import Credential, CredentialLike, header_secrets, redact, redact_chain
+from ..errors import ArgumentError
 from .errors import A2AError
 from .types import AgentCard, SecurityScheme
 
@@ -105,7 +106,7 @@ def _placement_of(scheme: SecurityScheme) -> Placement | None:
 
 def _check_value(value: str) -> None:
     if not value or any(c in value for c in "\r\n\0"):
-        raise ValueError("a credential must be text in one line, and not empty")
+        raise ArgumentError("auth", "must be text in one line, and not empty")
 
 
 def _credential(source: CredentialLike) -> Credential:
@@ -184,7 +185,8 @@ def _named(
             pairs = [(auth[name], _placement_of(schemes[name])) for name in names]
             return [(_credential(given), place) for given, place in pairs if place is not None]
     asked: Any = [" and ".join(names) for names in wanted] or sorted(schemes)
-    raise ValueError(f"the credentials given are for {sorted(auth)}; the card asks for {asked}")
+    rule = f"must be for schemes that the card asks for, {asked}; it is for {sorted(auth)}"
+    raise ArgumentError("auth", rule)
 
 
 # The card's own credential

@@ -24,6 +24,7 @@ from .._http._types import (
 from .._retry import Backoff, retry_after
 from .._trace import trace_headers
 from .._version import __version__
+from ..errors import ArgumentError
 from ..sse._decode import DEFAULT_MAX_EVENT_BYTES
 from ._dialects import ERRORS_BY_CODE, ERRORS_BY_REASON, ERRORS_BY_STATUS, Dialect, Operation
 from .errors import (
@@ -60,7 +61,7 @@ class Settings:
     """How to talk to an agent, whatever the interface; checked when it is made.
 
     Raises:
-        ValueError: a setting that cannot work.
+        ArgumentError: a setting that cannot work.
     """
 
     unary: Timeouts = field(default_factory=lambda: timeouts_from(180.0))
@@ -76,10 +77,10 @@ class Settings:
         if isinstance(self.max_retries, bool) or not isinstance(self.max_retries, int):
             raise TypeError(f"max_retries must be a whole number, not {self.max_retries!r}")
         if self.max_retries < 0:
-            raise ValueError(f"max_retries must be 0 or more, not {self.max_retries}")
+            raise ArgumentError("max_retries", "must be 0 or more", self.max_retries)
         for name in ("max_event_bytes", "max_body_bytes"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+                raise ArgumentError(name, "must be at least 1", getattr(self, name))
         check_headers(self.headers)
 
     def sent_headers(
@@ -253,12 +254,12 @@ def unreached(failure: TransportFailure) -> bool:
     return failure.kind in UNSENT_FAILURES
 
 
-def checked_url(url: str) -> str:
-    """Return a URL that an agent or a card can be called at.
+def checked_url(url: str, argument: str = "url") -> str:
+    """Return a URL that an agent or a card can be called at; `argument` is where it comes from.
 
     Raises:
-        ValueError: it cannot be called, with the reason.
+        ArgumentError: it cannot be called, with the reason.
         TypeError: it is not a string.
     """
-    check_url(url, credentials_go_into="auth")
+    check_url(url, argument, credentials_go_into="auth")
     return url

@@ -114,7 +114,7 @@ class CardRules:
             A2AJSONError: what is there is not a card.
         """
         try:
-            return (yield from self._resolve(checked_url(base_url).rstrip("/")))
+            return (yield from self._resolve(checked_url(base_url, "base_url").rstrip("/")))
         except A2AError as error:
             redact_chain(error, lambda text: redact(text, header_secrets(self.headers)))
             raise

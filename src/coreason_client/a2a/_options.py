@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 
 from .._http._types import TimeoutLike, timeouts_from
 from .._retry import Backoff
+from ..errors import ArgumentError
 from ._auth import Auth
 from ._call import Settings, checked_url
 from ._card import fetched_from
@@ -128,7 +129,7 @@ def _settings(options: Options) -> Settings:
         raise TypeError(f"there is no option {', '.join(sorted(unknown))}")
     delay = options.get("max_retry_delay", 60.0)
     if not delay >= 0:
-        raise ValueError(f"max_retry_delay must be 0 or more, not {delay}")
+        raise ArgumentError("max_retry_delay", "must be 0 or more", delay)
     sizes: Any = {
         name: options[name]
         for name in ("max_retries", "max_event_bytes", "max_body_bytes")
@@ -136,7 +137,7 @@ def _settings(options: Options) -> Settings:
     }
     return Settings(
         unary=timeouts_from(options.get("timeout", 180.0)),
-        stream=timeouts_from(options.get("stream_timeout", 60.0)),
+        stream=timeouts_from(options.get("stream_timeout", 60.0), "stream_timeout"),
         headers=dict(options.get("headers") or {}),
         extensions=tuple(options.get("extensions") or ()),
         backoff=Backoff(max_server_delay=delay),
@@ -153,7 +154,7 @@ def _jsonrpc_place(
         JsonRpcChannel(url, dialect, settings, ids, tenant) for dialect in dialects if dialect
     ]
     if not channels:
-        raise ValueError(f"version {version!r} of the protocol is not known; use 1.0 or 0.3")
+        raise ArgumentError("version", "must be 1.0 or 0.3", version)
     return Place(*channels)
 
 
@@ -173,7 +174,7 @@ def rest_route(url: str, version: str, tenant: str | None, options: Options) -> 
     settings = _settings(options)
     dialect = _rest_dialect(version)
     if dialect is None:
-        raise ValueError(f"version must be 1.0 or 0.3, got {version!r}")
+        raise ArgumentError("version", "must be 1.0 or 0.3", version)
     return Route([Place(RestChannel(checked_url(url), settings, tenant, dialect))], settings)
 
 

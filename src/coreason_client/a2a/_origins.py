@@ -64,7 +64,8 @@ class Origins:
         """
         if isinstance(allowed, str):
             raise TypeError(f"interface_origins must be a list of origins, got {allowed!r}")
-        return cls(named, frozenset(origin(checked_url(url)) for url in allowed), has_secrets)
+        origins = frozenset(origin(checked_url(url, "interface_origins")) for url in allowed)
+        return cls(named, origins, has_secrets)
 
     def is_trusted(self, url: str) -> bool:
         """Return True if an interface gets credentials and headers."""

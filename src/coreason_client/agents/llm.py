@@ -24,6 +24,7 @@ from coreason_manifest.definitions.message import Role
 from coreason_manifest.definitions.presentation import StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest
 
+from ..errors import ArgumentError
 from ..llm import LLMClient, Message, ReasoningDelta, Response, TextDelta
 from ..llm._call import check_call
 from ..llm.errors import (
@@ -165,7 +166,8 @@ def llm_agent(
 
 def _check_bound(name: str, bound: Any) -> None:
     if isinstance(bound, bool) or not isinstance(bound, int) or bound < 0:
-        raise LLMRequestError(f"{name} must be a whole number from 0 on, and it is {bound!r}")
+        error = ArgumentError(name, "must be a whole number, 0 or more", bound)
+        raise LLMRequestError(str(error), argument_error=error)
 
 
 @dataclass(slots=True)

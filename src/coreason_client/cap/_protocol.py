@@ -16,7 +16,7 @@ from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRe
 from coreason_manifest.definitions.session import SessionContext
 
 from .._drive import Flow, Reply, Wait
-from .._http._checks import check_headers, check_key, check_url, merged_headers, shown
+from .._http._checks import check_headers, check_key, check_url, merged_headers, shown, wrong_url
 from .._http._proxy import proxy_for
 from .._http._redirect import follow_redirects
 from .._http._types import (
@@ -31,6 +31,7 @@ from .._retry import Backoff, retry_after
 from .._secret import Credential, CredentialLike, redacted_cause
 from .._trace import trace_headers
 from .._version import __version__
+from ..errors import ArgumentError
 from ._resume import ResumeMachine
 from ._words import describe, where
 from .bookmark import Bookmark
@@ -68,7 +69,7 @@ class Endpoint:
     """An agent service and how to talk to it; checked when it is made.
 
     Raises:
-        ValueError: an argument that cannot work, with what to do about it.
+        ArgumentError: an argument that cannot work.
     """
 
     base_url: str
@@ -90,16 +91,16 @@ class Endpoint:
         if isinstance(self.max_retries, bool) or not isinstance(self.max_retries, int):
             raise TypeError(f"max_retries must be a whole number, got {self.max_retries!r}")
         if self.max_retries < 0:
-            raise ValueError(f"max_retries must be 0 or more, got {self.max_retries}")
+            raise ArgumentError("max_retries", "must be 0 or more", self.max_retries)
         if not self.reconnect_for >= 0:
-            raise ValueError(f"reconnect_for must be 0 or more, got {self.reconnect_for!r}")
+            raise ArgumentError("reconnect_for", "must be 0 or more", self.reconnect_for)
         _check_deadline(self.deadline)
         if not self.max_retry_delay >= 0:
-            raise ValueError(f"max_retry_delay must be 0 or more, got {self.max_retry_delay}")
+            raise ArgumentError("max_retry_delay", "must be 0 or more", self.max_retry_delay)
         if self.max_event_bytes < 1:
-            raise ValueError(f"max_event_bytes must be at least 1, got {self.max_event_bytes}")
+            raise ArgumentError("max_event_bytes", "must be at least 1", self.max_event_bytes)
         if not self.user_id:
-            raise ValueError("user_id is empty: leave it out, or name the user")
+            raise ArgumentError("user_id", "must not be empty: leave it out, or name the user")
         check_headers(self.headers)
 
     # Streams
@@ -164,13 +165,15 @@ class Endpoint:
 
         Raises:
             TypeError: the message is not a string.
-            ValueError: the conversation_id is empty.
+            ArgumentError: the conversation_id is empty.
         """
         if not isinstance(message, str):
             raise TypeError(f"a message is a string, got {type(message).__name__}")
         session_id = str(uuid4() if conversation_id is None else conversation_id)
         if not session_id:
-            raise ValueError("conversation_id is empty: leave it out to begin a conversation")
+            raise ArgumentError(
+                "conversation_id", "must not be empty: leave it out to begin a conversation"
+            )
         return ServiceRequest(
             context=SessionContext(session_id=session_id, user_id=self.user_id),
             payload=AgentRequest(messages=[ChatMessage.user(message)], session_id=session_id),
@@ -284,10 +287,10 @@ def base_url_of(base_url: str) -> str:
 
 def _check_deadline(deadline: float | None) -> None:
     if deadline is not None and not deadline > 0:  # also true for NaN
-        raise ValueError(f"deadline must be more than 0 seconds, got {deadline!r}")
+        raise ArgumentError("deadline", "must be greater than 0", deadline)
 
 
 def _check_base_url(base_url: str) -> None:
     parts = check_url(base_url, "base_url", credentials_go_into="api_key")
     if parts.query or parts.fragment:
-        raise ValueError(f"base_url must not have a query or a fragment, got {base_url!r}")
+        raise wrong_url("base_url", "must not have a query or a fragment", base_url)

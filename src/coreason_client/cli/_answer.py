@@ -9,10 +9,11 @@ from coreason_manifest.definitions.presentation import Packet
 from coreason_manifest.definitions.request import AgentRequest
 from coreason_manifest.definitions.session import SessionContext
 
-from ._target import Target
+from ._chat_service import ChatService
+from ._packets import PacketPresenter
 from ._verdict import compare
 from .exits import ExitCode, Failure
-from .render import Renderer, renderer
+from .output import open_output
 
 __all__ = ["ask"]
 
@@ -20,7 +21,7 @@ _USER = "anonymous"
 _KEY_HINT = "Give a key that the service accepts with --api-key or COREASON_API_KEY."
 
 
-def ask(target: Target, message: str, conversation: str, *, as_json: bool) -> None:
+def ask(target: ChatService, message: str, conversation: str, *, as_json: bool) -> None:
     """Ask, show the answer as it comes and, with a proxy, check that it came through whole.
 
     Raises:
@@ -30,10 +31,11 @@ def ask(target: Target, message: str, conversation: str, *, as_json: bool) -> No
     """
     request = _request(message, conversation)
     cuts_before = target.cuts()
-    view = renderer(as_json=as_json, status=lambda: _cut_so_far(target.cuts() - cuts_before))
+    output = open_output(as_json=as_json, status=lambda: _cut_so_far(target.cuts() - cuts_before))
+    presenter = PacketPresenter(output)
     with target.client.assist(request) as packets:
         try:
-            received = _show(target, packets, view)
+            received = _show(target, packets, presenter)
         except CAPConnectionError as error:
             if error.position is not None:
                 raise
@@ -47,18 +49,20 @@ def ask(target: Target, message: str, conversation: str, *, as_json: bool) -> No
     if target.proxy is None:
         return
     verdict = compare(received, target.again(request))
-    view.report(verdict.sentence(target.cuts() - cuts_before, packets.reconnects))
+    presenter.report(verdict.sentence(target.cuts() - cuts_before, packets.reconnects))
     if verdict.comparable and not verdict.intact:
         raise Failure("the answer did not come through whole", ExitCode.PROTOCOL)
 
 
-def _show(target: Target, packets: PacketStream, view: Renderer) -> Sequence[Packet]:
+def _show(
+    target: ChatService, packets: PacketStream, presenter: PacketPresenter
+) -> Sequence[Packet]:
     received = list[Packet]()
     try:
-        with view:
+        with presenter:
             for packet in packets:
                 received.append(packet)
-                view.show(packet)
+                presenter.show(packet)
     except (KeyboardInterrupt, BrokenPipeError):
         # Nobody reads on, so the agent need not write on.
         packets.close()

@@ -13,6 +13,7 @@ from .chat import chat
 from .exits import EXIT_CODES_HELP
 from .llm import EPILOG as LLM_EPILOG
 from .llm import llm
+from .output import say
 from .serve import EPILOG as SERVE_EPILOG
 from .serve import serve
 
@@ -41,7 +42,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"coreason {__version__}")
+        say(f"coreason {__version__}")
         raise typer.Exit
 
 

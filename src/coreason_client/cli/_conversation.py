@@ -1,7 +1,6 @@
 """A conversation at a prompt, until the user leaves it."""
 
 import shlex
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from uuid import uuid4
@@ -9,10 +8,11 @@ from uuid import uuid4
 from coreason_client import CAPError
 
 from ._answer import ask
-from ._target import Target
+from ._chat_service import ChatService
 from .exits import Failure, say_error
+from .output import note, prompt
 
-__all__ = ["converse", "note"]
+__all__ = ["converse"]
 
 _PROMPT = "> "
 _GREETING = "Talking to {}. /help lists the commands, Ctrl-D leaves."
@@ -24,7 +24,7 @@ Ctrl-C  stops an answer, or clears the line; twice at the prompt it leaves"""
 
 
 def converse(
-    target: Target, session: str, name: str, *, as_json: bool, command: Sequence[str] | None
+    target: ChatService, session: str, name: str, *, as_json: bool, command: Sequence[str] | None
 ) -> None:
     """Ask until the user leaves; an answer that fails or is stopped is not the end.
 
@@ -47,7 +47,7 @@ def converse(
 
 
 class _Conversation:
-    def __init__(self, target: Target, session: str, *, as_json: bool) -> None:
+    def __init__(self, target: ChatService, session: str, *, as_json: bool) -> None:
         self._target = target
         self._as_json = as_json
         self.session = session
@@ -90,15 +90,9 @@ def _next_line() -> str | None:
 
 def _read_line() -> str | None:
     try:
-        if sys.stdout.isatty():
-            line = input(f"\n{_PROMPT}").strip()
-        else:
-            # The prompt is no part of the output, which goes somewhere else.
-            sys.stderr.write(f"\n{_PROMPT}")
-            sys.stderr.flush()
-            line = next(sys.stdin).strip()
-    except (EOFError, StopIteration):
-        sys.stderr.write("\n")
+        line = prompt(f"\n{_PROMPT}").strip()
+    except EOFError:
+        note("")
         return None
     return None if line in {"/exit", "/quit"} else line
 
@@ -111,9 +105,3 @@ def _use_readline() -> None:
         if "libedit" not in (readline.__doc__ or ""):
             # Several lines that are pasted are one question.
             readline.parse_and_bind("set enable-bracketed-paste on")
-
-
-def note(sentence: str) -> None:
-    """Show something that is no part of the answer."""
-    sys.stderr.write(sentence + "\n")
-    sys.stderr.flush()

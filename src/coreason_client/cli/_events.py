@@ -1,14 +1,9 @@
-"""How the events and the card of an A2A agent become output: JSON, or text for people."""
+"""Events and the card of an A2A agent, presented on an output."""
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Any, Self, TextIO
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typing import Any, Self
 
 from coreason_client.a2a import (
     AgentCard,
@@ -23,83 +18,28 @@ from coreason_client.a2a import (
     TaskStatusUpdateEvent,
 )
 
-from ._clean import clean, escaped_json
-from ._plain import Output, PlainOutput
+from .output import Output, open_output, show_table
 
-__all__ = ["EventLines", "EventView", "TextView", "show_card", "view"]
+__all__ = ["EventPresenter", "show_card"]
 
 _FAILED = (TaskState.FAILED, TaskState.REJECTED, TaskState.CANCELED)
 
 
-class EventView:
-    """Shows the events of one answer, and remembers how its task stands."""
+class EventPresenter:
+    """Presents the events of one answer, and remembers the status of its task.
 
-    def __init__(self) -> None:
-        self.task_id: str | None = None
-        self.status: TaskStatus | None = None
+    Text of messages and artifacts is the answer; what else happens to the task is shown beside it.
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        pass
-
-    def show(self, event: Event) -> None:
-        """Show an event."""
-        if isinstance(event, Task):
-            self.task_id, self.status = event.id, event.status
-        elif isinstance(event, TaskStatusUpdateEvent):
-            self.task_id, self.status = event.task_id or self.task_id, event.status
-        elif isinstance(event, TaskArtifactUpdateEvent):
-            self.task_id = event.task_id or self.task_id
-
-
-class EventLines(EventView):
-    """One event per line, as the JSON of protocol 1.0.
-
-    `wrapped` puts it under its kind (`task`, `message`, `statusUpdate`, `artifactUpdate`), as the
-    protocol does wherever there is more than one.
+    `follows` is True if the events tell what becomes of a task: an end that is a failure becomes
+    that of the command then, and JSON is under its kind (`task`, `message`, `statusUpdate`,
+    `artifactUpdate`), as the protocol has it wherever there is more than one.
     """
 
-    def __init__(self, out: TextIO, *, wrapped: bool) -> None:
-        super().__init__()
-        self._out = out
-        self._wrapped = wrapped
-
-    def show(self, event: Event) -> None:
-        """Write the event."""
-        super().show(event)
-        words = escaped_json(event.to_json())
-        kind = _kind_of(event) if self._wrapped else ""
-        self._out.write(f'{{"{kind}":{words}}}\n' if kind else f"{words}\n")
-        self._out.flush()
-
-
-def _kind_of(event: Event) -> str:
-    match event:
-        case Task():
-            return "task"
-        case Message():
-            return "message"
-        case TaskStatusUpdateEvent():
-            return "statusUpdate"
-        case TaskArtifactUpdateEvent():
-            return "artifactUpdate"
-    return ""  # it was kept with whatever is around it
-
-
-class TextView(EventView):
-    """The text of messages and artifacts; what else happens to the task beside it."""
-
     def __init__(self, output: Output, *, follows: bool) -> None:
-        super().__init__()
+        self.task_id: str | None = None
+        self.status: TaskStatus | None = None
         self._output = output
-        self._follows = follows  # then an end that is a failure becomes the command's own
+        self._follows = follows
         self._artifact: str | None = None  # the one that is being written
         self._silent = True
         self._named = False
@@ -118,8 +58,9 @@ class TextView(EventView):
         self._output.__exit__(exc_type, exc, traceback)
 
     def show(self, event: Event) -> None:
-        """Show the event."""
-        super().show(event)
+        """Present an event."""
+        self._remember(event)
+        self._output.record(lambda: _json(event, wrapped=self._follows))
         match event:
             case Task():
                 for artifact in event.artifacts:
@@ -135,6 +76,14 @@ class TextView(EventView):
             case _:
                 self._output.aside(f"an event of an unknown kind: {_compact(event.payload)}")
 
+    def _remember(self, event: Event) -> None:
+        if isinstance(event, Task):
+            self.task_id, self.status = event.id, event.status
+        elif isinstance(event, TaskStatusUpdateEvent):
+            self.task_id, self.status = event.task_id or self.task_id, event.status
+        elif isinstance(event, TaskArtifactUpdateEvent):
+            self.task_id = event.task_id or self.task_id
+
     def _show_artifact(self, artifact: Artifact, *, append: bool) -> None:
         if not append or artifact.artifact_id != self._artifact:
             self._begin(artifact.artifact_id)
@@ -149,7 +98,7 @@ class TextView(EventView):
             if part.text is not None:
                 self._output.write(part.text)
             else:
-                self._output.line(_told(part))
+                self._output.line(_part_line(part))
             self._silent = self._silent and not part.text
 
     def _show_status(self, status: TaskStatus) -> None:
@@ -170,13 +119,13 @@ class TextView(EventView):
         self._last_aside = words
 
     def _is_answer(self, status: TaskStatus) -> bool:
-        """Say whether a status tells what was asked for, and not only how the work goes."""
+        """Return True if the text of a status is what was asked for, and not only progress."""
         if status.is_interrupted:
             return True
         return self._silent and status.is_terminal and status.state not in _FAILED
 
 
-def _told(part: Part) -> str:
+def _part_line(part: Part) -> str:
     """Return a line for a part that is not text."""
     if part.raw is None and part.url is None:
         return _compact(part.data)
@@ -196,44 +145,34 @@ def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def view(*, as_json: bool, follows: bool) -> EventView:
-    """Return what suits the output: JSON when asked for, drawing only where it can be seen.
+def _json(event: Event, *, wrapped: bool) -> str:
+    text = event.to_json()
+    kind = _kind_of(event) if wrapped else ""
+    return f'{{"{kind}":{text}}}' if kind else text
 
-    `follows`: the events tell what becomes of a task, and are not the task that was asked for.
-    """
-    if as_json:
-        return EventLines(sys.stdout, wrapped=follows)
-    from ._live import LiveRenderer, live_console
 
-    if (console := live_console()) is not None:
-        return TextView(LiveRenderer(console), follows=follows)
-    return TextView(PlainOutput(sys.stdout, sys.stderr), follows=follows)
+def _kind_of(event: Event) -> str:
+    match event:
+        case Task():
+            return "task"
+        case Message():
+            return "message"
+        case TaskStatusUpdateEvent():
+            return "statusUpdate"
+        case TaskArtifactUpdateEvent():
+            return "artifactUpdate"
+    return ""  # it was kept with whatever is around it
 
 
 # The card
 
 
 def show_card(card: AgentCard, *, as_json: bool) -> None:
-    """Show what an agent says about itself."""
+    """Present what an agent says about itself."""
     if as_json:
-        sys.stdout.write(escaped_json(card.to_json()) + "\n")
-        return
-    title = clean(f"{card.name} {card.version}").strip()
-    about = clean(card.description).strip()
-    rows = [(label, clean(value)) for label, value in _rows(card)]
-    if not sys.stdout.isatty():
-        # Not by way of rich, which would wrap the lines.
-        lines = [title, *([about] if about else []), *(f"{name:<13}{text}" for name, text in rows)]
-        sys.stdout.write("\n".join(lines) + "\n")
-        return
-    console = Console(highlight=False, emoji=False)
-    console.print(Text(title, style="bold"))
-    if about:
-        console.print(Text(about))
-    table = Table.grid(padding=(0, 2))
-    for name, text in rows:
-        table.add_row(Text(name, style="dim"), Text(text, overflow="fold"))
-    console.print(table)
+        open_output(as_json=True).record(card.to_json)
+    else:
+        show_table(f"{card.name} {card.version}", card.description, list(_rows(card)))
 
 
 def _rows(card: AgentCard) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,7 @@ def load_agent(name: str) -> object:
     module_name, _, attribute = name.partition(":")
     if not (module_name and attribute):
         raise Failure(
-            f"an agent is named as module:attribute, such as my_agent:assist, and {name!r} is not",
+            f"an agent must be named as module:attribute, such as my_agent:assist, got {name!r}",
             ExitCode.USAGE,
         )
     sys.path.insert(0, str(Path.cwd()))

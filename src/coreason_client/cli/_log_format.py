@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from ._clean import clean
-
 __all__ = ["JsonFormatter", "TextFormatter"]
 
 _DEEPEST = 5
@@ -25,10 +23,6 @@ class TextFormatter(logging.Formatter):
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
         """Return the time as in ISO 8601."""
         return _time(record)
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line, without control characters of others."""
-        return clean(super().format(record))
 
 
 class JsonFormatter(logging.Formatter):

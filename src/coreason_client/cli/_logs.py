@@ -1,11 +1,10 @@
 """Logs on stderr: those of `-v`, and those of a server."""
 
 import logging
-import sys
 from typing import Literal
 
-from ._clean import clean
 from ._log_format import JsonFormatter, TextFormatter
+from .output import LogHandler
 
 __all__ = ["LogFormat", "show_logs", "show_server_logs"]
 
@@ -14,22 +13,9 @@ _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 LogFormat = Literal["text", "json"]
 
 
-class _StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]
-    """Writes to whatever stderr is now: while an answer is being drawn, that is the display."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.stream = sys.stderr
-        super().emit(record)
-
-
-class _CleanFormatter(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        return clean(super().format(record))  # it may quote a server
-
-
 def show_logs(verbose: int, usual: int) -> None:
     """Send logs to stderr: from the usual level on, with -v all of ours, with -vv everything."""
-    _send_to_stderr(_CleanFormatter(_FORMAT, "%H:%M:%S"))
+    _send_to_stderr(logging.Formatter(_FORMAT, "%H:%M:%S"))
     logging.getLogger().setLevel(logging.DEBUG if verbose > 1 else usual)
     logging.getLogger("coreason_client").setLevel(logging.DEBUG if verbose else usual)
     logging.getLogger("coreason_client.server").setLevel(logging.NOTSET)
@@ -51,6 +37,6 @@ def show_server_logs(verbose: int, log_format: LogFormat) -> None:
 
 
 def _send_to_stderr(formatter: logging.Formatter) -> None:
-    handler = _StderrHandler()
+    handler = LogHandler()
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler], force=True)

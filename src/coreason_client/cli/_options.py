@@ -1,12 +1,15 @@
 """Options that several commands share."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
+from coreason_client import ArgumentError
+
 from .exits import ExitCode, Failure
 
-__all__ = ["System", "Verbose", "check_system", "given_as"]
+__all__ = ["System", "Verbose", "check_system", "given_as", "wrong_usage"]
 
 Verbose = Annotated[
     int,
@@ -37,6 +40,12 @@ def check_system(system: str | None) -> None:
     """
     if system is not None:
         raise Failure("--system is for the model of --llm: give both", ExitCode.USAGE)
+
+
+def wrong_usage(error: ArgumentError, names: Mapping[str, str]) -> Failure:
+    """Return a failure that names the option or the variable from which an argument comes."""
+    name = names.get(error.argument, error.argument)
+    return Failure(str(error.renamed(name)), ExitCode.USAGE)
 
 
 def given_as(context: typer.Context, parameter: str, option: str, variable: str) -> str:

@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 from .exits import ExitCode, Failure
+from .output import note
 
 __all__ = ["FIRST_BYTE_WITHIN", "Words", "question"]
 
@@ -67,7 +68,7 @@ def _read() -> str:
     if sys.stdin is None or sys.stdin.closed:
         return ""
     if sys.stdin.isatty():
-        _note("Type what to ask; Ctrl-D on an empty line ends it.")
+        note("Type what to ask; Ctrl-D on an empty line ends it.")
     return sys.stdin.read().strip()
 
 
@@ -85,14 +86,9 @@ def _is_piped() -> bool:
         return stat.S_ISREG(mode)
     with suppress(OSError):  # a system that cannot wait for a pipe
         if not select.select([fd], [], [], FIRST_BYTE_WITHIN)[0]:
-            _note(
+            note(
                 f"warning: stdin is open, but nothing arrived within {FIRST_BYTE_WITHIN:g} seconds;"
                 " asking without it. Add - to wait for it, or </dev/null to ask at once."
             )
             return False
     return True
-
-
-def _note(sentence: str) -> None:
-    sys.stderr.write(sentence + "\n")
-    sys.stderr.flush()

@@ -2,7 +2,6 @@
 
 import logging
 import shlex
-import sys
 from collections.abc import Callable, Generator
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -11,17 +10,19 @@ from urllib.parse import urlsplit
 
 import typer
 
-from ._clean import clean
+from coreason_client import ArgumentError
+
 from ._logs import show_logs
-from ._options import Verbose
+from ._options import Verbose, wrong_usage
 from ._question import Words, question
 from .exits import EXIT_CODES_HELP, ExitCode, Failure, ending_well
+from .output import note, open_output
 
 # What speaks the protocol is loaded by the commands of this file only, when they run.
 if TYPE_CHECKING:
     from coreason_client.a2a import A2AClient, AgentCard, Event, Options
 
-    from ._events import EventView
+    from ._events import EventPresenter
 
     Job: TypeAlias = Callable[[A2AClient, str], Generator[Event]]
 
@@ -127,106 +128,79 @@ def card(
         show_card(_card(url, token, timeout), as_json=as_json)
 
 
-@app.command(epilog=_EPILOG)
-def send(
-    url: Url,
-    words: Words = None,
-    as_json: AsJson = False,
-    token: Token = None,
-    timeout: Timeout = None,
-    origins: Origins = None,
-    extensions: Extensions = None,
-    verbose: Verbose = 0,
-) -> None:
+def _message_command(job: "Job") -> "Job":
+    """Make a command of a job whose text is a message; its docstring is the help."""
+
+    @app.command(job.__name__, help=job.__doc__, epilog=_EPILOG)
+    def command(
+        url: Url,
+        words: Words = None,
+        as_json: AsJson = False,
+        token: Token = None,
+        timeout: Timeout = None,
+        origins: Origins = None,
+        extensions: Extensions = None,
+        verbose: Verbose = 0,
+    ) -> None:
+        agent = _Agent(url, token, timeout, origins, extensions)
+        _run(job, agent, lambda: question(words), verbose, as_json=as_json, follows=True)
+
+    return job
+
+
+def _task_command(*, follows: bool) -> "Callable[[Job], Job]":
+    """Make a command of a job whose text is the id of a task; its docstring is the help."""
+
+    def decorate(job: "Job") -> "Job":
+        @task.command(job.__name__, help=job.__doc__, epilog=_EPILOG)
+        def command(
+            url: Url,
+            task_id: TaskId,
+            as_json: AsJson = False,
+            token: Token = None,
+            timeout: Timeout = None,
+            origins: Origins = None,
+            extensions: Extensions = None,
+            verbose: Verbose = 0,
+        ) -> None:
+            agent = _Agent(url, token, timeout, origins, extensions)
+            _run(job, agent, lambda: task_id, verbose, as_json=as_json, follows=follows)
+
+        return job
+
+    return decorate
+
+
+@_message_command
+def send(client: "A2AClient", text: str) -> "Generator[Event]":
     """Send a message and show the answer when it is complete."""
-
-    def job(client: "A2AClient", said: str) -> "Generator[Event]":
-        yield client.send_message(said)
-
-    agent = _Agent(url, token, timeout, origins, extensions)
-    _run(job, agent, lambda: question(words), verbose, as_json=as_json)
+    yield client.send_message(text)
 
 
-@app.command(epilog=_EPILOG)
-def stream(
-    url: Url,
-    words: Words = None,
-    as_json: AsJson = False,
-    token: Token = None,
-    timeout: Timeout = None,
-    origins: Origins = None,
-    extensions: Extensions = None,
-    verbose: Verbose = 0,
-) -> None:
+@_message_command
+def stream(client: "A2AClient", text: str) -> "Generator[Event]":
     """Send a message and show the answer as it comes; lost connections are made again."""
-
-    def job(client: "A2AClient", said: str) -> "Generator[Event]":
-        with client.send_message_stream(said) as events:
-            yield from events
-
-    agent = _Agent(url, token, timeout, origins, extensions)
-    _run(job, agent, lambda: question(words), verbose, as_json=as_json)
+    with client.send_message_stream(text) as events:
+        yield from events
 
 
-@task.command(epilog=_EPILOG)
-def get(
-    url: Url,
-    task_id: TaskId,
-    as_json: AsJson = False,
-    token: Token = None,
-    timeout: Timeout = None,
-    origins: Origins = None,
-    extensions: Extensions = None,
-    verbose: Verbose = 0,
-) -> None:
+@_task_command(follows=False)
+def get(client: "A2AClient", task_id: str) -> "Generator[Event]":
     """Show how a task stands; however that is, the exit code is 0."""
-
-    def job(client: "A2AClient", said: str) -> "Generator[Event]":
-        yield client.get_task(said)
-
-    agent = _Agent(url, token, timeout, origins, extensions)
-    _run(job, agent, lambda: task_id, verbose, as_json=as_json, follows=False)
+    yield client.get_task(task_id)
 
 
-@task.command(epilog=_EPILOG)
-def cancel(
-    url: Url,
-    task_id: TaskId,
-    as_json: AsJson = False,
-    token: Token = None,
-    timeout: Timeout = None,
-    origins: Origins = None,
-    extensions: Extensions = None,
-    verbose: Verbose = 0,
-) -> None:
+@_task_command(follows=False)
+def cancel(client: "A2AClient", task_id: str) -> "Generator[Event]":
     """Cancel a task, and show how it stands then."""
-
-    def job(client: "A2AClient", said: str) -> "Generator[Event]":
-        yield client.cancel_task(said)
-
-    agent = _Agent(url, token, timeout, origins, extensions)
-    _run(job, agent, lambda: task_id, verbose, as_json=as_json, follows=False)
+    yield client.cancel_task(task_id)
 
 
-@task.command(epilog=_EPILOG)
-def watch(
-    url: Url,
-    task_id: TaskId,
-    as_json: AsJson = False,
-    token: Token = None,
-    timeout: Timeout = None,
-    origins: Origins = None,
-    extensions: Extensions = None,
-    verbose: Verbose = 0,
-) -> None:
+@_task_command(follows=True)
+def watch(client: "A2AClient", task_id: str) -> "Generator[Event]":
     """Show a task so far, and what it does until it is over or needs an answer."""
-
-    def job(client: "A2AClient", said: str) -> "Generator[Event]":
-        with client.resubscribe(said) as events:
-            yield from events
-
-    agent = _Agent(url, token, timeout, origins, extensions)
-    _run(job, agent, lambda: task_id, verbose, as_json=as_json)
+    with client.resubscribe(task_id) as events:
+        yield from events
 
 
 def _run(
@@ -236,9 +210,9 @@ def _run(
     verbose: int,
     *,
     as_json: bool,
-    follows: bool = True,
+    follows: bool,
 ) -> None:
-    """Do a job and show its events.
+    """Run a job and show its events.
 
     `said` gives its text or id; `follows`: the end of the task is the end of the command.
     """
@@ -247,10 +221,10 @@ def _run(
         show_logs(verbose, usual=logging.CRITICAL)
         _check(agent.token, agent.timeout)
         text = _sendable(said())
-        from ._events import view
+        from ._events import EventPresenter
 
         with _connected(agent) as client:
-            shown = view(as_json=as_json, follows=follows)
+            shown = EventPresenter(open_output(as_json=as_json), follows=follows)
             try:
                 _show(job(client, text), shown)
             except KeyboardInterrupt:
@@ -261,7 +235,7 @@ def _run(
             _tell_that_it_goes_on(agent.url, shown)
 
 
-def _show(events: "Generator[Event]", shown: "EventView") -> None:
+def _show(events: "Generator[Event]", shown: "EventPresenter") -> None:
     from coreason_client.a2a import A2AJSONRPCError
 
     try:
@@ -316,8 +290,8 @@ def _card(url: str, token: str | None, timeout: float | None) -> "AgentCard":
     with AgentCardResolver(headers=headers, timeout=timeout or _CARD_TIMEOUT) as resolver:
         try:
             return resolver.resolve(url)
-        except ValueError as error:
-            raise Failure(str(error), ExitCode.USAGE) from None
+        except ArgumentError as error:
+            raise wrong_usage(error, {"base_url": "URL"}) from None
 
 
 def _check(token: str | None, timeout: float | None) -> None:
@@ -325,19 +299,19 @@ def _check(token: str | None, timeout: float | None) -> None:
     if token is not None and (
         not token.isascii() or not token.isprintable() or token != token.strip() or not token
     ):
-        raise Failure("--token must be printable ASCII without blanks around it", ExitCode.USAGE)
+        raise ArgumentError("--token", "must be printable ASCII without spaces around it")
     if timeout is not None and not timeout > 0:
-        raise Failure(f"--timeout must be more than 0 seconds, not {timeout:g}", ExitCode.USAGE)
+        raise ArgumentError("--timeout", "must be greater than 0", timeout)
 
 
 def _sendable(text: str) -> str:
     """Return an argument as it can go into JSON, also where its bytes were no UTF-8."""
     if not text:
-        raise Failure("ID must not be empty", ExitCode.USAGE)
+        raise ArgumentError("ID", "must not be empty")
     return text.encode("utf-8", "replace").decode()
 
 
-def _judge(shown: "EventView") -> None:
+def _judge(shown: "EventPresenter") -> None:
     """Raise what the last state of a task means for the command."""
     from coreason_client.a2a import TaskState
 
@@ -352,12 +326,11 @@ def _judge(shown: "EventView") -> None:
         raise Failure(f"{words}: {status.text}" if status.text else words)
 
 
-def _tell_that_it_goes_on(url: str, shown: "EventView") -> None:
+def _tell_that_it_goes_on(url: str, shown: "EventPresenter") -> None:
     status = shown.status
     over = status is not None and (status.is_terminal or status.is_interrupted)
     if shown.task_id is None or over:
         return
     command = shlex.join(["coreason", "a2a", "task", "watch", url, shown.task_id])
     with suppress(OSError):
-        sys.stderr.write(f"the task goes on: {clean(command)}\n")
-        sys.stderr.flush()
+        note(f"the task goes on: {command}")

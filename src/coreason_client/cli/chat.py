@@ -10,12 +10,13 @@ from uuid import uuid4
 import typer
 
 from ._answer import ask
-from ._conversation import converse, note
+from ._chat_service import built_in, connected, model
+from ._conversation import converse
 from ._logs import show_logs
 from ._options import System, Verbose, check_system, given_as
 from ._question import Words, question
-from ._target import built_in, connected, model
 from .exits import EXIT_CODES_HELP, ExitCode, Failure, ending_well
+from .output import note
 
 __all__ = ["chat"]
 
@@ -116,6 +117,7 @@ def chat(
             "base_url": given_as(context, "url", "--url", "COREASON_URL"),
             "api_key": given_as(context, "api_key", "--api-key", "COREASON_API_KEY"),
             "max_retries": "--max-retries",
+            "timeout": "--timeout",
         }
         command = None if url is None else _command(names["base_url"], url)
         with ExitStack() as stack:

@@ -10,13 +10,15 @@ from enum import IntEnum
 import typer
 
 from coreason_client import (
+    ArgumentError,
     CAPConnectionError,
     CAPProtocolError,
     CAPRuntimeError,
     CoreasonError,
 )
 
-from ._clean import clean
+from .output import error as show_error
+from .output import flush
 
 __all__ = ["EXIT_CODES_HELP", "ExitCode", "Failure", "ending_well", "exit_code_of", "say_error"]
 
@@ -59,6 +61,7 @@ _WRITE_ERRORS = {errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG}
 
 # By the exit code of each, the most special first.
 _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
+    (ArgumentError, ExitCode.USAGE),
     (CAPConnectionError, ExitCode.CONNECTION),
     (CAPProtocolError, ExitCode.PROTOCOL),
     (CAPRuntimeError, ExitCode.FAILED),
@@ -112,7 +115,7 @@ def ending_well() -> Iterator[None]:
     """Run a command: its errors become a sentence on stderr and an exit code, never a traceback."""
     try:
         yield
-        sys.stdout.flush()  # a reader that is gone is noticed here, not by the interpreter's end
+        flush()  # a reader that is gone is noticed here, not by the interpreter's end
     except KeyboardInterrupt:
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     except BrokenPipeError:
@@ -131,10 +134,8 @@ def ending_well() -> Iterator[None]:
 
 def say_error(error: Exception) -> None:
     """Put an error on stderr, in one line."""
-    sentence = " ".join(clean(str(error)).split())
-    printable = "".join(char if char.isprintable() else "�" for char in sentence)
     with suppress(BrokenPipeError):
-        print(f"error: {printable}", file=sys.stderr, flush=True)  # noqa: T201
+        show_error(str(error))
 
 
 def _let_go_of_stdout() -> None:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._clean import escaped_json
-from ._contents import usage_words
 from ._logs import show_logs
 from ._options import Verbose
-from ._plain import Output, PlainOutput
 from ._question import Words, question
+from ._usage import usage_words
 from .exits import EXIT_CODES_HELP, ending_well
+from .output import aside, open_output
 
 if TYPE_CHECKING:
     from coreason_client.llm import LLMClient, Message, Response
@@ -83,7 +82,7 @@ def llm(
     with ending_well():
         # An answer is not to be mixed with logs, unless somebody asks for them.
         show_logs(verbose, usual=logging.CRITICAL)
-        from ._models import client
+        from ._llm_client import client
 
         asked = client() if base_url is None else client(base_url=base_url)
         name = asked.default_model if model is None else model
@@ -110,15 +109,11 @@ def _answered(
     client: "LLMClient", call: dict[str, Any], *, stream: bool, as_json: bool
 ) -> "Response":
     """Ask, and show the answer."""
-    if as_json:
-        response = _asked(client, call, _nowhere if stream else None)
-        sys.stdout.write(escaped_json(json.dumps(response, ensure_ascii=False)) + "\n")
-        return response
-    output = _output()
-    with output:
+    with open_output(as_json=as_json) as output:
         response = _asked(client, call, output.write if stream else None)
         if not stream:
             output.write(response["data"]["content"] or "")
+        output.record(lambda: json.dumps(response, ensure_ascii=False))
     return response
 
 
@@ -127,13 +122,13 @@ def _asked(
 ) -> "Response":
     from coreason_client.llm import LLMError
 
-    from ._models import told
+    from ._llm_client import with_option_names
 
     try:
         # Ctrl-C cancels what runs, which closes the connection on its way out.
         return asyncio.run(_ask(client, call, write))
     except LLMError as error:
-        raise told(error) from None
+        raise with_option_names(error) from None
 
 
 async def _ask(
@@ -151,21 +146,8 @@ async def _ask(
             return await answer.result()
 
 
-def _nowhere(text: str) -> None:
-    pass
-
-
-def _output() -> Output:
-    from ._live import LiveRenderer, live_console
-
-    if (console := live_console()) is not None:
-        return LiveRenderer(console)
-    return PlainOutput(sys.stdout, sys.stderr)
-
-
 def _tell(response: "Response", model: str, *, usage: bool) -> None:
     """Say what is no part of the answer: that it is not all there, and what it took."""
-    aside = PlainOutput(sys.stdout, sys.stderr).aside
     if response["data"]["finish_reason"] == "length":
         aside("warning: the answer is cut off: it reached --max-tokens, or the model's own limit")
     if response["data"].get("filtered"):

@@ -1,20 +1,24 @@
 """`coreason serve`: an agent behind HTTP, until a signal."""
 
 import asyncio
-import sys
-from collections.abc import Awaitable, Callable
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coreason_client import ArgumentError
+
+from ._application import Served, shown_log
 from ._curl import curl_line
-from ._extras import need_server
 from ._keys import FILE_VARIABLE, KEY_VARIABLE, KEYS_VARIABLE, Keys
 from ._logs import LogFormat, show_server_logs
-from ._options import System, Verbose
-from ._served import Served, shown_log
+from ._options import System, Verbose, wrong_usage
+from ._required_extras import need_server
 from .exits import EXIT_CODES_HELP, ExitCode, Failure, ending_well
+from .output import say
 
 if TYPE_CHECKING:
     from ..server import AgentApp, StreamLog
@@ -158,15 +162,17 @@ def serve(
         )
         app = served.app()
         _check(app, host, workers)
-        port = _bindable(host, port)
-        url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        told = _told(agent or llm, log, url, keys.authorization())
         # The levels of uvicorn's loggers are those of `show_server_logs`.
         options = {"log_config": None, "log_level": None, "max_connections": max_connections}
-        if workers == 1:
-            _serve(app, host, port, _once(told), options)
-        else:
-            _serve_workers(served, app, workers, (host, port), told, options)
+        # These sockets serve: a port that was free is not given back before.
+        with _listening(host, port, workers) as sockets:
+            port = sockets[0].getsockname()[1]
+            url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+            told = _told(agent or llm, log, url, keys.authorization())
+            if workers == 1:
+                _serve(app, host, sockets, _once(told), options)
+            else:
+                _serve_workers(served, app, workers, sockets[0], told, options)
 
 
 def _check(app: "AgentApp", host: str, workers: int) -> None:
@@ -175,11 +181,11 @@ def _check(app: "AgentApp", host: str, workers: int) -> None:
 
     try:
         app.check_workers(workers)
-    except ValueError as error:
-        raise Failure(str(error), ExitCode.USAGE) from None
+    except ArgumentError as error:
+        raise wrong_usage(error, {"workers": "--workers"}) from None
     try:
         check_host(app, host)
-    except ValueError:
+    except ArgumentError:
         raise Failure(
             f"without --api-key anybody who reaches {host} could use the agent: give --api-key or "
             f"{KEYS_VARIABLE}, or listen on 127.0.0.1",
@@ -193,21 +199,25 @@ async def _check_log(log: "StreamLog") -> None:
     await log.stop("check")
 
 
-def _bindable(host: str, port: int) -> int:
-    """Return the port, or a free one for 0, after a try to listen there.
+@contextmanager
+def _listening(host: str, port: int, workers: int) -> Iterator[list[socket.socket]]:
+    """Listen at every address of a host while the block runs; workers share one socket.
 
     Raises:
         Failure: that is not possible.
     """
-    from ..server import listen
+    from ..server import listen, listen_all
 
     try:
-        with listen(host, port) as sock:
-            found: int = sock.getsockname()[1]
-            return found
+        sockets = listen_all(host, port) if workers == 1 else [listen(host, port)]
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise Failure(f"cannot listen on {host}, port {port}: {reason}") from None
+    try:
+        yield sockets
+    finally:
+        for sock in sockets:
+            sock.close()
 
 
 def _told(agent: str | None, log: str, url: str, authorization: str | None) -> str:
@@ -225,7 +235,7 @@ def _once(told: str) -> Callable[[], Awaitable[None]]:
 
     async def notify() -> None:
         if left:
-            print(left.pop(), flush=True)  # noqa: T201
+            say(left.pop())
 
     return notify
 
@@ -233,31 +243,29 @@ def _once(told: str) -> Callable[[], Awaitable[None]]:
 def _serve(
     app: "AgentApp",
     host: str,
-    port: int,
+    sockets: list[socket.socket],
     announce: Callable[[], Awaitable[None]],
     options: dict[str, Any],
 ) -> None:
     from ..server import serve as serve_until_signal
 
-    serve_until_signal(app, host, port, callback_notify=announce, **options)
-    sys.stdout.flush()
+    serve_until_signal(app, host, sockets=sockets, callback_notify=announce, **options)
 
 
 def _serve_workers(
     served: Served,
     app: "AgentApp",
     workers: int,
-    address: tuple[str, int],
+    sock: socket.socket,
     told: str,
     options: dict[str, Any],
 ) -> None:
     """Serve with several processes, each of which makes the same application for itself."""
-    from ..server import listen, serve_workers
+    from ..server import serve_workers
 
-    with listen(*address) as sock, served.for_workers() as factory:
-        print(told, flush=True)  # noqa: T201 - the socket takes connections from now on
+    with served.for_workers() as factory:
+        say(told)  # the socket takes connections from now on
         try:
             serve_workers(factory, sock, workers, shutdown_timeout=app.shutdown_timeout, **options)
         except RuntimeError as error:
             raise Failure(str(error)) from None
-    sys.stdout.flush()

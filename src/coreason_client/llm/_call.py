@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..errors import ArgumentError, shown_value
 from ._terms import Call, Schema, is_model
 from .errors import LLMRequestError
 
@@ -32,8 +33,6 @@ _IMAGE_URL = re.compile(r"https?://[^\s]+|data:image/[a-z0-9.+-]+;base64,[A-Za-z
 _CHOICES = ("auto", "none", "required")
 _SCHEMA_NAME = re.compile(r"[^a-zA-Z0-9_-]", re.ASCII)
 _MOST_TOKENS = 2**31 - 1
-_LONGEST_SHOWN = 80
-_HUGE = 10**_LONGEST_SHOWN  # Python itself refuses to write numbers of thousands of digits
 
 
 def check_call(
@@ -294,7 +293,7 @@ def _check_results(messages: Sequence[Mapping[str, Any]]) -> None:
             known.update(call["id"] for call in message["tool_calls"])
         if message["role"] == "tool" and message["tool_call_id"] not in known:
             raise LLMRequestError(
-                f"messages[{index}].tool_call_id is {_shown(message['tool_call_id'])}, and no "
+                f"messages[{index}].tool_call_id is {shown_value(message['tool_call_id'])}, and no "
                 "assistant message before it made that call"
             )
 
@@ -438,21 +437,9 @@ def _wrapped_schema(wrapped: Any) -> Schema:
 
 
 def _wrong(where: str, rule: str, value: Any) -> LLMRequestError:
-    return LLMRequestError(f"{where} {rule}, and it is {_shown(value)}")
-
-
-def _shown(value: Any) -> str:
-    """Show a value of the caller, short; it may hold anything."""
-    if value is None:
-        return "null or missing"
-    if isinstance(value, str):
-        text = repr(value[:_LONGEST_SHOWN])
-    elif isinstance(value, float) or (isinstance(value, int) and abs(value) < _HUGE):
-        text = repr(value)
-    else:
-        text = f"of type {type(value).__name__}"
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}…"
+    error = ArgumentError(where, rule, value)
+    return LLMRequestError(str(error), argument_error=error)
 
 
 def _listed(keys: Any) -> str:
-    return " and ".join(sorted(map(_shown, keys)))
+    return " and ".join(sorted(map(shown_value, keys)))

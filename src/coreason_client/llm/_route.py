@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from .._http._checks import check_key, check_url, merged_headers, shown
 from .._secret import Credential, header_secrets, redact
 from .._version import __version__
+from ..errors import ArgumentError
 from ._terms import Profile
 from ._wire import Adapter
 from .errors import LLMAuthenticationError, LLMRequestError
@@ -117,8 +118,8 @@ class Target:
         if given is None:
             if not profile.base_url:
                 raise LLMRequestError(
-                    f"{profile.name} has no address that is the same for everybody: give base_url, "
-                    "or set LLM_API_BASE_URL"
+                    f"{profile.name} has no address that is the same for everybody: set "
+                    "LLM_API_BASE_URL, or pass base_url in Python code"
                 )
             return profile.base_url, ""
         parts = urlsplit(given)
@@ -129,7 +130,8 @@ class Target:
         self, profile: Profile, model: str, base: str, *, own: bool
     ) -> LLMAuthenticationError:
         if own:
-            words = f"there is no key for {shown(base)}: set LLM_API_KEY, or give api_key"
+            words = f"there is no key for {shown(base)}: set LLM_API_KEY"
+            words += ", or pass api_key in Python code"
             if profile.name in self.keys:
                 words += f" ({profile.key_variable} is for models named {profile.name}/…)"
         else:
@@ -144,20 +146,20 @@ class Target:
         return LLMAuthenticationError(words, provider=profile.name, model=model)
 
 
-def check_base_url(base_url: str) -> str:
-    """Return a base URL without the slash at its end.
+def check_base_url(base_url: str, name: str = "base_url") -> str:
+    """Return a base URL without the slash at its end; `name` is where it comes from.
 
     Raises:
-        ValueError: it cannot be one.
+        ArgumentError: it cannot be one.
     """
     try:
-        parts = check_url(base_url, "base_url", credentials_go_into="api_key")
+        parts = check_url(base_url, name, credentials_go_into="api_key")
     except TypeError as error:
-        raise ValueError(str(error)) from None
+        raise ArgumentError(name, "must be a string", base_url) from error
     if tail := next((tail for tail in _ENDPOINTS if parts.path.rstrip("/").endswith(tail)), None):
-        raise ValueError(f"base_url must not end with {tail}, which is added for each call")
+        raise ArgumentError(name, f"must not end with {tail}, which is added for each call")
     if parts.fragment:
-        raise ValueError(f"base_url must not have a fragment, got #{parts.fragment}")
+        raise ArgumentError(name, f"must not have a fragment, got #{parts.fragment}")
     return base_url.rstrip("/")
 
 
@@ -165,10 +167,10 @@ def check_provider(name: str, argument: str = "provider") -> str:
     """Return the name of a profile.
 
     Raises:
-        ValueError: there is none; `argument` is the argument that names it.
+        ArgumentError: there is none; `argument` is the argument that names it.
     """
     if name not in _BY_NAME:
-        raise ValueError(f"{argument} must be one of {', '.join(_BY_NAME)}, got {name!r}")
+        raise ArgumentError(argument, f"must be one of {', '.join(_BY_NAME)}", name)
     return name
 
 

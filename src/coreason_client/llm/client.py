@@ -10,7 +10,7 @@ from weakref import finalize
 from .._closing_async import AsyncClosing
 from .._drive_async import drive_async, run_async
 from .._http._checks import check_headers, check_key
-from ..errors import MissingExtraError
+from ..errors import ArgumentError, MissingExtraError
 from ._call import check_call
 from ._flow import BACKOFF, AnswerMachine, Plan, Policy, Trying, generate_flow
 from ._limits import Limits
@@ -343,16 +343,15 @@ def _arguments(configured: "Configured", base_url: str | None) -> dict[str, Any]
     }
     try:
         if configured.base_url is not None:
-            check_base_url(configured.base_url)
+            check_base_url(configured.base_url, "LLM_API_BASE_URL")
         if configured.api_key is not None:
             check_key(configured.api_key, "LLM_API_KEY")
         for profile in PROFILES:
             if (key := configured.keys.get(profile.name)) is not None:
                 check_key(key, profile.key_variable)
         _model_name("DEFAULT_MODEL", configured.default_model)
-    except ValueError as error:
-        words = str(error).replace("base_url", "LLM_API_BASE_URL").replace("api_key", "LLM_API_KEY")
-        raise LLMRequestError(words) from None
+    except ArgumentError as error:
+        raise LLMRequestError(str(error), argument_error=error) from None
     if base_url is None or known_host(base_url):
         arguments["keys"] = configured.keys
     return arguments
@@ -399,17 +398,17 @@ def _names(fallbacks: Any) -> Sequence[str]:
 
 def _above_zero(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
-        raise ValueError(f"{name} must be a number above 0, and {value!r} is not")
+        raise ArgumentError(name, "must be a number greater than 0", value)
     return value
 
 
 def _at_least(name: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{name} must be a whole number from {least} on, and {value!r} is not")
+        raise ArgumentError(name, f"must be a whole number, {least} or more", value)
     return value
 
 
 def _model_name(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{name} must be the name of a model, and {value!r} is not")
+        raise ArgumentError(name, "must be the name of a model", value)
     return value

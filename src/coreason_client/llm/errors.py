@@ -24,7 +24,7 @@ table. Any other error without a code stays of the general class.
 
 from typing import TYPE_CHECKING
 
-from ..errors import CoreasonError
+from ..errors import ArgumentError, CoreasonError
 
 if TYPE_CHECKING:
     from .types import PartialResponse
@@ -61,6 +61,8 @@ class LLMError(CoreasonError):
         body: what came back, or the part of it that could not be read, up to a bound.
         partial: the part of the answer that was received and can be read, like a response object
             with the status "partial"; None when there was none.
+        argument_error: the argument that is wrong and the rule that it breaks, where the error was
+            found before anything was sent.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class LLMError(CoreasonError):
         attempts: int = 0,
         body: str | None = None,
         partial: "PartialResponse | None" = None,
+        argument_error: ArgumentError | None = None,
     ) -> None:
         super().__init__(message)
         self.provider = provider
@@ -87,6 +90,7 @@ class LLMError(CoreasonError):
         self.attempts = attempts
         self.body = body
         self.partial = partial
+        self.argument_error = argument_error
 
 
 class LLMAuthenticationError(LLMError):

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import Field, SecretStr, ValidationError, create_model
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from ..errors import ArgumentError
 from ._internals import environment_reader
 from .errors import LLMRequestError
 from .providers.profiles import PROFILES
@@ -37,6 +38,12 @@ class LLMSettings(BaseSettings):
     timeout: float = Field(60.0, validation_alias="AI_TIMEOUT", gt=0, lt=1e9, allow_inf_nan=False)
     max_retries: int = Field(3, validation_alias="MAX_RETRIES", ge=0)
 
+
+# Of the variables that are not any text.
+_RULES = {
+    "AI_TIMEOUT": "must be a number greater than 0",
+    "MAX_RETRIES": "must be a whole number, 0 or more",
+}
 
 _Field = tuple[Any, Any]
 _PROVIDER_FIELDS: dict[str, _Field] = {
@@ -96,12 +103,7 @@ def _read(values: tuple[object, ...], stamp: tuple[str, int, int, int] | None) -
     try:
         settings: Any = _ProviderKeys()
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        # Only numbers can be invalid: a key is any text, so no key is ever shown here.
-        raise LLMRequestError(
-            f"{first['loc'][0]} is {first['input']!r}, in the environment or in {_ENV_FILE}: "
-            f"{first['msg'].lower()}"
-        ) from None
+        raise _wrong_variable(error) from None
     except UnicodeDecodeError:
         raise LLMRequestError(f"{_ENV_FILE} cannot be read: it must be UTF-8") from None
     except OSError as error:
@@ -115,6 +117,15 @@ def _read(values: tuple[object, ...], stamp: tuple[str, int, int, int] | None) -
         max_retries=settings.max_retries,
         keys={name: key.get_secret_value() for name, key in given.items() if key is not None},
     )
+
+
+def _wrong_variable(error: ValidationError) -> LLMRequestError:
+    first = error.errors(include_url=False)[0]
+    variable = str(first["loc"][0])
+    # Only numbers can be invalid: a key is any text, so no key is ever shown here.
+    rule = f"{_RULES[variable]}, in the environment or in {_ENV_FILE}"
+    wrong = ArgumentError(variable, rule, first["input"])
+    return LLMRequestError(str(wrong), argument_error=wrong)
 
 
 def _secret(value: SecretStr | None) -> str | None:

@@ -12,7 +12,7 @@ except ImportError:
 
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ._listen import listen
+from ._listen import listen, listen_all
 from ._turns import History, Turn
 from .app import AgentApp
 from .errors import (
@@ -57,6 +57,7 @@ __all__ = [
     "ValkeyStreamLog",
     "check_host",
     "listen",
+    "listen_all",
     "running",
     "serve",
     "serve_workers",

@@ -4,6 +4,7 @@ import hmac
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
+from ..errors import ArgumentError
 from ._problems import Problem
 
 __all__ = ["ANYBODY", "Keys", "full_principal"]
@@ -17,15 +18,17 @@ class Keys:
 
     __slots__ = ("_known",)
 
-    def __init__(self, keys: Iterable[str] | Mapping[str, str]) -> None:
+    def __init__(self, keys: Iterable[str] | Mapping[str, str], argument: str = "api_keys") -> None:
         if isinstance(keys, str):
             raise TypeError("api_keys is a list of keys or a mapping from keys to principals")
         named = keys if isinstance(keys, Mapping) else dict.fromkeys(keys)
         if not named:
-            raise ValueError("api_keys is empty, so nobody could ask: leave it out to let all in")
+            raise ArgumentError(
+                argument, "must not be empty, or nobody could ask: leave it out to let all in"
+            )
         # A key without a name is its own principal, under a name that does not give it away.
         self._known = [
-            (_digest(_checked(key)), name or f"key-{_digest(key).hex()[:16]}")
+            (_digest(_checked(key, argument)), name or f"key-{_digest(key).hex()[:16]}")
             for key, name in named.items()
         ]
 
@@ -68,11 +71,12 @@ def _encoded(part: str) -> str:
     return part.replace("%", "%25").replace("/", "%2F")
 
 
-def _checked(key: str) -> str:
+def _checked(key: str, argument: str) -> str:
     if not key or key != key.strip() or not (key.isascii() and key.isprintable()):
-        raise ValueError(
-            "an API key is printable ASCII text without spaces around it: other characters cannot "
-            "be sent in a header"
+        raise ArgumentError(
+            argument,
+            "must be printable ASCII characters without spaces around them: others cannot be sent "
+            "in a header",
         )
     return key
 

@@ -22,6 +22,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from ..errors import ArgumentError
 from ._problems import Problem
 
 __all__ = ["AllowedHosts", "Headers"]
@@ -175,16 +176,18 @@ def _public(url: str) -> _Origin:
     except (AttributeError, TypeError, ValueError):
         origin = None
     if origin is None:
-        raise ValueError(f"public_url must be a URL such as https://agent.example.com, got {url!r}")
+        raise ArgumentError("public_url", "must be a URL such as https://agent.example.com", url)
     return origin
 
 
 def _pattern(host: Any) -> str:
     text = host.lower().removesuffix(".") if isinstance(host, str) else ""
     if not _PATTERN.fullmatch(text):
-        raise ValueError(
-            "allowed_hosts has names such as agent.example.com or *.example.com, without scheme "
-            f"and port, or *, got {host!r}"
+        raise ArgumentError(
+            "allowed_hosts",
+            "must have names such as agent.example.com or *.example.com, without scheme and port, "
+            "or *",
+            host,
         )
     return text
 

@@ -4,6 +4,8 @@ Strangers decide how often a server refuses them. Without a limit they would fil
 lines, and writing the lines would cost more than the refusals.
 """
 
+from ..errors import ArgumentError
+
 __all__ = ["LineLimit", "left_out"]
 
 
@@ -18,7 +20,7 @@ class LineLimit:
 
     def __init__(self, lines: int, seconds: float = 1.0) -> None:
         if lines < 1:
-            raise ValueError(f"lines must be at least 1, got {lines!r}")
+            raise ArgumentError("lines", "must be at least 1", lines)
         self._lines = lines
         self._seconds = seconds
         self._left = 0

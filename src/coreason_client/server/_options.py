@@ -5,6 +5,8 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Annotated, Literal, TypeAlias, get_origin, get_type_hints
 
+from ..errors import ArgumentError
+
 __all__ = ["PATHS", "PROBES", "Options", "option_names"]
 
 PROBES = ("/health", "/ready")
@@ -15,7 +17,7 @@ PATHS = ("/assist", "/v1/assist", *PROBES, "/openapi.json")
 _PATH = re.compile(r"(?:/[A-Za-z0-9._~-]+)+", re.ASCII)
 
 # The bound of a number is part of its type, so that an option is named once here.
-_ABOVE_0, _NOT_NEGATIVE = "must be above 0", "must not be negative"
+_ABOVE_0, _NOT_NEGATIVE = "must be greater than 0", "must be 0 or more"
 Count: TypeAlias = Annotated[int, _ABOVE_0]
 Seconds: TypeAlias = Annotated[float, _ABOVE_0]
 Delay: TypeAlias = Annotated[float, _NOT_NEGATIVE]  # in seconds
@@ -50,17 +52,17 @@ class Options:
         for name, bound in _bounds().items():
             value = getattr(self, name)
             if not (value > 0 if bound is _ABOVE_0 else value >= 0):
-                raise ValueError(f"{name} {bound}, got {value!r}")
+                raise ArgumentError(name, bound, value)
         _check_rate(self.max_requests_per_minute)
         _check_path(self.metrics_path)
         if self.on_abandoned not in ("continue", "cancel"):
-            raise ValueError(
-                f'on_abandoned must be "continue" or "cancel", got {self.on_abandoned!r}'
-            )
+            raise ArgumentError("on_abandoned", 'must be "continue" or "cancel"', self.on_abandoned)
         if self.final_retention < self.retention:
-            raise ValueError(
-                "final_retention must not be shorter than retention: the status of a stream "
-                "outlives its packets"
+            raise ArgumentError(
+                "final_retention",
+                f"must be at least as long as retention, which is {self.retention}: the status of "
+                "a stream outlives its packets",
+                self.final_retention,
             )
 
 
@@ -84,9 +86,10 @@ def _check_rate(per_minute: object) -> None:
     if per_minute is None:
         return
     if isinstance(per_minute, bool) or not isinstance(per_minute, int) or per_minute < 1:
-        raise ValueError(
-            "max_requests_per_minute is a whole number above 0, or None for no limit, "
-            f"got {per_minute!r}"
+        raise ArgumentError(
+            "max_requests_per_minute",
+            "must be a whole number greater than 0, or None for no limit",
+            per_minute,
         )
 
 
@@ -94,6 +97,6 @@ def _check_path(path: str | None) -> None:
     if path is None:
         return
     if not _PATH.fullmatch(path):
-        raise ValueError(f"metrics is True, False or a path such as /metrics, got {path!r}")
+        raise ArgumentError("metrics", "must be True, False or a path such as /metrics", path)
     if path in PATHS or path.startswith("/streams/"):
-        raise ValueError(f"metrics cannot be at {path}: that path has another meaning here")
+        raise ArgumentError("metrics", "must not be a path that the protocol uses", path)

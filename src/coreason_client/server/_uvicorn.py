@@ -15,6 +15,7 @@ from typing import Any
 
 import uvicorn
 
+from ..errors import ArgumentError
 from ._accept import Listener
 from ._connections import Connections, guarded
 from ._descriptors import default_max_connections, descriptor_limit
@@ -37,9 +38,9 @@ class Limits:
 
     def __post_init__(self) -> None:
         if self.max_connections is not None and self.max_connections < 1:
-            raise ValueError(f"max_connections must be at least 1, got {self.max_connections!r}")
+            raise ArgumentError("max_connections", "must be at least 1", self.max_connections)
         if not self.head_timeout > 0:
-            raise ValueError(f"head_timeout must be above 0, got {self.head_timeout!r}")
+            raise ArgumentError("head_timeout", "must be greater than 0", self.head_timeout)
 
     def connections(self) -> Connections:
         """Return the connections of one server, of which there are none yet."""

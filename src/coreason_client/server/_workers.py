@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
+from ..errors import ArgumentError
 from ._address_lock import LocalAddress, claim, has_socket_at, release
 from ._internals import signalled_server
 from .log.base import StreamLog
@@ -29,6 +30,10 @@ class SeveralProcesses(ValueError):
     """More than one process serves a log that lives in one."""
 
 
+class _TooManyWorkers(SeveralProcesses, ArgumentError):
+    """The number of workers is an argument."""
+
+
 def check_workers(log: StreamLog, workers: int) -> None:
     """Refuse more workers than the log can serve.
 
@@ -36,9 +41,12 @@ def check_workers(log: StreamLog, workers: int) -> None:
         SeveralProcesses: the log lives in one process.
     """
     if workers > 1 and not log.shared:
-        raise SeveralProcesses(
-            f"{workers} workers need a log that processes share, and {type(log).__name__} serves "
-            "one process: a resume that reaches another worker would not find its stream"
+        raise _TooManyWorkers(
+            "workers",
+            f"must be 1 with {type(log).__name__}, which serves one process; more workers need a "
+            "log that processes share, or a resume that reaches another worker would not find its "
+            "stream",
+            workers,
         )
 
 

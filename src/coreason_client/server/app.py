@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ..errors import ArgumentError
 from ._agent import Agent, as_runner
 from ._auth import Keys
 from ._body import drain_body
@@ -105,9 +106,11 @@ class AgentApp:
         self._keys = None if api_keys is None else Keys(api_keys)
         self._options = Options(**options)
         if on_abandoned == "cancel" and self._log.shared:
-            raise ValueError(
-                'on_abandoned="cancel" counts the readers of one process, and with a shared log '
-                "readers may be anywhere: use a log of one process, or cancel explicitly"
+            raise ArgumentError(
+                "on_abandoned",
+                'must be "continue" with a log that processes share: "cancel" counts the readers '
+                "of one process",
+                on_abandoned,
             )
         origins = tuple(cors_origins)
         self._hosts = AllowedHosts(allowed_hosts, public_url, origins)
@@ -278,8 +281,8 @@ def _metrics_keys(keys: Keys | None, own: str | None, *, public: bool) -> Keys |
     """Return the keys that open the metrics, None when anybody may read them."""
     if own is not None:
         if public:
-            raise ValueError("metrics_key and metrics_public exclude each other: choose one")
-        return Keys([own])
+            raise ArgumentError("metrics_key", "must not be given together with metrics_public")
+        return Keys([own], argument="metrics_key")
     return None if public else keys
 
 

@@ -4,7 +4,7 @@ import ipaddress
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MissingExtraError
+from ..errors import ArgumentError, MissingExtraError
 from ._descriptors import raise_descriptor_limit
 from ._lines import logger
 from ._listen import listen
@@ -37,9 +37,13 @@ def serve(
     allow_public: bool = False,
     max_connections: int | None = None,
     head_timeout: float = 10.0,
+    sockets: Sequence[socket.socket] | None = None,
     **options: Any,
 ) -> None:
     """Serve until SIGINT or SIGTERM, then drain. Further options go to `uvicorn.Config`.
+
+    `sockets` listen already, as those of `listen` do: they serve then, and are closed at the end.
+    `host` must still be what they are bound to.
 
     At most `max_connections` connections are open at once; the default follows from how many files
     the process may open, a limit that is raised as far as the system allows. A connection that has
@@ -54,7 +58,7 @@ def serve(
     raise_descriptor_limit()
     server = _server(app, max_connections, head_timeout, host=host, port=port, **options)
     try:
-        server.run()
+        server.run(None if sockets is None else list(sockets))
     except SystemExit:  # how uvicorn says that the start failed
         if app.startup_error is not None:
             raise app.startup_error from None
@@ -150,9 +154,11 @@ def check_host(app: AgentApp, host: str, *, allow_public: bool = False) -> None:
         ValueError: the host can be reached from outside, and no key is needed to ask.
     """
     if not (app.has_keys or allow_public or _is_loopback(host)):
-        raise ValueError(
-            f"without api_keys anybody who reaches {host} could use the agent: give api_keys, "
-            "bind to 127.0.0.1, or pass allow_public=True"
+        raise ArgumentError(
+            "host",
+            "must be a loopback address such as 127.0.0.1 for an agent without keys, which anybody "
+            "who reaches it could use: pass api_keys, or allow_public=True",
+            host,
         )
 
 

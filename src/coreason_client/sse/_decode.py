@@ -23,6 +23,7 @@ import re
 import sys
 from collections.abc import Iterator
 
+from ..errors import ArgumentError
 from ._block import LONGEST_FIELD, Block
 from ._event import ServerSentEvent, SSEEventTooLarge
 from ._lines import read_blocks
@@ -74,7 +75,7 @@ class SSEDecoder:
         event_fields: tuple[bytes, ...] = (),
     ) -> None:
         if max_event_bytes < 1:
-            raise ValueError(f"max_event_bytes must be at least 1, not {max_event_bytes}")
+            raise ArgumentError("max_event_bytes", "must be at least 1", max_event_bytes)
         self.max_event_bytes = max_event_bytes
         self._event_fields = event_fields
         self._pending = bytearray()  # text that no block end has followed yet

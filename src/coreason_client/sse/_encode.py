@@ -1,5 +1,7 @@
 """Events in, bytes out; what could break the framing is refused."""
 
+from ..errors import ArgumentError
+
 __all__ = ["encode_comment", "encode_event"]
 
 _LINE_ENDS = ("\r", "\n")
@@ -18,18 +20,18 @@ def encode_event(
     cannot tell them apart.
 
     Raises:
-        ValueError: a line end in `event` or `id`, a NUL in `id`, or a negative `retry_ms`.
+        ArgumentError: a line end in `event` or `id`, a NUL in `id`, or a negative `retry_ms`.
     """
     fields = bytearray()
     if event is not None:
         fields += b"event: " + _one_line("event", event) + b"\n"
     if id is not None:
         if "\0" in id:
-            raise ValueError("an event id must not contain NUL: readers would ignore it")
+            raise ArgumentError("id", "must not contain NUL: readers would ignore it")
         fields += b"id: " + _one_line("id", id) + b"\n"
     if retry_ms is not None:
         if retry_ms < 0:
-            raise ValueError(f"retry_ms must not be negative, as {retry_ms} is")
+            raise ArgumentError("retry_ms", "must be 0 or more", retry_ms)
         fields += b"retry: %d\n" % retry_ms
     if data is not None:
         _add_data(fields, data.encode() if isinstance(data, str) else data)
@@ -41,14 +43,14 @@ def encode_comment(text: str = "") -> bytes:
     """Encode a comment, which keeps a connection alive and is no event.
 
     Raises:
-        ValueError: a line end in the text.
+        ArgumentError: a line end in the text.
     """
-    return b": " + _one_line("comment", text) + b"\n\n" if text else b":\n\n"
+    return b": " + _one_line("text", text) + b"\n\n" if text else b":\n\n"
 
 
 def _one_line(field: str, value: str) -> bytes:
     if any(end in value for end in _LINE_ENDS):
-        raise ValueError(f"the {field} of a server-sent event must be one line")
+        raise ArgumentError(field, "must be one line")
     return value.encode()
 
 

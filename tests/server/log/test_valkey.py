@@ -859,19 +859,19 @@ def test_addresses(url: str, shown: str, tls: bool) -> None:
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("", "starts with redis://"),
-        ("host:6379", "starts with redis://"),
-        ("http://:secret@host", "starts with redis://"),
-        ("unix:///tmp/x", "starts with redis://"),
-        ("redis://", "names no host"),
-        ("redis://:secret@", "names no host"),
+        ("", "must start with redis://"),
+        ("host:6379", "must start with redis://"),
+        ("http://:secret@host", "must start with redis://"),
+        ("unix:///tmp/x", "must start with redis://"),
+        ("redis://", "must name a host"),
+        ("redis://:secret@", "must name a host"),
         ("redis://:secret@host:port", "valid port"),
         ("redis://host:99999", "valid port"),
         ("redis://[::1", "valid port"),
         ("redis://host/name", "number of a database"),
         ("redis://host/-1", "number of a database"),
-        ("redis://host?decode_responses=1", "option 'decode_responses'"),
-        ("redis://host?ssl_ca_certs=/x", "starts with valkeys://"),
+        ("redis://host?decode_responses=1", "it has 'decode_responses'"),
+        ("redis://host?ssl_ca_certs=/x", "must start with valkeys://"),
         ("rediss://host?ssl_cert_reqs=maybe", "must be none, optional or required, got 'maybe'"),
     ],
 )
@@ -884,18 +884,18 @@ def test_bad_addresses_are_told_without_their_secrets(url: str, words: str) -> N
 
 @pytest.mark.parametrize("options", [{"lease": 0}, {"patience": -1}, {"poll": float("nan")}])
 def test_bad_options_are_told(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="is a number of seconds above 0"):
+    with pytest.raises(ValueError, match="must be a number of seconds greater than 0"):
         ValkeyStreamLog("redis://host", **options)
 
 
 @pytest.mark.parametrize("prefix", ["", "a{b}", "a b", "ü", "a\n"])
 def test_bad_prefixes_are_told(prefix: str) -> None:
-    with pytest.raises(ValueError, match="a prefix is some ASCII characters"):
+    with pytest.raises(ValueError, match="prefix must be visible ASCII characters"):
         ValkeyStreamLog("redis://host", prefix=prefix)
 
 
 def test_a_cluster_has_one_database() -> None:
-    with pytest.raises(ValueError, match="the one database 0"):
+    with pytest.raises(ValueError, match="must name database 0"):
         ValkeyStreamLog("redis://host/1", cluster=True)
 
 

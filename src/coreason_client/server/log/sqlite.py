@@ -13,6 +13,7 @@ from os import PathLike, fspath
 from typing import Literal, TypeVar
 from uuid import UUID
 
+from ...errors import ArgumentError
 from ..errors import LogUnavailable, RequestConflict
 from . import _sql
 from ._file import LogFile
@@ -59,7 +60,7 @@ class SQLiteStreamLog(LiveLog):
         cache_bytes: int = DEFAULT_CACHE_BYTES,
     ) -> None:
         if synchronous not in ("NORMAL", "FULL"):
-            raise ValueError(f'synchronous is "NORMAL" or "FULL", and {synchronous!r} is neither')
+            raise ArgumentError("synchronous", 'must be "NORMAL" or "FULL"', synchronous)
         self.lease = lease
         self._path = fspath(path)
         self._clock = clock

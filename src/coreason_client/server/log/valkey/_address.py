@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ...._secret import redact
+from ....errors import ArgumentError
 
 __all__ = ["Address", "parse_address"]
 
@@ -34,19 +35,17 @@ def parse_address(url: str) -> Address:
     """Read ``valkey://user:password@host:port/db``, also as redis, and with an s for TLS.
 
     Raises:
-        ValueError: it is something else. The sentence does not repeat it: it may hold a password.
+        ArgumentError: it is something else. The URL is not repeated: it may hold a password.
     """
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise ValueError("the address of the store is not a URL with a valid port") from None
+        raise ArgumentError("url", "must be a URL with a valid port") from None
     if parts.scheme not in _SCHEMES:
-        raise ValueError(
-            "the address of the store starts with redis://, rediss://, valkey:// or valkeys://"
-        )
+        raise ArgumentError("url", "must start with redis://, rediss://, valkey:// or valkeys://")
     if not parts.hostname:
-        raise ValueError(f"the address of the store names no host: {parts.scheme}://host:6379")
+        raise ArgumentError("url", f"must name a host, such as {parts.scheme}://host:6379")
     host = unquote(parts.hostname)
     port = 6379 if port is None else port
     tls = _SCHEMES[parts.scheme]
@@ -69,7 +68,7 @@ def _db(path: str) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdigit() and len(text) <= 4):
-        raise ValueError("the path of the store's address is the number of a database, such as /0")
+        raise ArgumentError("url", "must have the number of a database as its path, such as /0")
     return int(text)
 
 
@@ -77,15 +76,17 @@ def _tls_options(query: str, *, tls: bool) -> dict[str, Any]:
     options: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))
     unknown = sorted(options.keys() - _TLS_OPTIONS)
     if unknown:
-        raise ValueError(
-            f"the address of the store has the option {unknown[0]!r}, and only "
-            f"{', '.join(sorted(_TLS_OPTIONS))} are understood there"
+        raise ArgumentError(
+            "url",
+            f"must have no options but {', '.join(sorted(_TLS_OPTIONS))}; it has {unknown[0]!r}",
         )
     if options and not tls:
-        raise ValueError("the address of the store has TLS options, so it starts with valkeys://")
+        raise ArgumentError("url", "must start with valkeys:// or rediss:// to have TLS options")
     requirement = options.get("ssl_cert_reqs", "required")
     if requirement not in ("none", "optional", "required"):
-        raise ValueError(f"ssl_cert_reqs must be none, optional or required, got {requirement!r}")
+        raise ArgumentError(
+            "ssl_cert_reqs in url", "must be none, optional or required", requirement
+        )
     if requirement == "none":  # without verification the host name proves nothing
         options["ssl_check_hostname"] = False
     return options

@@ -3,6 +3,7 @@
 from hashlib import sha256
 from uuid import UUID
 
+from ....errors import ArgumentError
 from ._errors import ForeignValue
 
 __all__ = [
@@ -29,9 +30,7 @@ class KeyNames:
 
     def __init__(self, prefix: str) -> None:
         if not prefix or not prefix.isascii() or not prefix.isprintable() or set(prefix) & {*"{} "}:
-            raise ValueError(
-                f"a prefix is some ASCII characters without braces and spaces, not {prefix!r}"
-            )
+            raise ArgumentError("prefix", "must be visible ASCII characters without braces", prefix)
         self.prefix = prefix
         # Indexes by time; each only says where to look, and may lag behind the streams themselves.
         self.leases = self._shards("leases")  # running streams, by the end of their lease

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from uuid import UUID
 
 from ...._per_loop import PerLoop
+from ....errors import ArgumentError
 from ...errors import LogUnavailable, UnknownStream
 from .._live import LiveLog
 from .._rules import check_last_entries
@@ -68,11 +69,11 @@ class ValkeyStreamLog(LiveLog):
     ) -> None:
         for name, seconds in (("lease", lease), ("patience", patience), ("poll", poll)):
             if not 0 < seconds < 1e9:
-                raise ValueError(f"{name} is a number of seconds above 0, not {seconds!r}")
+                raise ArgumentError(name, "must be a number of seconds greater than 0", seconds)
         self.lease = lease
         self._address = parse_address(url)
         if cluster and self._address.db:
-            raise ValueError("a cluster has the one database 0, so the address names no other")
+            raise ArgumentError("url", "must name database 0, the only one of a cluster")
         self._keys = KeyNames(prefix)
         self._clock = clock
         self._patience = patience

@@ -8,9 +8,11 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from coreason_client import ArgumentError
+
 from ._load import load_agent
 from ._logs import LogFormat, show_server_logs
-from ._options import check_system
+from ._options import check_system, wrong_usage
 from .exits import ExitCode, Failure
 
 if TYPE_CHECKING:
@@ -20,6 +22,12 @@ __all__ = ["Served", "shown_log", "worker"]
 
 # How a worker learns what to serve. Not by its arguments, which everybody on the machine can read.
 _VARIABLE = "COREASON_SERVED"
+# The options from which arguments of the application come.
+_OPTIONS = {
+    "allowed_hosts": "--allowed-host",
+    "max_requests_per_minute": "--max-requests-per-minute",
+    "url": "--log",
+}
 _STORES = frozenset({"redis", "rediss", "valkey", "valkeys"})
 
 
@@ -63,10 +71,10 @@ class Served:
                 max_requests_per_minute=self.max_requests_per_minute,
                 allowed_hosts=self.allowed_hosts,
             )
+        except ArgumentError as error:
+            raise wrong_usage(error, _OPTIONS | {"api_keys": self.keys_from}) from None
         except (TypeError, ValueError) as error:
-            sentence = str(error).replace("an API key is", f"a key of {self.keys_from} is")
-            sentence = sentence.replace("allowed_hosts has names", "--allowed-host takes names")
-            raise Failure(sentence, ExitCode.USAGE) from None
+            raise Failure(str(error), ExitCode.USAGE) from None
 
     @contextmanager
     def for_workers(self) -> Iterator[str]:
@@ -102,7 +110,7 @@ def _agent(agent: str | None, llm: str | None, system: str | None) -> Any:
     if llm is not None:
         if agent is not None:
             raise Failure(f"{agent} and --llm {llm} are two agents: name one", ExitCode.USAGE)
-        from ._models import model_agent
+        from ._llm_client import model_agent
 
         return model_agent(llm, system, tell_errors=False)
     check_system(system)
@@ -127,6 +135,6 @@ def _log(name: str) -> "StreamLog":
         return ValkeyStreamLog(name)
     raise Failure(
         # No more of it than that: it may have a password.
-        f"--log is memory, sqlite:PATH or valkey://HOST, and {kind!r} is none of them",
+        f"--log must be memory, sqlite:PATH or valkey://HOST, got {kind!r}",
         ExitCode.USAGE,
     )

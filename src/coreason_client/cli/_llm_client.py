@@ -2,20 +2,21 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ._extras import need_llm
-from .exits import ExitCode, Failure, exit_code_of
+from coreason_client import ArgumentError
+
+from ._options import wrong_usage
+from ._required_extras import need_llm
+from .exits import Failure
 
 if TYPE_CHECKING:
     from coreason_client.llm import LLMClient, LLMError
 
     from ..agents.llm import Agent
 
-__all__ = ["client", "model_agent", "told"]
+__all__ = ["client", "model_agent", "with_option_names"]
 
-# The client speaks of its arguments, and the person at the terminal knows the options.
+# The options from which arguments of the client come.
 _OPTIONS = {
-    ", or give api_key": "",
-    "give base_url, or set": "set",
     "base_url": "--base-url",
     "max_tokens": "--max-tokens",
     "temperature": "--temperature",
@@ -35,14 +36,15 @@ def client(**options: Any) -> "LLMClient":
     try:
         return LLMClient.from_env(**options)
     except LLMError as error:
-        raise told(error) from None
-    except ValueError as error:
-        raise Failure(_as_options(str(error)), ExitCode.USAGE) from None
+        raise with_option_names(error) from None
+    except ArgumentError as error:
+        raise wrong_usage(error, _OPTIONS) from None
 
 
-def told(error: "LLMError") -> "LLMError | Failure":
-    """Return what to raise for an error: of one found before anything was sent, our own words."""
-    return error if error.attempts else Failure(_as_options(str(error)), exit_code_of(error))
+def with_option_names(error: "LLMError") -> "LLMError | Failure":
+    """Return the error, or one that names the option if an argument of the call is wrong."""
+    wrong = error.argument_error
+    return error if wrong is None else wrong_usage(wrong, _OPTIONS)
 
 
 def model_agent(name: str, system: str | None, *, tell_errors: bool) -> "Agent":
@@ -62,10 +64,4 @@ def model_agent(name: str, system: str | None, *, tell_errors: bool) -> "Agent":
         asking.stream([{"role": "user", "content": "?"}], name)
         return llm_agent(name, client=asking, system=system, tell_errors=tell_errors)
     except LLMError as error:
-        raise told(error) from None
-
-
-def _as_options(sentence: str) -> str:
-    for name, option in _OPTIONS.items():
-        sentence = sentence.replace(name, option)
-    return sentence
+        raise with_option_names(error) from None

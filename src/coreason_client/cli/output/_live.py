@@ -2,35 +2,25 @@
 
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Self, TextIO
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from coreason_manifest.definitions.presentation import (
-    CitationBlock,
-    DeltaPacket,
-    ErrorPacket,
-    EventPacket,
-    MediaCarousel,
-    Packet,
-    PresentationEvent,
-    PresentationEventType,
-    ProgressUpdate,
-)
+from coreason_manifest.definitions.presentation import ProgressUpdate
 
+from ._base import Output, Source
 from ._clean import clean
-from ._contents import Sources, text_of, usage_of
 from ._keyboard import QuietKeyboard
 from ._page import Page
 from ._painter import Painter
 from ._screen import Screen
 
-__all__ = ["LiveRenderer", "live_console"]
+__all__ = ["LiveOutput", "live_console"]
 
 
 def live_console() -> Console | None:
@@ -41,13 +31,12 @@ def live_console() -> Console | None:
     return console if drawable else None
 
 
-class LiveRenderer:
+class LiveOutput(Output):
     """Shows one answer in a terminal. `status` gives a line to show while it is written, or ''."""
 
     def __init__(self, console: Console, status: Callable[[], str] = str) -> None:
         self._page = Page()
         self._painter = Painter(self._page, Screen(console), status)
-        self._sources = Sources()
         self._keyboard = _keyboard(console, self._painter)
         self._stderr: TextIO | None = None
 
@@ -73,20 +62,8 @@ class LiveRenderer:
             return
         finally:
             self._end()
-        if exc_type is None:
-            self._list_sources()
-        elif exc_type is KeyboardInterrupt:
+        if exc_type is KeyboardInterrupt:
             self._add(Text("stopped", style="dim"))
-
-    def show(self, packet: Packet) -> None:
-        """Show a packet."""
-        if isinstance(packet, DeltaPacket):
-            self.write(packet.p)
-        elif isinstance(packet, EventPacket):
-            self._event(packet.p)
-        elif isinstance(packet, ErrorPacket):
-            words = f"warning: {packet.p.code}: {packet.p.message}"
-            self._add(Text(clean(words), style="yellow"))
 
     def write(self, text: str) -> None:
         """Continue the text."""
@@ -96,13 +73,51 @@ class LiveRenderer:
         """End the text; what follows begins a new block."""
         self._painter.do(self._page.end_text)
 
+    def block(self, text: str) -> None:
+        """Show Markdown that does not continue the text."""
+        self._painter.do(lambda: self._page.add_block(text))
+
     def line(self, text: str) -> None:
         """Show a line that is not Markdown."""
         self._add(Text(clean(text)))
 
+    def lines(self, texts: Sequence[str]) -> None:
+        """Show lines that are not Markdown."""
+        for text in texts:
+            self.line(text)
+
+    def thought(self, text: str) -> None:
+        """Show a thought, dimmed."""
+        self._add(Text(clean(text), style="dim italic"))
+
+    def progress(self, update: ProgressUpdate) -> None:
+        """Show a bar, which stays when the step has ended."""
+        self._painter.do(lambda: self._page.progress(update))
+
+    def detail(self, text: str) -> None:
+        """Show one line, dimmed and cut off at the edge of the terminal."""
+        words = clean(text).replace("\n", " ")
+        self._add(Text(words, style="dim", overflow="ellipsis", no_wrap=True))
+
     def aside(self, text: str) -> None:
         """Show a line that is no part of the answer."""
         self._add(Text(clean(text), style="dim"))
+
+    def warning(self, text: str) -> None:
+        """Show a warning in yellow."""
+        self._add(Text(clean(text), style="yellow"))
+
+    def sources(self, sources: Sequence[Source]) -> None:
+        """Show a table below a title."""
+        table = Table.grid(padding=(0, 1))
+        table.add_column()
+        table.add_column(overflow="fold")
+        for number, title, uri in sources:
+            line = Text.assemble(clean(title), "  ", (clean(uri), "dim"))
+            table.add_row(Text(f"[{number}]", style="cyan"), line)
+        self._add(Text())
+        self._add(Text("Sources", style="bold"))
+        self._add(table)
 
     def report(self, sentence: str) -> None:
         """Show a sentence about the answer, after it."""
@@ -130,40 +145,6 @@ class LiveRenderer:
         with suppress(OSError):  # whoever reads the answer will learn of it
             self._add(Text(clean(line)))
 
-    def _event(self, event: PresentationEvent | dict[str, Any]) -> None:
-        if not isinstance(event, PresentationEvent):
-            self._add(_one_line(usage_of(event) or text_of(event)))
-            return
-        data: Any = event.data
-        match data:
-            case ProgressUpdate():
-                self._painter.do(lambda: self._page.progress(data))
-            case CitationBlock():
-                self._sources.add(data.citations)
-            case MediaCarousel():
-                for item in data.items:
-                    self.line(f"{item.alt_text or item.mime_type}: {item.url}")
-            case _ if event.type is PresentationEventType.MARKDOWN_BLOCK:
-                self._painter.do(lambda: self._page.add_block(text_of(data)))
-            case _ if event.type is PresentationEventType.THOUGHT_TRACE:
-                self._add(Text(clean(text_of(data)), style="dim italic"))
-            case _:
-                self._add(_one_line(text_of(data)))
-
-    def _list_sources(self) -> None:
-        sources = self._sources.numbered()
-        if not sources:
-            return
-        table = Table.grid(padding=(0, 1))
-        table.add_column()
-        table.add_column(overflow="fold")
-        for number, item in sources:
-            line = Text.assemble(clean(item.title), "  ", (clean(item.uri), "dim"))
-            table.add_row(Text(f"[{number}]", style="cyan"), line)
-        self._add(Text())
-        self._add(Text("Sources", style="bold"))
-        self._add(table)
-
 
 class _LinesTo(io.TextIOBase):
     """Stands in for stderr; each line goes to a function."""
@@ -190,7 +171,3 @@ def _keyboard(console: Console, painter: Painter) -> QuietKeyboard | None:
     except (OSError, ValueError):  # not a file of the system
         return None
     return QuietKeyboard(fd, painter.pause, painter.resume, painter.stop_soon)
-
-
-def _one_line(text: str) -> Text:
-    return Text(clean(text).replace("\n", " "), style="dim", overflow="ellipsis", no_wrap=True)

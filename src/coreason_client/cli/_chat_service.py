@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from coreason_client import CAPClient, CAPError
+from coreason_client import ArgumentError, CAPClient, CAPError
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ._extras import need_server
+from ._options import wrong_usage
+from ._required_extras import need_server
 from .chaos import ChaosProxy
 from .exits import ExitCode, Failure
 
 if TYPE_CHECKING:
     from ..agents.llm import Agent
 
-__all__ = ["Target", "built_in", "connected", "model"]
+__all__ = ["ChatService", "built_in", "connected", "model"]
 
 # A service without keys takes any; the client insists on one.
 _NO_KEY = "anonymous"
@@ -28,7 +29,7 @@ _READING_SPEED = 0.012  # seconds for a word
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ChatService:
     """A client to ask with, the way around the proxy, and the proxy if there is one."""
 
     client: CAPClient
@@ -75,7 +76,7 @@ def model(name: str, system: str | None) -> Iterator[tuple[str, str]]:
         Failure: the model cannot be asked.
     """
     need_server("--llm")
-    from ._models import model_agent
+    from ._llm_client import model_agent
 
     # Who asks here also runs the agent, and may know all about its errors.
     with _served(model_agent(name, system, tell_errors=True), "llm") as place:
@@ -102,7 +103,7 @@ def connected(
     timeout: float,
     max_retries: int | None,
     names: Mapping[str, str],
-) -> Iterator[Target]:
+) -> Iterator[ChatService]:
     """Make the clients, and the proxy between them and the service when there is a seed.
 
     `names` says where the arguments of the client come from: its options and variables.
@@ -115,14 +116,14 @@ def connected(
         straight = stack.enter_context(_client(url, key, timeout, 0, names))
         if seed is None:
             client = stack.enter_context(_client(url, key, timeout, max_retries, names))
-            yield Target(client, straight, url)
+            yield ChatService(client, straight, url)
             return
         proxy = stack.enter_context(_proxy(url, seed))
         _bypass_proxies("127.0.0.1")
         parts = urlsplit(url)
         through = parts._replace(netloc=f"127.0.0.1:{proxy.port}").geturl()
         client = stack.enter_context(_client(through, key, timeout, max_retries, names))
-        yield Target(client, straight, url, proxy)
+        yield ChatService(client, straight, url, proxy)
 
 
 def _client(
@@ -132,11 +133,8 @@ def _client(
         if max_retries is None:  # then an answer also survives the restart of its server
             return CAPClient(url, key, timeout)
         return CAPClient(url, key, timeout, max_retries)
-    except ValueError as error:
-        sentence = str(error)
-        for argument, name in names.items():
-            sentence = sentence.replace(argument, name)
-        raise Failure(sentence, ExitCode.USAGE) from None
+    except ArgumentError as error:
+        raise wrong_usage(error, names) from None
 
 
 def _proxy(url: str, seed: int) -> ChaosProxy:

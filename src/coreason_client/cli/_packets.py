@@ -1,0 +1,95 @@
+"""Packets of an agent service, presented on an output."""
+
+import json
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Self
+
+from coreason_manifest.definitions.presentation import (
+    CitationBlock,
+    CitationItem,
+    DeltaPacket,
+    ErrorPacket,
+    EventPacket,
+    MediaCarousel,
+    Packet,
+    PresentationEvent,
+    PresentationEventType,
+    ProgressUpdate,
+)
+
+from ._usage import usage_of
+from .output import Output, Source
+
+__all__ = ["PacketPresenter"]
+
+
+class PacketPresenter:
+    """Presents the packets of one answer: a context manager around it."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._cited: dict[str, CitationItem] = {}  # by address, in the order of their arrival
+
+    def __enter__(self) -> Self:
+        self._output.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._output.__exit__(exc_type, exc, traceback)
+        if exc_type is None and self._cited:
+            cited = enumerate(self._cited.values(), 1)
+            self._output.sources([Source(number, item.title, item.uri) for number, item in cited])
+
+    def show(self, packet: Packet) -> None:
+        """Present a packet."""
+        self._output.record(packet.to_json)
+        if isinstance(packet, DeltaPacket):
+            self._output.write(packet.p)
+        elif isinstance(packet, EventPacket):
+            self._show_event(packet.p)
+        elif isinstance(packet, ErrorPacket):
+            self._output.warning(f"warning: {packet.p.code}: {packet.p.message}")
+
+    def report(self, sentence: str) -> None:
+        """Present a sentence about the answer, after it."""
+        self._output.report(sentence)
+
+    def _show_event(self, event: PresentationEvent | dict[str, Any]) -> None:
+        if not isinstance(event, PresentationEvent):
+            self._output.detail(usage_of(event) or _text_of(event))
+            return
+        data: Any = event.data
+        match data:
+            case ProgressUpdate():
+                self._output.progress(data)
+            case CitationBlock():
+                self._cite(data.citations)
+            case MediaCarousel():
+                items = data.items
+                self._output.lines([f"{i.alt_text or i.mime_type}: {i.url}" for i in items])
+            case _ if event.type is PresentationEventType.MARKDOWN_BLOCK:
+                self._output.block(_text_of(data))
+            case _ if event.type is PresentationEventType.THOUGHT_TRACE:
+                self._output.thought(_text_of(data))
+            case _:
+                self._output.detail(_text_of(data))
+
+    def _cite(self, citations: Iterable[CitationItem]) -> None:
+        for item in citations:
+            self._cited.setdefault(item.uri, item)
+
+
+def _text_of(data: object) -> str:
+    """Return the text of a thought or a block, under whatever name an agent has sent it."""
+    if not isinstance(data, dict):
+        return ""
+    for name in ("content", "text", "markdown", "thought"):
+        if isinstance(data.get(name), str):
+            return str(data[name])
+    return json.dumps(data, ensure_ascii=False)

@@ -1,0 +1,93 @@
+"""The output for pipes, files and terminals that cannot be redrawn."""
+
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+
+from ._base import Output, Source
+from ._clean import Cleaner, clean
+from ._lines import aside, note
+
+__all__ = ["PlainOutput"]
+
+
+class PlainOutput(Output):
+    """The text as it comes, then the sources; what is no part of the answer goes to stderr.
+
+    Thoughts and progress are for people who watch, and nobody watches a pipe.
+    """
+
+    def __init__(self) -> None:
+        self._out = sys.stdout
+        self._cleaner = Cleaner()
+        self._last = ""  # the last two characters of the output
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if exc_type is not BrokenPipeError:
+            self.end_text()
+
+    def write(self, text: str) -> None:
+        """Write the text at once."""
+        self._write(self._cleaner.feed(text))
+
+    def end_text(self) -> None:
+        """End the line."""
+        self._write(self._cleaner.finish())
+        if self._last and not self._last.endswith("\n"):
+            self._write("\n")
+
+    def block(self, text: str) -> None:
+        """Write a paragraph; what follows it begins on the next line."""
+        self._new_paragraph()
+        self._write(clean(text) + "\n")
+        self._last = "\n\n"
+
+    def line(self, text: str) -> None:
+        """Write a line of its own."""
+        self.end_text()
+        self._write(clean(text) + "\n")
+
+    def lines(self, texts: Sequence[str]) -> None:
+        """Write a paragraph of lines."""
+        self._new_paragraph()
+        for text in texts:
+            self._write(clean(text) + "\n")
+
+    def aside(self, text: str) -> None:
+        """Write a line to stderr, dimmed where that can be seen."""
+        if self._out.isatty():
+            self.end_text()  # both are likely to be on the same screen
+        aside(text)
+
+    def warning(self, text: str) -> None:
+        """Write a line to stderr."""
+        note(text)
+
+    def sources(self, sources: Sequence[Source]) -> None:
+        """Write a paragraph with a line for each."""
+        self._last = self._last[-1:]
+        self._new_paragraph()
+        self._write("Sources:\n")
+        for number, title, uri in sources:
+            self._write(clean(f"[{number}] {title}: {uri}") + "\n")
+
+    def report(self, sentence: str) -> None:
+        """Write a paragraph."""
+        self._new_paragraph()
+        self._write(clean(sentence) + "\n")
+
+    def _new_paragraph(self) -> None:
+        self.end_text()
+        if self._last and not self._last.endswith("\n\n"):
+            self._write("\n")
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._out.write(text)
+            self._out.flush()
+            self._last = (self._last + text)[-2:]
