@@ -168,7 +168,7 @@ def test_a_wrong_variable_is_named(
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where there is no .env
     monkeypatch.setenv(variable, value)
-    with pytest.raises(LLMRequestError, match=f"^{variable} must be") as caught:
+    with pytest.raises(LLMRequestError, match=f"^{variable} must ") as caught:
         LLMClient.from_env()
     error = caught.value.argument_error
     assert error is not None

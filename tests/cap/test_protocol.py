@@ -57,7 +57,7 @@ def test_a_callable_is_called_for_every_request() -> None:
 @pytest.mark.parametrize("key", ["", "a b", "schl\u00fcssel"])
 def test_a_key_that_cannot_be_sent(key: str) -> None:
     for make in (lambda: ApiKeyCredential(key), ApiKeyCredential(lambda: key).authorization):
-        with pytest.raises(ValueError, match=r"api_key (is empty: it )?must be visible ASCII"):
+        with pytest.raises(ValueError, match=r"api_key must (not be empty|be visible ASCII)"):
             make()
 
 

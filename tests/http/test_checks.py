@@ -68,10 +68,10 @@ def test_a_url_that_can_be_called(url: str) -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("", "base_url must be a URL in ASCII without blanks, got ''"),
-        ("http://a b", "base_url must be a URL in ASCII without blanks, got 'http://a b'"),
+        ("", "base_url must be a URL in ASCII without spaces, got ''"),
+        ("http://a b", "base_url must be a URL in ASCII without spaces, got 'http://a b'"),
         ("http://\u00e9.example", "base_url must be a URL in ASCII"),
-        ("http://h\r\nX: y", "base_url must be a URL in ASCII without blanks"),
+        ("http://h\r\nX: y", "base_url must be a URL in ASCII without spaces"),
         ("agent.example", "base_url must start with http:// or https:// and a host, got 'agent"),
         ("ftp://agent.example", "base_url must start with http:// or https://"),
         ("https://", "base_url must start with http:// or https:// and a host, got 'https://'"),
@@ -81,7 +81,7 @@ def test_a_url_that_can_be_called(url: str) -> None:
         ("http://h:0", "base_url must have a port from 1 to 65535, got 'http://h:0'"),
         (f"http://me:{PASSWORD}@h", "base_url must not contain a user or password: .* as api_key"),
         (f"ftp://me:{PASSWORD}@h", "base_url must not contain a user or password"),
-        (f"http://me:{PASSWORD} @h", "base_url must be a URL in ASCII without blanks$"),
+        (f"http://me:{PASSWORD} @h", "base_url must be a URL in ASCII without spaces$"),
         (f"http://me:{PASSWORD}@h:x", "base_url must be a URL with a valid host and port$"),
     ],
 )
@@ -94,7 +94,7 @@ def test_a_url_that_cannot_be_called(url: str, message: str) -> None:
 
 @pytest.mark.parametrize("odd", [None, 7, b"http://agent.example"])
 def test_a_url_must_be_a_string(odd: Any) -> None:
-    with pytest.raises(TypeError, match=r"the URL must be a string, got \w+"):
+    with pytest.raises(TypeError, match=r"url must be a string, got \w+"):
         check_url(odd, credentials_go_into="auth")
 
 
@@ -132,9 +132,9 @@ def test_a_key_that_can_be_sent() -> None:
 
 @pytest.mark.parametrize("key", ["", "a b", "a\n", "\u00e9", "a\0", 7, None])
 def test_a_key_that_cannot_be_sent_is_not_repeated(key: Any) -> None:
-    empty = "is empty: it " if key == "" else ""
+    rule = "not be empty" if key == "" else "be visible ASCII characters without spaces or line ends"
     with pytest.raises(ValueError, match="MY_KEY") as caught:
         check_key(key, "MY_KEY")
     assert str(caught.value) == (
-        f"MY_KEY {empty}must be visible ASCII characters without blanks or line ends"
+        f"MY_KEY must {rule}"
     )

@@ -19,6 +19,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from coreason_client._retry import Backoff
 from coreason_client.llm import (
     Finish,
     LLMAuthenticationError,
@@ -293,7 +294,11 @@ def test_a_rate_limit_says_for_how_long(mock: str, model: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_half_of_all_requests_fail(mock: str, model: str) -> None:
+def test_half_of_all_requests_fail(
+    mock: str, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One request in a thousand fails ten times, and would then wait for seconds.
+    monkeypatch.setattr("coreason_client.llm.client.BACKOFF", Backoff(longest=0.1))
     rates = {"dropRate": 0.2, "malformedRate": 0.15, "disconnectRate": 0.15}
     chaos(mock, f"{model} half", rates)
 

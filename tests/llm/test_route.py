@@ -313,7 +313,7 @@ def test_a_header_of_the_caller_replaces_ours_whatever_the_case_of_its_name() ->
 
 @pytest.mark.parametrize("key", ["", "a b", "a\n", "é", 7])
 def test_a_key_that_cannot_be_sent(key: Any) -> None:
-    with pytest.raises(ValueError, match="must be visible ASCII") as caught:
+    with pytest.raises(ValueError, match=r"must (not be empty|be visible ASCII)") as caught:
         LLMClient(key)
     if key:
         assert str(key) not in str(caught.value)

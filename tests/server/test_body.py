@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from coreason_client.server import AgentApp, AgentStream
 from coreason_client.server._body import fingerprint, read_body
-from coreason_client.server._body_room import LARGE_BODY
+from coreason_client.server._off_loop import LARGE_BODY
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .aio import aio

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coreason_client.server._body_room import LARGE_BODY, BodyRoom, Place
+from coreason_client.server._body_room import BodyRoom, Place
+from coreason_client.server._off_loop import LARGE_BODY
 from coreason_client.server._problems import Problem
 
 from .aio import aio, turns

@@ -8,8 +8,10 @@ import socket
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
+import httpx2
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
@@ -20,7 +22,7 @@ from coreason_client.server._workers import OneProcess, SeveralProcesses
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .aio import aio
-from .peer import LIMIT, Peer
+from .peer import LIMIT, Answer, Peer
 from .program import Program
 
 SENTENCE = "workers must be 1 with MemoryStreamLog, which serves one process; more workers need"
@@ -105,6 +107,18 @@ def run_workers(folder: Path, name: str) -> Program:
     return Program(source, folder, name, env={"PYTHONPATH": str(folder)})
 
 
+def ask_once_it_listens(peer: Peer) -> Answer:
+    """Ask; uvicorn reports that its workers have started a moment before they listen."""
+    give_up_at = time.monotonic() + LIMIT
+    while True:
+        try:
+            return peer.ask()
+        except httpx2.ConnectError:
+            if time.monotonic() > give_up_at:
+                raise
+            time.sleep(0.05)
+
+
 def test_uvicorn_with_two_workers_does_not_start(folder: Path) -> None:
     with run_workers(folder, "served:app") as program:
         program.expect(SENTENCE)
@@ -116,7 +130,7 @@ def test_mounted_without_a_lifespan_every_request_is_refused(folder: Path) -> No
     with run_workers(folder, "served:mounted") as program:
         program.expect("Application startup complete")
         peer = Peer(program.url())
-        refused = peer.ask()
+        refused = ask_once_it_listens(peer)
         assert (refused.status, refused.headers["retry-after"]) == (503, "1")
         assert refused.problem["type"] == "urn:coreason:problem:several-processes"
         assert refused.problem["detail"].startswith(SENTENCE)

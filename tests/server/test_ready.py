@@ -110,5 +110,5 @@ async def test_a_start_that_fails_is_tried_again_and_written_down(
 
 
 def test_no_other_path_can_be_called_ready() -> None:
-    with pytest.raises(ValueError, match="metrics cannot be at /ready"):
+    with pytest.raises(ValueError, match="metrics must not be a path that the protocol uses, got '/ready'"):
         AgentApp(hello, metrics="/ready")

@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from ._auth import ANYBODY, Keys, full_principal
 from ._body import Asked, body_length, parse_body, read_body
-from ._body_room import LARGE_BODY, BodyRoom
+from ._body_room import BodyRoom
 from ._cursor import Cursor, parse_cursor
 from ._decision import (
     Find,
@@ -23,7 +23,7 @@ from ._decision import (
     decide,
 )
 from ._limits import RequestRate
-from ._off_loop import off_loop
+from ._off_loop import LARGE_BODY, off_loop
 from ._options import Options
 from ._pace import Pace
 from ._problems import Problem

@@ -14,8 +14,8 @@ from starlette.requests import ClientDisconnect, Request
 
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ._body_room import LARGE_BODY
 from ._json_size import ValueCount, count_messages
+from ._off_loop import LARGE_BODY
 from ._options import Options
 from ._problems import Problem, validation_problem
 from ._turns import dump_question

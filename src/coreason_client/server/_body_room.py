@@ -8,12 +8,10 @@ import asyncio
 from collections import Counter, deque
 from typing import Final
 
+from ._off_loop import LARGE_BODY
 from ._problems import Problem
 
-__all__ = ["LARGE_BODY", "BodyRoom", "Place"]
-
-LARGE_BODY: Final = 32 * 1024
-"""Bodies up to this size take no room, and are parsed on the event loop in a few milliseconds."""
+__all__ = ["BodyRoom", "Place"]
 
 _BODIES: Final = 16
 _BODIES_OF_ONE: Final = 4

@@ -8,11 +8,14 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from .._per_loop import PerLoop
 
-__all__ = ["off_loop"]
+__all__ = ["LARGE_BODY", "off_loop"]
+
+LARGE_BODY: Final = 32 * 1024
+"""Bytes from which JSON is parsed or written in the thread."""
 
 T = TypeVar("T")
 

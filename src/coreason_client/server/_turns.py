@@ -21,7 +21,7 @@ from coreason_manifest.definitions.presentation import StreamOpCode, parse_packe
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..sse import SSEDecoder
-from ._body_room import LARGE_BODY
+from ._off_loop import LARGE_BODY
 from .log.base import Conversation
 
 __all__ = [

@@ -15,6 +15,7 @@ from coreason_manifest.definitions._base import utc_now
 from coreason_manifest.definitions.presentation import ErrorSeverity, StreamError, StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest
 
+from ..errors import ArgumentError
 from ._appender import Appender
 from ._frames import Frames
 from ._metrics import NOT_METERED, StreamMeter
@@ -156,10 +157,8 @@ class StreamWriter:
 
     async def _error(self, error: StreamError, frame: bytes) -> None:
         if not _SNAKE_CASE.fullmatch(error.code):
-            raise ValueError(
-                "the code of a StreamError must be snake_case, like rate_limit_exceeded, "
-                f"got {error.code!r}"
-            )
+            rule = "must be in snake_case, such as rate_limit_exceeded"
+            raise ArgumentError("code", rule, error.code)
         if error.severity is ErrorSeverity.FATAL:
             await self._finish(frame, error.code)
             return

@@ -20,8 +20,7 @@ from coreason_manifest.definitions.presentation import (
 )
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ._body_room import LARGE_BODY
-from ._off_loop import off_loop
+from ._off_loop import LARGE_BODY, off_loop
 from ._turns import MOST_HISTORY_BYTES, History, last_question, latest_turns, parse_history
 from ._writer import StreamWriter
 
