@@ -132,9 +132,9 @@ def test_a_key_that_can_be_sent() -> None:
 
 @pytest.mark.parametrize("key", ["", "a b", "a\n", "\u00e9", "a\0", 7, None])
 def test_a_key_that_cannot_be_sent_is_not_repeated(key: Any) -> None:
-    rule = "not be empty" if key == "" else "be visible ASCII characters without spaces or line ends"
+    rule = (
+        "not be empty" if key == "" else "be visible ASCII characters without spaces or line ends"
+    )
     with pytest.raises(ValueError, match="MY_KEY") as caught:
         check_key(key, "MY_KEY")
-    assert str(caught.value) == (
-        f"MY_KEY must {rule}"
-    )
+    assert str(caught.value) == (f"MY_KEY must {rule}")

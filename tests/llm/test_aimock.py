@@ -294,9 +294,7 @@ def test_a_rate_limit_says_for_how_long(mock: str, model: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_half_of_all_requests_fail(
-    mock: str, model: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_half_of_all_requests_fail(mock: str, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # One request in a thousand fails ten times, and would then wait for seconds.
     monkeypatch.setattr("coreason_client.llm.client.BACKOFF", Backoff(longest=0.1))
     rates = {"dropRate": 0.2, "malformedRate": 0.15, "disconnectRate": 0.15}

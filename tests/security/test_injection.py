@@ -15,7 +15,7 @@ from coreason_client.llm._call import check_call
 from coreason_client.llm._flow import Plan
 from coreason_client.llm._route import Target
 from coreason_client.server import AgentApp, AgentStream
-from coreason_client.server._auth import Keys
+from coreason_client.server.http._auth import Keys
 from coreason_client.sse import SSEDecoder, encode_comment, encode_event
 from coreason_manifest.definitions.presentation import StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest

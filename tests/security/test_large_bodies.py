@@ -11,9 +11,8 @@ from uuid import uuid4
 import pytest
 
 from coreason_client.server import AgentStream
-from coreason_client.server import _body_room as body_room
-from coreason_client.server._body_room import LARGE_BODY
-from coreason_client.server._off_loop import off_loop
+from coreason_client.server._off_loop import LARGE_BODY, off_loop
+from coreason_client.server.http import _body_memory as body_room
 from coreason_manifest.definitions.service import ServiceRequest
 from tests.server.aio import aio
 from tests.server.conftest import Serve, serve

@@ -35,8 +35,8 @@ from coreason_client.cap._resume import ResumeMachine
 from coreason_client.errors import CoreasonError
 from coreason_client.llm import LLMClient
 from coreason_client.server import AgentApp, AgentStream, RunningServer, running
-from coreason_client.server._auth import Keys
-from coreason_client.server._problems import Problem
+from coreason_client.server.http._auth import Keys
+from coreason_client.server.http._problems import Problem
 from coreason_manifest.definitions.service import ServiceRequest
 from tests.http.support import one_answer
 

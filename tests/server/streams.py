@@ -1,7 +1,7 @@
 """Streams without a server: what an agent gets, and the writer behind it."""
 
 from coreason_client.server import AgentStream
-from coreason_client.server._writer import StreamWriter
+from coreason_client.server.engine._writer import StreamWriter
 from coreason_client.server.log import StreamLog, StreamMeta
 from coreason_manifest.definitions.service import ServiceRequest
 

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog
-from coreason_client.server import _admission as admission
+from coreason_client.server.cap import _admission as admission
 from coreason_client.server.log import NewStream, Opened, StreamMeta
 from coreason_manifest.definitions.service import ServiceRequest
 

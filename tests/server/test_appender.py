@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from coreason_client.server._appender import FLUSH_BYTES, FLUSH_EVERY, Appender
+from coreason_client.server.engine._appender import FLUSH_BYTES, FLUSH_EVERY, Appender
 from coreason_client.server.errors import Fenced, LogUnavailable, StreamEnded
 from coreason_client.server.log import MemoryStreamLog, NewStream
 

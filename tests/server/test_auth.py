@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coreason_client.server import _auth
-from coreason_client.server._auth import Keys, full_principal
-from coreason_client.server._problems import Problem
+from coreason_client.server.http import _auth
+from coreason_client.server.http._auth import Keys, full_principal
+from coreason_client.server.http._problems import Problem
 
 
 def test_a_key_belongs_to_its_principal() -> None:

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.server import AgentApp, AgentStream, running
-from coreason_client.server._connections import Connections
-from coreason_client.server._uvicorn import Limits
+from coreason_client.server.process._connections import Connections
+from coreason_client.server.process._uvicorn import Limits
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .peer import LIMIT, Gate, Peer

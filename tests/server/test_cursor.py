@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coreason_client.server._cursor import LONGEST_CURSOR, Cursor, parse_cursor
+from coreason_client.server.cap._cursor import LONGEST_CURSOR, Cursor, parse_cursor
 
 ID = "123e4567-e89b-12d3-a456-426614174000"
 FORM = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(:(0|[1-9][0-9]{0,17}))?")

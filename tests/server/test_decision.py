@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.server import AgentApp
-from coreason_client.server._cursor import Cursor
-from coreason_client.server._decision import (
+from coreason_client.server.cap._cursor import Cursor
+from coreason_client.server.cap._decision import (
     Find,
     Join,
     Need,
@@ -21,7 +21,7 @@ from coreason_client.server._decision import (
     Start,
     decide,
 )
-from coreason_client.server._problems import as_problem
+from coreason_client.server.http._problems import as_problem
 from coreason_client.server.log import Opened, StreamMeta
 from coreason_manifest.definitions.service import ServiceRequest
 

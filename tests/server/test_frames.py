@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server import _frames
-from coreason_client.server._frames import Frames
+from coreason_client.server.engine import _frames
+from coreason_client.server.engine._frames import Frames
 from coreason_client.sse import SSEDecoder, encode_event
 from coreason_client.sse._decode import DEFAULT_MAX_EVENT_BYTES
 from coreason_manifest.definitions.presentation import (

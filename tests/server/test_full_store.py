@@ -7,7 +7,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from coreason_client.server import AgentStream, ValkeyStreamLog, _upkeep
+from coreason_client.server import AgentStream, ValkeyStreamLog
+from coreason_client.server.engine import _upkeep
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .conftest import Serve

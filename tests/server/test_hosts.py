@@ -17,7 +17,7 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from coreason_client.server import AgentApp, AgentStream, running
-from coreason_client.server._hosts import AllowedHosts
+from coreason_client.server.http._hosts import AllowedHosts
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .peer import LIMIT, Peer, envelope, wait_for

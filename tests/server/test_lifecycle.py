@@ -20,9 +20,9 @@ from coreason_client.server import (
     LogUnavailable,
     MemoryStreamLog,
     SQLiteStreamLog,
-    _runtime,
     running,
 )
+from coreason_client.server.engine import _runtime
 from coreason_client.server.log import LeaseState, StreamLog
 from coreason_client.sse import SSEDecoder
 from coreason_manifest.definitions.presentation import StreamPacket, parse_packet

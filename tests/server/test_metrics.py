@@ -23,8 +23,8 @@ from coreason_client.server import (
     SQLiteStreamLog,
     running,
 )
-from coreason_client.server._metrics import NO_METRICS, PrometheusMetrics
 from coreason_client.server.log import NewStream
+from coreason_client.server.observe._metrics import NO_METRICS, PrometheusMetrics
 from coreason_manifest.definitions.presentation import StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest
 

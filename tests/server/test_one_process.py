@@ -17,8 +17,8 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog, running
-from coreason_client.server._address_lock import claim, has_socket_at, release
-from coreason_client.server._workers import OneProcess, SeveralProcesses
+from coreason_client.server.process._address_lock import claim, has_socket_at, release
+from coreason_client.server.process._single_process import OneProcess, SeveralProcesses
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .aio import aio
@@ -190,14 +190,14 @@ def test_two_applications_of_one_process_share_an_address() -> None:
 
 HOLD = """
 import sys
-from coreason_client.server._address_lock import claim
+from coreason_client.server.process._address_lock import claim
 print(claim(("127.0.0.1", int(sys.argv[1]))), flush=True)
 sys.stdin.read()
 """
 
 FORKED = """
 import os
-from coreason_client.server._address_lock import claim, release
+from coreason_client.server.process._address_lock import claim, release
 address = ("127.0.0.1", 1)
 assert claim(address)
 assert claim(address)  # for a second application
@@ -253,7 +253,9 @@ def test_a_fork_neither_inherits_nor_ends_a_lock(tmp_path: Path) -> None:
 def test_where_no_file_can_be_written_every_claim_succeeds(tmp_path: Path) -> None:
     (tmp_path / f"coreason-{os.getuid()}.lock").mkdir()
     env = {**os.environ, "TMPDIR": str(tmp_path)}
-    program = "from coreason_client.server._address_lock import claim; print(claim(('x', 1)))"
+    program = (
+        "from coreason_client.server.process._address_lock import claim; print(claim(('x', 1)))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program], check=True, env=env, capture_output=True, text=True
     )

@@ -5,7 +5,7 @@ from typing import Self
 
 import pytest
 
-from coreason_client.server._pace import EACH_ITERATION, Pace
+from coreason_client.server.http._pace import EACH_ITERATION, Pace
 
 from .aio import aio
 

@@ -24,7 +24,7 @@ from coreason_client.server import (
     StreamEnded,
     SyncAgentStream,
 )
-from coreason_client.server._threads import run_in_thread
+from coreason_client.server.engine._threads import run_in_thread
 from coreason_client.server.log import NewStream
 from coreason_client.server.sync_stream import Bridge
 from coreason_manifest.definitions.presentation import PresentationEvent

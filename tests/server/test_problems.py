@@ -7,17 +7,17 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 
-from coreason_client.server._problems import (
-    Problem,
-    as_problem,
-    resume_conflict,
-    validation_problem,
-)
 from coreason_client.server.errors import (
     LogUnavailable,
     PositionGone,
     RequestConflict,
     UnknownStream,
+)
+from coreason_client.server.http._problems import (
+    Problem,
+    as_problem,
+    resume_conflict,
+    validation_problem,
 )
 from coreason_manifest.definitions.service import ServiceRequest
 

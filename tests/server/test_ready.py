@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from coreason_client.server import AgentApp, AgentStream, LogUnavailable, MemoryStreamLog
-from coreason_client.server import _routes as routes
+from coreason_client.server.cap import _routes as routes
 from coreason_client.server.log import Claim
 from coreason_manifest.definitions.service import ServiceRequest
 
@@ -110,5 +110,7 @@ async def test_a_start_that_fails_is_tried_again_and_written_down(
 
 
 def test_no_other_path_can_be_called_ready() -> None:
-    with pytest.raises(ValueError, match="metrics must not be a path that the protocol uses, got '/ready'"):
+    with pytest.raises(
+        ValueError, match="metrics must not be a path that the protocol uses, got '/ready'"
+    ):
         AgentApp(hello, metrics="/ready")

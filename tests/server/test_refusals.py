@@ -11,13 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from coreason_client.server import (
-    AgentApp,
-    AgentStream,
-    LogUnavailable,
-    MemoryStreamLog,
-    running,
-)
+from coreason_client.server import AgentApp, AgentStream, LogUnavailable, MemoryStreamLog, running
 from coreason_client.server.log import NewStream, Opened
 from coreason_manifest.definitions.service import ServiceRequest
 

@@ -7,10 +7,10 @@ from uuid import uuid4
 import pytest
 
 from coreason_client.server import AgentApp, AgentStream, LogUnavailable, MemoryStreamLog
-from coreason_client.server._metrics import NO_METRICS
-from coreason_client.server._problems import Problem
-from coreason_client.server._refusals import Refusals
+from coreason_client.server.http._problems import Problem
+from coreason_client.server.http._refusals import Refusals
 from coreason_client.server.log import NewStream, Opened
+from coreason_client.server.observe._metrics import NO_METRICS
 from coreason_manifest.definitions.service import ServiceRequest
 from tests.fuzz.inprocess import InProcess, in_process
 from tests.fuzz.strategies import wire

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from coreason_client.server import AgentApp, AgentStream, ValkeyStreamLog
-from coreason_client.server._upkeep import RENEWALS_PER_LEASE
+from coreason_client.server.engine._upkeep import RENEWALS_PER_LEASE
 from coreason_manifest.definitions.presentation import ErrorSeverity
 from coreason_manifest.definitions.service import ServiceRequest
 

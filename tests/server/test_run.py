@@ -25,7 +25,7 @@ from coreason_client.server import (
     running,
     serve,
 )
-from coreason_client.server._workers import check_workers, workers_around
+from coreason_client.server.process._single_process import check_workers, workers_around
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .peer import LIMIT, Peer

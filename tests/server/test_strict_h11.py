@@ -11,7 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.server import AgentApp, AgentStream, running
-from coreason_client.server._strict_h11 import StrictConnection, has_bare_lf, has_two_lengths
+from coreason_client.server.process._strict_h11 import (
+    StrictConnection,
+    has_bare_lf,
+    has_two_lengths,
+)
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .peer import LIMIT

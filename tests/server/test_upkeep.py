@@ -13,20 +13,13 @@ import httpx2
 import pytest
 from starlette.datastructures import Headers
 
-from coreason_client.server import (
-    AgentApp,
-    AgentStream,
-    LogError,
-    LogUnavailable,
-    MemoryStreamLog,
-    _orphans,
-    _upkeep,
-)
-from coreason_client.server._metrics import NO_METRICS, NOT_METERED
-from coreason_client.server._producers import CANCELLED, SERVER_STOPPED
-from coreason_client.server._runtime import Runtime
-from coreason_client.server._turns import dump_question, parse_turn
+from coreason_client.server import AgentApp, AgentStream, LogError, LogUnavailable, MemoryStreamLog
+from coreason_client.server.engine import _orphans, _upkeep
+from coreason_client.server.engine._conversation import dump_question, parse_turn
+from coreason_client.server.engine._producers import CANCELLED, SERVER_STOPPED
+from coreason_client.server.engine._runtime import Runtime
 from coreason_client.server.log import Claim, Conversation, NewStream, StreamMeta
+from coreason_client.server.observe._metrics import NO_METRICS, NOT_METERED
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .aio import aio, turns

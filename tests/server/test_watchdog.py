@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from coreason_client.server import AgentApp, AgentStream, ValkeyStreamLog, _watchdog
-from coreason_client.server._loop_watch import LoopWatch
-from coreason_client.server._watchdog import watch_loop
+from coreason_client.server import AgentApp, AgentStream, ValkeyStreamLog
+from coreason_client.server.engine import _watchdog
+from coreason_client.server.engine._loop_watch import LoopWatch
+from coreason_client.server.engine._watchdog import watch_loop
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .aio import aio
@@ -171,7 +172,7 @@ def test_a_fork_has_no_watchdog_and_stops_in_order() -> None:
     """In a process of its own: whoever forks this one forks its threads' locks too."""
     program = """
 import asyncio, os, sys
-from coreason_client.server import _watchdog
+from coreason_client.server.engine import _watchdog
 
 async def main():
     leave = _watchdog.watch_loop()

@@ -5,7 +5,7 @@ from uuid import uuid4
 import pytest
 
 from coreason_client.server import AgentStream, MemoryStreamLog, SyncAgentStream
-from coreason_client.server._writer import StreamWriter
+from coreason_client.server.engine._writer import StreamWriter
 from coreason_client.server.errors import Fenced, StreamEnded
 from coreason_client.server.log import NewStream
 from coreason_manifest.definitions.presentation import ErrorSeverity, StreamError

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from uuid import UUID
 
 from coreason_client.server import ValkeyStreamLog
-from coreason_client.server._auth import ANYBODY
+from coreason_client.server.http._auth import ANYBODY
 
 from ..server.log.valkey_server import ValkeyServer
 from .content import Order

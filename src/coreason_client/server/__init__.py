@@ -12,9 +12,8 @@ except ImportError:
 
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ._listen import listen, listen_all
-from ._turns import History, Turn
 from .app import AgentApp
+from .engine._conversation import History, Turn
 from .errors import (
     Fenced,
     LogError,
@@ -27,6 +26,7 @@ from .errors import (
     UnknownStream,
 )
 from .log import MemoryStreamLog, SQLiteStreamLog, StreamLog
+from .process._listen import listen, listen_all
 from .run import RunningServer, check_host, running, serve, serve_workers
 from .stream import AgentStream
 from .sync_stream import SyncAgentStream

@@ -16,23 +16,23 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..errors import ArgumentError
-from ._agent import Agent, as_runner
-from ._auth import Keys
-from ._body import drain_body
-from ._direct import SEND
-from ._hosts import AllowedHosts
-from ._lifespan import serve_lifespan
-from ._metrics import NO_METRICS, PrometheusMetrics
 from ._options import PROBES, Options, option_names
-from ._problems import Problem
-from ._refusals import Refusals
-from ._routes import Routes
-from ._runtime import Runtime
-from ._trace import tracing
-from ._workers import OneProcess, SeveralProcesses, check_workers
+from .cap._request import drain_body
+from .cap._routes import Routes
+from .engine._agent import Agent, as_runner
+from .engine._runtime import Runtime
 from .errors import LogError
+from .http._auth import Keys
+from .http._direct_write import SEND
+from .http._hosts import AllowedHosts
+from .http._problems import Problem
+from .http._refusals import Refusals
 from .log.base import StreamLog
 from .log.memory import MemoryStreamLog
+from .observe._metrics import NO_METRICS, PrometheusMetrics
+from .observe._spans import tracing
+from .process._lifespan import serve_lifespan
+from .process._single_process import OneProcess, SeveralProcesses, check_workers
 
 __all__ = ["AgentApp"]
 

@@ -13,16 +13,16 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, MissingExtraError
-from ._descriptors import raise_descriptor_limit
-from ._lines import logger
-from ._listen import listen
 from .app import AgentApp
+from .observe._log_lines import logger
+from .process._descriptors import raise_descriptor_limit
+from .process._listen import listen
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
-    from ._uvicorn import DrainingServer
+    from .process._uvicorn import DrainingServer
 
 __all__ = ["RunningServer", "check_host", "running", "serve", "serve_workers"]
 
@@ -85,8 +85,8 @@ def serve_workers(
         RuntimeError: no process could start.
     """
     _need_uvicorn()
-    from ._supervisor import Supervisor
-    from ._uvicorn import AFTER_DRAIN, Limits
+    from .process._uvicorn import AFTER_DRAIN, Limits
+    from .process._worker_processes import Supervisor
 
     raise_descriptor_limit()
     Limits(max_connections, head_timeout)  # refuses wrong ones here, and not in each process
@@ -112,7 +112,7 @@ def _run_worker(
     head_timeout: float,
     options: dict[str, Any],
 ) -> None:
-    from ._supervisor import WorkerLink
+    from .process._worker_processes import WorkerLink
 
     # A terminal sends Ctrl-C to all processes; the parent passes it on, once, as SIGTERM. A handler
     # that does nothing is not inherited by programs that an agent starts, unlike SIG_IGN.
@@ -233,7 +233,7 @@ def _server(
     _need_uvicorn()
     from uvicorn import Config
 
-    from ._uvicorn import AFTER_DRAIN, DrainingServer, Limits
+    from .process._uvicorn import AFTER_DRAIN, DrainingServer, Limits
 
     if isinstance(app, AgentApp):
         # Readers leave when their streams end, and these end within the drain; a reader that

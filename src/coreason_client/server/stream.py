@@ -21,8 +21,14 @@ from coreason_manifest.definitions.presentation import (
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ._off_loop import LARGE_BODY, off_loop
-from ._turns import MOST_HISTORY_BYTES, History, last_question, latest_turns, parse_history
-from ._writer import StreamWriter
+from .engine._conversation import (
+    MOST_HISTORY_BYTES,
+    History,
+    last_question,
+    latest_turns,
+    parse_history,
+)
+from .engine._writer import StreamWriter
 
 __all__ = ["AgentStream"]
 

@@ -1,0 +1,1 @@
+"""The Coreason Agent Protocol over HTTP: routes, requests, responses, admission."""

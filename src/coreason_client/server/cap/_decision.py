@@ -1,0 +1,241 @@
+"""Whether a request starts a stream, joins one, resumes one or is refused. Pure.
+
+A request passes these checks in this order, the cheap ones first. Those of the first and the fourth
+group are made where the head and the body are read; `decide` makes the others.
+
+| known from | check | refusal |
+|---|---|---|
+| the head | size of the headers | 431 |
+| | key | 401 |
+| | syntax of `Last-Event-ID` | 400 |
+| | content type and announced length | 415, 413 |
+| this process | readers of this principal | 429 |
+| | rate, unless the head names a stream that the principal has | 429 |
+| | drain, unless the head names such a stream | 503 |
+| the log | the stream of a resume: it is there, the principal's, and has come so far | 404, 400 |
+| the body | size, time, number of values | 413, 408 |
+| | validity, number of messages and parts | 422 |
+| | a resume is of the request that opened the stream | 409 |
+| | what `X-Request-ID` promised, or else rate and drain again | 429, 503 |
+| this process | running streams of this principal, unless the request has one | 429 |
+| the log | a known request has the same body | 409 |
+
+Every request takes a token of its principal's rate. One that only joins a stream gives it back, and
+one that names such a stream is let in without a token: a client that comes back for its answer is
+never locked out, and one that invents a position has no advantage.
+
+`decide` is called with what is known, and returns a decision or the next fact that it needs. So the
+log is asked only for what the decision depends on.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple, TypeAlias
+from uuid import UUID
+
+from .._options import Options
+from ..errors import LogError, UnknownStream
+from ..http._problems import Problem, resume_conflict
+from ..http._rate_limit import retry_after
+from ..log.base import Opened, StreamMeta
+from ._cursor import Cursor
+
+__all__ = [
+    "Find",
+    "Join",
+    "Need",
+    "Refuse",
+    "RequestFacts",
+    "Resume",
+    "ServerFacts",
+    "Start",
+    "decide",
+    "too_many_readers",
+]
+
+
+@dataclass(slots=True)
+class RequestFacts:
+    """A request as far as it is known; the caller adds what `decide` asks for.
+
+    `named` is the request_id that the head names. `wait` is for how many nanoseconds there is no
+    token, 0 if one was taken, None before the first of `tries`. `known` is the stream that the head
+    names, after `looked_up`. `request_id` and `fingerprint` come with the body. `found` is the
+    stream of that request_id; it is looked up only if the request has a `refusal` otherwise.
+    """
+
+    principal: str
+    cursor: Cursor | None = None
+    named: UUID | None = None
+    wait: int | None = None
+    tries: int = 0
+    known: StreamMeta | None = None
+    looked_up: bool = False
+    request_id: UUID | None = None
+    fingerprint: str = ""
+    found: StreamMeta | None = None
+    refusal: Problem | None = None
+    opened: Opened | None = None
+
+
+class ServerFacts(NamedTuple):
+    """This process at the moment of the decision."""
+
+    options: Options
+    closing: bool
+    readers_full: bool
+    streams_full: bool
+
+
+class Need(Enum):
+    """The fact that is needed next."""
+
+    TOKEN = "a token of the principal's rate"  # noqa: S105
+    STREAM = "the stream that Last-Event-ID names"
+    NAMED_REQUEST = "the stream of the request that X-Request-ID names"
+    BODY = "the body"
+    OPENED = "the stream of the request, made if there is none"
+
+
+@dataclass(frozen=True, slots=True)
+class Find:
+    """The stream of the request in the body is needed; without one the request is refused."""
+
+    refusal: Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Set an agent to work on a new stream."""
+
+    meta: StreamMeta
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Read the stream that the same request has started before."""
+
+    meta: StreamMeta
+    gives_token_back: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Read a stream after a position that the request names."""
+
+    meta: StreamMeta
+    after_seq: int
+    gives_token_back: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Answer with an error."""
+
+    error: Problem | LogError
+
+
+Decision: TypeAlias = Start | Join | Resume | Refuse
+
+
+def decide(request: RequestFacts, server: ServerFacts) -> Decision | Need | Find:
+    """Return what becomes of a request, or the fact that the decision depends on."""
+    if request.request_id is None:
+        return _before_the_body(request, server)
+    if request.cursor is not None:
+        return _resume(request, request.cursor)
+    return _start_or_join(request, server)
+
+
+def too_many_readers(options: Options) -> Problem:
+    """Return the refusal of one more reader."""
+    return Problem(
+        429,
+        "too-many-readers",
+        f"This key has {options.max_readers_per_key} responses open.",
+        headers={"Retry-After": "1"},
+    )
+
+
+def _before_the_body(request: RequestFacts, server: ServerFacts) -> Refuse | Need:
+    if request.wait is None:
+        return Refuse(too_many_readers(server.options)) if server.readers_full else Need.TOKEN
+    if request.cursor is not None:
+        return _at_position(request, request.cursor, server)
+    if (request.wait or server.closing) and request.known is None:
+        # A client that lost its connection before the first packet has no position to resume from,
+        # and asks again under the same id.
+        if request.named is not None and not request.looked_up:
+            return Need.NAMED_REQUEST
+        return Refuse(_shutting_down() if server.closing else _too_many_requests(request, server))
+    return Need.BODY
+
+
+def _at_position(request: RequestFacts, cursor: Cursor, server: ServerFacts) -> Refuse | Need:
+    if not request.looked_up:
+        return Need.STREAM
+    meta = request.known
+    if meta is None or meta.principal != request.principal:
+        # The same answer for a stream of another principal as for one that never was.
+        if request.wait:
+            return Refuse(_too_many_requests(request, server))
+        return Refuse(UnknownStream(cursor.stream_id))
+    if cursor.seq > meta.last_seq:
+        detail = f"The stream has not come to packet {cursor.seq} yet."
+        return Refuse(Problem(400, "bad-position", detail))
+    return Need.BODY
+
+
+def _resume(request: RequestFacts, cursor: Cursor) -> Resume | Refuse:
+    """A resume never starts a second generation."""
+    meta = request.known
+    assert meta is not None  # noqa: S101 - the body is not read before the stream is known
+    if meta.request_id != request.request_id:
+        return Refuse(resume_conflict("another request_id"))
+    if meta.fingerprint != request.fingerprint:
+        return Refuse(resume_conflict("another body"))
+    return Resume(meta, cursor.seq, gives_token_back=not request.wait)
+
+
+def _start_or_join(
+    request: RequestFacts, server: ServerFacts
+) -> Start | Join | Refuse | Need | Find:
+    if request.opened is not None:
+        if request.opened.created:
+            return Start(request.opened.meta)
+        return Join(request.opened.meta, gives_token_back=not request.wait)
+    if request.refusal is not None:  # and the stream of the request was looked up
+        return Refuse(request.refusal) if request.found is None else Need.OPENED
+    if request.known is not None and request.known.request_id == request.request_id:
+        return Need.OPENED
+    if request.wait:  # the head named another request, and was let in for that one
+        return Need.TOKEN if request.tries < 2 else Refuse(_too_many_requests(request, server))
+    if server.closing:
+        return Find(_shutting_down())
+    if server.streams_full:
+        return Find(_too_many_streams(server.options))
+    return Need.OPENED
+
+
+def _shutting_down() -> Problem:
+    return Problem(
+        503, "shutting-down", "The server is shutting down.", headers={"Retry-After": "1"}
+    )
+
+
+def _too_many_requests(request: RequestFacts, server: ServerFacts) -> Problem:
+    return Problem(
+        429,
+        "too-many-requests",
+        f"This key may ask {server.options.max_requests_per_minute} times a minute.",
+        headers={"Retry-After": retry_after(request.wait or 0)},
+    )
+
+
+def _too_many_streams(options: Options) -> Problem:
+    return Problem(
+        429,
+        "too-many-streams",
+        f"This key has {options.max_streams_per_key} streams running.",
+        headers={"Retry-After": "1"},
+    )

@@ -1,0 +1,187 @@
+"""The body of a request: read within bounds, validated, and known again by its fingerprint."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+from uuid import UUID
+
+from pydantic import ValidationError
+from starlette.requests import ClientDisconnect, Request
+
+from coreason_manifest.definitions.service import ServiceRequest
+
+from .._off_loop import LARGE_BODY
+from .._options import Options
+from ..engine._conversation import dump_question
+from ..http._json_size import ValueCount, count_messages
+from ..http._problems import Problem, validation_problem
+
+__all__ = ["Asked", "body_length", "drain_body", "fingerprint", "parse_body", "read_body"]
+
+_MOST_UNWANTED_BYTES: Final = 1024 * 1024
+_MOST_UNWANTED_SECONDS: Final = 1.0
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a body says; `question` is what the log keeps of it while the stream runs."""
+
+    request: ServiceRequest
+    fingerprint: str
+    question: bytes
+
+
+def body_length(headers: Mapping[str, str], most_bytes: int) -> int | None:
+    """Return the length of the body as the head announces it, None if it does not.
+
+    Raises:
+        Problem: 415 or 413.
+    """
+    content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != "application/json" and not content_type.endswith("+json"):
+        raise Problem(415, "unsupported-media-type", "Send the request as application/json.")
+    length = headers.get("content-length", "")
+    if not (length.isascii() and length.isdigit()):
+        return None
+    if len(length) > 18 or int(length) > most_bytes:
+        raise _too_large(most_bytes)
+    return int(length)
+
+
+async def read_body(
+    request: Request,
+    length: int | None,
+    options: Options,
+    take_room: Callable[[int], Awaitable[None]],
+) -> bytes:
+    """Read the body; `take_room` is called with its size before a large one is kept.
+
+    Raises:
+        Problem: 413, 408, or 400 if it was cut off.
+    """
+    if length is not None:
+        await take_room(length)
+    try:
+        async with asyncio.timeout(options.body_timeout):
+            return await _read(request, options, take_room)
+    except TimeoutError:
+        raise Problem(
+            408,
+            "request-timeout",
+            f"The body did not arrive within {options.body_timeout:g} s.",
+            headers={"Connection": "close"},
+        ) from None
+    except ClientDisconnect:
+        raise Problem(400, "incomplete-body", "The body was cut off.") from None
+
+
+async def drain_body(request: Request) -> None:
+    """Drain a bounded part of an unwanted body.
+
+    A connection that is closed on bytes that still arrive is reset, and the reset may overtake the
+    refusal: the client would learn that the connection broke, and not why.
+    """
+    left = _MOST_UNWANTED_BYTES
+    with suppress(TimeoutError, ClientDisconnect, RuntimeError):  # the last: it is read already
+        async with asyncio.timeout(_MOST_UNWANTED_SECONDS):
+            async for chunk in request.stream():
+                left -= len(chunk)
+                if left < 0:
+                    return
+
+
+async def _read(
+    request: Request, options: Options, take_room: Callable[[int], Awaitable[None]]
+) -> bytes:
+    body, values = bytearray(), ValueCount()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > options.max_body_bytes:
+            raise _too_large(options.max_body_bytes)
+        if not values.feed(chunk, options.max_json_values):
+            raise Problem(
+                413,
+                "body-too-complex",
+                f"A request may have {options.max_json_values} JSON values.",
+                headers={"Connection": "close"},
+            )
+        if len(body) > LARGE_BODY:  # and its length was not announced
+            await take_room(options.max_body_bytes)
+    return bytes(body)
+
+
+def _too_large(most_bytes: int) -> Problem:
+    return Problem(
+        413,
+        "body-too-large",
+        f"A request may have {most_bytes} bytes.",
+        headers={"Connection": "close"},
+    )
+
+
+def parse_body(
+    body: bytes, principal: str, x_request_id: str | None, options: Options, *, resumes: bool
+) -> Asked:
+    """Validate a body, and get ready what a new stream needs; a resume needs less.
+
+    The id of a request that has none may come from `X-Request-ID`. The body's own id wins: proxies
+    are known to write into the header.
+
+    Raises:
+        Problem: 422, naming the fields.
+    """
+    _check_messages(body, options)
+    try:
+        request = ServiceRequest.model_validate_json(body)
+    except ValidationError as error:
+        raise validation_problem(error) from None
+    if "request_id" not in request.model_fields_set and x_request_id is not None:
+        with suppress(ValueError):
+            request = request.model_copy(update={"request_id": UUID(x_request_id)})
+    question = b"" if resumes else dump_question(principal, request)
+    return Asked(request, fingerprint(body), question)
+
+
+def _check_messages(body: bytes, options: Options) -> None:
+    messages, parts = count_messages(body)
+    if messages > options.max_messages:
+        raise _too_many("messages", f"{options.max_messages} messages, got {messages}")
+    if parts > options.max_parts:
+        raise _too_many("parts", f"{options.max_parts} parts of messages, got {parts}")
+
+
+def _too_many(what: str, limit: str) -> Problem:
+    detail = f"A request may have {limit}."
+    errors = [{"loc": ["payload", "messages"], "msg": detail}]
+    return Problem(422, f"too-many-{what}", detail, errors=errors)
+
+
+def fingerprint(body: bytes) -> str:
+    """Return what two bodies share if and only if they say the same.
+
+    White space and the order of keys do not count: an attempt that resumes elsewhere may have
+    been written by another version of a client.
+    """
+    with suppress(ValueError, RecursionError):  # numbers of thousands of digits and the like
+        return _canonical_digest(body)
+    return sha256(body).hexdigest()
+
+
+def _canonical_digest(body: bytes) -> str:
+    if len(body) <= LARGE_BODY:
+        return sha256(_CANONICAL.encode(json.loads(body)).encode()).hexdigest()
+    # The same in small steps: encoding as a whole, or reading many long numbers, would be one call
+    # during which no other thread runs.
+    digest = sha256()
+    for piece in _CANONICAL.iterencode(json.loads(body, parse_int=_int)):
+        digest.update(piece.encode())
+    return digest.hexdigest()
+
+
+def _int(digits: str) -> int:
+    return int(digits)

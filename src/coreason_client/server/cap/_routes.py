@@ -1,0 +1,189 @@
+"""What each path does, once the application runs."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from time import monotonic
+from typing import Literal, TypeAlias
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from coreason_manifest.definitions.service import HealthCheckResponse
+
+from .._options import Options
+from ..engine._producers import CANCELLED
+from ..engine._runtime import Runtime
+from ..errors import LogError, PositionGone
+from ..http._auth import Keys
+from ..http._problems import Problem
+from ..log.base import StreamMeta
+from ..observe import _log_lines
+from ..observe._line_limit import LineLimit
+from ..observe._metrics import Metrics
+from ._admission import Admission, owned
+from ._cursor import parse_cursor
+from ._decision import too_many_readers
+from ._openapi import openapi
+from ._request import drain_body
+from ._response import EventStream
+
+__all__ = ["Routes"]
+
+Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+_START_WAIT = 1.0  # seconds that a probe of /ready waits for the start
+_CANCEL_WAIT = 1.0  # seconds that the response to a cancel waits for the end of the stream
+
+
+class Routes:
+    """The handlers; `runtime` gives what runs on this event loop."""
+
+    def __init__(
+        self,
+        options: Options,
+        keys: Keys | None,
+        metrics: Metrics,
+        metrics_keys: Keys | None,
+        runtime: Callable[[], Awaitable[Runtime]],
+    ) -> None:
+        self._options = options
+        self._keys = keys
+        self._metrics = metrics
+        self._metrics_keys = metrics_keys
+        self._runtime = runtime
+        self._admission = Admission(options, keys, runtime)
+        self._not_ready_lines = LineLimit(1)
+
+    def table(self) -> list[Route]:
+        """The paths, each with and without a slash at its end.
+
+        Both are served, since a redirect from one to the other would name the Host header, which
+        a client or a proxy may have chosen freely.
+        """
+        paths: list[tuple[str, str, Handler]] = [
+            ("POST", "/assist", self.assist),
+            ("POST", "/v1/assist", self.assist),
+            ("GET", "/health", self.health),
+            ("GET", "/ready", self.ready),
+            ("GET", "/openapi.json", self.openapi),
+            ("DELETE", "/streams/{stream_id}", self.cancel),
+        ]
+        if self._options.metrics_path is not None:
+            paths.append(("GET", self._options.metrics_path, self.metrics))
+        return [
+            Route(spelling, handler, methods=[method])
+            for method, path, handler in paths
+            for spelling in (path, f"{path}/")
+        ]
+
+    async def assist(self, request: Request) -> Response:
+        """Start a stream, or join the one that this request has started before."""
+        try:
+            admitted = await self._admission.admit(request)
+        except (Problem, LogError) as error:
+            if getattr(error, "status", None) != 408:  # there the body is what did not come
+                await drain_body(request)
+            raise
+        response = self._reader(admitted.runtime, admitted.meta, admitted.after_seq)
+        if admitted.resumes:
+            self._metrics.resumed()
+            _log_lines.resumed(admitted.meta, admitted.after_seq)
+        return response
+
+    async def health(self, _: Request) -> Response:
+        """Report the agent's health."""
+        runtime = await self._runtime()
+        health = HealthCheckResponse(
+            status=_health(runtime),
+            agent_id=self._options.agent_id,
+            version=self._options.version,
+            uptime_seconds=runtime.uptime,
+        )
+        return JSONResponse(health.dump(), headers={"Cache-Control": "no-store"})
+
+    async def ready(self, _: Request) -> Response:
+        """Report whether requests can be served; a server that has not started is started."""
+        state = await self._readiness()
+        headers = {"Cache-Control": "no-store"}
+        if state == "ready":
+            return JSONResponse({"status": state}, headers=headers)
+        headers["Retry-After"] = "1"
+        return JSONResponse({"status": state}, status_code=503, headers=headers)
+
+    async def _readiness(self) -> Literal["ready", "starting", "degraded", "draining"]:
+        try:
+            async with asyncio.timeout(_START_WAIT):
+                runtime = await self._runtime()
+        except TimeoutError:
+            return "starting"
+        except LogError as error:
+            if self._not_ready_lines.allow(monotonic()) is not None:
+                _log_lines.logger.warning("not ready, the log could not be started: %s", error)
+            return "starting"
+        if runtime.closing:
+            return "draining"
+        return "ready" if runtime.log_works else "degraded"
+
+    async def openapi(self, _: Request) -> Response:
+        """Describe the server."""
+        options = self._options
+        described = openapi(
+            options.agent_id,
+            options.version,
+            with_keys=self._keys is not None,
+            metrics_path=options.metrics_path,
+            metrics_with_key=self._metrics_keys is not None,
+        )
+        return JSONResponse(described)
+
+    async def metrics(self, request: Request) -> Response:
+        """Tell an operator the numbers of this process."""
+        if self._metrics_keys is not None:
+            self._metrics_keys.principal(request.headers.get("authorization"))
+        body, media_type = self._metrics.exposition()
+        headers = {"Cache-Control": "no-store", "Content-Type": media_type}
+        return Response(body, headers=headers)
+
+    async def cancel(self, request: Request) -> Response:
+        """Cancel a stream; a second time changes nothing."""
+        principal = self._admission.principal(request)
+        runtime = await self._runtime()
+        meta = await owned(runtime, principal, _stream_id(request.path_params["stream_id"]))
+        if meta.outcome is None:
+            # The flag is for the producer in another process; one in this process need not wait.
+            await runtime.log.request_cancel(meta.stream_id)
+            producer = runtime.producers.get(meta.stream_id)
+            if producer is not None:
+                producer.stop(CANCELLED)
+                # Most agents stop at once; the next question then finds the turn in the history.
+                await asyncio.wait({producer.task}, timeout=_CANCEL_WAIT)
+        return Response(status_code=204)
+
+    def _reader(self, runtime: Runtime, meta: StreamMeta, after_seq: int) -> Response:
+        if meta.outcome is not None and after_seq == meta.last_seq:
+            return Response(status_code=204)  # to EventSource: do not come back
+        if meta.body_gone:
+            raise PositionGone(meta.stream_id, after_seq)
+        if meta.outcome is None and after_seq == meta.last_seq:
+            runtime.check_producer(meta.stream_id)
+        if not runtime.producers.admit(meta):
+            raise too_many_readers(self._options)
+        return EventStream(runtime, meta, after_seq)
+
+
+def _health(runtime: Runtime) -> Literal["ok", "degraded", "maintenance"]:
+    if runtime.closing:
+        return "maintenance"
+    return "ok" if runtime.log_works else "degraded"
+
+
+def _stream_id(text: str) -> UUID:
+    try:
+        cursor = parse_cursor(text)
+    except ValueError:
+        cursor = None
+    if cursor is None or ":" in text:
+        raise Problem(404, "stream-not-found", "A stream is named by its UUID.")
+    return cursor.stream_id

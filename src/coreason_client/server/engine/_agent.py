@@ -1,0 +1,151 @@
+"""What counts as an agent, and how one is run."""
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing
+from typing import Any, TypeAlias
+
+from coreason_manifest.definitions.presentation import (
+    PresentationEvent,
+    StreamError,
+    StreamOpCode,
+)
+from coreason_manifest.definitions.service import ServiceRequest
+
+from ..stream import AgentStream
+from ..sync_stream import Bridge, SyncAgentStream
+from ._threads import run_in_thread
+
+__all__ = ["Agent", "Runner", "as_runner"]
+
+Yielded: TypeAlias = str | PresentationEvent | StreamError | dict[str, Any]
+Agent: TypeAlias = (
+    Callable[[ServiceRequest, AgentStream], Awaitable[str | None]]
+    | Callable[[ServiceRequest], Awaitable[str | None]]
+    | Callable[[ServiceRequest, AgentStream], AsyncIterator[Yielded]]
+    | Callable[[ServiceRequest], AsyncIterator[Yielded]]
+    | Callable[[ServiceRequest, SyncAgentStream], str | None]
+    | Callable[[ServiceRequest], str | None]
+    | Callable[[ServiceRequest, SyncAgentStream], Iterator[Yielded]]
+    | Callable[[ServiceRequest], Iterator[Yielded]]
+)
+Runner: TypeAlias = Callable[[ServiceRequest, AgentStream], Awaitable[None]]
+
+_LONGEST_PIECE = 100_000  # characters of one packet, far below what readers accept
+_WANTED = (
+    "an agent is `async def assist(request, stream)`, or `def assist(request, stream)` to run in a "
+    "thread; it writes to the stream, returns text, or yields text and events, and may leave out "
+    "`stream`"
+)
+
+
+def as_runner(agent: object) -> Runner:
+    """Return a coroutine function that runs the agent on a stream.
+
+    Raises:
+        TypeError: it is no agent.
+    """
+    if not callable(agent):
+        raise TypeError(f"{_WANTED}; {_name(agent)} cannot be called")
+    if inspect.isclass(agent):
+        raise TypeError(f"{_WANTED}; {_name(agent)} is a class: pass a method of an instance")
+    call: Callable[..., Any] = agent
+    if not _takes(agent, 2):
+        if not _takes(agent, 1):
+            raise TypeError(f"{_WANTED}; {_name(agent)} does not take these arguments")
+        call = _without_stream(agent)
+    if _is(inspect.isasyncgenfunction, agent):
+        return _from_generator(call)
+    if _is(inspect.iscoroutinefunction, agent):
+        return _from_coroutine(call, _name(agent))
+    return _from_plain(call, _name(agent))
+
+
+def _without_stream(agent: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda request, _: agent(request)
+
+
+def _from_coroutine(agent: Callable[..., Any], name: str) -> Runner:
+    async def run(request: ServiceRequest, stream: AgentStream) -> None:
+        await _write_returned(stream, await agent(request, stream), name)
+
+    return run
+
+
+def _from_generator(agent: Callable[..., Any]) -> Runner:
+    async def run(request: ServiceRequest, stream: AgentStream) -> None:
+        # A cancelled agent runs its `finally` now, not some day.
+        async with aclosing(agent(request, stream)) as items:
+            async for item in items:
+                await _write(stream, item)
+
+    return run
+
+
+def _from_plain(agent: Callable[..., Any], name: str) -> Runner:
+    async def run(request: ServiceRequest, stream: AgentStream) -> None:
+        bridge = Bridge(stream)
+
+        def work() -> object:
+            returned = agent(request, SyncAgentStream(bridge))
+            if not isinstance(returned, Iterator):
+                return returned
+            _write_all(bridge, returned)
+            return None
+
+        returned = await run_in_thread(work, f"coreason-agent-{stream.stream_id}")
+        await _write_returned(stream, returned, name)
+
+    return run
+
+
+def _write_all(bridge: Bridge, items: Iterator[object]) -> None:
+    try:
+        for item in items:
+            bridge.wait(_write(bridge.stream, item))
+    finally:
+        if inspect.isgenerator(items):
+            items.close()
+
+
+async def _write_returned(stream: AgentStream, returned: object, name: str) -> None:
+    if isinstance(returned, str):
+        for start in range(0, len(returned), _LONGEST_PIECE):
+            await stream.write(returned[start : start + _LONGEST_PIECE])
+    elif returned is not None:
+        hint = ""
+        if inspect.iscoroutine(returned):
+            returned.close()
+            hint = ". Declare it with `async def`, and whatever wraps it too"
+        raise TypeError(
+            f"the agent {name} returned {type(returned).__name__}: an agent returns "
+            f"its text as a string, or None if it has written to the stream{hint}"
+        )
+
+
+async def _write(stream: AgentStream, item: object) -> None:
+    if isinstance(item, str):
+        await stream.write(item)
+    elif isinstance(item, StreamError):
+        await stream.write_packet(op=StreamOpCode.ERROR, p=item)
+    elif isinstance(item, PresentationEvent | dict):
+        await stream.write_packet(op=StreamOpCode.EVENT, p=item)
+    else:
+        raise TypeError(f"an agent yields text, events and errors, not {type(item).__name__}")
+
+
+def _is(kind: Callable[[object], bool], agent: object) -> bool:
+    # An instance with an async __call__ is as good as a function.
+    return kind(agent) or kind(getattr(agent, "__call__", None))  # noqa: B004
+
+
+def _takes(agent: Callable[..., Any], count: int) -> bool:
+    try:
+        inspect.signature(agent).bind(*[None] * count)
+    except (TypeError, ValueError):  # some of what is written in C has no signature
+        return False
+    return True
+
+
+def _name(agent: object) -> str:
+    return getattr(agent, "__qualname__", None) or type(agent).__qualname__

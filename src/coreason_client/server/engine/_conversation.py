@@ -1,0 +1,204 @@
+"""Turns of a conversation: what was asked, what was answered, how the answer ended. No I/O.
+
+A log keeps two kinds of opaque bytes for this module:
+
+* A turn, as a JSON list of messages. The last message of a turn that did not complete is the
+  assistant's, with an extra key `outcome`. A release that does not know the key ignores it.
+* A question, as a JSON object with the conversation and the new messages of a request. It is kept
+  while the stream runs, so that another process can keep the turn when the producer is lost.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic_core import from_json, to_json
+
+from coreason_manifest.definitions.message import ChatMessage, Role
+from coreason_manifest.definitions.presentation import StreamOpCode, parse_packet
+from coreason_manifest.definitions.service import ServiceRequest
+
+from ...sse import SSEDecoder
+from .._off_loop import LARGE_BODY
+from ..log.base import Conversation
+
+__all__ = [
+    "COMPLETE",
+    "MOST_HISTORY_BYTES",
+    "History",
+    "Turn",
+    "conversation_of",
+    "dump_question",
+    "dump_turn",
+    "is_large",
+    "last_question",
+    "latest_turns",
+    "make_turn",
+    "new_messages",
+    "parse_history",
+    "parse_question",
+    "parse_turn",
+    "written_text",
+]
+
+COMPLETE = "complete"
+MOST_HISTORY_BYTES = 1024 * 1024
+"""How much of a conversation an agent is given, as stored, unless it asks for more."""
+
+_MESSAGES = TypeAdapter(list[ChatMessage])
+_MARK = "outcome"
+_PART_BYTES = 50  # of a part besides its content, roughly
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One question and its answer, as far as it was written.
+
+    `messages` are those that the request added and, if any text was written, the answer. `error`
+    is the code of the error that ended the answer, None for a complete one.
+    """
+
+    messages: tuple[ChatMessage, ...]
+    error: str | None = None
+
+    @property
+    def complete(self) -> bool:
+        """True if the answer ended without an error."""
+        return self.error is None
+
+    @property
+    def outcome(self) -> str:
+        """`complete`, or the code of the error: `cancelled`, `agent_error`, `producer_lost`, …"""
+        return COMPLETE if self.error is None else self.error
+
+
+class History(list[ChatMessage]):
+    """The messages of the earlier turns of a conversation, oldest first.
+
+    `turns` has the same messages by turn, and says how each turn ended.
+    """
+
+    def __init__(self, turns: Iterable[Turn] = ()) -> None:
+        self.turns = tuple(turns)
+        super().__init__(message for turn in self.turns for message in turn.messages)
+
+
+def conversation_of(principal: str, request: ServiceRequest) -> Conversation:
+    """Return the conversation that a request belongs to."""
+    return Conversation(principal, request.context.session_id)
+
+
+def new_messages(request: ServiceRequest) -> list[ChatMessage]:
+    """Return what a request adds to its conversation.
+
+    A client may send the whole conversation with each request; the messages after the last answer
+    are new.
+    """
+    messages = request.payload.messages or []
+    start = 0
+    for index, message in enumerate(messages, 1):
+        if message.role is Role.ASSISTANT:
+            start = index
+    return messages[start:]
+
+
+def last_question(request: ServiceRequest) -> str:
+    """Return the text of the last user message, an empty string if there is none."""
+    messages = request.payload.messages or []
+    return next((m.text for m in reversed(messages) if m.role is Role.USER), "")
+
+
+def make_turn(asked: Sequence[ChatMessage], answer: str, error: str | None = None) -> Turn:
+    """Return the turn of a question and its answer; without an answer, an incomplete one has none.
+
+    A complete answer is a message even if it is empty: the agent chose to say nothing.
+    """
+    if error is not None and not answer:
+        return Turn(tuple(asked), error)
+    return Turn((*asked, ChatMessage.assistant(answer)), error)
+
+
+def is_large(messages: Iterable[ChatMessage]) -> bool:
+    """Return True if messages are too large to be written as JSON on the event loop."""
+    size = 0
+    for message in messages:
+        for part in message.parts:
+            size += _PART_BYTES + len(part.get("content") or "")
+            if size > LARGE_BODY:
+                return True
+    return False
+
+
+def dump_turn(turn: Turn) -> bytes:
+    """Return a turn as a log keeps it."""
+    messages: list[dict[str, Any]] = _MESSAGES.dump_python(
+        list(turn.messages), mode="json", exclude_none=True
+    )
+    if turn.error is not None:
+        if not messages or messages[-1]["role"] != Role.ASSISTANT:
+            messages.append({"role": "assistant", "parts": []})
+        messages[-1][_MARK] = turn.error
+    return to_json(messages)
+
+
+def parse_turn(stored: bytes) -> Turn:
+    """Read what `dump_turn` wrote, in this release or an earlier one."""
+    values: list[dict[str, Any]] = from_json(stored)
+    messages = _MESSAGES.validate_python(values)
+    error: str | None = values[-1].get(_MARK) if values else None
+    if error is not None and not messages[-1].parts:
+        messages.pop()
+    return Turn(tuple(messages), error)
+
+
+def latest_turns(stored: Sequence[bytes], most_bytes: int) -> Sequence[bytes]:
+    """Return the latest of the stored turns that fit into so many bytes; the last one always does.
+
+    A conversation may hold many large turns, and whoever asks the next small question decides when
+    they are parsed.
+    """
+    first = len(stored)
+    left = most_bytes
+    while first and (left >= len(stored[first - 1]) or first == len(stored)):
+        first -= 1
+        left -= len(stored[first])
+    return stored[first:]
+
+
+def parse_history(stored: Iterable[bytes]) -> History:
+    """Read turns that `dump_turn` wrote, oldest first."""
+    return History(parse_turn(turn) for turn in stored)
+
+
+def dump_question(principal: str, request: ServiceRequest) -> bytes:
+    """Return what another process needs in order to keep the turn of a stream."""
+    asked = _MESSAGES.dump_python(new_messages(request), mode="json", exclude_none=True)
+    question = {
+        "principal": principal,
+        "session_id": request.context.session_id,
+        "messages": asked,
+    }
+    return to_json(question)
+
+
+def parse_question(stored: bytes) -> tuple[Conversation, list[ChatMessage]]:
+    """Read what `dump_question` wrote.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    try:
+        question = json.loads(stored)
+        conversation = Conversation(question["principal"], question["session_id"])
+        return conversation, _MESSAGES.validate_python(question["messages"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a stored question: {type(error).__name__}") from None
+
+
+def written_text(entries: Iterable[bytes]) -> str:
+    """Return the text of the DELTA packets among the entries of a stream."""
+    events = SSEDecoder().feed(b"".join(entries))
+    packets = (parse_packet(event.data_bytes) for event in events)
+    return "".join(packet.p for packet in packets if packet.op is StreamOpCode.DELTA)

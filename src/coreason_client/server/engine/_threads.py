@@ -1,0 +1,87 @@
+"""Plain functions run in threads of their own, one for each run.
+
+A thread cannot be ended from outside. When the task that waits for it is cancelled, it goes on to
+wait until the function returns; a second cancellation ends the wait, and the thread is left alone.
+The threads are daemons, so that none of them keeps the process from ending.
+"""
+
+import asyncio
+import contextvars
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ..errors import LogError, StreamCancelled, StreamEnded
+
+__all__ = ["run_in_thread"]
+
+logger = logging.getLogger("coreason_client.server")
+
+T = TypeVar("T")
+# How a function ends that was told to stop.
+_EXPECTED = (StreamCancelled, StreamEnded, LogError)
+
+
+async def run_in_thread(function: Callable[[], T], name: str) -> T:
+    """Run a function in a new thread, with the context variables of this task.
+
+    Raises:
+        RuntimeError: there can be no more threads; or the function raised something that only
+            event loops, generators or the interpreter may see.
+    """
+    loop, context = asyncio.get_running_loop(), contextvars.copy_context()
+    done: asyncio.Future[Any] = loop.create_future()
+
+    def run() -> None:
+        result, error = _outcome(lambda: context.run(function))
+        try:
+            loop.call_soon_threadsafe(_settle, done, result, error)
+        except RuntimeError:  # the event loop is closed, and nobody waits
+            _report(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    try:
+        return await _wait(done)  # type: ignore[no-any-return]
+    except StreamCancelled:
+        raise asyncio.CancelledError from None
+
+
+async def _wait(done: "asyncio.Future[Any]") -> Any:
+    try:
+        await asyncio.wait({done})
+    except asyncio.CancelledError:
+        await done
+        raise
+    return done.result()
+
+
+def _outcome(function: Callable[[], T]) -> tuple[T | None, Exception | None]:
+    try:
+        return function(), None
+    except StopIteration as error:  # a future cannot carry it
+        return None, _wrapped(error)
+    except Exception as error:  # noqa: BLE001 - whoever waits gets it
+        return None, error
+    except BaseException as error:  # noqa: BLE001 - an agent must not end the server
+        return None, _wrapped(error)
+
+
+def _wrapped(error: BaseException) -> RuntimeError:
+    wrapper = RuntimeError(f"the agent raised {type(error).__name__}")
+    wrapper.__cause__ = error
+    return wrapper
+
+
+def _settle(done: "asyncio.Future[Any]", result: object, error: Exception | None) -> None:
+    if done.done():  # nobody waits any more
+        _report(error)
+    elif error is not None:
+        done.set_exception(error)
+    else:
+        done.set_result(result)
+
+
+def _report(error: Exception | None) -> None:
+    if error is not None and not isinstance(error, _EXPECTED):
+        logger.error("an agent failed after its stream had ended without it", exc_info=error)

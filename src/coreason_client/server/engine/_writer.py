@@ -1,0 +1,212 @@
+"""The writer of one stream: it numbers packets, appends them to the log and ends the stream.
+
+An agent gets an `AgentStream`, which only writes. The producer holds the writer itself.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from coreason_manifest.definitions._base import utc_now
+from coreason_manifest.definitions.presentation import ErrorSeverity, StreamError, StreamOpCode
+from coreason_manifest.definitions.service import ServiceRequest
+
+from ...errors import ArgumentError
+from .._off_loop import off_loop
+from ..errors import Fenced, LogError
+from ..log.base import StreamLog, StreamMeta
+from ..observe._metrics import NOT_METERED, StreamMeter
+from ._appender import Appender
+from ._conversation import (
+    COMPLETE,
+    Turn,
+    conversation_of,
+    dump_turn,
+    is_large,
+    make_turn,
+    new_messages,
+)
+from ._frames import Frames
+
+__all__ = ["StreamWriter"]
+
+logger = logging.getLogger("coreason_client.server")
+
+_SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*", re.ASCII)
+
+
+class StreamWriter:
+    """Writes the packets of one stream and its end.
+
+    `ending` says whether the stream has ended. `cancelled` is set when the agent should stop.
+    """
+
+    __slots__ = (
+        "_appender",
+        "_closing",
+        "_conversation",
+        "_frames",
+        "_log",
+        "_meta",
+        "_text",
+        "_transient",
+        "cancelled",
+        "ending",
+        "request",
+    )
+
+    def __init__(
+        self,
+        request: ServiceRequest,
+        meta: StreamMeta,
+        log: StreamLog,
+        *,
+        now: Callable[[], datetime] = utc_now,
+        on_cancel: Callable[[], None] = lambda: None,
+        meter: StreamMeter = NOT_METERED,
+    ) -> None:
+        self.request = request
+        self.cancelled = False
+        self._meta = meta
+        self._log = log
+        self._conversation = conversation_of(meta.principal, request)
+        self._frames = Frames(meta.stream_id, now)
+        self._appender = Appender(log, meta.stream_id, meta.epoch, on_cancel, meter)
+        self.ending = self._appender.ending
+        self._text: list[str] = []
+        self._transient: StreamError | None = None
+        self._closing: asyncio.Future[None] | None = None
+
+    @property
+    def stream_id(self) -> UUID:
+        """The id of the stream."""
+        return self._meta.stream_id
+
+    @property
+    def packets(self) -> int:
+        """The number of packets in the log."""
+        return self._appender.acked
+
+    async def turns(self, limit: int) -> Sequence[bytes]:
+        """Return the latest turns of the conversation, as the log keeps them."""
+        return await self._log.turns(self._conversation, limit)
+
+    async def write(self, text: str) -> None:
+        """Write a DELTA packet.
+
+        Raises:
+            TypeError: it is not text.
+            ValueError: it is not Unicode, or too long for one packet.
+            StreamEnded: the stream has ended.
+            LogError: the log did not take it.
+        """
+        self.ending.check_open()
+        appender = self._appender
+        frame = self._frames.delta(appender.last_seq + 1, text)
+        self._text.append(text)
+        await appender.add_delta(frame)
+
+    async def write_packet(self, op: StreamOpCode | str, p: Any) -> None:
+        """Write any packet. A FATAL error and a CLOSE end the stream.
+
+        Raises:
+            ValueError: the payload does not fit the op, or an error's code is not snake_case.
+            StreamEnded: the stream has ended.
+            LogError: the log did not take it.
+        """
+        op = StreamOpCode(op)
+        if op is StreamOpCode.DELTA:
+            await self.write(p)
+            return
+        self.ending.check_open()
+        frame, packet = self._frames.packet(self._appender.last_seq + 1, op, p)
+        if op is StreamOpCode.CLOSE:
+            await self._close(frame)
+        elif op is StreamOpCode.ERROR:
+            await self._error(packet.p, frame)
+        else:
+            await self._appender.add(frame)
+
+    # The end.
+
+    async def complete(self) -> None:
+        """End the stream after the agent returned; if it has ended, wait for that end."""
+        if self.ending.ended:
+            await self._settle()
+        else:
+            payload = {"reason": COMPLETE}
+            seq = self._appender.last_seq + 1
+            frame, _ = self._frames.packet(seq, StreamOpCode.CLOSE, payload)
+            await self._close(frame)
+
+    async def end_with(self, error: StreamError) -> None:
+        """End the stream in error; if it has ended, wait for that end."""
+        if self.ending.ended:
+            await self._settle()
+            return
+        frame, _ = self._frames.packet(self._appender.last_seq + 1, StreamOpCode.ERROR, error)
+        await self._finish(frame, error.code)
+
+    def give_up(self) -> None:
+        """Write nothing more: the stream belongs to another process."""
+        self._appender.give_up(Fenced(self._meta.stream_id, self._meta.epoch))
+
+    async def _error(self, error: StreamError, frame: bytes) -> None:
+        if not _SNAKE_CASE.fullmatch(error.code):
+            rule = "must be in snake_case, such as rate_limit_exceeded"
+            raise ArgumentError("code", rule, error.code)
+        if error.severity is ErrorSeverity.FATAL:
+            await self._finish(frame, error.code)
+            return
+        if error.severity is ErrorSeverity.TRANSIENT:
+            self._transient = error
+        await self._appender.add(frame, StreamOpCode.ERROR)
+
+    async def _close(self, frame: bytes) -> None:
+        if self._transient is not None:
+            # The agent stopped at an error and did not finish its answer: after a CLOSE readers
+            # would take half an answer for a whole one.
+            await self.end_with(
+                self._transient.model_copy(update={"severity": ErrorSeverity.FATAL})
+            )
+            return
+        await self._finish(frame, None)
+
+    async def _finish(self, frame: bytes, error: str | None) -> None:
+        """End the stream with its last frame; `error` is the code of a FATAL one."""
+        self.ending.begun = True
+        # A task of its own: an agent that is cancelled meanwhile must not leave half an end.
+        self._closing = asyncio.ensure_future(self._keep_turn_and_end(frame, error))
+        await asyncio.shield(self._closing)
+
+    async def _settle(self) -> None:
+        """Wait until the end that was written is in the log."""
+        if self._closing is not None:
+            await asyncio.shield(self._closing)
+        await self._appender.flush()
+
+    async def _keep_turn_and_end(self, frame: bytes, error: str | None) -> None:
+        # The turn first: a reader that sees the end may ask the next question at once. The two
+        # are not one step, since a conversation and a stream may live on two machines.
+        self.ending.raise_error()
+        turn = make_turn(new_messages(self.request), "".join(self._text), error)
+        try:
+            stored = await _dump(turn)
+            await self._log.add_turn(self._conversation, self.stream_id, stored)
+        except LogError as failure:
+            if error is None:
+                raise
+            # Readers must learn of the error, whatever becomes of the conversation.
+            logger.warning("the turn of stream %s was not kept: %s", self.stream_id, failure)
+        op = StreamOpCode.CLOSE if error is None else StreamOpCode.ERROR
+        await self._appender.finish(frame, COMPLETE if error is None else error, op)
+
+
+async def _dump(turn: Turn) -> bytes:
+    if is_large(turn.messages):
+        return await off_loop(lambda: dump_turn(turn))
+    return dump_turn(turn)

@@ -1,0 +1,1 @@
+"""What each protocol over HTTP needs: keys, hosts, rate limits, bounded bodies, problems."""

@@ -1,0 +1,217 @@
+"""Which Host and Origin headers a server without keys accepts. Pure: headers in, a refusal out.
+
+A browser lets any web page send requests to any server, and a server without keys cannot tell who
+is asking. Two rules keep foreign pages out. With keys neither applies, since a page does not have
+the key.
+
+* Host. A page may point a name of its own at 127.0.0.1 (DNS rebinding) and is then, to the browser,
+  of the same origin as the server. The Host header still has the page's name. So a connection to a
+  loopback address must name this machine: an IP address (which cannot be rebound), `localhost`,
+  a name below `.localhost`, the host of `public_url`, or one of `allowed_hosts`. The port does not
+  matter. Connections to other addresses and unix sockets are not checked: containers and proxies
+  have names that a server cannot know.
+* Origin. `Sec-Fetch-Site: same-origin` or `none` is the browser's word that no foreign page asks.
+  Otherwise the host and port of Origin must be those of Host, or Origin must be that of
+  `public_url` or one of `cors_origins`. A request without both headers does not come from a page.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from ...errors import ArgumentError
+from ._problems import Problem
+
+__all__ = ["AllowedHosts", "Headers"]
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+_HOST = re.compile(r"(\[[A-Za-z0-9:.%]+\]|[A-Za-z0-9._-]+)(?::([0-9]{0,5}))?", re.ASCII)
+_PATTERN = re.compile(r"\*|(?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*", re.ASCII)
+_LONGEST_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """Scheme, host and port; the port is explicit."""
+
+    scheme: str
+    host: str
+    port: int
+
+
+class AllowedHosts:
+    """The two rules, for one application without keys."""
+
+    __slots__ = ("_any_origin", "_origins", "_patterns")
+
+    def __init__(
+        self,
+        allowed_hosts: Iterable[str] = (),
+        public_url: str | None = None,
+        cors_origins: Iterable[str] = (),
+    ) -> None:
+        if isinstance(allowed_hosts, str):
+            raise TypeError(f"allowed_hosts is a list of host names, got {allowed_hosts!r}")
+        self._patterns = {_pattern(host) for host in allowed_hosts}
+        origins = tuple(cors_origins)
+        self._any_origin = "*" in origins
+        self._origins: set[str | _Origin] = {_origin(text) or text for text in origins}
+        if public_url is not None:
+            public = _public(public_url)
+            self._origins.add(public)
+            self._patterns.add(public.host)
+
+    def refusal(self, headers: Headers, server: object) -> Problem | None:
+        """Return why a request is refused, None to let it in.
+
+        `server` is the local address of the connection, as ASGI has it.
+        """
+        hosts = _values(headers, b"host")
+        if _is_loopback(server):
+            for host in hosts:
+                if not self._knows_host(host):
+                    return _misdirected(host)
+        sites = _values(headers, b"sec-fetch-site")
+        if sites and all(site in ("same-origin", "none") for site in sites):
+            return None
+        origins = _values(headers, b"origin")
+        for origin in origins:
+            if not self._knows_origin(origin, hosts, same_host=not sites):
+                return _foreign(origin)
+        return _foreign("") if sites and not origins else None
+
+    def _knows_host(self, value: str) -> bool:
+        found = _split_host(value)
+        if found is None:
+            return False
+        host = found[0]
+        return _is_address(host) or _is_localhost(host) or self._is_allowed(host)
+
+    def _is_allowed(self, host: str) -> bool:
+        parents = (f"*{host[at:]}" for at, letter in enumerate(host) if letter == "." and at)
+        return not self._patterns.isdisjoint({"*", host, *parents})
+
+    def _knows_origin(self, value: str, hosts: Sequence[str], *, same_host: bool) -> bool:
+        if self._any_origin:
+            return True
+        origin = _origin(value)
+        if (origin or value) in self._origins and value != "null":
+            return True
+        if origin is None or not same_host or not hosts:
+            return False
+        return all(_is_at(origin, host) for host in hosts)
+
+
+def _values(headers: Headers, name: bytes) -> list[str]:
+    return [value.decode("latin-1").strip() for key, value in headers if key.lower() == name]
+
+
+def _split_host(value: str) -> tuple[str, int | None] | None:
+    """Return the host, in lower case and without a final dot, and the port of a Host header."""
+    match = _HOST.fullmatch(value)
+    if match is None:
+        return None
+    host = match[1].lower()
+    if host[0] != "[":
+        host = host.removesuffix(".")
+    port = int(match[2]) if match[2] else None
+    return (host, port) if host else None
+
+
+def _is_address(host: str) -> bool:
+    try:
+        if host[0] == "[":
+            IPv6Address(host[1:-1])
+        else:
+            IPv4Address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_localhost(host: str) -> bool:
+    return host == "localhost" or host.endswith(".localhost")
+
+
+def _is_loopback(server: object) -> bool:
+    if not isinstance(server, tuple | list) or not server or not isinstance(server[0], str):
+        return False
+    try:
+        address = ip_address(server[0])
+    except ValueError:  # the path of a unix socket, or the name that a test client made up
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
+def _origin(text: str) -> _Origin | None:
+    """Return an Origin header or a URL as what is compared, None if it is of another kind."""
+    scheme, separator, rest = text.partition("://")
+    scheme = scheme.lower()
+    found = _split_host(rest) if separator and scheme in _DEFAULT_PORTS else None
+    if found is None:
+        return None
+    host, port = found
+    return _Origin(scheme, host, _DEFAULT_PORTS[scheme] if port is None else port)
+
+
+def _is_at(origin: _Origin, host_header: str) -> bool:
+    found = _split_host(host_header)
+    if found is None:
+        return False
+    host, port = found
+    # A Host without a port has the default one of the scheme that the browser used.
+    return (host, port or _DEFAULT_PORTS[origin.scheme]) == (origin.host, origin.port)
+
+
+def _public(url: str) -> _Origin:
+    try:
+        parts = urlsplit(url)
+        origin = _origin(f"{parts.scheme}://{parts.netloc}")
+    except (AttributeError, TypeError, ValueError):
+        origin = None
+    if origin is None:
+        raise ArgumentError("public_url", "must be a URL such as https://agent.example.com", url)
+    return origin
+
+
+def _pattern(host: Any) -> str:
+    text = host.lower().removesuffix(".") if isinstance(host, str) else ""
+    if not _PATTERN.fullmatch(text):
+        raise ArgumentError(
+            "allowed_hosts",
+            "must have names such as agent.example.com or *.example.com, without scheme and port, "
+            "or *",
+            host,
+        )
+    return text
+
+
+def _misdirected(host: str) -> Problem:
+    return Problem(
+        421,
+        "host-not-allowed",
+        "The Host header does not name this machine, and a server without keys answers to no other "
+        "name on a loopback address: use the address or localhost, or start the server with "
+        "allowed_hosts (coreason serve --allowed-host NAME) or with keys.",
+        reason=f"the Host {_shown(host)} is not in allowed_hosts (--allowed-host)",
+    )
+
+
+def _foreign(origin: str) -> Problem:
+    return Problem(
+        403,
+        "origin-not-allowed",
+        "A web page of another origin may not use a server without keys: name the page's origin in "
+        "cors_origins, or the address of the server in public_url.",
+        reason=f"the Origin {_shown(origin)} is not in cors_origins",
+    )
+
+
+def _shown(text: str) -> str:
+    return repr(text[:_LONGEST_SHOWN])

@@ -1,0 +1,159 @@
+"""uvicorn, with a drain before its shutdown, limits for connections, and signals of our own."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from ...errors import ArgumentError
+from .._internals import listening_servers, protocol_factory
+from ..app import AgentApp
+from ..observe._quiet import limited_http_lines
+from ._accept import Listener
+from ._connections import Connections, guarded
+from ._descriptors import default_max_connections, descriptor_limit
+
+__all__ = ["AFTER_DRAIN", "DrainingServer", "Limits", "leave_now"]
+
+_INTERNET = (socket.AF_INET, socket.AF_INET6)
+AFTER_DRAIN = 5  # seconds for responses to be sent, once the streams have ended
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What connections may do; None for as many as the descriptors allow."""
+
+    max_connections: int | None = None
+    head_timeout: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.max_connections is not None and self.max_connections < 1:
+            raise ArgumentError("max_connections", "must be at least 1", self.max_connections)
+        if not self.head_timeout > 0:
+            raise ArgumentError("head_timeout", "must be greater than 0", self.head_timeout)
+
+    def connections(self) -> Connections:
+        """Return the connections of one server, of which there are none yet."""
+        most = self.max_connections
+        if most is None:
+            most = default_max_connections(descriptor_limit())
+        return Connections(most, self.head_timeout)
+
+
+class DrainingServer(uvicorn.Server):
+    """Serves resumes while the streams of the application end, and stops listening after that.
+
+    The first signal starts the drain, a second one ends the process at once. A worker leaves both
+    to its parent: it takes no SIGINT, which a terminal sends to every process, and a second SIGTERM
+    changes nothing, since systemd sends one to every process and the parent passes on its own.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        app: Any,
+        limits: Limits,
+        *,
+        on_started: Callable[[], None] | None = None,
+        is_worker: bool = False,
+    ) -> None:
+        super().__init__(config)
+        self._app = app if isinstance(app, AgentApp) else None
+        self._limits = limits
+        self._on_started = on_started
+        self._is_worker = is_worker
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until a signal, or until `should_exit` is set."""
+        with self._handling_signals(), limited_http_lines():
+            super().run(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Do nothing: signals are handled for the whole run, and are not raised again.
+
+        A drain that was asked for and has succeeded is no failure: the process leaves with code 0.
+        """
+        yield
+
+    @contextmanager
+    def _handling_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        numbers = (signal.SIGTERM,) if self._is_worker else (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self.handle_exit) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Start the drain with the first signal, end the process with the second."""
+        if self.should_exit and not self._is_worker:
+            leave_now(sig)
+        self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start as uvicorn does, and then accept connections within the limits."""
+        config, connections = self.config, self._limits.connections()
+        make_protocol = protocol_factory(self)
+        if make_protocol is not None:
+            config.http_protocol_class = guarded(config.http_protocol_class, connections)
+        await super().startup(sockets)
+        if make_protocol is not None:
+            self.servers: list[Any] = [
+                listener
+                for server in listening_servers(self)
+                for listener in self._taken_over(server, make_protocol, connections)
+            ]
+        if self._on_started is not None:
+            self._on_started()
+
+    def _taken_over(
+        self,
+        server: asyncio.Server,
+        make_protocol: Callable[[], asyncio.Protocol],
+        connections: Connections,
+    ) -> list[Any]:
+        if any(sock.family not in _INTERNET for sock in server.sockets):
+            return [server]  # asyncio removes the file of a Unix socket that it closes
+        return Listener.take_over(server, make_protocol, connections, tls=self.config.ssl)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Drain while listening; then stop listening and wait for open responses."""
+        if self._app is not None:
+            began = time.monotonic()
+            await self._drain(self._app)
+            if (limit := self.config.timeout_graceful_shutdown) is not None:
+                left = round(limit - (time.monotonic() - began))
+                self.config.timeout_graceful_shutdown = max(left, AFTER_DRAIN)
+        await super().shutdown(sockets)
+
+    async def _drain(self, app: AgentApp) -> None:
+        drain = asyncio.ensure_future(app.drain())
+        await asyncio.wait({drain}, timeout=app.shutdown_timeout + AFTER_DRAIN)
+        if drain.done():
+            drain.result()
+        else:
+            # The lifespan waits for the same streams once more.
+            drain.cancel()
+
+
+def leave_now(number: int) -> None:
+    """End the process at once, with the exit code of a shell for this signal."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(128 + number)
