@@ -196,7 +196,7 @@ def _at_once(
 
     async def everything() -> list[_Answer]:
         found = await asyncio.gather(*(some() for _ in range(concurrency)))
-        return [told for some_told in found for told in some_told]
+        return [answer for answers in found for answer in answers]
 
     return everything
 
@@ -248,20 +248,20 @@ def _measured(
         def turn(name: str, ask: _Ask) -> Turn:
             times = max(answers // _SLOW.get(name, 1), concurrency)
             work = _at_once(ask, times, concurrency)
-            return _turn(lambda: runner.run(work()), [told] * times, times * units)
+            return _turn(lambda: runner.run(work()), [answer] * times, times * units)
 
         return measure({name: turn(name, ask) for name, ask in asks(clients).items()}, effort)
 
 
 def _calls(concurrency: int, effort: Effort) -> Costs:
-    told = TEXT, COMPLETION_TOKENS
-    return _measured("/v1", _Clients.calls, concurrency, _CALLS, told, 1, effort)
+    answer = TEXT, COMPLETION_TOKENS
+    return _measured("/v1", _Clients.calls, concurrency, _CALLS, answer, 1, effort)
 
 
 def _streams(pace: str, concurrency: int, effort: Effort) -> Costs:
-    told = "".join(texts()), COMPLETION_TOKENS
+    answer = "".join(texts()), COMPLETION_TOKENS
     path = f"/{pace}/v1"
-    return _measured(path, _Clients.streams, concurrency, _STREAMS, told, CHUNKS, effort)
+    return _measured(path, _Clients.streams, concurrency, _STREAMS, answer, CHUNKS, effort)
 
 
 # Rows
