@@ -1,4 +1,4 @@
-"""Run all subjects, or those that are named: `bench/run decode packets --quick`."""
+"""Run all subjects, or the given ones: `bench/run decode packets --quick`."""
 
 import argparse
 import platform
@@ -57,12 +57,12 @@ def _write(readme: str, part: str, text: str) -> str:
         pattern, lambda _: f"{marks[0]}\n{text}\n{marks[1]}", readme, flags=re.DOTALL
     )
     if count != 1:
-        raise ValueError(f"README.md has {count} places for {part}, not one")
+        raise ValueError(f"README.md must have one table for {part}, got {count}")
     return written
 
 
 def main() -> int:
-    """Print a table per subject; a missed goal is information, and a failure only if strict."""
+    """Print a table for each subject; a missed goal is a failure only with --strict."""
     arguments = _arguments()
     effort = Effort.quick() if arguments.quick else Effort.full()
     print(_versions(), f"rounds: {effort.rounds}", sep="\n", flush=True)

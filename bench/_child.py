@@ -26,7 +26,7 @@ _SCHEDULER_CLOCK = 2  # CPUCLOCK_SCHED of the kernel
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process has used since its start, and the memory that it holds."""
+    """The CPU time of a process since its start, and its memory."""
 
     cpu_seconds: float
     resident_bytes: int
@@ -52,7 +52,7 @@ class Child:
         return cpu_seconds(self.pid)
 
     def usage(self) -> Usage:
-        """Ask for what it has used so far."""
+        """Return the CPU time and memory of the child."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
@@ -62,13 +62,13 @@ class Child:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise AssertionError(f"this process ended too soon: {self._process.args!r}")
+            raise AssertionError(f"the process ended too early: {self._process.args!r}")
         return line
 
 
 @contextmanager
 def child(module: str, *arguments: object) -> Iterator[Child]:
-    """Run a module of this package while the block runs, and not for ever in any case."""
+    """Run a module of this package while the block runs, with a time limit."""
     process = subprocess.Popen(
         [sys.executable, "-m", f"{__package__}.{module}", *map(str, arguments)],
         cwd=_ROOT,
@@ -94,7 +94,7 @@ def child(module: str, *arguments: object) -> Iterator[Child]:
 
 
 def answer(port: int) -> None:
-    """Be a child: tell the port, and answer until the input ends."""
+    """Run as the child: print the port, and answer until the input ends."""
     print(port, flush=True)
     for _ in sys.stdin:
         gc.collect()
@@ -110,6 +110,6 @@ def cpu_seconds(pid: int) -> float:
 
 
 def resident_bytes() -> int:
-    """Return how much memory this process holds."""
+    """Return the resident memory of this process."""
     pages = Path("/proc/self/statm").read_text().split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")

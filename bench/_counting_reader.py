@@ -1,4 +1,4 @@
-"""A reader that costs little: a plain socket and a count of events."""
+"""A cheap reader: a plain socket that counts events."""
 
 import socket
 import time
@@ -12,7 +12,7 @@ _LONGEST_WAIT = 120.0
 
 
 class CountingReader:
-    """One response whose events are counted, and nothing else."""
+    """One response, whose events are only counted."""
 
     def __init__(self, port: int, message: str, number: int) -> None:
         body = chat_request(message, f"conversation {number}").to_json().encode()
@@ -32,7 +32,7 @@ class CountingReader:
         self.socket.setblocking(False)
 
     def read(self) -> int | None:
-        """Return how many events came, or None at the end of the response."""
+        """Return the number of new events, or None at the end of the response."""
         received = self.socket.recv(262_144)
         if not received:
             return None

@@ -72,11 +72,11 @@ class _Stream(asyncio.Protocol):
 
 
 def _wire(stream: UUID, count: int) -> list[bytes]:
-    payloads = [*_retold(count - 1, stream), close(count - 1, stream)]
+    payloads = [*_with_stream_id(count - 1, stream), close(count - 1, stream)]
     return [chunk(event) for event in events(payloads, with_ids=True, stream=stream)]
 
 
-def _retold(count: int, stream: UUID) -> list[bytes]:
+def _with_stream_id(count: int, stream: UUID) -> list[bytes]:
     """Return the packets of another stream; made anew, they would hold up the opening."""
     ours, other = str(stream).encode(), str(_MODEL).encode()
     return [packet.replace(other, ours) for packet in _PACKETS[:count]]

@@ -1,4 +1,4 @@
-"""The one way of measuring.
+"""How everything is measured.
 
 CPU time, because other processes may share the machine. The candidates run in turns, one round
 after the other, each round from another candidate on; a ratio is taken within a round, so that
@@ -32,15 +32,15 @@ __all__ = [
 ]
 
 Turn: TypeAlias = Callable[[], float]
-"""Does its work once and returns what a unit of it cost, mostly in seconds of CPU."""
+"""Does its work once and returns the cost of a unit, usually in seconds of CPU."""
 
 Costs: TypeAlias = Mapping[str, list[float]]
-"""What a unit cost in each round, by candidate."""
+"""The cost of a unit in each round, by candidate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much time to spend."""
+    """The number of rounds."""
 
     rounds: int
 
@@ -53,7 +53,7 @@ class Effort:
         return cls(rounds=15)
 
     def fewer(self, divisor: int) -> "Effort":
-        """Return what is left for a subject whose rounds take long."""
+        """Return a smaller effort, for a subject with long rounds."""
         return Effort(rounds=max(1, self.rounds // divisor))
 
 
@@ -70,7 +70,7 @@ def timed(work: Callable[[], int], units: int) -> Turn:
         finally:
             gc.enable()
         if done != units:
-            raise AssertionError(f"{done} units of work were done, not {units}")
+            raise AssertionError(f"{done} units of work were done, expected {units}")
         return spent / units
 
     return turn
@@ -103,7 +103,7 @@ class Ratio:
 
 
 def _quartiles(rounds: list[float]) -> tuple[float, float, float]:
-    """Return the median first, then what is a quarter of the rounds from either end."""
+    """Return the median, the lower quartile and the upper quartile."""
     if len(rounds) == 1:
         return rounds[0], rounds[0], rounds[0]
     low, middle, high = quantiles(rounds, n=4, method="inclusive")
@@ -112,7 +112,7 @@ def _quartiles(rounds: list[float]) -> tuple[float, float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a ratio, or an amount, should be."""
+    """The goal for a ratio or an amount."""
 
     words: str
     is_met: Callable[[float], bool]
@@ -139,7 +139,7 @@ class Row:
 
 
 def seconds(value: float) -> str:
-    """Show a time in the unit that suits it."""
+    """Format a time in a suitable unit."""
     for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "us")):
         if value * factor >= 1:
             return f"{value * factor:.3g} {unit}"
@@ -170,7 +170,7 @@ def compare(
 def amount(
     what: str, rounds: list[float], shown: Callable[[float], str], goal: Goal | None = None
 ) -> Row:
-    """Make a row of something that is measured and compared with nothing."""
+    """Make a row for a measurement without a comparison."""
     middle, low, high = _quartiles(rounds)
     return Row(
         what=what,
@@ -183,7 +183,7 @@ def amount(
 
 
 def fact(what: str, seen: str, goal: str = "") -> Row:
-    """Make a row of something that is seen and not measured."""
+    """Make a row for something that is counted, not measured."""
     return Row(
         what, cost="", seen=seen, middle_half="", goal=goal, met=seen == goal if goal else None
     )
@@ -191,7 +191,7 @@ def fact(what: str, seen: str, goal: str = "") -> Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a subject found; `unit` is what the costs are the costs of, if it is the same in all."""
+    """The results of a subject; `unit` is the unit of all costs, if they have the same."""
 
     title: str
     unit: str | None
@@ -199,7 +199,7 @@ class Table:
 
     @property
     def missed(self) -> int:
-        """How many goals were missed."""
+        """The number of missed goals."""
         return sum(row.met is False for row in self.rows)
 
     def as_text(self) -> str:
@@ -219,7 +219,7 @@ class Table:
 
     def _cells(self) -> list[tuple[str, ...]]:
         cost = "cost" if self.unit is None else f"CPU per {self.unit}"
-        head = ("compared", cost, "seen", "middle half", "goal", "")
+        head = ("compared", cost, "result", "middle half", "goal", "")
         results = {None: "", True: "met", False: "MISSED"}
         return [
             head,

@@ -1,4 +1,4 @@
-"""Work in a process of its own."""
+"""Work in a separate process."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 def in_new_process(
     work: Callable[Parameters, Result], environment: Mapping[str, str] | None = None
 ) -> Callable[Parameters, Result]:
-    """Make work run in a new interpreter, with these variables set from its start."""
+    """Run work in a new interpreter, with these environment variables."""
 
     def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         before = dict(os.environ)

@@ -2,10 +2,10 @@
 
 The message says what the agent does:
 
-* `hold`: a packet at once, and after `go` as many as it was told, each when it is due. Due times
+* `hold`: a packet at once, and after `go` as many as requested, each when it is due. Due times
   are in the text, so that whoever reads can tell how late a packet is. After `end` it returns.
 * `go T`, `end`: to all that hold; T is the time at which the first packets are due.
-* `burst`: as many packets as it was told, in one go.
+* `burst`: as many packets as requested, at the maximum rate.
 * anything else: one packet.
 """
 

@@ -1,4 +1,4 @@
-"""A Valkey server in a process of its own, while it is needed."""
+"""A Valkey server in its own process."""
 
 import socket
 import subprocess
@@ -16,13 +16,13 @@ from ._child import cpu_seconds
 __all__ = ["DURABLE", "Valkey", "valkey"]
 
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction")
-"""How an operator is told to start it."""
+"""The options that the documentation recommends."""
 
 _START_WITHIN = 10.0
 
 
 class Valkey:
-    """A server that answers."""
+    """A running server."""
 
     def __init__(self, port: int, process: "subprocess.Popen[bytes]") -> None:
         self.port = port
@@ -33,11 +33,11 @@ class Valkey:
         return f"valkey://127.0.0.1:{self.port}/0"
 
     def cpu_seconds(self) -> float:
-        """Return what it has used since its start, all of its threads together."""
+        """Return the CPU time of all its threads since its start."""
         return cpu_seconds(self._process.pid)
 
     def used_memory(self) -> int:
-        """Return how many bytes it holds for data, by its own account."""
+        """Return how many bytes it uses for data, as it reports itself."""
         with Redis(port=self.port) as client:
             return int(client.info("memory")["used_memory"])
 
@@ -56,7 +56,7 @@ class Valkey:
 
 @contextmanager
 def valkey(*options: str) -> Iterator[Valkey]:
-    """Run a server on a free port, with what it keeps in a folder that goes with it."""
+    """Run a server on a free port, with its data in a temporary folder."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

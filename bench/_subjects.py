@@ -1,4 +1,4 @@
-"""The subjects, each measured in a process of its own."""
+"""The subjects, each measured in its own process."""
 
 from importlib import import_module
 
@@ -27,7 +27,7 @@ SUBJECTS = (
 
 
 def run(subject: str, effort: Effort) -> Table:
-    """Measure in a new process, so that no subject depends on what ran before it."""
+    """Measure in a new process, so no subject depends on an earlier one."""
     return in_new_process(_table)(subject, effort)
 
 

@@ -1,4 +1,4 @@
-"""What comes down the wire: a stream of DELTA packets, and a CLOSE where one is wanted."""
+"""The packets on the wire: a stream of DELTA packets, with an optional CLOSE."""
 
 import json
 from uuid import UUID

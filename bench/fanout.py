@@ -36,7 +36,7 @@ _HEADERS = {"Accept": "text/event-stream", "Content-Type": "application/json"}
 _OURS, _PLAIN = "AsyncCAPClient", "httpx2.AsyncClient with our decoder"
 
 _Reader: TypeAlias = Callable[[str, Callable[[int], None]], Coroutine[Any, Any, int]]
-"""Reads a stream under a path, tells the number of each packet, and returns how many there were."""
+"""Reads the stream at a path, reports the number of each packet, and returns their count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ _collector = _Collector()
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What a thousand streams took in one process."""
+    """The cost of a thousand streams in one process."""
 
     open_seconds: float
     open_cpu: float
@@ -124,7 +124,7 @@ _SIDES: dict[str, Callable[[str], AbstractAsyncContextManager[_Reader]]] = {
 
 
 class _Phase:
-    """Ends when every stream has come to a packet; measures how long the loop turns meanwhile."""
+    """Ends when every stream has reached a packet; measures the loop iterations meanwhile."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -159,7 +159,7 @@ class _Phase:
 
     @property
     def blocked_cpu_net(self) -> float:
-        """The same without what the garbage collector took of it."""
+        """The same without the time of the garbage collector."""
         return max(
             after.cpu - before.cpu - (after.collector - before.collector)
             for before, after in pairwise(self._ticks)
@@ -167,14 +167,14 @@ class _Phase:
 
     @property
     def blocked_seconds(self) -> float:
-        """By how much a tick was late."""
+        """The largest delay of a tick."""
         return max(
             max(0.0, after.clock - before.clock - _TICK) for before, after in pairwise(self._ticks)
         )
 
 
 async def _tell(url: str, word: bytes) -> None:
-    """Let the server go on."""
+    """Let the server continue."""
     _, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
     writer.write(word)
     await writer.drain()
@@ -274,17 +274,20 @@ def table(effort: Effort) -> Table:
         [
             runs.ratio("CPU", lambda run: run.total_cpu, 0.6),
             runs.ratio("CPU until all are open", lambda run: run.open_cpu),
-            runs.ratio("CPU while packets come", lambda run: run.steady_cpu),
+            runs.ratio("CPU while packets arrive", lambda run: run.steady_cpu),
             slow.ratio(f"the same, {_SLOW_RATE} packets a second", lambda run: run.steady_cpu),
             runs.ratio("time until all are open", lambda run: run.open_seconds, 0.3),
             *runs.both("memory per stream", lambda run: run.bytes_per_stream, _kilobytes, 30_000),
-            *runs.both("longest turn of the loop, CPU", lambda run: run.blocked_cpu, seconds, 0.05),
+            *runs.both("longest loop iteration, CPU", lambda run: run.blocked_cpu, seconds, 0.05),
             *runs.both("without the garbage collector", lambda run: run.blocked_cpu_net),
-            *runs.both("latest tick on the clock", lambda run: run.blocked_seconds),
+            *runs.both("latest tick by the clock", lambda run: run.blocked_seconds),
             *slow.both(
-                f"longest turn of the loop, CPU, {_SLOW_RATE} packets a second",
+                f"longest loop iteration, CPU, {_SLOW_RATE} packets a second",
                 lambda run: run.blocked_cpu,
             ),
-            *runs.both("longest turn as all end at once, CPU", lambda run: run.blocked_cpu_closing),
+            *runs.both(
+                "longest loop iteration when all end at once, CPU",
+                lambda run: run.blocked_cpu_closing,
+            ),
         ],
     )

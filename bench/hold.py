@@ -1,4 +1,4 @@
-"""A thousand open streams on one replica with the Valkey log, and as many as it bears on three."""
+"""A thousand open streams on a replica with the Valkey log; the maximum rates of one and three."""
 
 import asyncio
 import gc
@@ -39,14 +39,14 @@ _MOST_GROWTH = 0.1  # seconds of lag, from the first fifth of a run to the last
 _OURS, _PLAIN = "AsyncCAPClient", "plain sockets"
 
 Seen: TypeAlias = Callable[[float], None]
-"""Is told when a packet was due, as the packet is read."""
+"""Called with the due time of each packet that is read."""
 
 Read: TypeAlias = Callable[[int, Seen], Awaitable[None]]
 """Opens a stream on the replica of a number and reads it to its end."""
 
 
 class _Lags:
-    """How late each packet came, from the moment when it was due."""
+    """The lag of each packet, measured from its due time."""
 
     def __init__(self, streams: int, packets: int) -> None:
         self.opened, self.all_read = asyncio.Event(), asyncio.Event()
@@ -56,7 +56,7 @@ class _Lags:
         self._due, self._lags = array("d"), array("d")
 
     def reader(self) -> Seen:
-        """Return what a new reader tells its packets to; the first one opens its stream."""
+        """Return the callback for the packets of a new reader; the first one opens its stream."""
         is_open = False
 
         def seen(due: float) -> None:
@@ -79,11 +79,11 @@ class _Lags:
         return len(self._lags)
 
     def percentiles(self) -> tuple[float, float, float]:
-        """Return the median, what 99 of 100 stay below, and the longest."""
+        """Return the median, the p99 and the longest."""
         return median(self._lags), quantiles(self._lags, n=100)[-1], max(self._lags)
 
     def growth(self) -> float:
-        """Return by how much the median lag of the last fifth is over that of the first."""
+        """Return the growth of the median lag from the first to the last fifth of the run."""
         first, last = min(self._due), max(self._due)
         fifth = (last - first) / 5
         early, late = array("d"), array("d")
@@ -97,7 +97,7 @@ class _Lags:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What streams took that were held open for a while."""
+    """The cost of streams that were kept open for a while."""
 
     missing: int
     lag_median: float
@@ -126,7 +126,7 @@ class _Cluster:
         return [replica.url for replica in self.replicas]
 
     def usage(self) -> Usage:
-        """Return what the replicas have used, all together."""
+        """Return the CPU time of all replicas together."""
         used = [replica.usage() for replica in self.replicas]
         return Usage(sum(u.cpu_seconds for u in used), sum(u.resident_bytes for u in used))
 
@@ -156,7 +156,7 @@ async def _tell(url: str, word: str) -> None:
 
 
 async def _ours(urls: list[str], stack: AsyncExitStack, word: str) -> Read:
-    """Read as a user does."""
+    """Read with the client, as a user does."""
     clients = [await stack.enter_async_context(AsyncCAPClient(url, "key")) for url in urls]
 
     async def read(number: int, seen: Seen) -> None:
@@ -168,7 +168,7 @@ async def _ours(urls: list[str], stack: AsyncExitStack, word: str) -> Read:
 
 
 class _PlainReader(asyncio.Protocol):
-    """Finds due times in what comes, and does nothing else."""
+    """Only finds the due times in the received bytes."""
 
     _DUE = re.compile(rb'"p":"(\d{10}\.\d{6})')
 
@@ -199,7 +199,7 @@ class _PlainReader(asyncio.Protocol):
 
 
 async def _plain(urls: list[str], _: AsyncExitStack, word: str) -> Read:
-    """Read for next to nothing, so that the readers are not what is measured."""
+    """Read as cheaply as possible, so the readers are not what is measured."""
     ports = [int(url.rpartition(":")[2]) for url in urls]
 
     async def read(number: int, seen: Seen) -> None:
@@ -268,13 +268,13 @@ async def _to_the_end(reading: Awaitable[None]) -> None:
 def _held(replicas: int, reader: str, streams: int, rate: float, duration: int) -> _Run:
     packets = round(rate * duration)
     with _cluster(replicas, rate, packets, streams // replicas) as cluster:
-        # Whoever takes half as long again has fallen behind; there is no use in waiting.
+        # A run that takes 1.5 times as long has fallen behind; waiting longer is useless.
         return asyncio.run(_hold(cluster, reader, streams, packets, duration * 1.5 + 5))
 
 
 @dataclass(frozen=True, slots=True)
 class _Burst:
-    """What streams took that were written as fast as they could be."""
+    """The cost of streams that were written as fast as possible."""
 
     packets_per_second: float
     server_cpu: float
@@ -303,7 +303,9 @@ async def _read_bursts(cluster: _Cluster) -> _Burst:
         elapsed, cpu = time.monotonic() - start, time.process_time() - cpu
         after, store_cpu = cluster.usage(), cluster.store.cpu_seconds() - store_cpu
     if count != _BURST_STREAMS * (_BURST_PACKETS - 1):
-        raise AssertionError(f"{count} packets came, not {_BURST_STREAMS * (_BURST_PACKETS - 1)}")
+        raise AssertionError(
+            f"{count} packets were received, expected {_BURST_STREAMS * (_BURST_PACKETS - 1)}"
+        )
     return _Burst(
         packets_per_second=count / elapsed,
         server_cpu=after.cpu_seconds - before.cpu_seconds,
@@ -332,17 +334,17 @@ def _signed(value: float) -> str:
 
 def _held_rows(run: _Run, duration: int) -> list[Row]:
     return [
-        fact("packets that did not come", f"{run.missing:,}", "0"),
+        fact("packets not received", f"{run.missing:,}", "0"),
         _goal(
-            "lag of the last fifth of the run over the first, medians",
+            "growth of the median lag from the first to the last fifth of the run",
             run.lag_growth,
             at_most(_MOST_GROWTH, seconds),
             _signed,
         ),
         fact("lag, median", seconds(run.lag_median)),
-        fact("lag, 99 of 100", seconds(run.lag_p99)),
+        fact("lag, p99", seconds(run.lag_p99)),
         fact("lag, longest", seconds(run.lag_longest)),
-        fact(f"time until all had come, {duration} s of packets", seconds(run.elapsed)),
+        fact(f"time until all were received, {duration} s of packets", seconds(run.elapsed)),
         fact("packets per second", f"{run.packets_per_second:,.0f}"),
         fact("CPU per packet, the replica", seconds(run.server_cpu)),
         fact("CPU per packet, Valkey", seconds(run.store_cpu)),
@@ -354,7 +356,7 @@ def _held_rows(run: _Run, duration: int) -> list[Row]:
 
 
 def _probe_rows(replicas: int) -> list[Row]:
-    """Raise the rate, until and beyond where the replicas fall behind."""
+    """Raise the rate until the replicas fall behind, and beyond."""
     rows: list[Row] = []
     for rate in _PROBES:
         run = in_new_process(_held)(replicas, _PLAIN, _STREAMS, rate, _PROBE_SECONDS)
@@ -362,8 +364,8 @@ def _probe_rows(replicas: int) -> list[Row]:
         where = f"{_named(replicas)}, {rate * _STREAMS:,} packets a second due"
         lags = f"{seconds(run.lag_median)}, {seconds(run.lag_p99)}"
         rows += [
-            fact(f"{where}: lag, median and 99 of 100", lags),
-            fact(f"{where}: packets that came per second", f"{run.packets_per_second:,.0f}"),
+            fact(f"{where}: lag, median and p99", lags),
+            fact(f"{where}: packets received per second", f"{run.packets_per_second:,.0f}"),
             fact(f"{where}: CPU per packet of replicas, Valkey, readers", cpu),
         ]
     return rows
@@ -372,7 +374,7 @@ def _probe_rows(replicas: int) -> list[Row]:
 def _burst_rows(replicas: int, effort: Effort) -> list[Row]:
     runs = [in_new_process(_burst)(replicas) for _ in range(effort.rounds)]
     run = sorted(runs, key=lambda run: run.packets_per_second)[len(runs) // 2]
-    where = f"{_named(replicas)}, in one go"
+    where = f"{_named(replicas)}, at the maximum rate"
     return [
         fact(f"{where}, packets per second", f"{run.packets_per_second:,.0f}"),
         *(
@@ -391,7 +393,7 @@ def _named(replicas: int) -> str:
 
 
 def table(effort: Effort) -> Table:
-    """Hold a thousand streams, then look for the most that one replica and three can do."""
+    """Keep a thousand streams open, then find the maximum of one replica and of three."""
     duration = _SECONDS if effort.rounds >= Effort.full().rounds else _QUICK_SECONDS
     held = in_new_process(_held)(1, _OURS, _STREAMS, _RATE, duration)
     fewer = effort.fewer(5)

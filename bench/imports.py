@@ -1,4 +1,4 @@
-"""What an import costs a fresh process, and what it loads."""
+"""The cost of an import in a new process, and the modules that it loads."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ def _child_cpu(code: str) -> float:
 
 
 def _loaded_by(code: str) -> str:
-    """Say which optional packages are loaded afterwards."""
+    """Return the optional packages that are loaded afterwards."""
     look = f"{code}\nimport sys\nprint(*sys.modules)"
     done = subprocess.run(_command(look), check=True, capture_output=True, text=True)
     return ", ".join(sorted(set(done.stdout.split()) & _OPTIONAL)) or "none"

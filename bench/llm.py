@@ -69,8 +69,8 @@ _IMPORTS = {
     _LITELLM: "import litellm",
 }
 
-_Told: TypeAlias = tuple[str, int]  # the text, and the tokens that it took
-_Ask: TypeAlias = Callable[[], Coroutine[Any, Any, _Told]]
+_Answer: TypeAlias = tuple[str, int]  # the text, and the tokens that it took
+_Ask: TypeAlias = Callable[[], Coroutine[Any, Any, _Answer]]
 
 
 class _Clients:
@@ -117,13 +117,13 @@ class _Clients:
         url = f"{self._url}/chat/completions"
         return self._http.post(url, data=json.dumps(body).encode(), headers=headers)
 
-    async def _raw_call(self) -> _Told:
+    async def _raw_call(self) -> _Answer:
         async with self._post(_BODY) as response:
             reply = json.loads(await response.read())
         text = reply["choices"][0]["message"]["content"]
         return text, reply["usage"]["completion_tokens"]
 
-    async def _raw_stream(self) -> _Told:
+    async def _raw_stream(self) -> _Answer:
         pieces, tokens = [], 0
         async with self._post(_BODY | _WITH_USAGE) as response:
             async for line in response.content:
@@ -137,26 +137,26 @@ class _Clients:
                     tokens = usage["completion_tokens"]
         return "".join(pieces), tokens
 
-    async def _our_stream(self) -> _Told:
+    async def _our_stream(self) -> _Answer:
         async with self._ours.stream(_MESSAGES, MODEL) as stream:
             pieces = [delta.text async for delta in stream if isinstance(delta, TextDelta)]
             response = await stream.result()
         return "".join(pieces), response["usage"]["completion_tokens"]
 
-    async def _openai_call(self) -> _Told:
+    async def _openai_call(self) -> _Answer:
         reply = await self._openai.chat.completions.create(**_BODY)  # type: ignore[call-overload]
         return reply.choices[0].message.content, reply.usage.completion_tokens
 
-    async def _openai_stream(self) -> _Told:
+    async def _openai_stream(self) -> _Answer:
         body = _BODY | _WITH_USAGE
         chunks = await self._openai.chat.completions.create(**body)  # type: ignore[call-overload]
         return await _gathered(chunks)
 
-    async def _litellm_call(self) -> _Told:
+    async def _litellm_call(self) -> _Answer:
         reply: Any = await self._litellm(_BODY)
         return reply.choices[0].message.content, reply.usage.completion_tokens
 
-    async def _litellm_stream(self) -> _Told:
+    async def _litellm_stream(self) -> _Answer:
         return await _gathered(await self._litellm(_BODY | _WITH_USAGE))
 
     async def _litellm(self, body: dict[str, Any]) -> Any:
@@ -164,7 +164,7 @@ class _Clients:
         return await litellm.acompletion(api_base=self._url, api_key=_KEY, **named)
 
 
-async def _our_call(generate: Callable[..., Coroutine[Any, Any, Any]]) -> _Told:
+async def _our_call(generate: Callable[..., Coroutine[Any, Any, Any]]) -> _Answer:
     response = await generate(_MESSAGES, MODEL)
     usage = response["usage"]
     if not usage["cost_estimate"]:
@@ -172,7 +172,7 @@ async def _our_call(generate: Callable[..., Coroutine[Any, Any, Any]]) -> _Told:
     return response["data"]["content"], usage["completion_tokens"]
 
 
-async def _gathered(chunks: AsyncIterator[Any]) -> _Told:
+async def _gathered(chunks: AsyncIterator[Any]) -> _Answer:
     """Read a stream of objects, which are alike in openai and in litellm."""
     pieces, tokens = [], 0
     async for chunk in chunks:
@@ -188,22 +188,22 @@ async def _gathered(chunks: AsyncIterator[Any]) -> _Told:
 
 def _at_once(
     ask: _Ask, times: int, concurrency: int
-) -> Callable[[], Coroutine[Any, Any, list[_Told]]]:
+) -> Callable[[], Coroutine[Any, Any, list[_Answer]]]:
     """Make what asks so many times, and so many at any moment."""
 
-    async def some() -> list[_Told]:
+    async def some() -> list[_Answer]:
         return [await ask() for _ in range(times // concurrency)]
 
-    async def everything() -> list[_Told]:
+    async def everything() -> list[_Answer]:
         found = await asyncio.gather(*(some() for _ in range(concurrency)))
-        return [told for some_told in found for told in some_told]
+        return [answer for answers in found for answer in answers]
 
     return everything
 
 
-def _turn(ask: Callable[[], list[_Told]], expected: list[_Told], units: int) -> Turn:
+def _turn(ask: Callable[[], list[_Answer]], expected: list[_Answer], units: int) -> Turn:
     """Make a turn whose answers are looked at when the time has been taken."""
-    found: list[_Told] = []
+    found: list[_Answer] = []
 
     def work() -> int:
         found[:] = ask()
@@ -238,7 +238,7 @@ def _measured(
     asks: Callable[[_Clients], dict[str, _Ask]],
     concurrency: int,
     answers: int,
-    told: _Told,
+    answer: _Answer,
     units: int,
     effort: Effort,
 ) -> Costs:
@@ -248,20 +248,20 @@ def _measured(
         def turn(name: str, ask: _Ask) -> Turn:
             times = max(answers // _SLOW.get(name, 1), concurrency)
             work = _at_once(ask, times, concurrency)
-            return _turn(lambda: runner.run(work()), [told] * times, times * units)
+            return _turn(lambda: runner.run(work()), [answer] * times, times * units)
 
         return measure({name: turn(name, ask) for name, ask in asks(clients).items()}, effort)
 
 
 def _calls(concurrency: int, effort: Effort) -> Costs:
-    told = TEXT, COMPLETION_TOKENS
-    return _measured("/v1", _Clients.calls, concurrency, _CALLS, told, 1, effort)
+    answer = TEXT, COMPLETION_TOKENS
+    return _measured("/v1", _Clients.calls, concurrency, _CALLS, answer, 1, effort)
 
 
 def _streams(pace: str, concurrency: int, effort: Effort) -> Costs:
-    told = "".join(texts()), COMPLETION_TOKENS
+    answer = "".join(texts()), COMPLETION_TOKENS
     path = f"/{pace}/v1"
-    return _measured(path, _Clients.streams, concurrency, _STREAMS, told, CHUNKS, effort)
+    return _measured(path, _Clients.streams, concurrency, _STREAMS, answer, CHUNKS, effort)
 
 
 # Rows
@@ -283,7 +283,10 @@ def _call_rows(effort: Effort) -> list[Row]:
 
 def _stream_rows(effort: Effort) -> list[Row]:
     rows = []
-    for pace, concurrency, words in (("burst", 1, "in one go"), ("paced", 2, "flush by flush")):
+    for pace, concurrency, words in (
+        ("burst", 1, "in large reads"),
+        ("paced", 2, "in small writes"),
+    ):
         costs = _streams(pace, concurrency, effort)
         where = f"CPU per chunk, {words}: "
         rows += [

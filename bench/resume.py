@@ -1,4 +1,4 @@
-"""What a server sends to a client that comes back: counted on the wire, not measured."""
+"""The data that a server sends to a client that resumes: counted on the wire, not measured."""
 
 import re
 import socket
@@ -28,7 +28,7 @@ async def _agent(_: ServiceRequest, stream: AgentStream) -> None:
 
 
 def _receive(port: int, body: bytes, *headers: str) -> Iterator[bytes]:
-    """Send a request and hand out what arrives, as it is, until the server closes."""
+    """Send a request and yield the raw bytes until the server closes."""
     lines = ["POST /assist HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json"]
     lines += [f"Content-Length: {len(body)}", "Connection: close", *headers, "", ""]
     with socket.create_connection(("127.0.0.1", port), _PAUSE) as connection:
@@ -38,13 +38,13 @@ def _receive(port: int, body: bytes, *headers: str) -> Iterator[bytes]:
 
 
 def _count(pieces: Iterator[bytes]) -> tuple[int, int, bytes]:
-    """Return how many events and bytes came, and how they began."""
+    """Return the number of events and bytes, and the first bytes."""
     received = b"".join(pieces)
     return received.count(_EVENT), len(received), received[:4096]
 
 
 def table(_: Effort) -> Table:
-    """Read a long stream, and come back for its last packets."""
+    """Read a long stream, and resume for its last packets."""
     body = chat_request("How are you?").to_json().encode()
     with running(AgentApp(_agent, log=MemoryStreamLog())) as server:
         events, size, start = _count(_receive(server.port, body))
@@ -54,11 +54,11 @@ def table(_: Effort) -> Table:
         position = f"Last-Event-ID: {stream_id[1].decode()}:{_READ}"
         again, size_again, _start = _count(_receive(server.port, body, position))
     return Table(
-        f"Coming back after {_READ:,} packets, {_MISSED} missed",
+        f"Resuming after {_READ:,} packets, {_MISSED} missed",
         None,
         [
-            fact("packets sent on the return", f"{again:,}", f"{_MISSED:,}"),
-            fact("bytes sent on the return, the head of the response included", f"{size_again:,}"),
+            fact("packets sent on resume", f"{again:,}", f"{_MISSED:,}"),
+            fact("bytes sent on resume, including the response head", f"{size_again:,}"),
             fact("bytes of the whole stream", f"{size:,}"),
         ],
     )

@@ -23,7 +23,7 @@ _GOAL = at_most(2.0)
 
 
 def _read_all(port: int, streams: int) -> list[CountingReader]:
-    """Ask on so many connections at once and read all answers to their ends."""
+    """Send requests on many connections at once and read all answers to their ends."""
     readers = [CountingReader(port, "How are you?", number) for number in range(streams)]
     with selectors.DefaultSelector() as selector:
         for reader in readers:
@@ -45,7 +45,7 @@ def _read_all(port: int, streams: int) -> list[CountingReader]:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What the streams took; the CPU time is that of a packet, in the server."""
+    """The cost of the streams; the CPU time is per packet, in the server."""
 
     packets_per_second: float
     server_cpu: float
@@ -106,9 +106,9 @@ def _ratios(runs: dict[str, list[_Run]], where: str) -> list[Row]:
 
 def _amounts(runs: dict[str, list[_Run]], where: str) -> list[Row]:
     picks: list[tuple[str, Callable[[_Run], float], Callable[[float], str]]] = [
-        ("first packet after, median", lambda run: run.first_median, seconds),
-        ("first packet after, 99 of 100", lambda run: run.first_p99, seconds),
-        ("memory that stays", lambda run: run.grown_bytes, _megabytes),
+        ("time to the first packet, median", lambda run: run.first_median, seconds),
+        ("time to the first packet, p99", lambda run: run.first_p99, seconds),
+        ("memory after all streams ended", lambda run: run.grown_bytes, _megabytes),
     ]
     return [
         amount(f"{where}, {what}: {kind}", [pick(run) for run in done], shown)
@@ -118,16 +118,16 @@ def _amounts(runs: dict[str, list[_Run]], where: str) -> list[Row]:
 
 
 def table(effort: Effort) -> Table:
-    """Compare agents that write in one go, and agents that pause after every packet."""
+    """Compare agents that write without pauses, and agents that pause after every packet."""
     rounds = effort.fewer(5)
     at_once, pausing = _measured("at once", rounds), _measured("pausing", rounds)
     return Table(
         f"{_STREAMS} streams of {PACKETS} packets of {PACKET_BYTES} bytes",
         None,
         [
-            *_ratios(at_once, "in one go"),
-            *_ratios(pausing, "pausing"),
-            *_amounts(at_once, "in one go"),
-            *_amounts(pausing, "pausing"),
+            *_ratios(at_once, "without pauses"),
+            *_ratios(pausing, "with pauses"),
+            *_amounts(at_once, "without pauses"),
+            *_amounts(pausing, "with pauses"),
         ],
     )

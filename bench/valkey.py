@@ -1,4 +1,4 @@
-"""What the log on a Valkey server costs: beside bare commands, and beside the log in memory."""
+"""The cost of the log on a Valkey server, compared with plain commands and with the memory log."""
 
 import asyncio
 import gc
@@ -31,7 +31,7 @@ _SINGLES = 600
 _STREAMS = 20
 _FIRSTS = 30  # of a round
 _OWNER = "bench"
-_LOG, _BARE = "ValkeyStreamLog", "bare XADD"
+_LOG, _BARE = "ValkeyStreamLog", "plain XADD"
 _VALKEY, _MEMORY = "Valkey log", "memory log"
 
 Append: TypeAlias = Callable[[UUID, int, list[bytes]], Awaitable[None]]
@@ -218,7 +218,7 @@ def _appending_rows(effort: Effort) -> list[Row]:
     shapes = [
         (f"batches of {_BATCH}", batches, False, goal),
         (f"batches of {_BATCH}, {_STREAMS} streams at once", many, False, goal),
-        (f"batches of {_BATCH}, kept on disk", batches, True, None),
+        (f"batches of {_BATCH}, with appendfsync always", batches, True, None),
         ("one by one", single, False, None),
         (f"one by one, {_STREAMS} streams at once", many_singles, False, None),
     ]
@@ -238,10 +238,10 @@ def _appending_rows(effort: Effort) -> list[Row]:
 def _first_rows(effort: Effort) -> list[Row]:
     rows: list[Row] = []
     for words, measured in (("at the log", _at_the_log), ("over HTTP", _over_http)):
-        for kept, durable in (("", False), (", kept on disk", True)):
+        for kept, durable in (("", False), (", with appendfsync always", True)):
             times = in_new_process(measured)(durable, effort.rounds)
             added = [a - b for a, b in zip(times[_VALKEY], times[_MEMORY], strict=True)]
-            where = f"first packet when idle, median, {words}{kept}"
+            where = f"first packet on an idle server, median, {words}{kept}"
             goal = None if durable else at_most(0.005, seconds)
             rows += [
                 amount(f"{where}: {_MEMORY}", times[_MEMORY], seconds),

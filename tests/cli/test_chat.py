@@ -44,7 +44,7 @@ def test_the_question_can_come_from_stdin_and_a_proxy_of_the_environment_is_not_
     env = {"FORCE_COLOR": "1", "HTTP_PROXY": "http://127.0.0.1:1"}
     done = coreason("chat", stdin="What is a position?\n", env=env)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "The position moves when a packet is handed to you" in done.stdout
+    assert "The position moves when a packet is delivered" in done.stdout
     assert "\x1b" not in done.stdout
 
 

@@ -1,0 +1,44 @@
+"""Every relative link of the documents leads to a file, and to a heading if it names one."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from coreason_client.agents._sections import Page, split_page
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [
+    *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))),
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "bench/README.md",
+]
+LINK = re.compile(r"\]\((?!https?://)([^)#\s]*)(?:#([^)\s]*))?\)")
+
+
+def headings(path: Path) -> set[str]:
+    sections = split_page(Page(path.name, path.read_text(encoding="utf-8")))
+    return {section.uri.partition("#")[2] for section in sections}
+
+
+def broken(text: str, page: Path) -> list[str]:
+    """Return the links in the text of a page that lead nowhere."""
+    found = []
+    for file, heading in LINK.findall(text):
+        target = page.parent / file if file else page
+        if not target.exists() or (heading and heading not in headings(target)):
+            found.append(f"{file}#{heading}" if heading else file)
+    return found
+
+
+def test_a_broken_link_is_noticed() -> None:
+    text = "[a](decisions.md) [b](no.md) [c](server.md#keys) [d](server.md#no) [e](#no)"
+    assert broken(text, ROOT / "docs" / "server.md") == ["no.md", "server.md#no", "#no"]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_link_leads_somewhere(name: str) -> None:
+    page = ROOT / name
+    assert not broken(page.read_text(encoding="utf-8"), page)
