@@ -39,7 +39,7 @@ MUTANTS = (
     ),
     _in_logs(
         "a conversation of the memory log keeps any number of turns",
-        "if len(self.by_stream) > MOST_TURNS or self.size",
+        "if len(self.by_stream) > MAX_TURNS or self.size",
         "if self.size",
         f"{_CONTRACT}::test_a_conversation_keeps_its_latest_turns[memory]",
     ),

@@ -1,4 +1,4 @@
-"""Queues of commands: commands that wait at the same time share a round trip."""
+"""A queue of commands to the store: commands that wait at the same time share a round trip."""
 
 import asyncio
 from collections import deque
@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 from typing import Any, Protocol
 
-from .._gather import Gather
-from ._errors import LaneStopped, StoreSilent, is_passing
+from .._batch_delay import BatchDelay
+from ._errors import PatienceExceeded, QueueStopped, is_transient
+from ._resp import Command
 from ._run_clock import Mark, RunClock
-from ._wire import Command
 
-__all__ = ["Health", "Job", "Lane", "Link", "MakeLink", "fail", "settle", "settle_all"]
+__all__ = ["CommandQueue", "Health", "Job", "Link", "MakeLink", "fail", "settle", "settle_all"]
 
 
 class Job:
@@ -22,59 +22,59 @@ class Job:
     def __init__(self, command: Command, future: "asyncio.Future[Any]", since: Mark) -> None:
         self.command = command
         self.future = future
-        self.since = since  # when the command was submitted for the first time
+        self.since = since  # the first attempt to send the command
         self.sent = False
 
 
 class Health:
-    """The last sign of life of the store on the connections of a lane, and the error since."""
+    """The last activity of the store on the connections of a queue, and the latest error since."""
 
-    __slots__ = ("alive", "clock", "error")
+    __slots__ = ("clock", "error", "last_activity")
 
     def __init__(self, clock: RunClock) -> None:
         self.clock = clock
-        self.alive = clock.now
+        self.last_activity = clock.now
         self.error: Exception | None = None
 
 
 class Link(Protocol):
-    """One connection of a lane. It calls back when it is idle again."""
+    """One connection of a queue. It calls back when it becomes idle."""
 
     def jobs(self) -> Sequence[Job]:
-        """Return the jobs that it has not settled; none when it is idle."""
+        """Return the jobs without a result; none if the link is idle."""
 
     def send(self, jobs: Sequence[Job]) -> None:
-        """Send a batch and settle each job with its reply."""
+        """Send a batch and give each job its reply."""
 
-    def judge(self) -> None:
-        """Give up a connection that has been silent for too long."""
+    def check_timeouts(self) -> None:
+        """Close a connection without activity for too long."""
 
     async def stop(self) -> None:
-        """Break off what is under way, and close the connection."""
+        """Fail the running jobs and close the connection."""
 
 
 MakeLink = Callable[[Health, Callable[[], None]], Link]
 
 
-class Lane:
+class CommandQueue:
     """Sends commands in batches, each on one of a few connections.
 
-    An idle connection takes a command at once; while all are busy, and for a moment where `Gather`
-    finds that more will come, the commands gather. A caller that is cancelled leaves its job
-    behind, which takes its reply off the connection as if somebody waited for it.
+    An idle connection sends a command at once. Commands wait while all connections are busy, and
+    for the short time of a `BatchDelay`. If a caller is cancelled, its job stays on the connection
+    until its reply has been read.
 
-    A command fails for lack of time only when the store has been silent for `patience`: from its
-    submission, or from the last sign of life on this lane if that was later. So the time in which
-    it waits behind others, while the store works, is not counted.
+    A command times out only if there was no activity of the store on this queue for `patience`
+    seconds since its submission. So the time in which it waits for other commands, while the store
+    works, does not count.
     """
 
     __slots__ = (
+        "_batch_delay",
         "_clock",
-        "_gather",
         "_health",
         "_links",
         "_loop",
-        "_most_commands",
+        "_max_commands",
         "_on_busy",
         "_patience",
         "_queue",
@@ -87,71 +87,71 @@ class Lane:
         make_links: Sequence[MakeLink],
         clock: RunClock,
         *,
-        most_commands: int,
+        max_commands: int,
         patience: float,
         on_busy: Callable[[], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._health = Health(clock)
-        self._links = [make(self._health, self._freed) for make in make_links]
-        self._most_commands = most_commands
+        self._links = [make(self._health, self._became_idle) for make in make_links]
+        self._max_commands = max_commands
         self._patience = patience
         self._on_busy = on_busy
         self._queue: deque[Job] = deque()
-        self._gather = Gather()
+        self._batch_delay = BatchDelay()
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
 
     @property
     def busy(self) -> bool:
-        """Whether a command has no reply yet."""
+        """True while a command has no reply."""
         return bool(self._queue) or any(link.jobs() for link in self._links)
 
     def submit(self, command: Command, since: Mark) -> "asyncio.Future[Any]":
-        """Send a command; the future gets its reply, or the error that came instead.
+        """Send a command; the future gets its reply or its error.
 
-        `since` is when the command was submitted for the first time, by the clock of the lane.
+        `since` is the time of the first attempt to send the command, by the clock of the queue.
         """
         future: asyncio.Future[Any] = self._loop.create_future()
         job = Job(command, future, since)
         if self._stopped:
-            fail(job, LaneStopped())
+            fail(job, QueueStopped())
             return future
         self._queue.append(job)
         self._on_busy()
         self._pump()
         return future
 
-    def judge(self) -> None:
-        """Give up silent connections, and the commands for which the store was silent too long."""
+    def check_timeouts(self) -> None:
+        """Close connections without activity, and fail the commands that have timed out."""
         for link in self._links:
-            link.judge()
-        if not self._clock.passed(self._health.alive, self._patience):
+            link.check_timeouts()
+        if not self._clock.passed(self._health.last_activity, self._patience):
             return
         waiting = [job for link in self._links for job in link.jobs()]
         for job in (*waiting, *self._queue):
             if self._clock.passed(job.since.now, self._patience):
                 blocked = self._clock.blocked - job.since.blocked
                 error = self._health.error
-                fail(job, StoreSilent(sent=job.sent, blocked=blocked, error=error))
+                fail(job, PatienceExceeded(sent=job.sent, blocked=blocked, error=error))
         while self._queue and self._queue[0].future.done():
             self._queue.popleft()
 
     async def stop(self) -> None:
-        """Drop what waits, break off what is under way, and take nothing any more."""
+        """Fail all commands and close the connections; later commands fail too."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
         for job in self._queue:
-            fail(job, LaneStopped())
+            fail(job, QueueStopped())
         self._queue.clear()
         for link in self._links:
             await link.stop()
 
     def _pump(self) -> None:
-        """Let idle connections take what waits."""
-        while self._queue and (link := self._idle()) is not None and not self._gathers():
+        """Send the waiting commands on the idle connections."""
+        while self._queue and (link := self._idle()) is not None and not self._should_wait():
             batch = self._take()
             if batch:
                 link.send(batch)
@@ -162,47 +162,47 @@ class Lane:
                 return link
         return None
 
-    def _gathers(self) -> bool:
-        """Return True while more commands may join the next batch; then it is sent later."""
-        if len(self._queue) >= self._most_commands or self._most_commands == 1:
+    def _should_wait(self) -> bool:
+        """Return True if the next batch should wait for more commands; a timer then sends it."""
+        if len(self._queue) >= self._max_commands or self._max_commands == 1:
             return False
         if self._timer is not None:
             return True
-        if not (early := self._gather.early(monotonic())):
+        if not (delay := self._batch_delay.remaining(monotonic())):
             return False
-        self._timer = self._loop.call_later(early, self._gathered)
+        self._timer = self._loop.call_later(delay, self._stop_waiting)
         return True
 
-    def _gathered(self) -> None:
+    def _stop_waiting(self) -> None:
         self._timer = None
         self._pump()
 
-    def _freed(self) -> None:
-        """Note that a connection is idle again."""
-        self._gather.done(waiting=bool(self._queue))
+    def _became_idle(self) -> None:
+        """Handle a connection that has become idle."""
+        self._batch_delay.batch_finished(more_waiting=bool(self._queue))
         self._pump()
 
     def _take(self) -> list[Job]:
         batch: list[Job] = []
-        while self._queue and len(batch) < self._most_commands:
+        while self._queue and len(batch) < self._max_commands:
             job = self._queue.popleft()
-            if not job.future.done():  # otherwise whoever asked has gone
+            if not job.future.done():  # otherwise its caller was cancelled or it timed out
                 job.sent = True
                 batch.append(job)
-        self._gather.begun(monotonic())
+        self._batch_delay.batch_started(monotonic())
         return batch
 
 
 def settle(job: Job, reply: Any, health: Health) -> None:
-    """Give a job its reply, which may be an error, and record what it says about the store."""
+    """Give a job its reply, which may be an error, and record the activity of the store."""
     if isinstance(reply, Exception):
-        if is_passing(reply):
+        if is_transient(reply):
             health.error = reply
         else:
-            health.alive, health.error = health.clock.now, None
+            health.last_activity, health.error = health.clock.now, None
         fail(job, reply)
         return
-    health.alive, health.error = health.clock.now, None
+    health.last_activity, health.error = health.clock.now, None
     if not job.future.done():
         job.future.set_result(reply)
 
@@ -214,6 +214,6 @@ def fail(job: Job, error: Exception) -> None:
 
 
 def settle_all(jobs: Iterable[Job], error: Exception, health: Health) -> None:
-    """Give jobs the error of their connection."""
+    """Fail all jobs of a connection with its error."""
     for job in jobs:
         settle(job, error, health)
