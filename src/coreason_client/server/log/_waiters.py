@@ -154,7 +154,7 @@ class Waiters:
         if group := self._by_stream.get(stream_id):
             try:
                 running_loop = asyncio.get_running_loop()
-            except RuntimeError:  # a thread without one
+            except RuntimeError:  # this thread has no event loop
                 running_loop = None
             for reader in group:
                 reader.waiter.wake(running_loop)
@@ -189,8 +189,9 @@ def make_wake_callback(
 
     A live packet then does not have to resume the reader's task. In all other cases the callback
     ends the wait, and the reader continues: the stream has ended, the entries are not in memory,
-    more entries follow a full page, or `write` returned False. If there are no new entries, the
-    wait continues with `wait_if_empty`; otherwise it ends, for entries may be in the store.
+    more entries may follow a full page, or `write` returned False. If there are no new entries,
+    the wait continues if `wait_if_empty` is True; if it is False the wait ends, because new entries
+    may be in the store.
     """
     if write is None:
         return None

@@ -120,7 +120,7 @@ class CommandQueue:
             return future
         self._queue.append(job)
         self._on_busy()
-        self._pump()
+        self._send_waiting()
         return future
 
     def check_timeouts(self) -> None:
@@ -149,14 +149,14 @@ class CommandQueue:
         for link in self._links:
             await link.stop()
 
-    def _pump(self) -> None:
+    def _send_waiting(self) -> None:
         """Send the waiting commands on the idle connections."""
-        while self._queue and (link := self._idle()) is not None and not self._should_wait():
-            batch = self._take()
+        while self._queue and (link := self._idle_link()) is not None and not self._should_wait():
+            batch = self._take_batch()
             if batch:
                 link.send(batch)
 
-    def _idle(self) -> Link | None:
+    def _idle_link(self) -> Link | None:
         for link in self._links:
             if not link.jobs():
                 return link
@@ -175,14 +175,14 @@ class CommandQueue:
 
     def _stop_waiting(self) -> None:
         self._timer = None
-        self._pump()
+        self._send_waiting()
 
     def _became_idle(self) -> None:
         """Handle a connection that has become idle."""
         self._batch_delay.batch_finished(more_waiting=bool(self._queue))
-        self._pump()
+        self._send_waiting()
 
-    def _take(self) -> list[Job]:
+    def _take_batch(self) -> list[Job]:
         batch: list[Job] = []
         while self._queue and len(batch) < self._max_commands:
             job = self._queue.popleft()

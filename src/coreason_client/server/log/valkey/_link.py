@@ -58,7 +58,7 @@ class _RespProtocol(asyncio.Protocol):
         self.jobs.extend(jobs)
         self._transport.write(pack([job.command for job in jobs]))
 
-    async def ask(self, command: Command) -> Any:
+    async def request(self, command: Command) -> Any:
         """Send one command of the login and return its reply."""
         future = asyncio.get_running_loop().create_future()
         self.send([Job(command, future, self._health.clock.mark())])
@@ -222,9 +222,9 @@ class SocketLink:
         address = self._address
         if address.password is not None:
             user = () if address.username is None else (address.username,)
-            await _ask(protocol, ("AUTH", *user, address.password), AuthenticationError)
+            await _send_login(protocol, ("AUTH", *user, address.password), AuthenticationError)
         if address.db:
-            await _ask(protocol, ("SELECT", address.db), None)
+            await _send_login(protocol, ("SELECT", address.db), None)
 
     def _on_protocol_idle(self) -> None:
         if not self._waiting:  # otherwise it was a reply of the login
@@ -244,9 +244,11 @@ async def _open_connection(address: Address, protocol: _RespProtocol) -> None:
         raise StoreConnectionError(f"error connecting to {host_and_port}: {error}") from error
 
 
-async def _ask(protocol: _RespProtocol, command: Command, kind: type[Exception] | None) -> None:
+async def _send_login(
+    protocol: _RespProtocol, command: Command, kind: type[Exception] | None
+) -> None:
     try:
-        await protocol.ask(command)
+        await protocol.request(command)
     except ResponseError as error:
         raise error if kind is None else kind(str(error)) from None
 

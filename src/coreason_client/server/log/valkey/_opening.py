@@ -69,10 +69,13 @@ async def _open(
 ) -> Opened:
     """Return the stream that the request names, or create a stream and let the request name it."""
     until = session.owned.now() + lease
-    own, name = stream.stream_id.hex.encode(), _request_digest(stream.principal, stream.request_id)
+    own_id, name = (
+        stream.stream_id.hex.encode(),
+        _request_digest(stream.principal, stream.request_id),
+    )
     created_meta: StreamMeta | None = None
     while True:
-        if created_meta is not None and holder == own:
+        if created_meta is not None and holder == own_id:
             session.owned.own(stream.stream_id, until)
             return Opened(created_meta, created=True)
         known = await _named_stream(session, keys, holder)
@@ -85,7 +88,10 @@ async def _open(
         if created_meta is None:
             created_meta = await _create(session, keys, lease, stream, name)
         holder = await session.store.script(
-            scripts.TAKE_REQUEST, [keys.request(name)], own, holder if holder is not None else b""
+            scripts.TAKE_REQUEST,
+            [keys.request(name)],
+            own_id,
+            holder if holder is not None else b"",
         )
 
 

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 _BACKOFF = Backoff(first=0.02, longest=1.0)
 # The reply timeout as a share of the patience. It is shorter, so that there is still time for a new
-# connection after one that was lost without a notice.
+# connection after one that was lost unnoticed.
 _REPLY_TIMEOUT_SHARE = 0.4
 _TICKS_PER_REPLY_TIMEOUT = 16
 # Connections of each queue. Writes are short, and cheaper the more of them share a round trip. A
@@ -220,7 +220,7 @@ class Store:
             first -= self._reply_timeout  # the first attempt has waited for so long
         failures = 1
         while True:
-            self._check(failure, since, first)
+            self._raise_if_final(failure, since, first)
             await asyncio.sleep(_BACKOFF.delay(failures, random.random))
             try:
                 return await queue.submit(command, since)
@@ -230,7 +230,7 @@ class Store:
                 failure = error
             failures += 1
 
-    def _check(self, failure: Exception, since: Mark, first: float) -> None:
+    def _raise_if_final(self, failure: Exception, since: Mark, first: float) -> None:
         """Raise the error for the caller if another attempt is pointless."""
         if isinstance(failure, QueueStopped):
             raise LogUnavailable(f"the log on {self._address.shown} has been stopped") from None

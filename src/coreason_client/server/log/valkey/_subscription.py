@@ -56,7 +56,7 @@ class Subscription:
         self._sender: asyncio.Task[None] | None = None
         loop = asyncio.get_running_loop()
         self._tasks = [
-            loop.create_task(run_forever(self._run_forever, "the subscription of the log")),
+            loop.create_task(run_forever(self._listen_forever, "the subscription of the log")),
             loop.create_task(run_forever(self._poll_forever, "the poll of the log")),
         ]
 
@@ -84,7 +84,7 @@ class Subscription:
         self._probe = channel, events
         subscribed = False
         try:
-            while (event := await _next_of(events)) != b"message":
+            while (event := await _next_event(events)) != b"message":
                 if isinstance(event, Exception):
                     return event
                 subscribed = subscribed or event == b"subscribe"
@@ -101,7 +101,7 @@ class Subscription:
 
     # The subscription.
 
-    async def _run_forever(self) -> None:
+    async def _listen_forever(self) -> None:
         while True:
             client = self._store.make_subscriber()
             try:
@@ -123,8 +123,8 @@ class Subscription:
         self._outbox.clear()  # the following commands subscribe to all channels
         channels = [self._keys.idle_channel(), *map(self._keys.channel, self._subscribed)]
         self._connection = connection
-        for part in _parts(channels, _CHANNELS_AT_ONCE):
-            await connection.send_command("SUBSCRIBE", *part, check_health=False)
+        for chunk in _chunks(channels, _CHANNELS_AT_ONCE):
+            await connection.send_command("SUBSCRIBE", *chunk, check_health=False)
 
     async def _disconnect(self, client: Redis) -> None:
         connection, self._connection = self._connection, None
@@ -169,9 +169,9 @@ class Subscription:
     async def _send(self) -> None:
         try:
             # Not on a lost connection: it would connect again, without its subscriptions.
-            while self._outbox and (to := self._connection) is not None and to.is_connected:
+            while self._outbox and (target := self._connection) is not None and target.is_connected:
                 command, channels = _merge(self._outbox)
-                await to.send_command(command, *channels, check_health=False)
+                await target.send_command(command, *channels, check_health=False)
         except STORE_ERRORS:
             pass  # `_receive` notices it too, and the subscription starts again
         finally:
@@ -188,12 +188,12 @@ class Subscription:
                 await self._wake_missed()
 
     async def _wake_missed(self) -> None:
-        for part in _parts(self._waiters.positions(), _POLLED_AT_ONCE):
+        for chunk in _chunks(self._waiters.positions(), _POLLED_AT_ONCE):
             replies = [
-                self._store.poll_once("HGET", self._keys.meta(id_), "last") for id_, _ in part
+                self._store.poll_once("HGET", self._keys.meta(id_), "last") for id_, _ in chunk
             ]
             found = await asyncio.gather(*replies, return_exceptions=True)
-            for (stream_id, position), last in zip(part, found, strict=True):
+            for (stream_id, position), last in zip(chunk, found, strict=True):
                 if isinstance(last, BaseException):
                     continue
                 if last is None or not last.isdigit() or int(last) > position:
@@ -217,11 +217,11 @@ class Subscription:
             del self._subscribed[stream_id]
             channels.append(self._keys.channel(stream_id))
             del self._by_channel[channels[-1].encode()]
-        for part in _parts(channels, _CHANNELS_AT_ONCE):
-            self._queue_command("UNSUBSCRIBE", list(part))
+        for chunk in _chunks(channels, _CHANNELS_AT_ONCE):
+            self._queue_command("UNSUBSCRIBE", list(chunk))
 
 
-async def _next_of(events: "asyncio.Queue[bytes | Exception]") -> bytes | Exception | None:
+async def _next_event(events: "asyncio.Queue[bytes | Exception]") -> bytes | Exception | None:
     """Return the next event of a probe, None if there is none within `_PROBE_INTERVAL`."""
     try:
         return await asyncio.wait_for(events.get(), _PROBE_INTERVAL)
@@ -242,5 +242,5 @@ def _merge(outbox: list[tuple[str, list[str]]]) -> tuple[str, list[str]]:
     return command, channels
 
 
-def _parts(items: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
+def _chunks(items: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
     return (items[start : start + size] for start in range(0, len(items), size))
