@@ -363,14 +363,14 @@ async def test_an_append_wakes_readers_elsewhere_and_its_announcement_is_empty()
         channel = f"{prefix}:{{{stream.stream_id.hex}}}:wake"
         await until(lambda: shared_server().command("PUBSUB", "NUMSUB", channel)[1] == 1)
         heard: list[Any] = []
-        wakeup = other._session().subscription
-        take = wakeup._handle_message
+        subscription = other._session().subscription
+        take = subscription._handle_message
 
         def note(message: Any) -> None:
             heard.append(message)
             take(message)
 
-        wakeup._handle_message = note  # type: ignore[method-assign]
+        subscription._handle_message = note  # type: ignore[method-assign]
         await producer.append(stream.stream_id, 1, 1, [b"secret"])
         for page in await asyncio.gather(*waiting):
             assert list(page.entries) == [b"secret"]
@@ -425,12 +425,12 @@ async def test_a_quiet_subscription_is_asked_whether_it_lives(
         await producer.open(stream, "me")
         reading = asyncio.ensure_future(other.read(stream.stream_id, 0, 9, LONG))
         await until(lambda: own_server.command("PUBSUB", "CHANNELS", "*:wake"))
-        wakeup = other._session().subscription
-        first = wakeup._connection
+        subscription = other._session().subscription
+        first = subscription._connection
         assert not (await asyncio.wait({reading}, timeout=0.5))[0]
-        assert wakeup._connection is first  # it answered
+        assert subscription._connection is first  # it answered
         own_server.pause()
-        await until(lambda: wakeup._connection is not first)  # it did not, and was given up
+        await until(lambda: subscription._connection is not first)  # it did not, and was given up
         own_server.go_on()
         await producer.append(stream.stream_id, 1, 1, [b"x"])
         assert list((await reading).entries) == [b"x"]
