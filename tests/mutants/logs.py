@@ -6,6 +6,7 @@ __all__ = ["MUTANTS"]
 
 _CONTRACT = "tests/server/log/test_contract.py"
 _MEMORY = "tests/server/log/test_memory.py"
+_RULES = "tests/server/log/test_rules.py"
 
 
 def _in_logs(name: str, old: str, new: str, *tests: str) -> Mutant:
@@ -38,8 +39,20 @@ MUTANTS = (
         f"{_CONTRACT}::test_a_repeated_append_is_acknowledged_without_a_second_copy[memory]",
     ),
     _in_logs(
+        "a position at the end of a stream without entries is gone",
+        "if body_gone and after_seq < last_seq:",
+        "if body_gone and after_seq <= last_seq:",
+        f"{_RULES}::test_a_position_is_gone_if_entries_behind_it_were_dropped",
+    ),
+    _in_logs(
+        "every page of an ended stream says that it is the last one",
+        "ended and after_seq + len(entries) >= last_seq",
+        "ended",
+        f"{_RULES}::test_a_page_says_that_the_stream_has_ended_only_with_its_last_entry",
+    ),
+    _in_logs(
         "a conversation of the memory log keeps any number of turns",
-        "if len(self.by_stream) > MOST_TURNS or self.size",
+        "if len(self.by_stream) > MAX_TURNS or self.size",
         "if self.size",
         f"{_CONTRACT}::test_a_conversation_keeps_its_latest_turns[memory]",
     ),

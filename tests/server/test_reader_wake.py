@@ -9,10 +9,10 @@ from .virtual import virtual, virtual_loop
 class Counted(MemoryStreamLog):
     """Counts how often its readers are woken."""
 
-    nudges = 0
+    wakes = 0
 
-    def nudge(self) -> None:
-        self.nudges += 1
+    def wake_readers(self) -> None:
+        self.wakes += 1
 
 
 @virtual
@@ -21,17 +21,17 @@ async def test_readers_are_woken_once_for_all_and_at_most_once_a_second() -> Non
     wake = ReaderWake(log)
     for _ in range(3):
         wake.soon()
-    assert log.nudges == 0  # not within the call: the caller may be in the middle of something
+    assert log.wakes == 0  # not within the call: the caller may be in the middle of something
     await loop.forward(0)
-    assert log.nudges == 1
+    assert log.wakes == 1
     wake.soon()
     await loop.forward(0.9)
     wake.soon()
-    assert log.nudges == 1
+    assert log.wakes == 1
     await loop.forward(0.1)
-    assert log.nudges == 2
+    assert log.wakes == 2
     await loop.forward(60)
-    assert log.nudges == 2  # nobody asked
+    assert log.wakes == 2  # nobody asked
     wake.soon()
     await loop.forward(0)
-    assert log.nudges == 3
+    assert log.wakes == 3

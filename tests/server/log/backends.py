@@ -45,7 +45,7 @@ def sqlite_without_cache(clock: Clock, folder: Path) -> StreamLog:
 def sqlite_moving(clock: Clock, folder: Path) -> StreamLog:
     """One that stores entries by stream with nearly every append, and reads them from there."""
     log = SQLiteStreamLog(folder / "log.db", clock=clock, cache_bytes=0)
-    log._file.most_staged = 2
+    log._file.max_staged = 2
     return log
 
 

@@ -28,7 +28,7 @@ from coreason_client.server.log import (
     StreamLog,
     StreamMeta,
 )
-from coreason_client.server.log.base import MOST_TURN_BYTES, MOST_TURNS
+from coreason_client.server.log.base import MAX_TURN_BYTES, MAX_TURNS
 
 from ..aio import aio, turns
 from .backends import BACKENDS, Clock
@@ -301,14 +301,14 @@ async def test_a_wait_has_an_end(opened: Opener) -> None:
 
 
 @aio
-async def test_a_nudge_wakes_every_read(opened: Opener) -> None:
+async def test_wake_readers_ends_every_wait(opened: Opener) -> None:
     async with opened() as (log, _):
         ids = [await start(log) for _ in range(3)]
         waiting = [asyncio.ensure_future(log.read(id_, 0, 100, LONG)) for id_ in ids]
         for id_ in ids:  # behind the looks of the reads at their store
             await log.meta(id_)
         await turns()
-        log.nudge()
+        log.wake_readers()
         for page in await asyncio.gather(*waiting):
             assert (list(page.entries), page.ended) == ([], False)
 
@@ -526,16 +526,16 @@ async def test_a_conversation_keeps_its_latest_turns(opened: Opener) -> None:
         first = uuid4()
         await log.add_turn(talk, first, b"the first")
         await log.add_turn(other, uuid4(), b"of another conversation")
-        await asyncio.gather(*(log.add_turn(talk, uuid4(), b"x") for _ in range(MOST_TURNS - 3)))
+        await asyncio.gather(*(log.add_turn(talk, uuid4(), b"x") for _ in range(MAX_TURNS - 3)))
         latest = [b"turn %d" % number for number in range(2)]
         for turn in latest:
             await log.add_turn(talk, uuid4(), turn)
         await log.add_turn(talk, first, b"again")
-        kept = list(await log.turns(talk, 2 * MOST_TURNS))
-        assert (len(kept), kept[0], kept[-2:]) == (MOST_TURNS, b"the first", latest)
+        kept = list(await log.turns(talk, 2 * MAX_TURNS))
+        assert (len(kept), kept[0], kept[-2:]) == (MAX_TURNS, b"the first", latest)
         await log.add_turn(talk, uuid4(), b"one more")
-        kept = list(await log.turns(talk, 2 * MOST_TURNS))
-        assert (len(kept), kept[0], kept[-3:]) == (MOST_TURNS, b"x", [*latest, b"one more"])
+        kept = list(await log.turns(talk, 2 * MAX_TURNS))
+        assert (len(kept), kept[0], kept[-3:]) == (MAX_TURNS, b"x", [*latest, b"one more"])
         assert list(await log.turns(other, 10)) == [b"of another conversation"]
 
 
@@ -561,7 +561,7 @@ async def test_a_conversation_keeps_a_bounded_number_of_bytes(
     async with opened() as (log, _):
         talk, other = Conversation("ann", "s"), Conversation("ann", "t")
         await log.add_turn(other, uuid4(), b"of another conversation")
-        turns = [bytes([n]) * (size * MOST_TURN_BYTES // 4) for n, size in enumerate(sizes)]
+        turns = [bytes([n]) * (size * MAX_TURN_BYTES // 4) for n, size in enumerate(sizes)]
         for turn in turns:
             await log.add_turn(talk, uuid4(), turn)
         assert list(await log.turns(talk, 100)) == turns[-kept:]

@@ -121,19 +121,19 @@ async def test_more_than_a_page_that_comes_at_once_is_given_out_at_once(
         await asyncio.sleep(0.1)
         await begin_append(log, id_, 1, entries)
         await asyncio.wait_for(all_came.wait(), 10)
-        log.nudge()  # or it would wait for more
+        log.wake_readers()  # or it would wait for more
         await asyncio.wait_for(reading, 10)
         assert b"".join(got) == b"".join(entries)
 
 
 @aio
-async def test_a_nudge_ends_the_wait(log: StreamLog) -> None:
+async def test_wake_readers_ends_the_wait(log: StreamLog) -> None:
     async with stream_of(log) as id_:
         with closing(log.follow(id_, 0)) as follower:
             waiting = asyncio.ensure_future(follower.next(10, LONG, lambda _: True))
             while not waiting.done():
                 await asyncio.sleep(0.01)
-                log.nudge()
+                log.wake_readers()
             assert list(waiting.result().entries) == []
 
 

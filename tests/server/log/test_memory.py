@@ -288,4 +288,4 @@ def test_a_reader_that_died_with_its_loop_is_no_trouble() -> None:
 
 async def _append(log: MemoryStreamLog, stream: NewStream) -> None:
     await log.append(stream.stream_id, 1, 1, [b"x"])
-    log.nudge()
+    log.wake_readers()

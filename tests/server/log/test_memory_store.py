@@ -6,8 +6,8 @@ import pytest
 
 from coreason_client.server.errors import Fenced, RequestConflict, UnknownStream
 from coreason_client.server.log import Conversation, LeaseState, NewStream
+from coreason_client.server.log._memory_records import Stream
 from coreason_client.server.log._memory_store import MemoryStore
-from coreason_client.server.log._records import Stream
 
 
 def opened(store: MemoryStore, number: int, question: bytes = b"") -> Stream:

@@ -6,15 +6,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from coreason_client.server.errors import PositionGone
 from coreason_client.server.log._rules import (
     check_last_entries,
     count_latest_turns,
     cut_page,
     is_repeated,
+    make_page,
     may_have_more,
     take_page,
 )
-from coreason_client.server.log.base import PAGE_BYTES
+from coreason_client.server.log.base import PAGE_BYTES, Page
 
 from .append_rule import APPENDS, EPOCH, LAST_SEQ, NEW, REPEATED, Append
 
@@ -65,6 +67,39 @@ def test_a_page_that_was_cut_may_have_more_behind_it(sizes: list[int], limit: in
     assert more or page == entries
 
 
+@pytest.mark.parametrize(
+    ("after_seq", "count", "ended", "expected"),
+    [
+        (0, 0, False, False),  # nothing yet
+        (0, 3, False, False),  # all entries of a running stream
+        (0, 2, True, False),  # the last entry of an ended stream follows
+        (0, 3, True, True),
+        (2, 1, True, True),
+        (3, 0, True, True),  # at the end
+        (9, 0, True, True),  # beyond the end
+        (9, 0, False, False),
+    ],
+)
+def test_a_page_says_that_the_stream_has_ended_only_with_its_last_entry(
+    after_seq: int, count: int, ended: bool, expected: bool
+) -> None:
+    entries = [b"x"] * count
+    page = make_page(ID, after_seq, entries, last_seq=3, ended=ended, body_gone=False)
+    assert page == Page(entries, expected)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize("after_seq", range(6))
+def test_a_position_is_gone_if_entries_behind_it_were_dropped(after_seq: int, ended: bool) -> None:
+    if after_seq >= 3:
+        page = make_page(ID, after_seq, [], last_seq=3, ended=ended, body_gone=True)
+        assert page == Page([], ended)
+        return
+    with pytest.raises(PositionGone) as caught:
+        make_page(ID, after_seq, [], last_seq=3, ended=ended, body_gone=True)
+    assert (caught.value.stream_id, caught.value.after_seq) == (ID, after_seq)
+
+
 def test_a_stream_ends_with_an_entry() -> None:
     check_last_entries([b""])
     with pytest.raises(ValueError, match="got no entries"):
@@ -74,11 +109,11 @@ def test_a_stream_ends_with_an_entry() -> None:
 @example([1], 1, 0)
 @given(st.lists(st.integers(0, 9), max_size=12), st.integers(0, 12), st.integers(0, 30))
 def test_the_latest_turns_within_the_bounds(
-    sizes: list[int], most_turns: int, most_bytes: int
+    sizes: list[int], max_turns: int, max_bytes: int
 ) -> None:
-    count = count_latest_turns(sizes, most_turns, most_bytes)
-    assert count <= min(most_turns, len(sizes))
-    assert count >= min(1, most_turns, len(sizes))  # the newest one, whatever its size
-    assert count <= 1 or sum(sizes[:count]) <= most_bytes
-    if count < min(most_turns, len(sizes)):
-        assert sum(sizes[: count + 1]) > most_bytes
+    count = count_latest_turns(sizes, max_turns, max_bytes)
+    assert count <= min(max_turns, len(sizes))
+    assert count >= min(1, max_turns, len(sizes))  # the newest one, whatever its size
+    assert count <= 1 or sum(sizes[:count]) <= max_bytes
+    if count < min(max_turns, len(sizes)):
+        assert sum(sizes[: count + 1]) > max_bytes

@@ -11,8 +11,8 @@ import pytest
 
 from coreason_client.server.errors import Fenced, LogUnavailable, PositionGone, UnknownStream
 from coreason_client.server.log import Claim, Conversation, NewStream, SQLiteStreamLog, _sql
-from coreason_client.server.log._tails import Tails
-from coreason_client.server.log.base import MOST_TURNS, PAGE_BYTES
+from coreason_client.server.log._recent_entries import RecentEntries
+from coreason_client.server.log.base import MAX_TURNS, PAGE_BYTES
 
 from ..aio import aio
 from .backends import Clock
@@ -124,7 +124,7 @@ async def test_a_file_of_an_earlier_release_is_changed_and_goes_on(tmp_path: Pat
     db.executemany(
         "INSERT INTO turns (principal, session_id, stream_id, turn, added_at)"
         " VALUES ('p', 's', ?, ?, 0)",
-        [(uuid4().bytes, b"turn %d" % number) for number in range(MOST_TURNS + 2)],
+        [(uuid4().bytes, b"turn %d" % number) for number in range(MAX_TURNS + 2)],
     )
     db.commit()
     db.close()
@@ -134,16 +134,16 @@ async def test_a_file_of_an_earlier_release_is_changed_and_goes_on(tmp_path: Pat
         assert list((await log.read(stream_id, 700, 10, 0)).entries) == entries[700:710]
     assert (await log.read(ended, 990, 100, 0)).ended
     assert list(await log.claim_lost("me", 10)) == [Claim(running, 2, len(entries))]
-    assert len(await log.turns(talk, 2 * MOST_TURNS)) == MOST_TURNS
+    assert len(await log.turns(talk, 2 * MAX_TURNS)) == MAX_TURNS
     await log.add_turn(talk, uuid4(), b"new")
-    assert list(await log.turns(talk, 2)) == [b"turn %d" % (MOST_TURNS + 1), b"new"]
+    assert list(await log.turns(talk, 2)) == [b"turn %d" % (MAX_TURNS + 1), b"new"]
     await log.open(NewStream(uuid4(), "p", uuid4(), "f", b"a question"), "me")
     await log.close(running, 2, len(entries) + 1, [b"x"], "producer_lost")
     assert list((await log.read(running, 998, 10, 0)).entries) == [*entries[998:], b"x"]
     await log.stop("me")
     db = sqlite3.connect(path)
     assert db.execute("PRAGMA user_version").fetchone() == (_sql.SCHEMA_VERSION,)
-    assert db.execute("SELECT COUNT(*) FROM turns").fetchone() == (MOST_TURNS,)
+    assert db.execute("SELECT COUNT(*) FROM turns").fetchone() == (MAX_TURNS,)
     of_an_old_file = db.execute("SELECT type, name FROM sqlite_master ORDER BY name").fetchall()
     db.close()
     await (await start(tmp_path / "new.db")).stop("me")
@@ -180,7 +180,6 @@ async def test_the_end_of_a_stream_frees_its_question(tmp_path: Path) -> None:
     await log.open(stream, "me")
 
     def count() -> "asyncio.Future[object]":
-        assert log._worker is not None
         return log._worker.submit(
             lambda db: db.execute("SELECT COUNT(*) FROM questions").fetchone()
         )
@@ -219,7 +218,6 @@ async def test_the_settings_of_the_file(tmp_path: Path) -> None:
     log = await start(tmp_path / "l.db")
 
     def pragma(name: str) -> "asyncio.Future[object]":
-        assert log._worker is not None
         return log._worker.submit(lambda db: db.execute(f"PRAGMA {name}").fetchone()[0])
 
     assert await pragma("journal_mode") == "wal"
@@ -234,7 +232,6 @@ async def test_appends_that_wait_share_a_commit_and_not_their_errors(tmp_path: P
     streams = [new() for _ in range(20)]
     await asyncio.gather(*(log.open(stream, "me") for stream in streams))
     commits: list[str] = []
-    assert log._worker is not None
     await log._worker.submit(lambda db: db.set_trace_callback(commits.append))
     results = await asyncio.gather(
         *(log.append(s.stream_id, 1 + (n == 7), 1, [b"x"]) for n, s in enumerate(streams)),
@@ -281,7 +278,7 @@ async def test_an_append_whose_caller_is_gone_still_reaches_the_readers(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("turn", "count", "kept"), [(b"x", MOST_TURNS + 3, MOST_TURNS), (bytes(1_000_000), 6, 4)]
+    ("turn", "count", "kept"), [(b"x", MAX_TURNS + 3, MAX_TURNS), (bytes(1_000_000), 6, 4)]
 )
 @aio
 async def test_the_file_holds_no_more_turns_than_are_kept(
@@ -311,7 +308,6 @@ async def ended(log: SQLiteStreamLog, count: int, entries: list[bytes] | None = 
 
 async def steps_of_expiry(log: SQLiteStreamLog) -> int:
     """Return how many hundreds of instructions SQLite needs for an expiry."""
-    assert log._worker is not None
     steps: list[None] = []
     await log._worker.submit(lambda db: db.set_progress_handler(lambda: steps.append(None), 100))
     await log.expire(900, 86_400)
@@ -387,12 +383,11 @@ async def test_a_large_stream_expires_in_steps_and_is_gone_with_the_first(
         monkeypatch.setattr("coreason_client.server.log._staging._RUN_ENTRIES", 1)
     clock = Clock()
     log = SQLiteStreamLog(tmp_path / "l.db", clock=clock)
-    log._file.most_staged = 1
+    log._file.max_staged = 1
     await log.start("me")
     [large] = await ended(log, 1, [entry] * count)
     [small] = await ended(log, 1)
     clock.forward(1000)
-    assert log._worker is not None
     steps = 0
     left: list[int] = []
 
@@ -465,14 +460,14 @@ ID = UUID(int=1)
 
 
 def test_a_cache_of_no_bytes_holds_nothing() -> None:
-    tails = Tails(0)
+    tails = RecentEntries(0)
     for entry in (b"", b"x"):
         tails.add(ID, 1, [entry], ended=False)
         assert tails.page(ID, 0, 10) is None
 
 
 def test_a_tail_makes_pages_no_longer_than_the_store_does() -> None:
-    tails = Tails(10 * PAGE_BYTES)
+    tails = RecentEntries(10 * PAGE_BYTES)
     tails.add(ID, 1, [bytes(PAGE_BYTES // 2)] * 4, ended=True)
     page = tails.page(ID, 0, 10)
     assert page is not None
@@ -483,7 +478,7 @@ def test_a_tail_makes_pages_no_longer_than_the_store_does() -> None:
 
 
 def test_a_tail_knows_what_it_does_not_hold() -> None:
-    tails = Tails(10_000)
+    tails = RecentEntries(10_000)
     assert tails.page(ID, 0, 10) is None
     tails.add(ID, 5, [b"5", b"6"], ended=False)
     assert tails.page(ID, 3, 10) is None
@@ -503,7 +498,7 @@ def test_a_tail_knows_what_it_does_not_hold() -> None:
 
 
 def test_a_gap_starts_a_new_tail() -> None:
-    tails = Tails(10_000)
+    tails = RecentEntries(10_000)
     tails.add(ID, 1, [b"1"], ended=False)
     tails.add(ID, 9, [b"9"], ended=False)
     assert tails.page(ID, 1, 10) is None
@@ -512,8 +507,8 @@ def test_a_gap_starts_a_new_tail() -> None:
     assert list(page.entries) == [b"9"]
 
 
-def test_tails_stay_within_their_bounds() -> None:
-    tails = Tails(4 * PAGE_BYTES)
+def test_recent_entries_stay_within_their_bounds() -> None:
+    tails = RecentEntries(4 * PAGE_BYTES)
     entry = b"x" * (PAGE_BYTES // 8)
     for seq in range(1, 200):
         tails.add(ID, seq, [entry], ended=False)

@@ -122,7 +122,6 @@ async def test_a_full_disk_that_seems_to_have_space_is_logged_once(
     clock = Clock()
     log = await begin(tmp_path / "l.db", clock)
     await ended(log, [bytes(3000)] * 100)
-    assert log._worker is not None
 
     def limit(db: sqlite3.Connection) -> None:
         db.execute("PRAGMA max_page_count = 1")

@@ -74,11 +74,11 @@ def test_a_damaged_record_is_an_error_and_never_another_one(
 
 @pytest.mark.parametrize("garbage", [b"\1", b"\1\0\0\0", b"\1\0\0\0\5\0\0\0abcd", b"\xff" * 9])
 def test_what_is_not_a_run_is_an_error(garbage: bytes) -> None:
-    with pytest.raises(ValueError, match="cut short"):
+    with pytest.raises(ValueError, match="truncated"):
         unpack_run(garbage)
-    with pytest.raises(ValueError, match="cut short"):
+    with pytest.raises(ValueError, match="truncated"):
         list(unpack_record(bytes(24) + garbage))
-    with pytest.raises(ValueError, match="something behind"):
+    with pytest.raises(ValueError, match="followed by other data"):
         unpack_run(pack_run([b"x"]) + b"y")
 
 
@@ -128,7 +128,7 @@ def open_stream(db: _sql.LogConnection, stream_id: UUID) -> None:
 
 def add(file: LogFile, db: _sql.LogConnection, stream_id: UUID, seq: int, entry: bytes) -> None:
     file.begin(db)
-    _sql.add(db, stream_id, 1, seq, [entry])
+    _sql.append(db, stream_id, 1, seq, [entry])
     file.commit(db)
 
 
@@ -136,7 +136,7 @@ def test_a_damaged_record_is_refused_at_the_start(file: LogFile) -> None:
     db = file.connect()
     db.execute("INSERT INTO staged (record) VALUES (x'010203')")
     db.close()
-    with pytest.raises(LogUnavailable, match=r"damaged \(the stored entries are cut short\)"):
+    with pytest.raises(LogUnavailable, match=r"damaged \(the stored entries are truncated\)"):
         file.connect()
 
 
@@ -151,12 +151,12 @@ def test_streams_that_append_share_pages(file: LogFile) -> None:
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     file.begin(db)
     for stream_id in streams:
-        _sql.add(db, stream_id, 1, 1, [bytes(200)])
+        _sql.append(db, stream_id, 1, 1, [bytes(200)])
     file.commit(db)
     pages = Path(f"{file.path}-wal").stat().st_size // 4096
     assert pages < 20  # of 100 entries in 100 streams
     assert db.execute("SELECT COUNT(*) FROM runs").fetchone() == (0,)
-    file.most_staged = 100
+    file.max_staged = 100
     file.maintain(db)
     assert db.execute("SELECT COUNT(*) FROM runs").fetchone() == (100,)
     assert db.execute("SELECT COUNT(*) FROM staged").fetchone() == (0,)
@@ -167,17 +167,17 @@ def test_many_bytes_are_moved_like_many_entries(file: LogFile) -> None:
     db = file.connect()
     file.begin(db)
     open_stream(db, A)
-    _sql.add(db, A, 1, 1, [bytes(_file.MOST_STAGED_BYTES - 1)])
+    _sql.append(db, A, 1, 1, [bytes(_file.MAX_STAGED_BYTES - 1)])
     file.commit(db)
     file.maintain(db)
     assert db.staged.count == 1
     add(file, db, A, 2, b"x")
     file.maintain(db)
     assert db.staged.count == 0
-    assert [len(entry) for entry in _sql.page(db, A, 0, 10).entries] == [
-        _file.MOST_STAGED_BYTES - 1
+    assert [len(entry) for entry in _sql.read_page(db, A, 0, 10).entries] == [
+        _file.MAX_STAGED_BYTES - 1
     ]
-    assert list(_sql.page(db, A, 1, 10).entries) == [b"x"]
+    assert list(_sql.read_page(db, A, 1, 10).entries) == [b"x"]
     file.close(db)
 
 
@@ -199,17 +199,17 @@ def test_a_move_that_fails_is_tried_again_later(
     file.begin(db)
     open_stream(db, A)
     file.commit(db)
-    file.most_staged = 1
+    file.max_staged = 1
     for seq in range(1, 11):
         add(file, db, A, seq, b"%d" % seq)
         file.maintain(db)
     assert attempts == 2  # at once, and then not for a second
     monkeypatch.setattr(_sql, "move_staged", move_staged)
-    assert list(_sql.page(db, A, 8, 10).entries) == [b"9", b"10"]
+    assert list(_sql.read_page(db, A, 8, 10).entries) == [b"9", b"10"]
     for _ in range(100):
         file.maintain(db)
     assert db.staged.count == 0
-    assert list(_sql.page(db, A, 8, 10).entries) == [b"9", b"10"]
+    assert list(_sql.read_page(db, A, 8, 10).entries) == [b"9", b"10"]
     file.close(db)
 
 
@@ -220,7 +220,7 @@ class CrashingLog(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
         self.file = LogFile(str(self.folder / "l.db"), synchronous="NORMAL", lock_timeout=0.05)
-        self.file.most_staged = 8
+        self.file.max_staged = 8
         self.db = self.file.connect()
         self.streams: dict[UUID, list[bytes]] = {}
         self.ended: set[UUID] = set()
@@ -239,7 +239,7 @@ class CrashingLog(RuleBasedStateMachine):
         self.file.commit(self.db)
 
     def add(self, stream_id: UUID, entries: list[bytes]) -> None:
-        _sql.add(self.db, stream_id, 1, len(self.streams[stream_id]) + 1, entries)
+        _sql.append(self.db, stream_id, 1, len(self.streams[stream_id]) + 1, entries)
 
     @rule(appends=st.lists(st.tuples(st.sampled_from([A, B]), Entries), min_size=1, max_size=4))
     def commit(self, appends: list[tuple[UUID, list[bytes]]]) -> None:
@@ -281,7 +281,7 @@ class CrashingLog(RuleBasedStateMachine):
             self.file.begin(self.db)
             self.add(stream_id, [b"end"])
             self.streams[stream_id].append(b"end")
-            _sql.end(self.db, stream_id, len(self.streams[stream_id]), "complete", 0)
+            _sql.end_stream(self.db, stream_id, len(self.streams[stream_id]), "complete", 0)
             self.file.commit(self.db)
             self.ended.add(stream_id)
 
@@ -301,13 +301,13 @@ class CrashingLog(RuleBasedStateMachine):
             return
         self.file.begin(self.db)
         for stream_id, entries in self.streams.items():
-            meta = _sql.by_id(self.db, stream_id)
+            meta = _sql.load_meta(self.db, stream_id)
             assert meta.last_seq == len(entries)
             assert meta.body_gone == (stream_id in self.gone)
             if stream_id in self.gone:
                 continue
             for after in range(0, len(entries) + 1, 3):
-                page = _sql.page(self.db, stream_id, after, 5)
+                page = _sql.read_page(self.db, stream_id, after, 5)
                 assert list(page.entries) == entries[after : after + 5]
                 at_end = after + 5 >= len(entries)
                 assert page.ended == (stream_id in self.ended and at_end)

@@ -35,11 +35,11 @@ from coreason_client.server.log import (
 )
 from coreason_client.server.log.valkey import _scripts as scripts
 from coreason_client.server.log.valkey._address import parse_address
-from coreason_client.server.log.valkey._errors import is_passing, refusal, reply_error
+from coreason_client.server.log.valkey._errors import is_transient, rejected, reply_error
 from coreason_client.server.log.valkey._expiry import claim
 from coreason_client.server.log.valkey._keys import KeyNames, digest
-from coreason_client.server.log.valkey._opening import _make
-from coreason_client.server.log.valkey._wakeup import _merge
+from coreason_client.server.log.valkey._opening import _create
+from coreason_client.server.log.valkey._subscription import _merge
 
 from ..aio import aio, turns
 from .backends import Clock
@@ -139,7 +139,9 @@ async def test_a_cluster_wakes_readers_on_any_node() -> None:
 @aio
 async def test_a_node_of_a_cluster_is_not_mistaken_for_a_single_store() -> None:
     node = shared_cluster().nodes[0]
-    with pytest.raises(LogUnavailable, match="is a node of a cluster: give the log cluster=True"):
+    with pytest.raises(
+        LogUnavailable, match="is a node of a cluster: pass cluster=True to the log"
+    ):
         async with logs(1, node) as (log,):
             for _ in range(20):
                 await log.open(new(), "me")
@@ -190,7 +192,7 @@ async def test_an_opener_that_dies_before_the_request_is_taken_blocks_nobody() -
         request = uuid4()
         orphan = new(request)
         name = digest("ann", request.bytes)
-        await _make(dying._session(), dying._keys, dying.lease, orphan, name)
+        await _create(dying._session(), dying._keys, dying.lease, orphan, name)
         opened = await other.open(new(request), "me")
         assert opened.created
         assert (await dying.open(new(request), "me")).meta == opened.meta
@@ -361,14 +363,14 @@ async def test_an_append_wakes_readers_elsewhere_and_its_announcement_is_empty()
         channel = f"{prefix}:{{{stream.stream_id.hex}}}:wake"
         await until(lambda: shared_server().command("PUBSUB", "NUMSUB", channel)[1] == 1)
         heard: list[Any] = []
-        wakeup = other._session().wakeup
-        take = wakeup._take
+        subscription = other._session().subscription
+        take = subscription._handle_message
 
         def note(message: Any) -> None:
             heard.append(message)
             take(message)
 
-        wakeup._take = note  # type: ignore[method-assign]
+        subscription._handle_message = note  # type: ignore[method-assign]
         await producer.append(stream.stream_id, 1, 1, [b"secret"])
         for page in await asyncio.gather(*waiting):
             assert list(page.entries) == [b"secret"]
@@ -417,18 +419,18 @@ async def test_a_lost_subscription_is_made_again(own_server: ValkeyServer) -> No
 async def test_a_quiet_subscription_is_asked_whether_it_lives(
     own_server: ValkeyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coreason_client.server.log.valkey._wakeup._QUIET", 0.1)
+    monkeypatch.setattr("coreason_client.server.log.valkey._subscription._PING_INTERVAL", 0.1)
     async with logs(2, own_server, poll=NEVER) as (producer, other):
         stream = new()
         await producer.open(stream, "me")
         reading = asyncio.ensure_future(other.read(stream.stream_id, 0, 9, LONG))
         await until(lambda: own_server.command("PUBSUB", "CHANNELS", "*:wake"))
-        wakeup = other._session().wakeup
-        first = wakeup._connection
+        subscription = other._session().subscription
+        first = subscription._connection
         assert not (await asyncio.wait({reading}, timeout=0.5))[0]
-        assert wakeup._connection is first  # it answered
+        assert subscription._connection is first  # it answered
         own_server.pause()
-        await until(lambda: wakeup._connection is not first)  # it did not, and was given up
+        await until(lambda: subscription._connection is not first)  # it did not, and was given up
         own_server.go_on()
         await producer.append(stream.stream_id, 1, 1, [b"x"])
         assert list((await reading).entries) == [b"x"]
@@ -438,7 +440,7 @@ async def test_a_quiet_subscription_is_asked_whether_it_lives(
 @aio
 async def test_without_any_announcement_a_reader_is_only_late() -> None:
     async with logs(2, poll=0.02) as (producer, other):
-        other._session().wakeup._tasks[0].cancel()  # nobody listens any more
+        other._session().subscription._tasks[0].cancel()  # nobody listens any more
         stream = new()
         await producer.open(stream, "me")
         reading = asyncio.ensure_future(other.read(stream.stream_id, 0, 9, LONG))
@@ -466,9 +468,9 @@ async def test_a_probe_of_the_subscription_is_not_forgotten_between_two_polls() 
                 channel = log._keys.channel(probe)
                 await session.store.script(scripts.NEEDED, log._keys.probes(probe), channel)
 
-        assert await session.wakeup.receive(probe, publish) is None
+        assert await session.subscription.receive_probe(probe, publish) is None
         assert attempts > 1
-        assert probe not in session.wakeup._wanted
+        assert probe not in session.subscription._subscribed
 
 
 @aio
@@ -767,9 +769,9 @@ async def test_a_store_without_room_is_unavailable_at_once(own_server: ValkeySer
 def test_which_replies_are_worth_another_attempt(reply: str, passing: bool) -> None:
     theirs: Exception = BaseParser.parse_error(reply)  # type: ignore[no-untyped-call]
     ours = reply_error(reply)
-    assert is_passing(theirs) is passing
-    assert is_passing(ours) is passing
-    assert type(refusal(parse_address("redis://h"), "p", ours)) is LogUnavailable
+    assert is_transient(theirs) is passing
+    assert is_transient(ours) is passing
+    assert type(rejected(parse_address("redis://h"), "p", ours)) is LogUnavailable
 
 
 def spoil(kind: str, keys: KeyNames, stream: NewStream) -> None:
@@ -806,7 +808,9 @@ async def test_other_data_in_the_place_of_a_stream_is_told(kind: str) -> None:
                 if kinds != kind:
                     call.close()
                     continue
-                with pytest.raises(LogUnavailable, match=f"holds other data under '{prefix}'"):
+                with pytest.raises(
+                    LogUnavailable, match=f"has other data under the prefix '{prefix}'"
+                ):
                     await call
 
 
@@ -816,7 +820,7 @@ async def test_other_data_in_the_place_of_a_request_is_told(kind: str) -> None:
     async with logs(prefix=(prefix := fresh_prefix())) as (log,):
         stream = new()
         spoil(kind, KeyNames(prefix), stream)
-        with pytest.raises(LogUnavailable, match=f"holds other data under '{prefix}'"):
+        with pytest.raises(LogUnavailable, match=f"has other data under the prefix '{prefix}'"):
             await log.open(stream, "me")
 
 
@@ -868,9 +872,9 @@ def test_addresses(url: str, shown: str, tls: bool) -> None:
         ("redis://:secret@host:port", "valid port"),
         ("redis://host:99999", "valid port"),
         ("redis://[::1", "valid port"),
-        ("redis://host/name", "number of a database"),
-        ("redis://host/-1", "number of a database"),
-        ("redis://host?decode_responses=1", "it has 'decode_responses'"),
+        ("redis://host/name", "database number"),
+        ("redis://host/-1", "database number"),
+        ("redis://host?decode_responses=1", "got 'decode_responses'"),
         ("redis://host?ssl_ca_certs=/x", "must start with valkeys://"),
         ("rediss://host?ssl_cert_reqs=maybe", "must be none, optional or required, got 'maybe'"),
     ],
@@ -954,7 +958,9 @@ async def test_a_store_behind_tls_is_checked(tmp_path: Path) -> None:
         await log.append(stream.stream_id, 1, 1, [b"x"])
         assert await everything(log, stream.stream_id) == [b"x"]
         await log.stop("me")
-        with pytest.raises(LogUnavailable, match=r"cannot be trusted: .*certificate verify failed"):
+        with pytest.raises(
+            LogUnavailable, match=r"has an untrusted certificate: .*certificate verify failed"
+        ):
             await ValkeyStreamLog(f"rediss://localhost:{port}").start("me")
         careless = ValkeyStreamLog(f"rediss://localhost:{port}?ssl_cert_reqs=none")
         await careless.start("me")
@@ -964,7 +970,7 @@ async def test_a_store_behind_tls_is_checked(tmp_path: Path) -> None:
 def test_a_server_that_repeats_the_password_does_not_show_it() -> None:
     address = parse_address("redis://josephine:tops3cret@host")
     words = "unknown command 'AUTH', with args beginning with: 'josephine' 'tops3cret'"
-    told = str(refusal(address, "p", ResponseError(words)))
+    told = str(rejected(address, "p", ResponseError(words)))
     assert "tops3cret" not in told
     assert "josephine" not in told
 
@@ -994,7 +1000,7 @@ def test_a_log_serves_one_event_loop_after_another() -> None:
 
 
 @aio
-async def test_two_event_loops_at_once_share_a_log_and_a_nudge() -> None:
+async def test_two_event_loops_share_a_log_and_its_wake_readers() -> None:
     log = ValkeyStreamLog(shared_server().url, prefix=fresh_prefix(), poll=NEVER)
     await log.start("here")
     stream = new()
@@ -1015,7 +1021,7 @@ async def test_two_event_loops_at_once_share_a_log_and_a_nudge() -> None:
     assert await reading == [b"x"]
     reading = asyncio.ensure_future(asyncio.to_thread(asyncio.run, nothing(log, stream.stream_id)))
     await until(lambda: reads(1))
-    log.nudge()
+    log.wake_readers()
     assert await reading == []
     await log.stop("here")
 

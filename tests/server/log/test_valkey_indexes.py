@@ -34,11 +34,11 @@ class Sent:
     ("change", "arguments", "commands"),
     [
         # Times of leases and conversations only ever become later.
-        ("opened", (ID, 5.5), [("ZADD", "p:{leases-1}", "GT", "5.5", HEX)]),
-        ("leased", ([ID], 5.5), [("INDEX", "p:{leases-1}", "GT", "5.5", HEX)]),
-        ("unleased", (ID,), [("ZREM", "p:{leases-1}", HEX)]),
+        ("add_new_stream", (ID, 5.5), [("ZADD", "p:{leases-1}", "GT", "5.5", HEX)]),
+        ("extend_leases", ([ID], 5.5), [("INDEX", "p:{leases-1}", "GT", "5.5", HEX)]),
+        ("remove_lease", (ID,), [("ZREM", "p:{leases-1}", HEX)]),
         (
-            "ended",
+            "move_to_ended",
             (ID, REQUEST, 7.0),
             # Added before it is removed: a process that dies in between leaves it in one of them.
             [
@@ -47,7 +47,7 @@ class Sent:
             ],
         ),
         (
-            "bare",
+            "move_to_without_entries",
             (ID, REQUEST, 7.0),
             [
                 ("INDEX", "p:{finals-1}", "", "7.0", HEX + REQUEST),
@@ -55,16 +55,20 @@ class Sent:
             ],
         ),
         (
-            "forgotten",
+            "remove_ended",
             (ID, REQUEST),
             [
                 ("ZREM", "p:{bodies-1}", HEX + REQUEST),
                 ("ZREM", "p:{finals-1}", HEX + REQUEST),
             ],
         ),
-        ("touched", (TALK, 3.0), [("ZADD", "p:{conversations-2}", "GT", "3.0", TALK)]),
-        ("still_touched", (TALK, 3.0), [("INDEX", "p:{conversations-2}", "GT", "3.0", TALK)]),
-        ("untouched", (TALK,), [("ZREM", "p:{conversations-2}", TALK)]),
+        ("touch_conversation", (TALK, 3.0), [("ZADD", "p:{conversations-2}", "GT", "3.0", TALK)]),
+        (
+            "correct_conversation",
+            (TALK, 3.0),
+            [("INDEX", "p:{conversations-2}", "GT", "3.0", TALK)],
+        ),
+        ("remove_conversation", (TALK,), [("ZREM", "p:{conversations-2}", TALK)]),
     ],
 )
 @aio
@@ -91,7 +95,7 @@ async def test_what_is_due_is_asked_of_every_shard() -> None:
 async def test_many_leases_take_a_few_scripts() -> None:
     store: Any = Sent()
     streams = [UUID(int=4 * number) for number in range(1001)]  # all in one shard
-    await Indexes(store, KeyNames("p")).leased(streams, 1.0)
+    await Indexes(store, KeyNames("p")).extend_leases(streams, 1.0)
     sizes = [(len(command) - 3) // 2 for command in store.commands]
     assert sizes == [500, 500, 1]
     sent = [name for command in store.commands for name in command[4::2]]

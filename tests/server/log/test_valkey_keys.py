@@ -31,7 +31,7 @@ def test_the_names_that_releases_share() -> None:
         f"app:{{{HEX}}}:question",
         f"app:{{{HEX}}}:wake",
     ]
-    assert [keys.request("d"), keys.turns("d"), keys.order("d"), keys.hello()] == [
+    assert [keys.request("d"), keys.turns("d"), keys.order("d"), keys.idle_channel()] == [
         "app:{d}:request",
         "app:{d}:turns",
         "app:{d}:order",

@@ -5,8 +5,8 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from coreason_client.server.log.valkey._lane import Health, Job
-from coreason_client.server.log.valkey._link import _Wire
+from coreason_client.server.log.valkey._command_queue import Health, Job
+from coreason_client.server.log.valkey._link import _RespProtocol
 from coreason_client.server.log.valkey._run_clock import RunClock
 
 from ..aio import aio
@@ -33,17 +33,17 @@ class SlowTransport(asyncio.Transport):
 async def test_a_connection_that_still_sends_is_not_silent() -> None:
     clock = RunClock(1.0)
     health, transport = Health(clock), SlowTransport()
-    wire = _Wire(health, lambda: None)
-    wire.connection_made(transport)
+    protocol = _RespProtocol(health, lambda: None)
+    protocol.connection_made(transport)
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    wire.send([Job(("SET", "a", b"x" * 1000), future, clock.mark())])
+    protocol.send([Job(("SET", "a", b"x" * 1000), future, clock.mark())])
     for second in range(1, 21):
         clock.tick(float(second))
         transport.unsent -= 10
-        assert not wire.is_silent(5.0)
-    assert health.alive == 20.0
+        assert not protocol.is_silent(5.0)
+    assert health.last_activity == 20.0
     for second in range(21, 30):
         clock.tick(float(second))
-        assert wire.is_silent(5.0) == (second > 25)
-    wire.abort(ResponseError("too late"))
+        assert protocol.is_silent(5.0) == (second > 25)
+    protocol.abort(ResponseError("too late"))
     assert str(future.exception()) == "too late"

@@ -46,7 +46,7 @@ def user(server: ValkeyServer, *rules: str) -> str:
     return server.url.replace("://", "://josephine:tops3cret@")
 
 
-async def refusal(url: str, **options: float) -> str:
+async def rejected(url: str, **options: float) -> str:
     """Start a log that is refused; return the sentence."""
     log = ValkeyStreamLog(url, prefix="coreason", **options)  # type: ignore[arg-type]
     with pytest.raises(LogUnavailable) as caught:
@@ -88,7 +88,7 @@ EVERYTHING = ("~coreason:*", "&coreason:*", "+@all")
 async def test_what_a_user_may_not_do_is_told_at_the_start(
     server: ValkeyServer, rules: tuple[str, ...], words: str
 ) -> None:
-    sentence = await refusal(user(server, *rules))
+    sentence = await rejected(user(server, *rules))
     assert re.search(words, sentence), sentence
     assert keys_of("coreason", server) == []
 
@@ -149,7 +149,7 @@ async def test_the_documented_user_of_a_cluster_can_start_and_write() -> None:
 async def test_a_replica_is_told_at_the_start() -> None:
     with ValkeyServer() as server:
         server.command("REPLICAOF", "127.0.0.1", "1")
-        sentence = await refusal(server.url, patience=0.3)
+        sentence = await rejected(server.url, patience=0.3)
     assert "is a read-only replica" in sentence
     assert "give the log the address of the primary" in sentence
 
@@ -157,7 +157,7 @@ async def test_a_replica_is_told_at_the_start() -> None:
 @aio
 async def test_a_command_that_the_store_does_not_have_is_told_at_the_start() -> None:
     with ValkeyServer("--rename-command", "XRANGE", "") as server:
-        assert "does not allow XRANGE, which the log needs" in await refusal(server.url)
+        assert "does not allow XRANGE, which the log needs" in await rejected(server.url)
 
 
 @aio

@@ -24,7 +24,7 @@ def test_the_clock_of_the_store_is_known_within_a_round_trip(
         local.forward(pause)
         sent = local.now
         local.forward(took)
-        clock.measured(sent, local.now, offset + sent + took * share)
+        clock.add_measurement(sent, local.now, offset + sent + took * share)
         best = min(best, took)
         assert abs(clock() - (local.now + offset)) <= best + 1e-3  # the best so far, not the last
 
@@ -35,9 +35,9 @@ def test_a_jump_of_either_clock_is_forgotten_after_one_measurement(
 ) -> None:
     local = Clock(0.0)
     clock = StoreClock(local)
-    clock.measured(0.0, 0.0, before)
+    clock.add_measurement(0.0, 0.0, before)
     local.forward(took)
-    clock.measured(0.0, took, after + took)
+    clock.add_measurement(0.0, took, after + took)
     assert abs(clock() - (after + took)) <= took + 1e-3
 
 

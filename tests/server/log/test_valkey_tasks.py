@@ -9,7 +9,7 @@ import pytest
 from coreason_client.server import ValkeyStreamLog
 from coreason_client.server.log import NewStream
 from coreason_client.server.log.valkey import _tasks
-from coreason_client.server.log.valkey._wakeup import Wakeup
+from coreason_client.server.log.valkey._subscription import Subscription
 
 from ..aio import aio
 from .valkey_server import fresh_prefix, shared_server
@@ -19,7 +19,7 @@ from .valkey_server import fresh_prefix, shared_server
 async def test_what_runs_for_ever_starts_again_and_is_reported_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_tasks, "_RESTART_AFTER", 0.0)
+    monkeypatch.setattr(_tasks, "_RESTART_DELAY", 0.0)
     runs, enough = [], asyncio.Event()
 
     async def work() -> None:
@@ -29,13 +29,13 @@ async def test_what_runs_for_ever_starts_again_and_is_reported_once(
         if len(runs) != 3:  # an end without an error is no reason to stop either
             raise ZeroDivisionError
 
-    task = asyncio.ensure_future(_tasks.run_for_ever(work, "this task"))
+    task = asyncio.ensure_future(_tasks.run_forever(work, "this task"))
     await enough.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     [record] = caplog.records
-    assert record.getMessage() == "this task made a mistake and starts again"
+    assert record.getMessage() == "this task failed with an unexpected error and is restarted"
     assert record.exc_info is not None
 
 
@@ -44,16 +44,16 @@ async def test_a_subscription_that_made_a_mistake_still_wakes_readers(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mistakes = 0
-    take = Wakeup._take
+    take = Subscription._handle_message
 
-    def mistaken(self: Wakeup, message: Any) -> None:
+    def mistaken(self: Subscription, message: Any) -> None:
         nonlocal mistakes
         if message[0] == b"message" and not mistakes:
             mistakes += 1
             raise ZeroDivisionError
         take(self, message)
 
-    monkeypatch.setattr(Wakeup, "_take", mistaken)
+    monkeypatch.setattr(Subscription, "_handle_message", mistaken)
     prefix = fresh_prefix()
     # Without the poll, which would find the packet too.
     ours, theirs = (ValkeyStreamLog(shared_server().url, prefix=prefix, poll=1e6) for _ in "ab")
@@ -70,4 +70,7 @@ async def test_a_subscription_that_made_a_mistake_still_wakes_readers(
         seq += 1
     await ours.stop("one")
     await theirs.stop("two")
-    assert "the subscription of the log made a mistake and starts again" in caplog.text
+    assert (
+        "the subscription of the log failed with an unexpected error and is restarted"
+        in caplog.text
+    )

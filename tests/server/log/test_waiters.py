@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server.log._waiters import Waiter, Waiters, write_when_woken
+from coreason_client.server.log._waiters import Waiter, Waiters, make_wake_callback
 from coreason_client.server.log.base import PAGE_BYTES, Page
 
 from ..aio import aio
@@ -62,7 +62,7 @@ async def test_many_waits_share_a_timer_and_a_later_deadline_counts() -> None:
     assert len(timers) == 1
     assert waiter._timer is not None
     waiter._timer.cancel()
-    waiter._timer = loop.call_later(0.05, waiter._look_at_the_time)  # too early for the next wait
+    waiter._timer = loop.call_later(0.05, waiter._check_deadline)  # too early for the next wait
     waiter.clear()
     last = loop.time()
     await asyncio.wait_for(waiter.wait(0.2), 5)
@@ -89,14 +89,14 @@ async def test_a_shorter_wait_does_not_wait_for_an_older_timer() -> None:
 async def test_a_wake_from_another_thread_arrives() -> None:
     waiters, waiter, stream_id = Waiters(), Waiter(), uuid4()
     reader = At(waiter)
-    waiters.enter(stream_id, reader)
+    waiters.add(stream_id, reader)
     for _ in range(50):
         waiter.clear()
         waiting = asyncio.ensure_future(waiter.wait(60))
         threading.Thread(target=waiters.wake, args=(stream_id,)).start()
         await asyncio.wait_for(waiting, 10)
-    waiters.leave(stream_id, reader)
-    waiters.leave(stream_id, reader)
+    waiters.remove(stream_id, reader)
+    waiters.remove(stream_id, reader)
     waiters.wake(stream_id)
     waiter.close()
 
@@ -106,7 +106,7 @@ def test_the_waiters_of_a_closed_loop_are_left_alone() -> None:
 
     async def wait() -> None:
         waiter = Waiter()
-        waiters.enter(stream_id, At(waiter))
+        waiters.add(stream_id, At(waiter))
         waiter._future = waiter.loop.create_future()  # as of a task that the end took by surprise
 
     asyncio.run(wait())
@@ -143,18 +143,18 @@ def test_whatever_the_order_a_wait_returns_at_once_only_after_a_wake(steps: list
 async def test_the_lowest_position_of_each_stream() -> None:
     waiters, first, second = Waiters(), uuid4(), uuid4()
     readers = [At(Waiter(), position) for position in (7, 3, 5)]
-    waiters.enter(first, readers[0])
-    waiters.enter(first, readers[1])
-    waiters.enter(second, readers[2])
+    waiters.add(first, readers[0])
+    waiters.add(first, readers[1])
+    waiters.add(second, readers[2])
     assert sorted(waiters.positions()) == sorted([(first, 3), (second, 5)])
-    waiters.leave(first, readers[1])
-    waiters.leave(second, readers[2])
+    waiters.remove(first, readers[1])
+    waiters.remove(second, readers[2])
     assert waiters.positions() == [(first, 7)]
     assert first in waiters
     assert second not in waiters
-    assert waiters.nudges == 0
+    assert waiters.wake_all_count == 0
     waiters.wake_all()
-    assert waiters.nudges == 1
+    assert waiters.wake_all_count == 1
 
 
 WAIT = 9.0
@@ -162,7 +162,7 @@ BIG = bytes(PAGE_BYTES)
 
 
 @pytest.mark.parametrize(
-    ("page", "takes", "wait_if_nothing", "seconds", "written", "position"),
+    ("page", "takes", "wait_if_empty", "seconds", "written", "position"),
     [
         (Page([b"a", b"b"], ended=False), True, True, WAIT, [b"ab"], 6),
         (Page([b"a", b"b"], ended=False), True, False, WAIT, [b"ab"], 6),
@@ -183,7 +183,7 @@ BIG = bytes(PAGE_BYTES)
 async def test_what_a_woken_reader_writes_and_when_its_wait_ends(
     page: Page | None,
     takes: bool,
-    wait_if_nothing: bool,
+    wait_if_empty: bool,
     seconds: float,
     written: list[bytes],
     position: int,
@@ -199,8 +199,8 @@ async def test_what_a_woken_reader_writes_and_when_its_wait_ends(
         return takes
 
     def woken(write: Callable[[bytes], bool] | None) -> Callable[[], float] | None:
-        return write_when_woken(
-            reader, stream, look, 100, WAIT, write, wait_if_nothing=wait_if_nothing
+        return make_wake_callback(
+            reader, stream, look, 100, WAIT, write, wait_if_empty=wait_if_empty
         )
 
     assert woken(None) is None

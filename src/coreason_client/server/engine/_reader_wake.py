@@ -31,4 +31,4 @@ class ReaderWake:
 
     def _wake(self) -> None:
         self._timer, self._woken_at = None, self._loop.time()
-        self._log.nudge()
+        self._log.wake_readers()

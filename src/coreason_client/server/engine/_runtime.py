@@ -176,7 +176,7 @@ class Runtime:
         if not self.closing:
             self.closing = True
             self._draining = self.loop.create_task(self._first_drain())
-            self.log.nudge()
+            self.log.wake_readers()
 
     async def drain(self) -> None:
         """Begin the shutdown, wait until every stream has ended, and send the readers away."""
@@ -184,7 +184,7 @@ class Runtime:
         if self._draining is not None:
             await asyncio.shield(self._draining)
         self.drained = True
-        self.log.nudge()
+        self.log.wake_readers()
 
     async def _first_drain(self) -> None:
         seconds, began = self.options.drain_timeout, self.loop.time()
@@ -213,6 +213,6 @@ class Runtime:
 
     async def _release(self) -> None:
         self.stopped = True
-        self.log.nudge()
+        self.log.wake_readers()
         await self._background.stop()
         await self.log.stop(self.owner)

@@ -1,6 +1,10 @@
-"""Where streams are kept: the contract of a log, and the logs that fulfil it.
+"""The logs that store streams: in memory, in a SQLite file, on a Valkey or Redis server.
 
-The one on Valkey is loaded when it is first used (PEP 562), for it needs an extra.
+`base` is the contract of a log, and `_rules` the part of it that several logs share. `_live`,
+`_waiters`, `_recent_entries` and `_batch_delay` are used by several logs. `memory` has
+`_memory_store`, `_memory_records` and `_time_queue`. `sqlite` has `_sql` (statements), `_staging`
+(storage format), `_file`, `_worker`, `_shared_worker` and `_live_entries`. `valkey` is a package;
+it needs an extra, so it is imported when it is first used (PEP 562).
 """
 
 from typing import TYPE_CHECKING

@@ -1,13 +1,13 @@
-"""The file of the SQLite log: how it is opened, watched, and kept from filling its disk.
+"""The file of the SQLite log: opening it, watching it, and leaving space on its disk.
 
-A full disk. What has expired must be deleted to make room, and deleting needs room itself: SQLite
-first writes the changed pages to its write-ahead log, and copies them to the file at a checkpoint.
-So the file stops growing while the disk still has a reserve, and what is in the write-ahead log is
-copied at once. From then on no checkpoint needs space: appends fail, deletes work, and appends use
-the space that the deletes free.
+Full disk. Deleting expired data frees space, but needs some itself: SQLite first writes the changed
+pages to its write-ahead log, and copies them to the file at a checkpoint. So the file stops growing
+while the disk still has a reserve, and the write-ahead log is copied to the file at once. From then
+on no checkpoint needs more space: appends fail, deletes work, and appends use the space that the
+deletes free.
 
-A lost file. SQLite goes on writing to a file that was deleted or replaced, and whatever it writes
-is lost. So a commit is acknowledged only if the file is still in place after it.
+Lost file. SQLite continues to write to a file that was deleted or replaced, and that data is lost.
+So a commit is acknowledged only if the file is still in place after it.
 """
 
 import logging
@@ -27,31 +27,31 @@ __all__ = ["LogFile"]
 
 logger = logging.getLogger("coreason_client.server")
 
-RESERVE_BYTES = 16 * 1024 * 1024  # free on the disk, or a quarter of a small one
-WAL_BYTES = 16 * 1024 * 1024  # kept on the disk when a large commit made the file larger
-# Staged entries are moved when there are so many: a move then takes some milliseconds, in which
-# appends wait.
-MOST_STAGED = 4096
-MOST_STAGED_BYTES = 1024 * 1024
-_MOVE_SECONDS = 1.0  # until the next attempt, after one that failed
+RESERVE_BYTES = 16 * 1024 * 1024  # kept free on the disk; a quarter of a small disk
+WAL_BYTES = 16 * 1024 * 1024  # size to which the write-ahead log is cut after a large commit
+# Staged entries are moved when there are this many. Appends wait during a move, and one of this
+# size takes a few milliseconds.
+MAX_STAGED = 4096
+MAX_STAGED_BYTES = 1024 * 1024
+_MOVE_RETRY_SECONDS = 1.0  # until the next attempt after a failed move
 _SPACE_CHECK_SECONDS = 0.01
-# Where a commit found no space although the disk seems to have some, as with a quota.
-_LIMIT_SECONDS = 10.0
+# Until the next space check if a commit found no space although the disk has some, as with a quota.
+_QUOTA_CHECK_SECONDS = 10.0
 _ADVICE = {
     "SQLITE_FULL": (
-        "its disk is full (the log leaves the last {reserve} MiB free): free some space or "
+        "its disk is full (the log leaves {reserve} MiB free): free some space or "
         "shorten `retention`; the log continues when there is space"
     ),
-    "SQLITE_READONLY": "it is read-only, and this process must be able to write it and its folder",
+    "SQLITE_READONLY": "it is read-only; this process must be able to write it and its folder",
     "SQLITE_CANTOPEN": (
-        "{error}; this process must be able to write the file, and to make files in its folder"
+        "{error}; this process must be able to write the file and to create files in its folder"
     ),
     "SQLITE_CORRUPT": "the file is damaged ({error}); move it away and restart the server",
 }
 
 
 class LogFile:
-    """The database of a `Worker`, in a file that belongs to one process."""
+    """The database of a `Worker`: a file that only this process uses."""
 
     def __init__(
         self, path: str, *, synchronous: Literal["NORMAL", "FULL"], lock_timeout: float
@@ -62,17 +62,17 @@ class LogFile:
         self._folder: Path | None = None  # None for a database in memory
         self._in_place: dict[str, tuple[int, int]] = {}
         self._limited = False
-        self._most_pages = 0  # while there is space
+        self._max_pages = 0  # the limit of SQLite while there is space
         self._space_check_at = 0.0
         self._move_at = 0.0
-        self.most_staged = MOST_STAGED
-        """How many entries are staged before they are moved."""
+        self.max_staged = MAX_STAGED
+        """The number of staged entries at which they are moved."""
 
     def connect(self) -> LogConnection:
-        """Open the file, in the thread that will use it.
+        """Open the file; call it in the thread that will use the connection.
 
         Raises:
-            LogUnavailable: it is in use, is something else, or cannot be opened or written.
+            LogUnavailable: it is in use, is not a log, or cannot be opened or written.
         """
         try:
             db = sqlite3.connect(
@@ -100,13 +100,13 @@ class LogFile:
         return db
 
     def problem(self) -> str | None:
-        """Return why nothing may be written any more, None while the file is in place."""
+        """Return why the file must not be written any more, None while it is in place."""
         for path, known in self._in_place.items():
             try:
-                found = os.stat(path)  # noqa: PTH116 - after each commit, so the cheapest call
+                found = os.stat(path)  # noqa: PTH116 - the cheapest call, because it follows each commit
             except (FileNotFoundError, NotADirectoryError):
                 return self._lost(path)
-            except OSError:  # it cannot be looked at, which says nothing about it
+            except OSError:  # no permission or an I/O error: the file may still be in place
                 continue
             if (found.st_dev, found.st_ino) != known:
                 return self._lost(path)
@@ -115,7 +115,7 @@ class LogFile:
     def begin(self, connection: LogConnection) -> None:
         """Begin a transaction."""
         self._check_space(connection)
-        if connection.in_transaction:  # the rollback of an earlier one has failed
+        if connection.in_transaction:  # an earlier rollback has failed
             self.rollback(connection)
         connection.execute("BEGIN IMMEDIATE")
         if connection.stale:
@@ -127,20 +127,20 @@ class LogFile:
         connection.execute("COMMIT")
 
     def rollback(self, connection: LogConnection) -> None:
-        """Undo a transaction, which may have ended already."""
+        """Roll back a transaction, if it has not ended already."""
         connection.stale = True
         if connection.in_transaction:
             connection.execute("ROLLBACK")
 
     def maintain(self, connection: LogConnection) -> None:
-        """Move the staged entries once there are many, or some that nobody needs."""
+        """Move the staged entries if there are many, or if some of them have expired."""
         staged = connection.staged
-        due = staged.count >= self.most_staged or staged.size >= MOST_STAGED_BYTES or staged.dropped
+        due = staged.count >= self.max_staged or staged.size >= MAX_STAGED_BYTES or staged.dropped
         if due and time.monotonic() >= self._move_at and not self._move(connection):
-            self._move_at = time.monotonic() + _MOVE_SECONDS
+            self._move_at = time.monotonic() + _MOVE_RETRY_SECONDS
 
     def close(self, connection: LogConnection) -> None:
-        """Leave a file without staged entries, if there is space for that, and close it."""
+        """Move the staged entries if there is space for it, and close the file."""
         try:
             if connection.staged.count:
                 self._move(connection)
@@ -148,9 +148,9 @@ class LogFile:
             connection.close()
 
     def _move(self, connection: LogConnection) -> bool:
-        """Move the staged entries; return False if that was not possible now."""
+        """Move the staged entries; return False if that failed."""
         reason = ""
-        for _ in range(2):  # after a failure there may be space at the start of the write-ahead log
+        for _ in range(2):  # the handling of a failure may free space in the write-ahead log
             try:
                 self.begin(connection)
                 try:
@@ -164,11 +164,11 @@ class LogFile:
             else:
                 connection.staged.clear()
                 return True
-        logger.debug("the staged entries stay where they are: %s", reason)
+        logger.debug("the staged entries were not moved: %s", reason)
         return False
 
     def _check_space(self, connection: LogConnection) -> None:
-        """Let the file grow only while its disk has space to spare."""
+        """Stop the growth of the file while its disk has less free space than the reserve."""
         now = time.monotonic()
         if self._folder is None or now < self._space_check_at:
             return
@@ -180,24 +180,24 @@ class LogFile:
         reserve = min(RESERVE_BYTES, disk.total // 4)
         if self._limited and disk.free >= 2 * reserve:
             self._limited = False
-            connection.execute(f"PRAGMA max_page_count = {self._most_pages}")
+            connection.execute(f"PRAGMA max_page_count = {self._max_pages}")
             logger.info("the disk of the log %s has space again", self.path)
         elif not self._limited and disk.free < reserve:
             self._limit_growth(connection)
 
     def failed(self, connection: LogConnection, error: sqlite3.Error) -> str:
-        """Return a sentence for an error of SQLite; after a full disk, prepare for deletes."""
+        """Return the message for an error of SQLite; if the disk is full, make deletes possible."""
         if _name(error) == "SQLITE_FULL":
             if self._limited:
                 _checkpoint(connection)
             else:
                 self._limit_growth(connection)
-                self._space_check_at = time.monotonic() + _LIMIT_SECONDS
+                self._space_check_at = time.monotonic() + _QUOTA_CHECK_SECONDS
         return self._explain(error, "written or read")
 
     def _prepare(self, db: LogConnection) -> None:
-        # Exclusive: the first access takes the file and keeps it until the process ends, however
-        # it ends. Two processes would each hold half of what the readers wait for.
+        # Exclusive: the first access locks the file until the process ends, however it ends. With
+        # two processes, readers in one would not learn of appends in the other.
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
         self._check_kind(db)
         db.execute("PRAGMA journal_mode = WAL")
@@ -212,7 +212,7 @@ class LogFile:
         self._watch(db)
 
     def _watch(self, db: LogConnection) -> None:
-        """Remember which file it is, and its write-ahead log."""
+        """Record the identity of the file and of its write-ahead log."""
         path: str = db.execute("PRAGMA database_list").fetchone()[2]
         self._folder = Path(path).parent if path else None
         self._in_place = {}
@@ -222,23 +222,23 @@ class LogFile:
             except FileNotFoundError:
                 continue
             self._in_place[watched] = (found.st_dev, found.st_ino)
-        self._most_pages = _sql.pragma(db, "max_page_count")
+        self._max_pages = _sql.pragma(db, "max_page_count")
         self._limited = False
         self._space_check_at = 0.0
 
     def _limit_growth(self, db: LogConnection) -> None:
         self._limited = True
-        db.execute("PRAGMA max_page_count = 1")  # that is, as many as there are now
+        db.execute("PRAGMA max_page_count = 1")  # SQLite uses the current size instead
         _checkpoint(db)
         logger.warning(
-            "the disk of the log %s is nearly full: the file does not grow until there is space",
+            "the disk of the log %s is nearly full: the file will not grow until there is space",
             self.path,
         )
 
     def _lost(self, path: str) -> str:
         return (
-            f"the file {path} was deleted, moved or replaced while the log was using it: nothing "
-            "is written to it any more; restart the server"
+            f"the file {path} was deleted, moved or replaced while the log was using it; the log "
+            "does not write to it any more: restart the server"
         )
 
     def _check_kind(self, db: LogConnection) -> None:
@@ -248,8 +248,8 @@ class LogFile:
             raise LogUnavailable(f"{self.path} is a SQLite file, but not a stream log")
         if version > _sql.SCHEMA_VERSION:
             raise LogUnavailable(
-                f"the log {self.path} has schema version {version}, and this release reads "
-                f"versions up to {_sql.SCHEMA_VERSION}"
+                f"the log {self.path} has schema version {version}, but this release supports only "
+                f"versions up to {_sql.SCHEMA_VERSION}: update it"
             )
 
     def _explain(self, error: sqlite3.Error, verb: str) -> str:
@@ -257,12 +257,12 @@ class LogFile:
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             return (
                 f"the log {self.path} is in use by another process: a SQLite log serves one "
-                "process, so start one worker, or give each its own file"
+                "process, so start one worker, or give each process its own file"
             )
         if name.startswith("SQLITE_IOERR") and not os.access(self.path, os.W_OK):
-            name = "SQLITE_READONLY"  # SQLite cannot lock a file that it may not write
-        kinds = (kind for kind in _ADVICE if name == kind or name.startswith(f"{kind}_"))
-        advice = _ADVICE.get(next(kinds, ""), "{error}")
+            name = "SQLITE_READONLY"  # SQLite cannot lock a read-only file
+        names = (known for known in _ADVICE if name == known or name.startswith(f"{known}_"))
+        advice = _ADVICE.get(next(names, ""), "{error}")
         reason = advice.format(error=error, reserve=RESERVE_BYTES // 1024**2)
         return f"the log {self.path} cannot be {verb}: {reason}"
 
@@ -273,9 +273,9 @@ def _name(error: sqlite3.Error) -> str:
 
 
 def _checkpoint(db: LogConnection) -> None:
-    """Copy the write-ahead log to the file, if there is space for it, and use it from its start.
+    """Copy the write-ahead log to the file if there is space, and restart it from its beginning.
 
-    It is not shortened: others might take the space, and the log needs it for its deletes.
+    It is not truncated: deletes need its space, which other programs could take.
     """
     with suppress(sqlite3.Error):
         db.execute("PRAGMA wal_checkpoint(RESTART)")

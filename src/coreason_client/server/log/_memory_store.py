@@ -1,22 +1,22 @@
-"""What the memory log keeps, and what it drops to stay within its bound. Pure; the log locks it."""
+"""The data of the memory log, and what it drops to stay within its limit. No I/O, no lock."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
 
 from ..errors import RequestConflict, UnknownStream
-from ._due import Due
-from ._records import Stream, Turns
+from ._memory_records import Stream, Turns
 from ._rules import is_repeated
+from ._time_queue import TimeQueue
 from .base import Conversation, LeaseState, NewStream
 
 __all__ = ["MemoryStore"]
 
-_EXPIRED_AT_ONCE = 200  # streams or conversations; then the event loop gets its turn
+_EXPIRED_AT_ONCE = 200  # streams or conversations; then other tasks of the event loop run
 
 
 class MemoryStore:
-    """Streams and conversations of up to `max_bytes`, as far as they may be dropped."""
+    """Streams and conversations; past `max_bytes`, those that may be dropped are dropped."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -24,12 +24,12 @@ class MemoryStore:
         self.streams: dict[UUID, Stream] = {}
         self.requests: dict[tuple[str, UUID], Stream] = {}
         self.running: dict[UUID, Stream] = {}
-        self.ended: dict[UUID, Stream] = {}  # in the order of their ends, with their entries
-        self.conversations: dict[Conversation, Turns] = {}  # the one that changed last is last
-        # Streams by their end, first with their entries and then without, and conversations.
-        self._with_entries: Due[Stream] = Due()
-        self._without_entries: Due[Stream] = Due()
-        self._idle: Due[Turns] = Due()
+        self.ended: dict[UUID, Stream] = {}  # with their entries, in the order of their ends
+        self.conversations: dict[Conversation, Turns] = {}  # ordered by their last change
+        # Ended streams by the time of their end, and conversations by the time of their last turn.
+        self._with_entries: TimeQueue[Stream] = TimeQueue()
+        self._without_entries: TimeQueue[Stream] = TimeQueue()
+        self._idle: TimeQueue[Turns] = TimeQueue()
 
     def get(self, stream_id: UUID) -> Stream:
         """Return a stream.
@@ -43,7 +43,7 @@ class MemoryStore:
             raise UnknownStream(stream_id) from None
 
     def open(self, new: NewStream, now: float, lease_until: float) -> tuple[Stream, bool]:
-        """Return the stream of a request, and True if it was made now.
+        """Return the stream of a request, and True if this call created it.
 
         Raises:
             RequestConflict: the request is known with another fingerprint.
@@ -54,14 +54,14 @@ class MemoryStore:
             if known.new.fingerprint != new.fingerprint:
                 raise RequestConflict(new.request_id)
             return known, False
-        made = Stream(new, now, lease_until)
-        self.requests[key] = made
-        self.streams[new.stream_id] = self.running[new.stream_id] = made
+        created = Stream(new, now, lease_until)
+        self.requests[key] = created
+        self.streams[new.stream_id] = self.running[new.stream_id] = created
         self.grow(len(new.question))
-        return made, True
+        return created, True
 
     def append(self, stream: Stream, epoch: int, first_seq: int, entries: Sequence[bytes]) -> bool:
-        """Append, or return False if the stream has these entries already.
+        """Append; return False if the stream already has these entries.
 
         Raises:
             Fenced: the epoch is over, or the stream has ended.
@@ -102,7 +102,7 @@ class MemoryStore:
         del self.running[stream_id]
         self.ended[stream_id] = stream
         self._with_entries.add(now, stream)
-        self._make_room()
+        self._free_memory()
 
     def add_turn(
         self, conversation: Conversation, stream_id: UUID, turn: bytes, now: float
@@ -121,12 +121,12 @@ class MemoryStore:
         self.grow(turns.add(stream_id, turn))
 
     def grow(self, added: int) -> None:
-        """Count bytes that were added, and make room for them."""
+        """Count bytes that were added, and free memory if there are too many."""
         self.size += added
         if self.size > self.max_bytes:
-            self._make_room()
+            self._free_memory()
 
-    def _make_room(self) -> None:
+    def _free_memory(self) -> None:
         while self.size > self.max_bytes and len(self.ended) > 1:
             self._drop_body(next(iter(self.ended)))
         while self.size > self.max_bytes and self.conversations:
@@ -141,10 +141,10 @@ class MemoryStore:
     def _drop_body(self, stream_id: UUID) -> None:
         self.size -= self.ended.pop(stream_id).drop_body()
 
-    # One step of an expiry each; they return how much was looked at.
+    # The steps of an expiry; each returns how many items it has checked.
 
     def expire_entries(self, until: float) -> int:
-        """Drop the entries of some streams that ended first."""
+        """Drop the entries of the streams that ended first."""
         streams = self._with_entries.take(until, _EXPIRED_AT_ONCE)
         for ended_at, stream in streams:
             if not stream.body_gone:
@@ -153,7 +153,7 @@ class MemoryStore:
         return len(streams)
 
     def expire_streams(self, until: float) -> int:
-        """Forget some streams that ended first and have no entries."""
+        """Forget the streams without entries that ended first."""
         streams = self._without_entries.take(until, _EXPIRED_AT_ONCE)
         for _, stream in streams:
             new = stream.new
@@ -162,11 +162,11 @@ class MemoryStore:
         return len(streams)
 
     def expire_conversations(self, until: float) -> int:
-        """Forget some conversations that were idle the longest."""
+        """Forget the conversations that have been idle the longest."""
         conversations = self._idle.take(until, _EXPIRED_AT_ONCE)
         for _, turns in conversations:
             if self.conversations.get(turns.conversation) is not turns:
-                continue  # it was dropped to make room
+                continue  # it was dropped to free memory
             if turns.touched_at > until:
                 self._idle.add(turns.touched_at, turns)
             else:

@@ -1,16 +1,17 @@
-"""Rules of the contract that more than one log applies. No I/O."""
+"""The rules of the contract that several logs apply. No I/O."""
 
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from ..errors import Fenced, OutOfSequence
-from .base import PAGE_BYTES
+from ..errors import Fenced, OutOfSequence, PositionGone
+from .base import PAGE_BYTES, Page
 
 __all__ = [
     "check_last_entries",
     "count_latest_turns",
     "cut_page",
     "is_repeated",
+    "make_page",
     "may_have_more",
     "take_page",
 ]
@@ -41,17 +42,39 @@ def is_repeated(
 
 
 def check_last_entries(entries: Sequence[bytes]) -> None:
-    """Refuse to end a stream without an entry that says so.
+    """Check that the end of a stream has at least one entry, which tells readers about it.
 
     Raises:
         ValueError: there are no entries.
     """
     if not entries:
-        raise ValueError("a stream must end with an entry that says so, got no entries")
+        raise ValueError("a stream must end with an entry, got no entries")
+
+
+def make_page(
+    stream_id: UUID,
+    after_seq: int,
+    entries: Sequence[bytes],
+    *,
+    last_seq: int,
+    ended: bool,
+    body_gone: bool,
+) -> Page:
+    """Return the page of entries that follow a position.
+
+    `last_seq` is the number of the last entry of the stream. `ended` and `body_gone` describe the
+    stream: it has ended, its entries have been dropped.
+
+    Raises:
+        PositionGone: entries that follow the position have been dropped.
+    """
+    if body_gone and after_seq < last_seq:
+        raise PositionGone(stream_id, after_seq)
+    return Page(entries, ended and after_seq + len(entries) >= last_seq)
 
 
 def take_page(entries: Iterable[bytes]) -> list[bytes]:
-    """Return the entries up to the one that passes `PAGE_BYTES`."""
+    """Return the first entries, up to and including the one that exceeds `PAGE_BYTES`."""
     page: list[bytes] = []
     size = 0
     for entry in entries:
@@ -63,27 +86,27 @@ def take_page(entries: Iterable[bytes]) -> list[bytes]:
 
 
 def cut_page(entries: list[bytes]) -> list[bytes]:
-    """Return what `take_page` does, faster where all entries fit, as they usually do."""
+    """Do the same as `take_page`, faster in the usual case that all entries fit."""
     return entries if sum(map(len, entries)) <= PAGE_BYTES else take_page(entries)
 
 
 def may_have_more(page: bytes, count: int, limit: int) -> bool:
-    """Return True if a page was cut: there may be more entries behind it.
+    """Return True if a page is full, so that more entries may follow it.
 
-    `page` is what its `count` entries are together, and `limit` how many were asked for.
+    `page` is the concatenation of its `count` entries; `limit` is the number of entries requested.
     """
     return count >= limit or len(page) > PAGE_BYTES
 
 
-def count_latest_turns(sizes: Iterable[int], most_turns: int, most_bytes: int) -> int:
-    """Return how many of the latest turns are within the bounds; the newest one always is.
+def count_latest_turns(sizes: Iterable[int], max_turns: int, max_bytes: int) -> int:
+    """Return how many of the latest turns to keep: up to both limits, but always the newest one.
 
-    `sizes` are those of the turns in bytes, newest first.
+    `sizes` are the sizes of the turns in bytes, newest first.
     """
     count = total = 0
     for size in sizes:
         total += size
-        if count == most_turns or (count and total > most_bytes):
+        if count == max_turns or (count and total > max_bytes):
             break
         count += 1
     return count

@@ -1,4 +1,4 @@
-"""The tables of the SQLite log and what is done with them, inside a transaction of the worker."""
+"""The tables of the SQLite log and its statements; the worker runs them in its transactions."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,12 +6,12 @@ from itertools import chain, islice
 from typing import Any
 from uuid import UUID
 
-from ..errors import PositionGone, UnknownStream
-from ._rules import count_latest_turns, is_repeated, take_page
+from ..errors import UnknownStream
+from ._rules import count_latest_turns, is_repeated, make_page, take_page
 from ._staging import StagedEntries, pack_runs, unpack_run
 from .base import (
-    MOST_TURN_BYTES,
-    MOST_TURNS,
+    MAX_TURN_BYTES,
+    MAX_TURNS,
     Claim,
     Conversation,
     LeaseState,
@@ -24,22 +24,22 @@ __all__ = [
     "SCHEMA",
     "SCHEMA_VERSION",
     "LogConnection",
-    "add",
     "add_turn",
-    "by_id",
-    "by_request",
+    "append",
     "claim",
     "drop_entries",
     "drop_streams",
     "drop_turns",
-    "end",
+    "end_stream",
+    "find_meta",
+    "load_meta",
     "load_staged",
     "move_staged",
-    "page",
     "pragma",
     "prepare",
     "probe",
     "question",
+    "read_page",
     "renew",
     "request_cancel",
     "turns",
@@ -48,8 +48,8 @@ __all__ = [
 
 APPLICATION_ID = 0x436F5265  # "CoRe"
 SCHEMA_VERSION = 2
-# Questions have a table of their own, since a row of `streams` is often rewritten, and a question
-# may be megabytes. The indexes are those of an expiry, so that it costs what expires.
+# Questions have their own table: rows of `streams` are often rewritten, and a question may have
+# megabytes. With the indexes, the cost of an expiry depends only on what expires.
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS streams (
     n INTEGER PRIMARY KEY,
@@ -92,18 +92,18 @@ CREATE TABLE IF NOT EXISTS turns (
 CREATE INDEX IF NOT EXISTS turns_age ON turns (added_at);
 CREATE INDEX IF NOT EXISTS turns_latest ON turns (principal, session_id, added_at)
 """
-# Values of `body_gone`: readers find nothing of a stream whose entries are being dropped.
+# Values of `body_gone`. In both cases readers cannot read any entry of the stream.
 _GONE, _BEING_DROPPED = 1, 2
-_BYTES_PER_ROW = 32_768  # dropped in one step for each stream or turn that it may look at
-_MOST_RUNS = 1000  # of one stream, dropped in one step
+_BYTES_PER_ROW = 32_768  # bytes that one step drops for each stream that it may look at
+_MAX_RUNS = 1000  # runs of one stream that one step drops
 _META = (
     "stream_id, principal, request_id, fingerprint, epoch, last_seq, opened_at, outcome, ended_at,"
     " cancel_requested, body_gone"
 )
 
 
-class _State:
-    """What an append has to know of its stream."""
+class _StreamState:
+    """The state of a stream that an append checks."""
 
     __slots__ = ("cancel_requested", "ended", "epoch", "last_seq")
 
@@ -115,25 +115,26 @@ class _State:
 
 
 class LogConnection(sqlite3.Connection):
-    """A connection to a log, with what is kept of it in memory.
+    """A connection to a log, with a cache of what it has written.
 
-    Nobody else writes the file, so what is kept stays true until a transaction is undone.
+    No other process writes the file, so the cache is valid until a transaction is rolled back.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.staged = StagedEntries()
-        self.states: dict[UUID, _State] = {}  # of streams that are written to
-        self.stale = True  # both are to be read again
+        self.states: dict[UUID, _StreamState] = {}  # of running streams
+        self.stale = True  # both must be loaded before they are used
 
 
 def pragma(db: LogConnection, name: str) -> int:
+    """Return the value of a pragma."""
     value: int = db.execute(f"PRAGMA {name}").fetchone()[0]
     return value
 
 
 def prepare(db: LogConnection) -> None:
-    """Create the tables, or change those of an earlier release into those of this one."""
+    """Create the tables, or upgrade those of an earlier release."""
     version = pragma(db, "user_version")
     for statement in SCHEMA.split(";\n"):
         db.execute(statement)
@@ -144,14 +145,14 @@ def prepare(db: LogConnection) -> None:
 
 
 def _upgrade(db: LogConnection) -> None:
-    """Change what version 1 did differently: each entry had a row of its own."""
+    """Upgrade from version 1, in which each entry had its own row."""
     for (n,) in db.execute("SELECT DISTINCT n FROM entries").fetchall():
         first_seq: int
         (first_seq,) = db.execute("SELECT MIN(seq) FROM entries WHERE n = ?", (n,)).fetchone()
         rows = db.execute("SELECT entry FROM entries WHERE n = ? ORDER BY seq", (n,))
         _add_runs(db, n, first_seq, (entry for (entry,) in rows))
     db.execute("DROP TABLE entries")
-    # The first release ended streams without dropping their questions.
+    # Version 1 did not drop the question at the end of a stream.
     db.execute("DELETE FROM questions WHERE n NOT IN (SELECT n FROM streams WHERE outcome IS NULL)")
 
 
@@ -163,7 +164,7 @@ def _add_runs(db: LogConnection, n: int, first_seq: int, entries: Iterable[bytes
 
 
 def probe(db: LogConnection) -> None:
-    """Write and delete something, so that a file that cannot be written is found at the start."""
+    """Write and delete a row, so that `start` fails if the file cannot be written."""
     db.execute("INSERT OR REPLACE INTO questions (n, question) VALUES (-1, x'00')")
     db.execute("DELETE FROM questions WHERE n = -1")
 
@@ -185,7 +186,12 @@ def _meta(db: LogConnection, row: tuple[Any, ...]) -> StreamMeta:
     )
 
 
-def by_id(db: LogConnection, stream_id: UUID) -> StreamMeta:
+def load_meta(db: LogConnection, stream_id: UUID) -> StreamMeta:
+    """Return the description of a stream.
+
+    Raises:
+        UnknownStream: there is no such stream.
+    """
     row = db.execute(
         f"SELECT {_META} FROM streams WHERE stream_id = ?",  # noqa: S608
         (stream_id.bytes,),
@@ -195,7 +201,8 @@ def by_id(db: LogConnection, stream_id: UUID) -> StreamMeta:
     return _meta(db, row)
 
 
-def by_request(db: LogConnection, principal: str, request_id: UUID) -> StreamMeta | None:
+def find_meta(db: LogConnection, principal: str, request_id: UUID) -> StreamMeta | None:
+    """Return the description of the stream of a request, None if there is none."""
     row = db.execute(
         f"SELECT {_META} FROM streams WHERE principal = ? AND request_id = ?",  # noqa: S608
         (principal, request_id.bytes),
@@ -204,14 +211,14 @@ def by_request(db: LogConnection, principal: str, request_id: UUID) -> StreamMet
 
 
 def _last_seq(db: LogConnection, stream_id: UUID, moved: int) -> int:
-    """Return the number of the last entry; while a stream runs, the table knows the moved ones."""
+    """Return the number of the last entry; `moved` does not count staged entries."""
     return max(moved, db.staged.last_seq(stream_id) or 0)
 
 
-def add(
+def append(
     db: LogConnection, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
 ) -> tuple[bool, bool]:
-    """Append; return whether anything was added, and whether a cancel was asked for."""
+    """Append; return whether the entries are new, and whether a cancel was requested."""
     state = db.states.get(stream_id) or _load_state(db, stream_id)
     if is_repeated(
         stream_id,
@@ -228,41 +235,41 @@ def add(
     return True, state.cancel_requested
 
 
-def _load_state(db: LogConnection, stream_id: UUID) -> _State:
-    meta = by_id(db, stream_id)
-    state = _State(
+def _load_state(db: LogConnection, stream_id: UUID) -> _StreamState:
+    meta = load_meta(db, stream_id)
+    state = _StreamState(
         meta.epoch,
         meta.last_seq,
         ended=meta.outcome is not None,
         cancel_requested=meta.cancel_requested,
     )
-    if not state.ended:  # an ended stream is written to no more
+    if not state.ended:  # no append follows the end of a stream
         db.states[stream_id] = state
     return state
 
 
 def write_staged(db: LogConnection) -> None:
-    """Write the record of the transaction's appends."""
+    """Write the appends of the transaction as one record."""
     if record := db.staged.take_record():
         db.execute("INSERT INTO staged (record) VALUES (?)", (record,))
 
 
 def load_staged(db: LogConnection) -> None:
-    """Read the records, after a start or when a transaction was undone."""
+    """Load the staged entries, after a start or a rollback."""
     db.states.clear()
     db.staged.load(record for (record,) in db.execute("SELECT record FROM staged ORDER BY id"))
     for stream_id, _, _ in list(db.staged):
         row = db.execute(
             "SELECT body_gone FROM streams WHERE stream_id = ?", (stream_id.bytes,)
         ).fetchone()
-        if row is None or row[0]:  # they have expired meanwhile
+        if row is None or row[0]:  # the entries have expired
             db.staged.drop(stream_id)
     db.stale = False
 
 
 def move_staged(db: LogConnection) -> None:
-    """Store the staged entries by stream; `db.staged` is cleared after the commit."""
-    db.execute("DELETE FROM staged")  # first, so that the runs can use its pages
+    """Move the staged entries to the runs of their streams; clear `db.staged` after the commit."""
+    db.execute("DELETE FROM staged")  # first, so that the runs can use the freed pages
     for stream_id, first_seq, entries in db.staged:
         (n,) = db.execute(
             "UPDATE streams SET last_seq = ? WHERE stream_id = ? RETURNING n",
@@ -271,7 +278,13 @@ def move_staged(db: LogConnection) -> None:
         _add_runs(db, n, first_seq, entries)
 
 
-def page(db: LogConnection, stream_id: UUID, after_seq: int, limit: int) -> Page:
+def read_page(db: LogConnection, stream_id: UUID, after_seq: int, limit: int) -> Page:
+    """Return up to `limit` entries after a position.
+
+    Raises:
+        PositionGone: the entries that follow the position have been dropped.
+        UnknownStream: there is no such stream.
+    """
     row = db.execute(
         "SELECT n, last_seq, outcome, body_gone FROM streams WHERE stream_id = ?",
         (stream_id.bytes,),
@@ -279,16 +292,19 @@ def page(db: LogConnection, stream_id: UUID, after_seq: int, limit: int) -> Page
     if row is None:
         raise UnknownStream(stream_id)
     n, moved, outcome, body_gone = row
-    last_seq = _last_seq(db, stream_id, moved)
-    if body_gone and after_seq < last_seq:
-        raise PositionGone(stream_id, after_seq)
     staged = db.staged.after(stream_id, after_seq)
-    entries = take_page(islice(chain(_stored(db, n, after_seq), staged), limit))
-    return Page(entries, outcome is not None and after_seq + len(entries) >= last_seq)
+    return make_page(
+        stream_id,
+        after_seq,
+        take_page(islice(chain(_moved_entries(db, n, after_seq), staged), limit)),
+        last_seq=_last_seq(db, stream_id, moved),
+        ended=outcome is not None,
+        body_gone=bool(body_gone),
+    )
 
 
-def _stored(db: LogConnection, n: int, after_seq: int) -> Iterator[bytes]:
-    """Yield the entries of a stream that were moved, from a position on."""
+def _moved_entries(db: LogConnection, n: int, after_seq: int) -> Iterator[bytes]:
+    """Yield the entries of a stream after a position that are stored in runs."""
     runs = db.execute(
         "SELECT first_seq, run FROM runs WHERE n = ? AND first_seq >= COALESCE((SELECT"
         " MAX(first_seq) FROM runs WHERE n = ? AND first_seq <= ?), 0) ORDER BY first_seq",
@@ -299,6 +315,7 @@ def _stored(db: LogConnection, n: int, after_seq: int) -> Iterator[bytes]:
 
 
 def renew(db: LogConnection, stream_id: UUID, epoch: int, until: float) -> LeaseState:
+    """Renew the lease of a stream that is held with this epoch."""
     row = db.execute(
         "UPDATE streams SET lease_until = ? WHERE stream_id = ? AND epoch = ? AND outcome IS NULL"
         " RETURNING cancel_requested",
@@ -310,7 +327,7 @@ def renew(db: LogConnection, stream_id: UUID, epoch: int, until: float) -> Lease
 
 
 def request_cancel(db: LogConnection, stream_id: UUID) -> None:
-    """Record that somebody asks for a cancel."""
+    """Record a request to cancel a stream."""
     db.states.pop(stream_id, None)
     db.execute(
         "UPDATE streams SET cancel_requested = 1 WHERE stream_id = ?",
@@ -335,7 +352,7 @@ def claim(db: LogConnection, now: float, until: float, limit: int) -> list[Claim
     return claims
 
 
-def end(db: LogConnection, stream_id: UUID, last_seq: int, outcome: str, now: float) -> None:
+def end_stream(db: LogConnection, stream_id: UUID, last_seq: int, outcome: str, now: float) -> None:
     """End a stream after its last entry and drop its question."""
     db.states.pop(stream_id, None)
     (n,) = db.execute(
@@ -347,7 +364,7 @@ def end(db: LogConnection, stream_id: UUID, last_seq: int, outcome: str, now: fl
 
 
 def question(db: LogConnection, stream_id: UUID) -> bytes:
-    """Return what a stream was opened with."""
+    """Return the question of a stream, empty if it has none."""
     row = db.execute(
         "SELECT question FROM questions JOIN streams USING (n) WHERE stream_id = ?",
         (stream_id.bytes,),
@@ -358,28 +375,28 @@ def question(db: LogConnection, stream_id: UUID) -> bytes:
 def add_turn(
     db: LogConnection, conversation: Conversation, stream_id: UUID, turn: bytes, now: float
 ) -> None:
-    """Add a turn, and drop the oldest ones beyond what a conversation keeps."""
-    whose = (conversation.principal, conversation.session_id)
+    """Add a turn, and drop the oldest ones that exceed the limits of a conversation."""
+    key = (conversation.principal, conversation.session_id)
     db.execute(
         "INSERT OR IGNORE INTO turns (principal, session_id, stream_id, turn, added_at)"
         " VALUES (?, ?, ?, ?, ?)",
-        (*whose, stream_id.bytes, turn, now),
+        (*key, stream_id.bytes, turn, now),
     )
     count, size = db.execute(
         "SELECT COUNT(*), SUM(LENGTH(turn)) FROM turns WHERE principal = ? AND session_id = ?",
-        whose,
+        key,
     ).fetchone()
-    if count > MOST_TURNS or size > MOST_TURN_BYTES:
+    if count > MAX_TURNS or size > MAX_TURN_BYTES:
         sizes = _turn_sizes(db, conversation)
-        kept = count_latest_turns((size for _, size in sizes), MOST_TURNS, MOST_TURN_BYTES)
+        kept = count_latest_turns((size for _, size in sizes), MAX_TURNS, MAX_TURN_BYTES)
         db.executemany("DELETE FROM turns WHERE id = ?", [(id_,) for id_, _ in sizes[kept:]])
 
 
 def turns(db: LogConnection, conversation: Conversation, limit: int) -> list[bytes]:
     """Return the latest turns of a conversation, oldest first."""
     sizes = _turn_sizes(db, conversation)
-    most = max(0, min(limit, MOST_TURNS))
-    count = count_latest_turns((size for _, size in sizes), most, MOST_TURN_BYTES)
+    max_turns = max(0, min(limit, MAX_TURNS))
+    count = count_latest_turns((size for _, size in sizes), max_turns, MAX_TURN_BYTES)
     ids = reversed([id_ for id_, _ in sizes[:count]])
     return [db.execute("SELECT turn FROM turns WHERE id = ?", (id_,)).fetchone()[0] for id_ in ids]
 
@@ -393,19 +410,19 @@ def _turn_sizes(db: LogConnection, conversation: Conversation) -> list[tuple[int
     ).fetchall()
 
 
-# Expiry, in steps: each looks at no more rows than it drops.
+# Expiry, in steps: each step reads at most `limit` rows.
 
 
-def drop_entries(db: LogConnection, ended_until: float, most: int) -> list[UUID]:
-    """Drop entries of some streams that ended first; return the streams, none when done."""
+def drop_entries(db: LogConnection, ended_until: float, limit: int) -> list[UUID]:
+    """Drop entries of the streams that ended first; return these streams, none when done."""
     rows: list[tuple[int, bytes, int]] = db.execute(
         "SELECT n, stream_id, body_gone FROM streams INDEXED BY streams_with_entries"
         " WHERE outcome IS NOT NULL AND body_gone <> 1 AND ended_at <= ?"
         " ORDER BY ended_at LIMIT ?",
-        (ended_until, most),
+        (ended_until, limit),
     ).fetchall()
     touched: list[UUID] = []
-    left = most * _BYTES_PER_ROW
+    left = limit * _BYTES_PER_ROW
     for n, stream_id, body_gone in rows:
         if left <= 0:
             break
@@ -421,44 +438,44 @@ def drop_entries(db: LogConnection, ended_until: float, most: int) -> list[UUID]
     return touched
 
 
-def _drop_some_entries(db: LogConnection, n: int, most_bytes: int) -> tuple[int, bool]:
-    """Drop the first entries of a stream; return their bytes, and whether there may be more."""
+def _drop_some_entries(db: LogConnection, n: int, max_bytes: int) -> tuple[int, bool]:
+    """Drop the first entries of a stream; return their size, and whether there may be more."""
     size = count = last = 0
     for seq, length in db.execute(
         "SELECT first_seq, LENGTH(run) FROM runs WHERE n = ? ORDER BY first_seq LIMIT ?",
-        (n, _MOST_RUNS),
+        (n, _MAX_RUNS),
     ):
         size += length
         count += 1
         last = seq
-        if size >= most_bytes:
+        if size >= max_bytes:
             break
     db.execute("DELETE FROM runs WHERE n = ? AND first_seq <= ?", (n, last))
-    return size, count == _MOST_RUNS or size >= most_bytes
+    return size, count == _MAX_RUNS or size >= max_bytes
 
 
-def drop_streams(db: LogConnection, ended_until: float, most: int) -> int:
-    """Drop some streams that ended first and have no entries; return how many, 0 when done."""
+def drop_streams(db: LogConnection, ended_until: float, limit: int) -> int:
+    """Drop the streams without entries that ended first; return how many, 0 when done."""
     return db.execute(
         "DELETE FROM streams WHERE n IN (SELECT n FROM streams INDEXED BY streams_ended"
         " WHERE outcome IS NOT NULL AND ended_at <= ? AND body_gone = 1 ORDER BY ended_at"
         " LIMIT ?)",
-        (ended_until, most),
+        (ended_until, limit),
     ).rowcount
 
 
-def drop_turns(db: LogConnection, added_until: float, most: int) -> int:
-    """Look at some of the oldest turns; return how many, 0 when done.
+def drop_turns(db: LogConnection, added_until: float, limit: int) -> int:
+    """Check the oldest turns; return how many were checked, 0 when done.
 
-    Those of conversations that have ended are dropped. A turn of a conversation that goes on gets
-    the time of its latest turn, so that it is not looked at again and again.
+    A turn is dropped if its conversation has no turn after `added_until`. Otherwise it gets the
+    time of the latest turn of the conversation, so that it is not checked every time.
     """
     rows: list[tuple[int, str, str]] = db.execute(
         "SELECT id, principal, session_id FROM turns INDEXED BY turns_age WHERE added_at <= ?"
         " ORDER BY added_at LIMIT ?",
-        (added_until, most),
+        (added_until, limit),
     ).fetchall()
-    for id_, *conversation in rows:  # a large turn costs little: its pages are not written
+    for id_, *conversation in rows:  # deleting a large turn is cheap: SQLite only frees its pages
         (latest,) = db.execute(
             "SELECT MAX(added_at) FROM turns INDEXED BY turns_latest"
             " WHERE principal = ? AND session_id = ?",

@@ -1,14 +1,14 @@
-"""Entries that are committed, but not yet stored by stream, and the format of both. No I/O.
+"""Staged entries (committed, but not yet stored by stream) and the storage formats. No I/O.
 
-An append to pages that belong to one stream would write a whole page for a few hundred bytes.
-Therefore the appends of one commit, of whatever streams, are first written together as one record,
-at the end of a table. Once there are enough of them, the entries of each stream are stored as
-runs, and the records are deleted. Until then the entries are also kept here, so that nobody has to
-read the records, except after a restart.
+If each append went to the pages of its own stream, SQLite would write a whole page for a few
+hundred bytes. So the appends of one commit, of all streams, are first written as one record at the
+end of a table. When there are enough of them, the entries of each stream are stored as runs, and
+the records are deleted. Until then the entries are also kept in memory, so the records are only
+read after a restart.
 
-A run is the count of its entries, their lengths, and the entries; numbers have four bytes, the
-lowest first. A record is a sequence of appends, each a stream_id, the number of the first entry
-(eight bytes), and a run.
+A run is the number of its entries, their lengths, and the entries; numbers have four bytes, little
+endian. A record is a sequence of appends, each a stream_id, the number of the first entry (eight
+bytes), and a run.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,9 +19,9 @@ from uuid import UUID
 __all__ = ["StagedEntries", "pack_run", "pack_runs", "unpack_record", "unpack_run"]
 
 _HEAD = Struct("<16sQ")
-_HEAD_OF_ONE = Struct("<16sQII")  # of an append with one entry, as most are
+_HEAD_OF_ONE = Struct("<16sQII")  # of an append with one entry, the usual case
 _NUMBER = Struct("<I")
-# A page is read from whole runs, so they are no larger than the part of a page.
+# Whole runs are read for a page, so a run is smaller than a page.
 _RUN_ENTRIES = 256
 _RUN_BYTES = 65_536
 
@@ -55,7 +55,7 @@ def unpack_run(run: bytes) -> list[bytes]:
     """
     entries, end = _unpack_run(run, 0)
     if end != len(run):
-        raise ValueError("the stored entries have something behind them")
+        raise ValueError("the stored entries are followed by other data")
     return entries
 
 
@@ -68,30 +68,30 @@ def unpack_record(record: bytes) -> Iterator[tuple[UUID, int, list[bytes]]]:
     position = 0
     while position < len(record):
         if len(record) - position < _HEAD.size:
-            raise ValueError("the stored entries are cut short")
+            raise ValueError("the stored entries are truncated")
         id_, first_seq = _HEAD.unpack_from(record, position)
         entries, position = _unpack_run(record, position + _HEAD.size)
         yield UUID(bytes=id_), first_seq, entries
 
 
 def _unpack_run(data: bytes, start: int) -> tuple[list[bytes], int]:
-    """Return the entries of a run that starts somewhere, and where it ends."""
+    """Return the entries of the run at `start`, and the end of the run."""
     position = start + _NUMBER.size
     count = _NUMBER.unpack(data[start:position])[0] if position <= len(data) else 0
     end = position + count * _NUMBER.size
     if end > len(data):
-        raise ValueError("the stored entries are cut short")
+        raise ValueError("the stored entries are truncated")
     entries: list[bytes] = []
     for (length,) in _NUMBER.iter_unpack(data[position:end]):
         entries.append(data[end : end + length])
         end += length
     if position > len(data) or end > len(data):
-        raise ValueError("the stored entries are cut short")
+        raise ValueError("the stored entries are truncated")
     return entries, end
 
 
 class _Staged:
-    """Entries of one stream that follow one another, from `first_seq` on."""
+    """Consecutive entries of one stream from `first_seq` on."""
 
     __slots__ = ("entries", "first_seq")
 
@@ -101,7 +101,7 @@ class _Staged:
 
 
 class StagedEntries:
-    """The staged entries of each stream, and the record of those that were added last."""
+    """The staged entries of each stream, and the record of the current transaction."""
 
     __slots__ = ("_by_stream", "_record", "count", "dropped", "size")
 
@@ -109,11 +109,11 @@ class StagedEntries:
         self._by_stream: dict[UUID, _Staged] = {}
         self._record: list[bytes] = []
         self.count = 0
-        """How many entries the records hold."""
+        """The number of entries in the records."""
         self.size = 0
-        """The bytes of these entries."""
+        """The size of these entries in bytes."""
         self.dropped = False
-        """Whether the records hold entries that nobody needs."""
+        """True if the records contain entries that were dropped."""
 
     def __iter__(self) -> Iterator[tuple[UUID, int, list[bytes]]]:
         """Yield the id, the number of the first entry and the entries of each stream."""
@@ -121,7 +121,7 @@ class StagedEntries:
             yield stream_id, staged.first_seq, staged.entries
 
     def add(self, stream_id: UUID, first_seq: int, entries: Sequence[bytes]) -> None:
-        """Add an append, which follows the last entry of its stream."""
+        """Add an append; it must follow the last entry of its stream."""
         if len(entries) == 1:
             size = len(entries[0])
             self._record += (_HEAD_OF_ONE.pack(stream_id.bytes, first_seq, 1, size), entries[0])
@@ -136,12 +136,12 @@ class StagedEntries:
         self.size += size
 
     def take_record(self) -> bytes:
-        """Return the record of what was added since the last call, empty if nothing was."""
+        """Return the record of the appends since the last call, empty if there were none."""
         record, self._record = self._record, []
         return b"".join(record)
 
     def load(self, records: Iterable[bytes]) -> None:
-        """Replace everything by what these records hold.
+        """Replace all entries with those of the records.
 
         Raises:
             ValueError: one of them is not a record.
@@ -165,12 +165,12 @@ class StagedEntries:
         return None if staged is None else staged.first_seq + len(staged.entries) - 1
 
     def drop(self, stream_id: UUID) -> None:
-        """Forget the entries of one stream; the records still have them."""
+        """Drop the entries of one stream; the records still contain them."""
         if self._by_stream.pop(stream_id, None) is not None:
             self.dropped = True
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all entries."""
         self._by_stream.clear()
         self._record.clear()
         self.count = self.size = 0

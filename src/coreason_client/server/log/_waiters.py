@@ -1,4 +1,4 @@
-"""How a reader that waits is woken: one cheap call for each append, no timer for each page."""
+"""Readers that wait for entries: an append wakes them with one cheap call, without a timer each."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,78 +9,84 @@ from uuid import UUID
 from ._rules import may_have_more
 from .base import Page
 
-__all__ = ["Look", "Reader", "Waiter", "Waiters", "write_when_woken"]
+__all__ = ["PageLookup", "Reader", "Waiter", "Waiters", "make_wake_callback"]
 
-Look: TypeAlias = Callable[[UUID, int, int], Page | None]
-"""Returns the page of a stream after a position if it is at hand, up to a number of entries."""
+PageLookup: TypeAlias = Callable[[UUID, int, int], Page | None]
+"""Called with stream_id, after_seq and limit; returns a page from memory, or None."""
 
 
 class Waiter:
-    """Somebody who waits, again and again, on one event loop. It is woken from any thread.
+    """An object to wait on, repeatedly, in one event loop. It may be woken from any thread.
 
-    A wake that comes while nobody waits counts for the next wait, unless it is cleared before.
+    A wake before a wait ends that wait at once, unless `clear` is called in between.
     """
 
-    __slots__ = ("_called", "_deadline", "_future", "_on_wake", "_timer", "_woken", "loop")
+    __slots__ = ("_deadline", "_future", "_on_wake", "_scheduled", "_timer", "_woken", "loop")
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self._future: asyncio.Future[None] | None = None
         self._on_wake: Callable[[], float] | None = None
         self._woken = False
-        self._called = False  # to look what it was woken for
-        # One timer for many waits: it looks at the deadline when it fires, and most deadlines are
-        # moved long before. A timer for each page was a tenth of what a packet cost.
+        self._scheduled = False  # a callback of `wake` is scheduled
+        # One timer for many waits. When it fires it compares with the deadline, which has usually
+        # been moved by then. A timer for each page was a tenth of the cost of a packet.
         self._timer: asyncio.TimerHandle | None = None
         self._deadline = 0.0
 
     def clear(self) -> None:
-        """Forget a wake: whatever it was for will be looked at now."""
+        """Forget an earlier wake; call it before looking for entries."""
         self._woken = False
 
     async def wait(self, seconds: float, on_wake: Callable[[], float] | None = None) -> None:
-        """Wait until woken or until the time is over, whichever comes first.
+        """Wait until woken, at most so many seconds.
 
-        `on_wake` is called when woken; it returns for how many seconds to wait on, 0 to end.
+        `on_wake` is called on each wake; it returns how many seconds to continue waiting, 0 to
+        end the wait.
         """
         future = self._future = self.loop.create_future()
         self._on_wake = on_wake
         try:
-            if not self._woken:  # looked at after the future is there: `wake` sees it, or we do
+            if not self._woken:  # checked after the future exists, so that no wake is lost
                 self._set_deadline(self.loop.time() + seconds)
                 await future
         finally:
             self._future = self._on_wake = None
 
-    def wake(self, here: asyncio.AbstractEventLoop | None, *, nudge: bool = False) -> None:
-        """Wake it; `here` is the event loop of the calling thread. A nudge ends the wait."""
+    def wake(
+        self, running_loop: asyncio.AbstractEventLoop | None, *, end_wait: bool = False
+    ) -> None:
+        """Wake it; `running_loop` is the event loop of the calling thread.
+
+        With `end_wait` the wait ends without a call of `on_wake`.
+        """
         self._woken = True
-        if self._future is None or (self._called and not nudge):
+        if self._future is None or (self._scheduled and not end_wait):
             return
-        self._called = True
-        release = self._end if nudge else self._look
-        # Not at once: the caller holds the lock of its log.
-        if self.loop is here:
-            self.loop.call_soon(release)
+        self._scheduled = True
+        callback = self._end if end_wait else self._continue_or_end
+        # Scheduled, not called: the caller holds the lock of its log.
+        if self.loop is running_loop:
+            self.loop.call_soon(callback)
         else:
-            with suppress(RuntimeError):  # the loop is closed, and its waiters died with it
-                self.loop.call_soon_threadsafe(release)
+            with suppress(RuntimeError):  # the loop is closed, so nothing waits there
+                self.loop.call_soon_threadsafe(callback)
 
     def close(self) -> None:
-        """Wait no more."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _look(self) -> None:
-        self._called = False
+    def _continue_or_end(self) -> None:
+        self._scheduled = False
         if self._future is None:
             return
         if self._on_wake is not None:
             self._woken = False
             try:
                 seconds = self._on_wake()
-            except Exception:  # noqa: BLE001 - whoever waits will meet it, and can handle it
+            except Exception:  # noqa: BLE001 - the waiting reader repeats the call and gets the error
                 seconds = 0.0
             if seconds:
                 self._deadline = self.loop.time() + seconds
@@ -88,7 +94,7 @@ class Waiter:
         self._end()
 
     def _end(self) -> None:
-        self._called = False
+        self._scheduled = False
         if self._future is not None and not self._future.done():
             self._future.set_result(None)
 
@@ -97,47 +103,46 @@ class Waiter:
         if self._timer is not None and self._timer.when() > deadline:
             self.close()
         if self._timer is None:
-            self._timer = self.loop.call_at(deadline, self._look_at_the_time)
+            self._timer = self.loop.call_at(deadline, self._check_deadline)
 
-    def _look_at_the_time(self) -> None:
+    def _check_deadline(self) -> None:
         self._timer = None
         if self._future is None:
             return  # the next wait sets a timer
         if self.loop.time() >= self._deadline:
             self._end()
         else:
-            self._timer = self.loop.call_at(self._deadline, self._look_at_the_time)
+            self._timer = self.loop.call_at(self._deadline, self._check_deadline)
 
 
 class Reader(Protocol):
-    """Somebody who reads a stream: its waiter, and the position that it has read up to."""
+    """A reader of a stream: its waiter, and the number of the last entry that it has read."""
 
     waiter: Waiter
     position: int
 
 
 class Waiters:
-    """The readers that are woken, by stream; `nudges` counts how often all waits were ended.
+    """The readers to wake, by stream; `wake_all_count` is the number of `wake_all` calls.
 
-    It does not lock. A log whose readers are on several event loops, each in its own thread, calls
-    it under a lock of its own.
+    It has no lock. A log with readers in several threads must call it under its own lock.
     """
 
-    __slots__ = ("_by_stream", "nudges")
+    __slots__ = ("_by_stream", "wake_all_count")
 
     def __init__(self) -> None:
-        self.nudges = 0
+        self.wake_all_count = 0
         self._by_stream: dict[UUID, set[Reader]] = {}
 
     def __contains__(self, stream_id: UUID) -> bool:
         return stream_id in self._by_stream
 
-    def enter(self, stream_id: UUID, reader: Reader) -> None:
-        """Wake a reader from now on; `leave` must follow."""
+    def add(self, stream_id: UUID, reader: Reader) -> None:
+        """Add a reader; call `remove` later."""
         self._by_stream.setdefault(stream_id, set()).add(reader)
 
-    def leave(self, stream_id: UUID, reader: Reader) -> None:
-        """Wake a reader no more."""
+    def remove(self, stream_id: UUID, reader: Reader) -> None:
+        """Remove a reader."""
         group = self._by_stream.get(stream_id)
         if group is not None:
             group.discard(reader)
@@ -148,61 +153,63 @@ class Waiters:
         """Wake the readers of a stream."""
         if group := self._by_stream.get(stream_id):
             try:
-                here = asyncio.get_running_loop()
-            except RuntimeError:  # a thread without one
-                here = None
+                running_loop = asyncio.get_running_loop()
+            except RuntimeError:  # this thread has no event loop
+                running_loop = None
             for reader in group:
-                reader.waiter.wake(here)
+                reader.waiter.wake(running_loop)
 
     def wake_all(self) -> None:
-        """End all waits."""
-        self.nudges += 1
-        here = _running_loop()
+        """End the waits of all readers."""
+        self.wake_all_count += 1
+        running_loop = _running_loop()
         for group in self._by_stream.values():
             for reader in group:
-                reader.waiter.wake(here, nudge=True)
+                reader.waiter.wake(running_loop, end_wait=True)
 
     def positions(self) -> list[tuple[UUID, int]]:
-        """Return the streams with readers, each with the lowest of their positions."""
+        """Return the streams with readers, each with the lowest position of its readers."""
         return [
             (stream_id, min(reader.position for reader in group))
             for stream_id, group in self._by_stream.items()
         ]
 
 
-def write_when_woken(
+def make_wake_callback(
     reader: Reader,
     stream_id: UUID,
-    look: Look,
+    lookup: PageLookup,
     limit: int,
     wait: float,
     write: Callable[[bytes], bool] | None,
     *,
-    wait_if_nothing: bool,
+    wait_if_empty: bool,
 ) -> Callable[[], float] | None:
-    """Return what a waiter calls when it is woken: it passes live entries on to `write`.
+    """Return an `on_wake` callback that passes new entries to `write`, or None without `write`.
 
-    So a live packet needs no turn of the reader's task. The end of the stream, entries that are not
-    at hand, those behind a full page and those that `write` refuses are left to the reader: its
-    wait ends. Whether it also ends if there is nothing new depends on where else entries may be.
+    A live packet then does not have to resume the reader's task. In all other cases the callback
+    ends the wait, and the reader continues: the stream has ended, the entries are not in memory,
+    more entries may follow a full page, or `write` returned False. If there are no new entries,
+    the wait continues if `wait_if_empty` is True; if it is False the wait ends, because new entries
+    may be in the store.
     """
     if write is None:
         return None
-    if_nothing = wait if wait_if_nothing else 0.0
+    seconds_if_empty = wait if wait_if_empty else 0.0
 
-    def write_on() -> float:
-        page = look(stream_id, reader.position, limit)
+    def on_wake() -> float:
+        page = lookup(stream_id, reader.position, limit)
         if page is None or page.ended:
             return 0.0
         if not page.entries:
-            return if_nothing
+            return seconds_if_empty
         body, count = b"".join(page.entries), len(page.entries)
         if not write(body):
             return 0.0
         reader.position += count
         return 0.0 if may_have_more(body, count, limit) else wait
 
-    return write_on
+    return on_wake
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

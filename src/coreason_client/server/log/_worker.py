@@ -1,7 +1,7 @@
-"""One thread that owns a SQLite connection; the jobs that are waiting share one commit.
+"""A thread that owns a SQLite connection; jobs that wait at the same time share one commit.
 
-Whatever fails, no caller waits for ever. An error of a job reaches its caller, and the thread goes
-on. When the thread ends, every job that waits and every later one is refused with one sentence.
+No failure leaves a caller waiting forever. An error of a job is raised to its caller, and the
+thread continues. When the thread ends, all waiting and all later jobs fail with one message.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..errors import LogError, LogUnavailable
-from ._gather import Gather
+from ._batch_delay import BatchDelay
 
 __all__ = ["Database", "Worker"]
 
@@ -22,14 +22,14 @@ logger = logging.getLogger("coreason_client.server")
 
 T = TypeVar("T")
 Connection = TypeVar("Connection", bound=sqlite3.Connection)
-_MOST_JOBS = 256  # in one commit
-# How long a batch may be held back. A commit costs the same for one append as for ten.
-_GATHER_SECONDS = 0.005
+_MAX_JOBS = 256  # in one commit
+# How long a batch may be delayed. A commit costs the same for one append as for ten.
+_BATCH_DELAY_SECONDS = 0.005
 _STOPPED = "the log has been stopped"
 
 
 class Database(Protocol[Connection]):
-    """The database that a worker works on; all methods are called in the worker's thread."""
+    """The database of a worker; all methods are called in the worker's thread."""
 
     def connect(self) -> Connection:
         """Open the database."""
@@ -41,19 +41,19 @@ class Database(Protocol[Connection]):
         """Commit a transaction."""
 
     def rollback(self, connection: Connection) -> None:
-        """Undo a transaction, which may have ended already."""
+        """Roll back a transaction, if it has not ended already."""
 
     def maintain(self, connection: Connection) -> None:
-        """Do what can be done after a commit; no caller waits for it. It does not raise."""
+        """Do maintenance after a commit; no caller waits for it. It must not raise."""
 
     def close(self, connection: Connection) -> None:
         """Close the database."""
 
     def problem(self) -> str | None:
-        """Return why nothing may be written any more, None while all is well."""
+        """Return why the database must not be written any more, None if there is no problem."""
 
     def failed(self, connection: Connection, error: sqlite3.Error) -> str:
-        """Put right what an error of SQLite has left behind, and return a sentence for it."""
+        """Handle an error of SQLite, and return a message for it."""
 
 
 class _Job:
@@ -76,14 +76,14 @@ class _Job:
 
 
 class Worker(Generic[Connection]):
-    """Runs jobs in the order in which they were submitted.
+    """Runs jobs in the order of their submission.
 
-    A job checks before it writes, and raises a `LogError` only before it writes: then the others
-    of its commit are not touched. Any other error rolls the commit back, and each job is tried
-    alone, so that one that cannot succeed does not take the others with it. Errors that are not
-    `LogError` reach the caller as a `LogUnavailable` with the error as its cause.
+    A job may raise a `LogError` only before its first write; then the other jobs of the commit are
+    not affected. Any other error rolls the commit back, and each job is run again alone, so that
+    one failing job does not fail the others. Errors that are not a `LogError` are raised to the
+    caller as a `LogUnavailable` with the error as its cause.
 
-    `on_end` is called once, in the thread, when it ends and `refusal` is set.
+    `on_end` is called once, in the thread, when the thread ends; `refusal` is set before.
     """
 
     def __init__(
@@ -94,16 +94,16 @@ class Worker(Generic[Connection]):
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._ready: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="coreason-log", daemon=True)
-        self._gather = Gather(_GATHER_SECONDS)
-        self._lock = threading.Lock()  # nothing enters the queue after `refusal` is set
+        self._batch_delay = BatchDelay(_BATCH_DELAY_SECONDS)
+        self._lock = threading.Lock()  # no job is queued after `refusal` is set
         self.refusal: str | None = None
-        """The sentence with which jobs are refused, None while they are run."""
+        """Why new jobs are refused, None while the worker accepts them."""
 
     def start(self) -> None:
-        """Start the thread and wait until it has its connection.
+        """Start the thread and wait until it is connected.
 
         Raises:
-            LogUnavailable: there is no connection.
+            LogUnavailable: the database cannot be opened.
         """
         self._thread.start()
         error = self._ready.get()
@@ -112,7 +112,7 @@ class Worker(Generic[Connection]):
             raise error
 
     def stop(self) -> None:
-        """Run the jobs that are waiting, close the connection and end the thread."""
+        """Run the waiting jobs, close the connection and end the thread."""
         self._refuse(_STOPPED)
         self._jobs.put(None)
         self._thread.join()
@@ -122,9 +122,9 @@ class Worker(Generic[Connection]):
         run: Callable[[Connection], T],
         after: Callable[[T], None] | None = None,
     ) -> asyncio.Future[T]:
-        """Run a job; `after` is called with its result once it is committed.
+        """Run a job; `after` is called with its result after the commit.
 
-        It is called whether or not anybody still waits for the result.
+        `after` is called even if the caller was cancelled.
 
         Raises:
             LogUnavailable: the thread has ended or is about to.
@@ -136,15 +136,15 @@ class Worker(Generic[Connection]):
             self._jobs.put(job)
         return job.future
 
-    def _refuse(self, sentence: str) -> None:
+    def _refuse(self, reason: str) -> None:
         with self._lock:
             if self.refusal is None:
-                self.refusal = sentence
+                self.refusal = reason
 
     def _work(self) -> None:
         try:
             connection = self._database.connect()
-        except BaseException as error:  # noqa: BLE001 - raised by `start`, in the thread that waits
+        except BaseException as error:  # noqa: BLE001 - `start` raises it in the waiting thread
             self._refuse(_STOPPED)
             self._ready.put(error)
             return
@@ -157,9 +157,9 @@ class Worker(Generic[Connection]):
                     logger.error("%s", problem)
                     self._refuse(problem)
                     break
-                self._gather.done(waiting=not self._jobs.empty())
+                self._batch_delay.batch_finished(more_waiting=not self._jobs.empty())
                 _deliver(batch)
-                batch = []  # they have their results, whatever happens now
+                batch = []  # these jobs are done, even if the next step fails
                 self._database.maintain(connection)
         except BaseException as error:
             self._refuse(
@@ -171,36 +171,36 @@ class Worker(Generic[Connection]):
             self._end(connection, batch)
 
     def _end(self, connection: Connection, batch: list[_Job]) -> None:
-        """Refuse every job that has no result yet and close the connection."""
+        """Fail all jobs without a result and close the connection."""
         try:
             _refuse_all(batch, self.refusal or _STOPPED)
             _refuse_all(self._waiting(), self.refusal or _STOPPED)
             self._on_end()
-        except BaseException:  # nobody is left to raise it to
-            logger.exception("the end of the log's thread was not complete")
+        except BaseException:  # there is no caller to raise it to
+            logger.exception("the thread of the log failed while it was ending")
         finally:
             try:
                 self._database.close(connection)
-            except BaseException:  # nobody is left to raise it to
+            except BaseException:  # there is no caller to raise it to
                 logger.warning("the connection of the log could not be closed", exc_info=True)
 
     def _next_batch(self) -> list[_Job]:
-        """Wait for a job and take those that wait behind it; nothing when it is time to stop."""
+        """Wait for a job and take all jobs that wait with it; return none to stop."""
         job = self._jobs.get()
-        if job is not None and (early := self._gather.early(time.monotonic())):
-            time.sleep(early)
-        self._gather.begun(time.monotonic())
+        if job is not None and (delay := self._batch_delay.remaining(time.monotonic())):
+            time.sleep(delay)
+        self._batch_delay.batch_started(time.monotonic())
         batch: list[_Job] = []
         while job is not None:
             batch.append(job)
-            if len(batch) == _MOST_JOBS:
+            if len(batch) == _MAX_JOBS:
                 return batch
             try:
                 job = self._jobs.get_nowait()
             except queue.Empty:
                 return batch
         if batch:
-            self._jobs.put(None)  # these first, then stop
+            self._jobs.put(None)  # run these first, then stop
         return batch
 
     def _waiting(self) -> Iterable[_Job]:
@@ -215,7 +215,7 @@ class Worker(Generic[Connection]):
     def _run(self, connection: Connection, batch: list[_Job]) -> None:
         try:
             self._commit(connection, batch)
-        except BaseException as error:  # noqa: BLE001 - an error of a job is its caller's
+        except BaseException as error:  # noqa: BLE001 - it is raised to the caller of the job
             if len(batch) == 1:
                 batch[0].error = self._failure(connection, error)
                 return
@@ -238,25 +238,27 @@ class Worker(Generic[Connection]):
     def _failure(self, connection: Connection, error: BaseException) -> LogUnavailable:
         if isinstance(error, sqlite3.Error):
             return _caused_by(error, self._database.failed(connection, error))
-        return _bug(error)
+        return _unexpected(error)
 
 
 def _deliver(batch: list[_Job]) -> None:
-    """Hand out the results with one call into each event loop."""
+    """Deliver the results, with one call for each event loop."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
     for job in batch:
         by_loop.setdefault(job.loop, []).append(job)
     for loop, jobs in by_loop.items():
         try:
-            loop.call_soon_threadsafe(_settle, jobs)
-        except RuntimeError:  # the loop is closed; nobody waits, but what was written counts
+            loop.call_soon_threadsafe(_set_results, jobs)
+        except (
+            RuntimeError
+        ):  # the loop is closed; `after` is called all the same, because the data is committed
             for job in jobs:
-                _finish(job)
+                _call_after(job)
 
 
-def _settle(jobs: list[_Job]) -> None:
+def _set_results(jobs: list[_Job]) -> None:
     for job in jobs:
-        _finish(job)
+        _call_after(job)
     for job in jobs:
         if job.future.done():  # cancelled meanwhile
             continue
@@ -266,22 +268,22 @@ def _settle(jobs: list[_Job]) -> None:
             job.future.set_result(job.result)
 
 
-def _finish(job: _Job) -> None:
+def _call_after(job: _Job) -> None:
     if job.after is not None and job.error is None:
         try:
             job.after(job.result)
-        except BaseException as error:  # noqa: BLE001 - the caller's, and no other job's
-            job.error = _bug(error)
+        except BaseException as error:  # noqa: BLE001 - it is raised to the caller of this job only
+            job.error = _unexpected(error)
 
 
-def _refuse_all(jobs: Iterable[_Job], sentence: str) -> None:
+def _refuse_all(jobs: Iterable[_Job], reason: str) -> None:
     refused = list(jobs)
     for job in refused:
-        job.error = LogUnavailable(sentence)
+        job.error = LogUnavailable(reason)
     _deliver(refused)
 
 
-def _bug(error: BaseException) -> LogUnavailable:
+def _unexpected(error: BaseException) -> LogUnavailable:
     logger.error("an operation of the log failed with an unexpected error", exc_info=error)
     return _caused_by(error, f"an operation of the log failed unexpectedly ({_name(error)})")
 

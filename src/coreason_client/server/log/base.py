@@ -1,38 +1,40 @@
-"""The contract of a log. Whatever fulfils it can stand behind the server.
+"""The contract of a log. The server works with any log that fulfils it.
 
-A stream is a numbered list of entries, opaque bytes, written by one producer and read by anybody.
-The rules, each held by the contract test suite:
+A stream is a numbered list of entries, opaque bytes, written by one producer and read by any number
+of readers. The rules, each checked by the contract test suite:
 
 * Request. A stream is opened for a request, which is a principal and a request_id. While the log
-  knows the stream, opening the same request again gives the same stream; with another fingerprint
-  it is a `RequestConflict`. Two openings at once give one stream.
-* Numbers. Entries are numbered 1, 2, 3, … An append names the number of its first entry, and it
-  must follow the last one, or it is `OutOfSequence`. An append is all or nothing. One that the log
-  already holds in full, from the same epoch, is acknowledged again: the acknowledgement was lost.
-* Acknowledged means kept. When `append` returns, the entries can be read, by any process that
-  shares the log, and survive what the log promises to survive. What was not appended is never read.
+  knows the stream, opening the same request again returns the same stream; with another fingerprint
+  it raises `RequestConflict`. Two openings at the same time create one stream.
+* Numbers. Entries are numbered 1, 2, 3, … An append names the number of its first entry. It must
+  follow the last entry, otherwise the append raises `OutOfSequence`. An append is atomic. A
+  repeated append, whose entries the log already has in full from the same epoch, succeeds without
+  effect: its first acknowledgement was lost.
+* Durability. When `append` returns, every process that shares the log can read the entries, and
+  they survive the failures that the log promises to survive. Only appended entries are ever read.
 * End. `close` appends the last entries and ends the stream in one step, so an ended stream always
-  has a last entry that says so. Nothing is appended after it.
-* Epochs. An owner holds a stream by a lease and an epoch, 1 for the opener. A lease that ran out
-  may be claimed by somebody else, which raises the epoch: exactly one claimant wins it. An append
-  or close of an older epoch, or after the end, is `Fenced`. A lease that ran out but was not
-  claimed can still be renewed and appended under: only a claim takes a stream away.
-* Cancel. Anybody may ask for a cancel. The producer learns of it from its next append or renewal.
-* Reading. `read` returns the entries after a position, a page at a time, and waits only when there
-  is nothing. A position beyond the last entry reads as nothing yet.
-* Retention. It counts from the end: first the entries go (`PositionGone`), later all the rest
-  (`UnknownStream`), and then the request_id is free again. An unfinished stream never expires.
-  A position at the very end of an ended stream misses nothing and is never gone.
-* Questions. A stream is opened with a question, opaque bytes. A claim returns it, so that whoever
-  takes over a stream knows what was asked. The end of the stream drops it.
-* Conversations. Turns are opaque bytes, kept in the order of their adding, at most once for each
-  stream, and dropped with the final status when nothing was added for as long. A conversation
-  keeps its latest turns, up to `MOST_TURNS` turns and `MOST_TURN_BYTES` bytes, and always the
-  newest one.
+  has a last entry that tells readers about the end. No append follows it.
+* Epochs. An owner holds a stream by a lease and an epoch; the epoch of the opener is 1. After the
+  lease has run out, another owner may claim the stream, which increases the epoch. Exactly one
+  claimant wins. An append or close with an older epoch, or after the end, raises `Fenced`. A lease
+  that ran out but was not claimed can still be renewed and used: only a claim takes a stream away.
+* Cancel. Any process may request a cancel. The producer learns of it from its next append or
+  renewal.
+* Reading. `read` returns the entries after a position, a page at a time, and waits only if there
+  are none. After a position beyond the last entry there are no entries yet.
+* Retention. It counts from the end of a stream: first its entries are dropped (`PositionGone`),
+  later the whole stream (`UnknownStream`); then the request_id may be used for a new stream. A
+  running stream never expires. A position at the end of an ended stream is never gone.
+* Questions. The question of a stream is its request in the form in which the server stores it,
+  opaque bytes for the log. It is given to `open`, and a claim returns it, so that the process that
+  takes over the stream knows the request. The end of the stream drops it.
+* Conversations. Turns are opaque bytes, kept in the order in which they were added, at most one for
+  each stream. A conversation expires when no turn was added for the final retention. It keeps its
+  latest turns, up to `MAX_TURNS` turns and `MAX_TURN_BYTES` bytes, and always the newest one.
 
-No operation needs to touch two streams at once, nor a stream and a conversation, so that a store
-spread over many machines can fulfil it. Time comes from a clock that the log is given.
-All methods but `nudge` may raise `LogUnavailable`.
+No operation needs two streams at once, or a stream and a conversation, so a store that is spread
+over many machines can fulfil the contract. The time comes from a clock that is given to the log.
+All methods except `wake_readers` may raise `LogUnavailable`.
 """
 
 import asyncio
@@ -45,8 +47,8 @@ from uuid import UUID
 
 __all__ = [
     "DEFAULT_LEASE",
-    "MOST_TURNS",
-    "MOST_TURN_BYTES",
+    "MAX_TURNS",
+    "MAX_TURN_BYTES",
     "PAGE_BYTES",
     "Claim",
     "Conversation",
@@ -60,16 +62,16 @@ __all__ = [
 ]
 
 DEFAULT_LEASE = 10.0
-# A page ends with the entry that passes this, however many entries were asked for: a reader holds
-# one page, and thousands of readers hold thousands.
+# A page ends with the entry that exceeds this size, whatever the requested number of entries: each
+# of thousands of readers holds one page in memory.
 PAGE_BYTES = 262_144
-MOST_TURNS = 1000  # kept of one conversation
-MOST_TURN_BYTES = 4 * 1024 * 1024  # kept of one conversation, and returned at once
+MAX_TURNS = 1000  # kept of one conversation
+MAX_TURN_BYTES = 4 * 1024 * 1024  # kept of one conversation, and returned by one call
 
 
 @dataclass(frozen=True, slots=True)
 class NewStream:
-    """What a stream is opened with; the id is used if the request is new."""
+    """The arguments of `open`; `stream_id` is used only if the request is new."""
 
     stream_id: UUID
     principal: str
@@ -80,7 +82,10 @@ class NewStream:
 
 @dataclass(frozen=True, slots=True)
 class StreamMeta:
-    """What is known of a stream besides its entries; `outcome` is None while it runs."""
+    """The description of a stream.
+
+    `outcome` is None while the stream runs; `body_gone` is True once its entries were dropped.
+    """
 
     stream_id: UUID
     principal: str
@@ -97,14 +102,14 @@ class StreamMeta:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The stream of a request, and whether this opening made it."""
+    """The stream of a request; `created` is True if this call of `open` created it."""
 
     meta: StreamMeta
     created: bool
 
 
 class Page(NamedTuple):
-    """Entries in order; `ended` says that nothing will ever follow them."""
+    """Entries in order; `ended` is True if the stream has ended and no entry follows them."""
 
     entries: Sequence[bytes]
     ended: bool
@@ -112,10 +117,7 @@ class Page(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A stream taken over from a producer that is gone; the next entry is `last_seq + 1`.
-
-    `question` is what the stream was opened with.
-    """
+    """A stream taken over from a producer whose lease ran out; its next entry is `last_seq + 1`."""
 
     stream_id: UUID
     epoch: int
@@ -125,14 +127,14 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Whose conversation it is, and which."""
+    """The key of a conversation: its owner and its session."""
 
     principal: str
     session_id: str
 
 
 class LeaseState(Enum):
-    """What a renewal found."""
+    """The result of renewing a lease."""
 
     HELD = "held"
     CANCEL_REQUESTED = "cancel_requested"  # still held
@@ -140,7 +142,7 @@ class LeaseState(Enum):
 
 
 class Follower(ABC):
-    """A reader of one stream, from `position` on; `close` it."""
+    """A reader of one stream; `position` is the last number read. Call `close` at the end."""
 
     position: int
 
@@ -148,32 +150,32 @@ class Follower(ABC):
     async def next(
         self, limit: int, wait: float, write: Callable[[bytes], bool] | None = None
     ) -> Page:
-        """Return the next page as `StreamLog.read` would, and move on behind it.
+        """Return the next page as `StreamLog.read` does, and advance `position`.
 
-        While nobody needs to be asked, entries may also go straight to `write`, which says whether
-        it took them; then they are not returned, and the time to wait begins anew.
+        While it waits, it may pass new entries directly to `write`, which returns True if it has
+        taken them. Such entries are not returned, and the wait starts again.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
 
 
 class StreamLog(ABC):
-    """The contract at the head of this module, as methods.
+    """A log; the docstring of this module has the rules.
 
-    `begin_append` and `follow` need not be written: they are `append` and `read` for the many small
-    packets of live streams, where a log may have a shorter way.
+    `begin_append` and `follow` are optional. They do the same as `append` and `read`, and a log may
+    override them with a faster implementation for the many small appends of live streams.
     """
 
     shared: ClassVar[bool] = False
-    """Whether several processes can work on the log at once."""
+    """True if several processes can use the log at the same time."""
 
     lease: float = DEFAULT_LEASE
-    """For how many seconds an opening, a claim or a renewal holds a stream."""
+    """How many seconds `open`, `claim_lost` and `renew` hold a stream."""
 
     def __init_subclass__(cls, **options: object) -> None:
-        """Let a subclass that replaces `append` or `read` replace the shorter way too."""
+        """Use an overridden `append` or `read` also for `begin_append` or `follow`."""
         super().__init_subclass__(**options)
         if "append" in vars(cls) and "begin_append" not in vars(cls):
             cls.begin_append = StreamLog.begin_append  # type: ignore[method-assign]
@@ -182,18 +184,18 @@ class StreamLog(ABC):
 
     @abstractmethod
     async def start(self, owner: str) -> None:
-        """Make the log ready for an owner; a second start of the same owner changes nothing.
+        """Prepare the log for an owner; a second start of the same owner has no effect.
 
-        A log that is not shared lets all leases of an earlier process run out at once.
+        A log that is not shared ends all leases of earlier processes.
         """
 
     @abstractmethod
     async def stop(self, owner: str) -> None:
-        """Let go of what `start` took when the last owner stops; the log may be started again."""
+        """Release the resources of `start` when the last owner stops. It may be started again."""
 
     @abstractmethod
     async def open(self, stream: NewStream, owner: str) -> Opened:
-        """Return the stream of the request, made now if there is none.
+        """Return the stream of the request; create it if there is none.
 
         Raises:
             RequestConflict: the request is known with another fingerprint.
@@ -201,13 +203,13 @@ class StreamLog(ABC):
 
     @abstractmethod
     async def find(self, principal: str, request_id: UUID) -> StreamMeta | None:
-        """Return the stream of a request, None when there is none."""
+        """Return the stream of a request, None if there is none."""
 
     @abstractmethod
     async def append(
         self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
     ) -> bool:
-        """Append entries; return whether somebody has asked for a cancel.
+        """Append entries; return True if a cancel was requested.
 
         Raises:
             Fenced: the epoch is over, or the stream has ended.
@@ -218,7 +220,7 @@ class StreamLog(ABC):
     def begin_append(
         self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
     ) -> "bool | asyncio.Future[bool]":
-        """Begin an `append`; return its result if it is known at once, otherwise a future of it."""
+        """Begin an `append`; return its result if it is already known, otherwise a future of it."""
         loop = asyncio.get_running_loop()
         return loop.create_task(self.append(stream_id, epoch, first_seq, entries))
 
@@ -226,11 +228,11 @@ class StreamLog(ABC):
     async def close(
         self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes], outcome: str
     ) -> None:
-        """Append the last entries, at least one, and end the stream. Raises what `append` does."""
+        """Append the last entries, at least one, and end the stream; raises like `append`."""
 
     @abstractmethod
     async def read(self, stream_id: UUID, after_seq: int, limit: int, wait: float) -> Page:
-        """Return up to `limit` entries after a position; if there are none, wait so many seconds.
+        """Return up to `limit` entries after a position; if there are none, wait `wait` seconds.
 
         Raises:
             PositionGone: the entries that follow the position have been dropped.
@@ -238,16 +240,16 @@ class StreamLog(ABC):
         """
 
     def follow(self, stream_id: UUID, after_seq: int) -> Follower:
-        """Return a reader of one stream from a position on, for this event loop."""
-        return _Reads(self, stream_id, after_seq)
+        """Return a reader of one stream that starts after a position, for this event loop."""
+        return _ReadFollower(self, stream_id, after_seq)
 
     @abstractmethod
-    def nudge(self) -> None:
-        """Make every `read` that waits in this process return with what there is."""
+    def wake_readers(self) -> None:
+        """Make every waiting `read` in this process return now, with or without entries."""
 
     @abstractmethod
     async def meta(self, stream_id: UUID) -> StreamMeta:
-        """Describe a stream.
+        """Return the description of a stream.
 
         Raises:
             UnknownStream: there is no such stream.
@@ -255,7 +257,7 @@ class StreamLog(ABC):
 
     @abstractmethod
     async def request_cancel(self, stream_id: UUID) -> None:
-        """Ask the producer to stop; without effect on a stream that has ended.
+        """Ask the producer to stop; it has no effect on a stream that has ended.
 
         Raises:
             UnknownStream: there is no such stream.
@@ -273,25 +275,25 @@ class StreamLog(ABC):
     async def expire(self, retention: float, final_retention: float) -> None:
         """Drop entries and, later, streams and conversations, by their age in seconds.
 
-        It works in steps and costs what it drops, so that it holds nobody up. A store that is full
-        can still do it.
+        It works in small steps, so that other calls do not wait for it, and its cost depends on
+        what it drops. It works on a full store too.
         """
 
     @abstractmethod
     async def add_turn(self, conversation: Conversation, stream_id: UUID, turn: bytes) -> None:
-        """Add what one stream contributed to a conversation; a second time changes nothing."""
+        """Add the turn of one stream to a conversation; a second turn of it has no effect."""
 
     @abstractmethod
     async def turns(self, conversation: Conversation, limit: int) -> Sequence[bytes]:
         """Return the latest turns of a conversation, oldest first; none for a limit below 1.
 
-        They have up to `MOST_TURN_BYTES` bytes together, also in a store that holds more of an
-        earlier release; the newest one is returned whatever its size.
+        Their total size is at most `MAX_TURN_BYTES`, even if an earlier release stored more. The
+        newest turn is returned whatever its size.
         """
 
 
-class _Reads(Follower):
-    """Each page by a `read` of its own."""
+class _ReadFollower(Follower):
+    """The default follower: it calls `read` for each page."""
 
     def __init__(self, log: StreamLog, stream_id: UUID, after_seq: int) -> None:
         self.position = after_seq
@@ -301,10 +303,10 @@ class _Reads(Follower):
     async def next(
         self, limit: int, wait: float, write: Callable[[bytes], bool] | None = None
     ) -> Page:
-        """Return what `StreamLog.read` returns."""
+        """Return the result of `StreamLog.read`."""
         page = await self._log.read(self._stream_id, self.position, limit, wait)
         self.position += len(page.entries)
         return page
 
     def close(self) -> None:
-        """Nothing is kept between the pages."""
+        """Do nothing: there is nothing to release."""

@@ -1,4 +1,4 @@
-"""The log that lives in the memory of one process, and dies with it."""
+"""The log in the memory of one process. It ends with the process."""
 
 import asyncio
 import threading
@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
-from ._live import LiveLog, WaitingFollower
+from ._live import LiveLog, LocalFollower
 from ._memory_store import MemoryStore
 from ._rules import check_last_entries
 from ._waiters import Waiters
@@ -28,12 +28,12 @@ DEFAULT_MAX_BYTES = 512 * 1024 * 1024
 
 
 class MemoryStreamLog(LiveLog):
-    """Streams in memory. The default: nothing to install, nothing survives the process.
+    """Streams in memory, the default log. It needs no installation, and keeps nothing on disk.
 
-    `max_bytes` bounds entries, questions and turns together. Past it the entries of the streams
-    that ended first are dropped before their time, and after them the oldest turns of the
-    conversations that were idle the longest. Streams that run, the stream that ended last and the
-    newest turn are kept even then.
+    `max_bytes` limits entries, questions and turns together. Above this limit, the log drops the
+    entries of the streams that ended first before their retention is over, then the oldest turns
+    of the conversations that have been idle the longest. It always keeps running streams, the
+    stream that ended last and the newest turn.
     """
 
     shared = False
@@ -47,39 +47,41 @@ class MemoryStreamLog(LiveLog):
     ) -> None:
         self.lease = lease
         self._clock = clock
-        # Applications in several threads may share one log, as replicas share a store.
+        # Applications in several threads may share one log.
         self._lock = threading.Lock()
         self._waiters = Waiters()
         self._store = MemoryStore(max_bytes)
 
     async def start(self, owner: str) -> None:
-        """Nothing to make ready."""
+        """Do nothing: a log in memory is always ready."""
 
     async def stop(self, owner: str) -> None:
-        """Nothing to let go of: the streams stay for the next start."""
+        """Do nothing: the streams stay for the next start."""
 
     async def open(self, stream: NewStream, owner: str) -> Opened:
-        """Return the stream of the request, made now if there is none."""
+        """Return the stream of the request; create it if there is none."""
         with self._lock:
             now = self._clock()
             found, created = self._store.open(stream, now, now + self.lease)
             return Opened(found.meta(), created)
 
     async def find(self, principal: str, request_id: UUID) -> StreamMeta | None:
-        """Return the stream of a request, None when there is none."""
+        """Return the stream of a request, None if there is none."""
         with self._lock:
             stream = self._store.requests.get((principal, request_id))
             return None if stream is None else stream.meta()
 
-    def _begin(self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]) -> bool:
-        """Append at once."""
+    def _begin_append(
+        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
+    ) -> bool:
+        """Append, and return the result at once."""
         with self._lock:
             stream = self._store.get(stream_id)
             if self._store.append(stream, epoch, first_seq, entries):
                 self._waiters.wake(stream_id)
             return stream.cancel_requested
 
-    begin_append = _begin
+    begin_append = _begin_append
 
     async def close(
         self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes], outcome: str
@@ -93,18 +95,18 @@ class MemoryStreamLog(LiveLog):
             self._store.end(stream, outcome, self._clock())
             self._waiters.wake(stream_id)
 
-    def _follower(self, stream_id: UUID, after_seq: int) -> Follower:
-        return WaitingFollower(
+    def _make_follower(self, stream_id: UUID, after_seq: int) -> Follower:
+        return LocalFollower(
             stream_id, after_seq, self._lock, self._waiters, self._page, self._load
         )
 
-    def nudge(self) -> None:
-        """Make every `read` that waits return with what there is."""
+    def wake_readers(self) -> None:
+        """Make every waiting `read` return now, with or without entries."""
         with self._lock:
             self._waiters.wake_all()
 
     async def meta(self, stream_id: UUID) -> StreamMeta:
-        """Describe a stream."""
+        """Return the description of a stream."""
         with self._lock:
             return self._store.get(stream_id).meta()
 
@@ -147,7 +149,7 @@ class MemoryStreamLog(LiveLog):
         await self._in_steps(lambda: self._store.expire_conversations(final))
 
     async def add_turn(self, conversation: Conversation, stream_id: UUID, turn: bytes) -> None:
-        """Add what one stream contributed to a conversation."""
+        """Add the turn of one stream to a conversation."""
         with self._lock:
             self._store.add_turn(conversation, stream_id, turn, self._clock())
 
@@ -167,7 +169,7 @@ class MemoryStreamLog(LiveLog):
         return self._page(stream_id, after_seq, limit)
 
     async def _in_steps(self, step: Callable[[], int]) -> None:
-        """Repeat a step until it finds nothing, and let others work in between."""
+        """Repeat a step until it finds nothing; other tasks run in between."""
         while True:
             with self._lock:
                 if not step():

@@ -1,28 +1,26 @@
-"""The log in one SQLite file: it survives the process, a kill included.
+"""The log in one SQLite file. It survives the end of the process, also by SIGKILL.
 
 An acknowledged append has been committed to the write-ahead log, that is, written to the file
-system: it survives SIGKILL. With `synchronous="NORMAL"` the last commits may be lost when the
-machine itself loses power, without harm to the rest; with "FULL" they are not.
+system. With `synchronous="NORMAL"` a power failure may lose the last commits, but does not damage
+the rest; with "FULL" it loses nothing.
 """
 
 import asyncio
-import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from os import PathLike, fspath
-from typing import Literal, TypeVar
+from typing import Literal
 from uuid import UUID
 
 from ...errors import ArgumentError
 from ..errors import LogUnavailable, RequestConflict
 from . import _sql
 from ._file import LogFile
-from ._live import LiveLog, WaitingFollower
+from ._live import LiveLog, LocalFollower
+from ._live_entries import LiveEntries
 from ._rules import check_last_entries
+from ._shared_worker import SharedWorker
 from ._sql import LogConnection
-from ._tails import Tails
-from ._waiters import Waiters
-from ._worker import Worker
 from .base import (
     DEFAULT_LEASE,
     Claim,
@@ -37,15 +35,13 @@ from .base import (
 
 __all__ = ["SQLiteStreamLog"]
 
-T = TypeVar("T")
-
-_EXPIRED_AT_ONCE = 50  # streams or turns, so that an expiry does not hold up the appends
+_EXPIRED_AT_ONCE = 50  # streams or turns: few, because appends wait for each step of an expiry
 
 DEFAULT_CACHE_BYTES = 32 * 1024 * 1024
 
 
 class SQLiteStreamLog(LiveLog):
-    """Streams in a file of the standard library's SQLite, for one process at a time."""
+    """Streams in a SQLite file, for one process at a time. It needs only the standard library."""
 
     shared = False
 
@@ -65,30 +61,30 @@ class SQLiteStreamLog(LiveLog):
         self._path = fspath(path)
         self._clock = clock
         self._file = LogFile(self._path, synchronous=synchronous, lock_timeout=lock_timeout)
-        self._cache_bytes = cache_bytes
-        self._owners: set[str] = set()
-        self._owners_lock = threading.Lock()
-        self._worker: Worker[LogConnection] | None = None
-        self._lock = threading.Lock()  # of the two below
-        self._waiters = Waiters()
-        self._tails = Tails(cache_bytes)
+        self._live = LiveEntries(cache_bytes)
+        self._worker: SharedWorker[LogConnection] = SharedWorker(
+            self._path,
+            self._file,
+            on_end=self.wake_readers,
+            on_stopped=self._live.clear,
+        )
 
     def __repr__(self) -> str:
         return f"<SQLiteStreamLog {self._path!r}>"
 
     async def start(self, owner: str) -> None:
         """Open the file, lock it against other processes and end all earlier leases."""
-        await asyncio.to_thread(self._start, owner)  # it may wait for the lock
+        await asyncio.to_thread(self._worker.start, owner)  # it may wait for the lock
 
     async def stop(self, owner: str) -> None:
         """Close the file when the last owner stops."""
-        await asyncio.to_thread(self._stop, owner)  # it writes the whole file
+        await asyncio.to_thread(self._worker.stop, owner)  # closing may write many pages
 
     async def open(self, stream: NewStream, owner: str) -> Opened:
-        """Return the stream of the request, made now if there is none."""
+        """Return the stream of the request; create it if there is none."""
 
         def run(db: LogConnection) -> Opened:
-            known = _sql.by_request(db, stream.principal, stream.request_id)
+            known = _sql.find_meta(db, stream.principal, stream.request_id)
             if known is not None:
                 if known.fingerprint != stream.fingerprint:
                     raise RequestConflict(stream.request_id)
@@ -113,32 +109,32 @@ class SQLiteStreamLog(LiveLog):
                     " WHERE stream_id = ?",
                     (stream.question, stream.stream_id.bytes),
                 )
-            return Opened(_sql.by_id(db, stream.stream_id), created=True)
+            return Opened(_sql.load_meta(db, stream.stream_id), created=True)
 
-        return await self._submit(run)
+        return await self._worker.submit(run)
 
     async def find(self, principal: str, request_id: UUID) -> StreamMeta | None:
-        """Return the stream of a request, None when there is none."""
-        return await self._submit(lambda db: _sql.by_request(db, principal, request_id))
+        """Return the stream of a request, None if there is none."""
+        return await self._worker.submit(lambda db: _sql.find_meta(db, principal, request_id))
 
-    def _begin(
+    def _begin_append(
         self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
     ) -> "asyncio.Future[bool]":
-        """Begin an append."""
+        """Begin an append; return a future of its result."""
         added = False
 
         def run(db: LogConnection) -> bool:
             nonlocal added
-            added, cancel_requested = _sql.add(db, stream_id, epoch, first_seq, entries)
+            added, cancel_requested = _sql.append(db, stream_id, epoch, first_seq, entries)
             return cancel_requested
 
         def after(_: bool) -> None:
             if added:
-                self._show(stream_id, first_seq, entries, ended=False)
+                self._live.add(stream_id, first_seq, entries, ended=False)
 
-        return self._submit(run, after)
+        return self._worker.submit(run, after)
 
-    begin_append = _begin
+    begin_append = _begin_append
 
     async def close(
         self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes], outcome: str
@@ -147,39 +143,39 @@ class SQLiteStreamLog(LiveLog):
         check_last_entries(entries)
 
         def run(db: LogConnection) -> bool:
-            added, _ = _sql.add(db, stream_id, epoch, first_seq, entries)
+            added, _ = _sql.append(db, stream_id, epoch, first_seq, entries)
             if added:
-                _sql.end(db, stream_id, first_seq + len(entries) - 1, outcome, self._clock())
+                _sql.end_stream(db, stream_id, first_seq + len(entries) - 1, outcome, self._clock())
             return added
 
         def after(added: bool) -> None:
             if added:
-                self._show(stream_id, first_seq, entries, ended=True)
+                self._live.add(stream_id, first_seq, entries, ended=True)
 
-        await self._submit(run, after)
+        await self._worker.submit(run, after)
 
-    def _follower(self, stream_id: UUID, after_seq: int) -> Follower:
-        return WaitingFollower(
-            stream_id, after_seq, self._lock, self._waiters, self._tails_page, self._stored
+    def _make_follower(self, stream_id: UUID, after_seq: int) -> Follower:
+        live = self._live
+        return LocalFollower(
+            stream_id, after_seq, live.lock, live.waiters, self._cached_page, self._load_page
         )
 
-    def nudge(self) -> None:
-        """Make every `read` that waits return with what there is."""
-        with self._lock:
-            self._waiters.wake_all()
+    def wake_readers(self) -> None:
+        """Make every waiting `read` return now, with or without entries."""
+        self._live.wake_all()
 
     async def meta(self, stream_id: UUID) -> StreamMeta:
-        """Describe a stream."""
-        return await self._submit(lambda db: _sql.by_id(db, stream_id))
+        """Return the description of a stream."""
+        return await self._worker.submit(lambda db: _sql.load_meta(db, stream_id))
 
     async def request_cancel(self, stream_id: UUID) -> None:
         """Ask the producer to stop."""
 
         def run(db: LogConnection) -> None:
-            if _sql.by_id(db, stream_id).outcome is None:
+            if _sql.load_meta(db, stream_id).outcome is None:
                 _sql.request_cancel(db, stream_id)
 
-        await self._submit(run)
+        await self._worker.submit(run)
 
     async def renew(self, held: Mapping[UUID, int]) -> Mapping[UUID, LeaseState]:
         """Renew the leases of streams held with these epochs."""
@@ -189,7 +185,7 @@ class SQLiteStreamLog(LiveLog):
             until = self._clock() + self.lease
             return {id_: _sql.renew(db, id_, epoch, until) for id_, epoch in wanted.items()}
 
-        return await self._submit(run)
+        return await self._worker.submit(run)
 
     async def claim_lost(self, owner: str, limit: int) -> Sequence[Claim]:
         """Take over unfinished streams whose lease ran out."""
@@ -198,108 +194,60 @@ class SQLiteStreamLog(LiveLog):
             now = self._clock()
             return _sql.claim(db, now, now + self.lease, limit)
 
-        return await self._submit(run)
+        return await self._worker.submit(run)
 
     async def expire(self, retention: float, final_retention: float) -> None:
         """Drop entries and, later, streams and conversations, by their age in seconds."""
         now = self._clock()
         final = now - final_retention
         bodies = max(now - retention, final)
-        await _in_steps(lambda most: self._drop_entries(bodies, most))
-        await _in_steps(lambda most: self._submit(lambda db: _sql.drop_streams(db, final, most)))
-        await _in_steps(lambda most: self._submit(lambda db: _sql.drop_turns(db, final, most)))
+        await _in_steps(lambda limit: self._drop_entries(bodies, limit))
+        await _in_steps(
+            lambda limit: self._worker.submit(lambda db: _sql.drop_streams(db, final, limit))
+        )
+        await _in_steps(
+            lambda limit: self._worker.submit(lambda db: _sql.drop_turns(db, final, limit))
+        )
 
     async def add_turn(self, conversation: Conversation, stream_id: UUID, turn: bytes) -> None:
-        """Add what one stream contributed to a conversation."""
-        await self._submit(
+        """Add the turn of one stream to a conversation."""
+        await self._worker.submit(
             lambda db: _sql.add_turn(db, conversation, stream_id, turn, self._clock())
         )
 
     async def turns(self, conversation: Conversation, limit: int) -> Sequence[bytes]:
         """Return the latest turns of a conversation, oldest first."""
-        return await self._submit(lambda db: _sql.turns(db, conversation, limit))
+        return await self._worker.submit(lambda db: _sql.turns(db, conversation, limit))
 
-    def _start(self, owner: str) -> None:
-        with self._owners_lock:
-            if self._worker is not None and self._worker.refusal is not None:
-                self._end()  # its thread has ended, and its owners get a new one
-            if self._worker is None:
-                worker = Worker(self._file, on_end=self.nudge)
-                worker.start()
-                self._worker = worker
-            self._owners.add(owner)
+    def _cached_page(self, stream_id: UUID, after_seq: int, limit: int) -> Page | None:
+        """Return a page of recent entries, None if it must be read from the file."""
+        self._worker.check()
+        live = self._live
+        with live.lock:
+            return live.recent.page(stream_id, after_seq, limit)
 
-    def _stop(self, owner: str) -> None:
-        with self._owners_lock:
-            self._owners.discard(owner)
-            if not self._owners:
-                self._end()
+    async def _load_page(self, stream_id: UUID, after_seq: int, limit: int) -> Page:
+        return await self._worker.submit(lambda db: _sql.read_page(db, stream_id, after_seq, limit))
 
-    def _end(self) -> None:
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            worker.stop()
-        with self._lock:
-            self._tails = Tails(self._cache_bytes)
-
-    def _working(self) -> Worker[LogConnection]:
-        """Return the worker.
-
-        Raises:
-            LogUnavailable: there is none, or its thread has ended.
-        """
-        worker = self._worker
-        if worker is None:
-            raise LogUnavailable(f"the log {self._path} has not been started")
-        if worker.refusal is not None:
-            raise LogUnavailable(worker.refusal)
-        return worker
-
-    def _submit(
-        self, run: Callable[[LogConnection], T], after: Callable[[T], None] | None = None
-    ) -> "asyncio.Future[T]":
-        return self._working().submit(run, after)
-
-    def _tails_page(self, stream_id: UUID, after_seq: int, limit: int) -> Page | None:
-        self._working()
-        with self._lock:
-            return self._tails.page(stream_id, after_seq, limit)
-
-    async def _stored(self, stream_id: UUID, after_seq: int, limit: int) -> Page:
-        return await self._submit(lambda db: _sql.page(db, stream_id, after_seq, limit))
-
-    async def _drop_entries(self, ended_until: float, most: int) -> int:
+    async def _drop_entries(self, ended_until: float, limit: int) -> int:
         def run(db: LogConnection) -> list[UUID]:
-            return _sql.drop_entries(db, ended_until, most)
+            return _sql.drop_entries(db, ended_until, limit)
 
-        def after(stream_ids: list[UUID]) -> None:
-            with self._lock:
-                for stream_id in stream_ids:
-                    self._tails.drop(stream_id)
-
-        dropped = await self._submit(run, after)
+        dropped: list[UUID] = await self._worker.submit(run, self._live.drop)
         return len(dropped)
-
-    def _show(
-        self, stream_id: UUID, first_seq: int, entries: Sequence[bytes], *, ended: bool
-    ) -> None:
-        """Let readers see what has been committed."""
-        with self._lock:
-            self._tails.add(stream_id, first_seq, entries, ended=ended)
-            self._waiters.wake(stream_id)
 
 
 async def _in_steps(step: Callable[[int], Awaitable[int]]) -> None:
-    """Repeat a step until it finds nothing; one that fails is tried again with one row at a time.
+    """Repeat a step until it finds nothing; after a failure, try again with one row at a time.
 
-    On a full disk a small step may succeed where a large one does not.
+    On a full disk a small step may succeed where a large one fails.
     """
-    most = _EXPIRED_AT_ONCE
+    limit = _EXPIRED_AT_ONCE
     while True:
         try:
-            if not await step(most):
+            if not await step(limit):
                 return
         except LogUnavailable:
-            if most == 1:
+            if limit == 1:
                 raise
-            most = 1
+            limit = 1

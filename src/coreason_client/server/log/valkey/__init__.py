@@ -1,67 +1,67 @@
-"""The log on a Valkey or Redis server: many processes, one log.
+"""The log on a Valkey or Redis server, shared by many processes.
 
-Run on Valkey 9, alone and as a cluster. The commands that it uses exist since Redis 6.2, but no
-other version has been run. Nothing has a time to live, so a store that evicts by it loses nothing;
-one that evicts anything (`maxmemory-policy allkeys-…`) will lose streams. Acknowledged entries
-survive what the store survives: with `appendonly yes` and `appendfsync always` a crash of the
-store, with the default `everysec` all but its last second. A failover to a replica that lags loses
-what had not reached it; the numbers show it, so that the next append is refused and the stream ends
-with an error.
+It is tested with Valkey 9, standalone and as a cluster. Its commands exist since Redis 6.2, but no
+other version has been tested. No key has a time to live, so a store that evicts only such keys
+loses nothing; one that evicts any key (`maxmemory-policy allkeys-…`) will lose streams.
+Acknowledged entries are as durable as the store: with `appendonly yes` and `appendfsync always`
+they survive a crash of the store, with the default `everysec` all but those of its last second. A
+failover to a replica that lags loses the entries that it had not received. The numbers of the
+entries reveal that: the next append fails, and the stream ends with an error.
 
-Keys. What belongs to one stream shares a hash tag, and so do the keys of a request and those of a
-conversation. No command and no script touches two tags, so a cluster can hold each where it likes.
-The truth about a stream is in its own keys, and is changed only by scripts. The indexes (leases,
-ended streams, conversations) are sorted by time and say only where to look; they may lag behind
-the truth, and every look puts them right.
+Keys. The keys of one stream share a hash tag, and so do the keys of a request and those of a
+conversation. No command or script uses two tags, so a cluster may place each anywhere. The keys of
+a stream are authoritative, and only scripts change them. The indexes (leases, ended streams,
+conversations) are sorted by time and only say where to look. They may be out of date, and each use
+corrects them.
 
 Opening. The request (a key with the id of its stream) and the stream are in different slots, so
-an opening takes steps:
+opening a stream takes several steps:
 
-1. Ask the request for its stream. If it names one that exists, that is the answer.
-2. Put the new stream into the index of leases, and make it.
-3. Let the request name it, if the request names nothing, or still what was found not to exist.
-   Otherwise somebody else was first: their stream is the answer, and the new one is taken back.
+1. Get the stream id of the request. If that stream exists, return it.
+2. Add the new stream to the index of leases, and create it.
+3. Set the stream id of the request to the new one, if the request has none, or still the one that
+   does not exist. Otherwise another process was first: return its stream and delete the new one.
 
-Why that is right. A request names only streams that were made before. So one that it names and
-that does not exist has been forgotten after its time, and its request is free: nobody is between
-two steps there, and nobody need be waited for. Step 3 is one script on one key, so of two openers
-at once exactly one is told that it won, and a loser finds the winner's stream complete. Each step
-can be repeated: an opener that lost an answer finds its own id, and has won. Whoever dies before
-step 3 leaves a stream that no request names and nobody can know; its lease runs out, and it ends
-and expires like any other. Whoever dies after it leaves a stream without a producer, which ends as
-lost. Whatever a replica still had on its way to the store is harmless when it arrives late: it
-finds the request taken, the epoch over or the numbers used.
+Why this is correct. A request only ever names streams that were created before. So if it names a
+stream that does not exist, that stream has expired, and the request is free; no other process can
+be between two steps, and there is nothing to wait for. Step 3 is one script on one key, so of two
+concurrent openers exactly one wins, and the other one finds the complete stream of the winner. Each
+step can be repeated: an opener that lost a reply finds its own id, and has won. If a process dies
+before step 3, it leaves a stream that no request names; its lease runs out, and it ends and expires
+like any other. If it dies after step 3, it leaves a stream without a producer, which ends as lost.
+A command that reaches the store late does no harm: the request is taken, the epoch is over, or the
+numbers are used.
 
-On a store that is no cluster all steps are one script, and one round trip.
+On a store that is not a cluster, one script does all steps, in one round trip.
 
-Ends. A stream ends in one script, and moves from the index of leases to that of ended streams
-afterwards. If a process dies in between, another one finishes the job: the lease runs out, a claim
-finds the stream ended, and moves it. A stream is forgotten first and its request freed second, and
-only then does it leave the index, so what is left of a forgetting that broke off is found again.
+Ends. One script ends a stream; afterwards it moves from the index of leases to that of ended
+streams. If a process dies in between, another one finishes the job: the lease runs out, a claim
+finds that the stream has ended, and moves it. Expiry first deletes the stream, then frees its
+request, and then removes it from the index, so an interrupted expiry is continued later.
 
-Start. A log starts only on a store that lets it do what it will need: every command that it uses,
-scripts, and a message that it publishes and receives. Otherwise `start` says in one sentence what
-is not allowed.
+Start. A log starts only if the store allows everything that it needs: each of its commands,
+scripts, and a message that it publishes and receives. Otherwise `start` raises an error that names
+what is not allowed.
 
-Time. Leases and ages follow the clock of the store. Each process measures how far its own clock is
-from it, at the start and again with every renewal, claim and expiry, and is right within one round
-trip; a difference of more than a second at the start is one warning. So it does not matter what
-time it is on a replica, or whether somebody sets its clock. In a cluster it is the clock of one
-node, and the clocks of the nodes should agree within a second. If a lease is judged wrongly all the
-same, a stream may be taken from a producer that lives. It then ends with `producer_lost`, and the
-producer is fenced: the epoch, not the clock, keeps two writers apart.
+Time. Leases and ages use the clock of the store. Each process measures the difference to its own
+clock at the start and with each renewal, claim and expiry; the error is at most one round trip. A
+difference of more than a second at the start is logged as a warning. So the clock of a replica does
+not matter, even if it is changed. In a cluster it is the clock of one node, and the clocks of the
+nodes should agree within a second. If a lease is nevertheless judged wrongly, a stream may be taken
+from a running producer. It then ends with `producer_lost`, and the producer is fenced: the epoch,
+not the clock, prevents two writers.
 
-Patience. An operation fails for lack of time only when the store was silent for `patience` seconds,
-or refused for so long with errors that pass, such as a failover. Time in which this process did not
-run (it was frozen, or something blocked its event loop) and time in its own queue behind others,
-while the store answers, are not counted. A connection on which nothing moves for 0.4 of the
-patience is given up, and its commands are sent again on a new one: each can be repeated.
+Patience. An operation times out only if the store was silent for `patience` seconds, or answered
+for so long with transient errors, such as during a failover. Two times do not count: the time in
+which this process did not run (it was suspended, or its event loop was blocked), and the time in
+its own queue while the store answers other commands. A connection without activity for 0.4 of the
+patience is closed, and its commands are sent again on a new one: each of them can be repeated.
 
-A full store. One that has reached its `maxmemory` refuses new streams, entries and turns. What
-keeps a lease, takes over, cancels, ends and forgets a stream works on, so that streams keep their
-producers, readers learn of the end, and expiry makes room again.
+A full store. A store that has reached its `maxmemory` rejects new streams, entries and turns.
+Renewing, claiming, cancelling, ending and expiring streams still work, so streams keep their
+producers, readers learn of the end, and expiry frees memory.
 
-An address never shows its password: not in errors, not in logs, not in `repr`.
+The password of an address never appears in errors, logs or `repr`.
 """
 
 from ....errors import MissingExtraError

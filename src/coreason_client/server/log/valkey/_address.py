@@ -1,4 +1,4 @@
-"""The address of a store: what it says, and what of it may be shown."""
+"""The address of a store: parsing it, and hiding its credentials."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +15,7 @@ _TLS_OPTIONS = frozenset({"ssl_ca_certs", "ssl_cert_reqs", "ssl_certfile", "ssl_
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the store is; `shown` has no credentials in it."""
+    """The address of a store; `shown` is the address without credentials."""
 
     host: str
     port: int
@@ -27,15 +27,15 @@ class Address:
     tls_options: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def redact(self, text: str) -> str:
-        """Return a text without the credentials: some servers repeat what they reject."""
+        """Return a text without the credentials; some servers repeat them in errors."""
         return redact(text, (self.password, self.username))
 
 
 def parse_address(url: str) -> Address:
-    """Read ``valkey://user:password@host:port/db``, also as redis, and with an s for TLS.
+    """Parse ``valkey://user:password@host:port/db``; the scheme may be redis, with an s for TLS.
 
     Raises:
-        ArgumentError: it is something else. The URL is not repeated: it may hold a password.
+        ArgumentError: it is not valid. The error does not contain the URL, because of its password.
     """
     try:
         parts = urlsplit(url)
@@ -68,7 +68,7 @@ def _db(path: str) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdigit() and len(text) <= 4):
-        raise ArgumentError("url", "must have the number of a database as its path, such as /0")
+        raise ArgumentError("url", "must have a database number as its path, such as /0")
     return int(text)
 
 
@@ -78,7 +78,7 @@ def _tls_options(query: str, *, tls: bool) -> dict[str, Any]:
     if unknown:
         raise ArgumentError(
             "url",
-            f"must have no options but {', '.join(sorted(_TLS_OPTIONS))}; it has {unknown[0]!r}",
+            f"may have only the options {', '.join(sorted(_TLS_OPTIONS))}; got {unknown[0]!r}",
         )
     if options and not tls:
         raise ArgumentError("url", "must start with valkeys:// or rediss:// to have TLS options")

@@ -1,4 +1,4 @@
-"""The entries of a stream: scripts of the store append them, end the stream, and read pages."""
+"""Appending entries, ending a stream and reading pages, each with a script of the store."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,15 +23,15 @@ def begin_append(
     first_seq: int,
     entries: Sequence[bytes],
 ) -> "asyncio.Future[bool]":
-    """Begin an append; the future says whether somebody has asked for a cancel."""
+    """Begin an append; the result of the future is True if a cancel was requested."""
     names = [keys.meta(stream_id), keys.entries(stream_id)]
 
-    def appended(line: bytes) -> bool:
-        reply = _appended(session, stream_id, epoch, first_seq, entries, line)
+    def read_reply(line: bytes) -> bool:
+        reply = _handle_append_reply(session, stream_id, epoch, first_seq, entries, line)
         return reply[1] == b"1"
 
     return session.store.begin_script(
-        scripts.APPEND, names, appended, epoch, first_seq, b"", *entries
+        scripts.APPEND, names, read_reply, epoch, first_seq, b"", *entries
     )
 
 
@@ -48,15 +48,17 @@ async def close_stream(
     names = [keys.meta(stream_id), keys.entries(stream_id), keys.question(stream_id)]
     end = b"%b %b" % (repr(session.now()).encode(), text(outcome))
     line: bytes = await session.store.script(scripts.APPEND, names, epoch, first_seq, end, *entries)
-    _, _, ended, request = _appended(session, stream_id, epoch, first_seq, entries, line)[:4]
+    _, _, ended, request = _handle_append_reply(
+        session, stream_id, epoch, first_seq, entries, line
+    )[:4]
     session.disown(stream_id)
     if ended:
-        # The stream has ended, whatever becomes of the indexes: claims put them right.
+        # The stream has ended even if this fails: claims correct the indexes.
         with suppress(LogUnavailable):
-            await session.indexes.ended(stream_id, request.decode("ascii"), float(ended))
+            await session.indexes.move_to_ended(stream_id, request.decode("ascii"), float(ended))
 
 
-def _appended(
+def _handle_append_reply(
     session: Session,
     stream_id: UUID,
     epoch: int,
@@ -64,13 +66,13 @@ def _appended(
     entries: Sequence[bytes],
     line: bytes,
 ) -> Sequence[bytes]:
-    """Let readers see what the store has taken; return its reply in parts."""
+    """Show accepted entries to readers, or raise the error; return the reply in parts."""
     reply: Sequence[bytes] = line.split(b" ")
     if reply[0] == b"ok":
-        session.show(stream_id, first_seq, entries)
+        session.add_entries(stream_id, first_seq, entries)
         return reply
-    if reply[0] == b"held":  # it was there before, and what counts is what is there
-        session.hide(stream_id)
+    if reply[0] == b"held":  # a repeated append: the store already had the entries
+        session.drop_entries(stream_id)
         return reply
     session.disown(stream_id)
     if reply[0] == b"fenced":
@@ -96,7 +98,7 @@ async def read_page(
     if state == b"damaged":
         raise LogUnavailable(
             f"the store {session.name} has lost entries of the stream {stream_id}: it must not "
-            "evict keys (maxmemory-policy noeviction)",
+            "evict keys; set maxmemory-policy to noeviction",
             stream_id,
         )
     return Page(reply[1:], state == b"end")

@@ -1,4 +1,4 @@
-"""Errors of the store: which of them are transient, and the sentence that each one becomes."""
+"""Errors of the store: which ones are transient, and the message for each."""
 
 from ssl import SSLCertVerificationError
 
@@ -10,31 +10,34 @@ from ._address import Address
 __all__ = [
     "STORE_ERRORS",
     "ForeignValue",
-    "LaneStopped",
-    "StoreSilent",
-    "foreign",
-    "gave_up",
-    "is_passing",
-    "refusal",
+    "PatienceExceeded",
+    "QueueStopped",
+    "foreign_data",
+    "is_transient",
+    "rejected",
     "reply_error",
+    "unreachable",
 ]
 
-# Whatever the client library raises; `RedisClusterException` stands beside its root.
+# All errors of the client library; `RedisClusterException` is not a `RedisError`.
 STORE_ERRORS = (store.RedisError, store.RedisClusterException, OSError)
 
-# Transient errors: the store is loading or busy, or a new primary is being found. Every other
-# reply would be the same the next time.
-_PASSING = (
-    store.ConnectionError,  # with LOADING and "max number of clients reached"
+# Transient errors, such as a store that is loading or busy, or a failover. All other errors would
+# occur again on a retry.
+_TRANSIENT = (
+    store.ConnectionError,  # includes LOADING and "max number of clients reached"
     store.TimeoutError,
     store.ReadOnlyError,
-    store.ClusterDownError,  # with MASTERDOWN
+    store.ClusterDownError,  # includes MASTERDOWN
     store.TryAgainError,
     store.RedisClusterException,
     OSError,
 )
-_FOR_GOOD = (store.AuthenticationError, store.AuthorizationError)  # each a ConnectionError
-_PASSING_WORDS = ("BUSY ", "MASTERDOWN ", "NOREPLICAS ")  # these have no class of their own
+_ACCESS_DENIED = (
+    store.AuthenticationError,
+    store.AuthorizationError,
+)  # subclasses of ConnectionError
+_TRANSIENT_PREFIXES = ("BUSY ", "MASTERDOWN ", "NOREPLICAS ")  # replies without their own class
 _TRANSIENT_REPLIES = (store.ResponseError, store.BusyLoadingError)
 _CLASSES: dict[str, type[store.RedisError]] = {
     "ASK": store.AskError,
@@ -51,23 +54,23 @@ _CLASSES: dict[str, type[store.RedisError]] = {
     "TRYAGAIN": store.TryAgainError,
     "WRONGPASS": store.AuthenticationError,
 }
-_WORTH_TELLING = 1.0  # seconds in which this process was blocked
+_MIN_REPORTED_BLOCKING = 1.0  # seconds; shorter times are not mentioned
 
 
 class ForeignValue(Exception):
-    """A value in the store is none that the log has written."""
+    """A value in the store was not written by the log."""
 
 
-class LaneStopped(Exception):
-    """The log was stopped before the command had its reply."""
+class QueueStopped(Exception):
+    """The log was stopped before the command got its reply."""
 
 
-class StoreSilent(Exception):
-    """The store did not answer, or refused with transient errors, for as long as the patience.
+class PatienceExceeded(Exception):
+    """The store did not answer, or answered with transient errors, for `patience` seconds.
 
-    `sent` is False when the command was still in the queue; `blocked` is for how many seconds
-    this process itself did not run meanwhile, which are not part of the patience; `error` is the
-    latest transient error, None if there was none.
+    `sent` is False if the command was still in the queue. `blocked` is the number of seconds in
+    which this process itself did not run; they do not count. `error` is the latest transient
+    error, None if there was none.
     """
 
     def __init__(self, *, sent: bool, blocked: float, error: Exception | None) -> None:
@@ -78,77 +81,78 @@ class StoreSilent(Exception):
 
 
 def reply_error(text: str) -> Exception:
-    """Return an error reply as the exception that the client library has for it."""
+    """Return the exception of the client library for an error reply."""
     code, _, rest = text.partition(" ")
     kind = _CLASSES.get(code)
     try:
         if kind is not None:
             return kind(rest)
-    except ValueError:  # a redirection that names no node
+    except ValueError:  # a redirection without a node
         pass
     if text == "ERR max number of clients reached":
         return store.ConnectionError(text.removeprefix("ERR "))
     return store.ResponseError(text.removeprefix("ERR "))
 
 
-def is_passing(error: Exception) -> bool:
-    """Return True for a transient error: another attempt may succeed."""
-    if isinstance(error, _FOR_GOOD) or _is_certificate_error(error):
+def is_transient(error: Exception) -> bool:
+    """Return True for a transient error: a retry may succeed."""
+    if isinstance(error, _ACCESS_DENIED) or _is_certificate_error(error):
         return False
-    return isinstance(error, _PASSING) or str(error).startswith(_PASSING_WORDS)
+    return isinstance(error, _TRANSIENT) or str(error).startswith(_TRANSIENT_PREFIXES)
 
 
-def gave_up(address: Address, patience: float, silent: StoreSilent) -> LogUnavailable:
-    """Describe a store that was silent, or refused with transient errors, for so long."""
-    error = silent.error
+def unreachable(address: Address, patience: float, exceeded: PatienceExceeded) -> LogUnavailable:
+    """Return the error for a store that did not answer, or had transient errors, for `patience`."""
+    error = exceeded.error
     if isinstance(error, store.ReadOnlyError):
-        sentence = (
-            f"the store {address.shown} is a read-only replica, and did not become a primary "
+        message = (
+            f"the store {address.shown} is a read-only replica and did not become a primary "
             f"within {patience:g} s: give the log the address of the primary"
         )
     elif isinstance(error, _TRANSIENT_REPLIES):
-        sentence = f"the store {address.shown} refused for {patience:g} s: {_words(address, error)}"
+        reason = _reason(address, error)
+        message = f"the store {address.shown} rejected commands for {patience:g} s: {reason}"
     else:
-        why = "" if error is None else f": {_words(address, error)}"
-        sentence = f"the store {address.shown} did not answer for {patience:g} s{why}"
-    if not silent.sent:
-        sentence += " (this command was still in the queue, and was not sent)"
-    if silent.blocked >= _WORTH_TELLING:
-        sentence += f" (this process itself was blocked for another {silent.blocked:.1f} s)"
-    return LogUnavailable(sentence)
+        why = "" if error is None else f": {_reason(address, error)}"
+        message = f"the store {address.shown} did not answer for {patience:g} s{why}"
+    if not exceeded.sent:
+        message += " (this command was still in the queue and was not sent)"
+    if exceeded.blocked >= _MIN_REPORTED_BLOCKING:
+        message += f" (this process itself was blocked for another {exceeded.blocked:.1f} s)"
+    return LogUnavailable(message)
 
 
-def refusal(address: Address, prefix: str, error: Exception) -> LogUnavailable:
-    """Describe a store that answers, and refuses."""
-    words = _words(address, error)
+def rejected(address: Address, prefix: str, error: Exception) -> LogUnavailable:
+    """Return the error for a store that rejects a command."""
+    reason = _reason(address, error)
     if _is_certificate_error(error):
-        return LogUnavailable(f"the store {address.shown} cannot be trusted: {words}")
-    if isinstance(error, store.AskError | store.ClusterCrossSlotError):  # with MOVED
+        return LogUnavailable(f"the store {address.shown} has an untrusted certificate: {reason}")
+    if isinstance(error, store.AskError | store.ClusterCrossSlotError):  # includes MOVED
         return LogUnavailable(
-            f"the store {address.shown} is a node of a cluster: give the log cluster=True"
+            f"the store {address.shown} is a node of a cluster: pass cluster=True to the log"
         )
     if isinstance(error, store.NoPermissionError):
         return LogUnavailable(
-            f"the store {address.shown} denies access: {words} (the log needs the keys and "
-            f"channels {prefix}:*, and the commands that the guide to scaling lists)"
+            f"the store {address.shown} denies access: {reason} (the log needs the keys and "
+            f"channels {prefix}:*, and the commands listed in docs/scaling.md)"
         )
-    if isinstance(error, _FOR_GOOD):
-        return LogUnavailable(f"the store {address.shown} denies access: {words}")
+    if isinstance(error, _ACCESS_DENIED):
+        return LogUnavailable(f"the store {address.shown} denies access: {reason}")
     if isinstance(error, store.OutOfMemoryError):
         return LogUnavailable(
-            f"the store {address.shown} is full: it uses more memory than its setting maxmemory "
-            f"allows. Raise maxmemory, or keep streams for a shorter time (retention) ({words})"
+            f"the store {address.shown} is full: it has reached its maxmemory. Raise maxmemory, or "
+            f"shorten the retention of streams ({reason})"
         )
-    if words.startswith("WRONGTYPE"):
-        return foreign(address, prefix, "a key is of another type")
-    return LogUnavailable(f"the store {address.shown} refuses to work: {words}")
+    if reason.startswith("WRONGTYPE"):
+        return foreign_data(address, prefix, "a key has another type")
+    return LogUnavailable(f"the store {address.shown} rejected the command: {reason}")
 
 
-def foreign(address: Address, prefix: str, what: str) -> LogUnavailable:
-    """Describe a store that holds what the log did not write."""
+def foreign_data(address: Address, prefix: str, what: str) -> LogUnavailable:
+    """Return the error for data that the log did not write."""
     return LogUnavailable(
-        f"the store {address.shown} holds other data under {prefix!r}: {what}. Give the log a "
-        "prefix that nothing else uses"
+        f"the store {address.shown} has other data under the prefix {prefix!r}: {what}. Use a "
+        "prefix that no other program uses"
     )
 
 
@@ -159,5 +163,5 @@ def _is_certificate_error(error: Exception) -> bool:
     return cause is not None
 
 
-def _words(address: Address, error: Exception) -> str:
+def _reason(address: Address, error: Exception) -> str:
     return address.redact(str(error)) or type(error).__name__

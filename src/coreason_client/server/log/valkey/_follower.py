@@ -1,9 +1,9 @@
-"""A reader of one stream, wherever the stream is written."""
+"""A reader of one stream, whichever process writes it."""
 
 from collections.abc import Awaitable, Callable
 from uuid import UUID
 
-from .._waiters import Waiter, write_when_woken
+from .._waiters import Waiter, make_wake_callback
 from ..base import Follower, Page
 from ._session import Session
 
@@ -11,7 +11,7 @@ __all__ = ["ValkeyFollower"]
 
 
 class ValkeyFollower(Follower):
-    """Reads from the entries that are kept here if the stream is written here, else by `load`."""
+    """Reads recent entries from memory if this process writes the stream, otherwise with `load`."""
 
     __slots__ = ("_load", "_session", "_stream_id", "position", "waiter")
 
@@ -27,7 +27,7 @@ class ValkeyFollower(Follower):
         self._session = session
         self._stream_id = stream_id
         self._load = load
-        session.waiters.enter(stream_id, self)
+        session.waiters.add(stream_id, self)
 
     async def next(
         self, limit: int, wait: float, write: Callable[[bytes], bool] | None = None
@@ -39,29 +39,30 @@ class ValkeyFollower(Follower):
 
     async def _next(self, limit: int, wait: float, write: Callable[[bytes], bool] | None) -> Page:
         session, waiters = self._session, self._session.waiters
-        deadline, nudges = session.loop.time() + wait, waiters.nudges
+        deadline, wake_all_count = session.loop.time() + wait, waiters.wake_all_count
         woken = False
-        look, id_ = session.owned.page, self._stream_id
+        lookup, id_ = session.owned.page, self._stream_id
         while True:
-            # Before the look at the store: what is announced from here on wakes this waiter.
+            # Before the lookup, so that every later announcement wakes this waiter.
             self.waiter.clear()
-            page = look(id_, self.position, limit)
-            # Whoever was woken and finds nothing here was woken for something in the store.
+            page = lookup(id_, self.position, limit)
+            # Woken without new entries in memory: they are in the store.
             if page is None or wait <= 0 or (woken and not page.entries):
                 page = await self._load(id_, self.position, limit)
             left = deadline - session.loop.time()
-            if page.entries or page.ended or left <= 0 or waiters.nudges != nudges:
+            if page.entries or page.ended or left <= 0 or waiters.wake_all_count != wake_all_count:
                 return page
-            session.listen(id_)
+            session.subscribe(id_)
             await self.waiter.wait(
                 left,
-                write_when_woken(self, id_, look, limit, wait, write, wait_if_nothing=False),
+                make_wake_callback(self, id_, lookup, limit, wait, write, wait_if_empty=False),
             )
             woken = True
-            if waiters.nudges != nudges:  # without another look: the log may be about to stop
+            # No further read here, because the log may be about to stop.
+            if waiters.wake_all_count != wake_all_count:
                 return page
 
     def close(self) -> None:
-        """Wait no more."""
+        """Stop waiting, and leave the waiters."""
         self.waiter.close()
-        self._session.waiters.leave(self._stream_id, self)
+        self._session.waiters.remove(self._stream_id, self)

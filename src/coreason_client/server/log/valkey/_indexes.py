@@ -1,4 +1,4 @@
-"""The indexes by time: where to look for what has run out. They may lag; the streams are right."""
+"""The indexes by time, used to find what has run out. They may be out of date; see the package."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _AT_ONCE = 500  # changes in one script
 
 
 class Indexes:
-    """Sorted sets, each in a few shards. Every change can be repeated without harm."""
+    """Sorted sets, each in a few shards. Every change may be repeated."""
 
     __slots__ = ("_keys", "_store")
 
@@ -23,7 +23,7 @@ class Indexes:
         self._keys = keys
 
     async def due(self, index: Sequence[str], until: float, limit: int) -> list[bytes]:
-        """Return up to `limit` names of each shard whose time has come."""
+        """Return up to `limit` members of each shard with a time up to `until`."""
         found: list[list[bytes]] = await asyncio.gather(
             *(
                 self._store.command("ZRANGEBYSCORE", key, "-inf", repr(until), "LIMIT", 0, limit)
@@ -32,18 +32,18 @@ class Indexes:
         )
         return [name for names in found for name in names]
 
-    async def opened(self, stream_id: UUID, until: float) -> None:
-        """Record a new stream; a full store refuses it."""
+    async def add_new_stream(self, stream_id: UUID, until: float) -> None:
+        """Add a new stream to the leases; a full store rejects it."""
         key = self._keys.lease_index(stream_id)
         await self._store.command("ZADD", key, "GT", repr(until), stream_id.hex)
 
-    async def leased(self, streams: Sequence[UUID], until: float) -> None:
-        """Record until when streams are held; this works on a full store too."""
+    async def extend_leases(self, streams: Sequence[UUID], until: float) -> None:
+        """Set the end of the leases of streams; it works on a full store too."""
         by_key: dict[str, list[str]] = {}
         for stream_id in streams:
             key = self._keys.lease_index(stream_id)
             by_key.setdefault(key, []).extend((repr(until), stream_id.hex))
-        # Only ever later: what comes late must not hide a renewal.
+        # A time only becomes later (GT), so that a delayed command cannot undo a renewal.
         await asyncio.gather(
             *(
                 self._store.script(INDEX, [key], "GT", *pairs[start : start + 2 * _AT_ONCE])
@@ -52,37 +52,37 @@ class Indexes:
             )
         )
 
-    async def unleased(self, stream_id: UUID) -> None:
-        """Forget a lease."""
+    async def remove_lease(self, stream_id: UUID) -> None:
+        """Remove a stream from the leases."""
         await self._store.command("ZREM", self._keys.lease_index(stream_id), stream_id.hex)
 
-    async def ended(self, stream_id: UUID, request: str, at: float) -> None:
-        """Move a stream from those that run to those that have ended."""
+    async def move_to_ended(self, stream_id: UUID, request: str, at: float) -> None:
+        """Move a stream from the leases to the ended streams."""
         await self._add(self._keys.bodies, stream_id, request, at)
-        await self.unleased(stream_id)
+        await self.remove_lease(stream_id)
 
-    async def bare(self, stream_id: UUID, request: str, at: float) -> None:
-        """Move a stream to those without entries."""
+    async def move_to_without_entries(self, stream_id: UUID, request: str, at: float) -> None:
+        """Move an ended stream to those without entries."""
         await self._add(self._keys.finals, stream_id, request, at)
         await self._remove(self._keys.bodies, stream_id, request)
 
-    async def forgotten(self, stream_id: UUID, request: str) -> None:
-        """Remove a stream from those that have ended."""
+    async def remove_ended(self, stream_id: UUID, request: str) -> None:
+        """Remove a stream from the ended streams."""
         await self._remove(self._keys.bodies, stream_id, request)
         await self._remove(self._keys.finals, stream_id, request)
 
-    async def touched(self, conversation: str, at: float) -> None:
-        """Record that a conversation went on; a full store refuses it."""
+    async def touch_conversation(self, conversation: str, at: float) -> None:
+        """Set the time of the last turn of a conversation; a full store rejects it."""
         key = self._keys.conversations[shard(conversation)]
         await self._store.command("ZADD", key, "GT", repr(at), conversation)
 
-    async def still_touched(self, conversation: str, at: float) -> None:
-        """Put the time of a conversation right; this works on a full store too."""
+    async def correct_conversation(self, conversation: str, at: float) -> None:
+        """Correct the time of a conversation; it works on a full store too."""
         key = self._keys.conversations[shard(conversation)]
         await self._store.script(INDEX, [key], "GT", repr(at), conversation)
 
-    async def untouched(self, conversation: str) -> None:
-        """Forget a conversation."""
+    async def remove_conversation(self, conversation: str) -> None:
+        """Remove a conversation."""
         key = self._keys.conversations[shard(conversation)]
         await self._store.command("ZREM", key, conversation)
 

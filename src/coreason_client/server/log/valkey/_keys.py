@@ -1,4 +1,4 @@
-"""The names of the keys: what belongs together shares a hash tag, and so a slot of a cluster."""
+"""The names of the keys. Keys that belong together share a hash tag, and so a cluster slot."""
 
 from hashlib import sha256
 from uuid import UUID
@@ -17,14 +17,14 @@ __all__ = [
     "split_member",
 ]
 
-# An index over all streams would be one key on one node of a cluster; a few spread the load, and
-# few enough that looking into all of them costs nothing.
+# One key for an index would put it on one node of a cluster. A few shards spread the load, and
+# reading all of them is still cheap.
 SHARDS = 4
-_DIGEST = 40  # hex digits of a SHA-256: no two requests share them
+_DIGEST = 40  # hex digits of a SHA-256, enough to be unique
 
 
 class KeyNames:
-    """Names of keys under one prefix. A tag in braces is all that a cluster hashes of a key."""
+    """The names of keys with one prefix. A cluster hashes only the tag in braces."""
 
     __slots__ = ("bodies", "conversations", "finals", "leases", "prefix")
 
@@ -32,14 +32,14 @@ class KeyNames:
         if not prefix or not prefix.isascii() or not prefix.isprintable() or set(prefix) & {*"{} "}:
             raise ArgumentError("prefix", "must be visible ASCII characters without braces", prefix)
         self.prefix = prefix
-        # Indexes by time; each only says where to look, and may lag behind the streams themselves.
+        # Indexes by time. They may be out of date; the keys of a stream are authoritative.
         self.leases = self._shards("leases")  # running streams, by the end of their lease
         self.bodies = self._shards("bodies")  # ended streams with entries, by their end
         self.finals = self._shards("finals")  # ended streams without entries, by their end
-        self.conversations = self._shards("conversations")  # by the moment of the last turn
+        self.conversations = self._shards("conversations")  # by the time of their last turn
 
     def meta(self, stream_id: UUID) -> str:
-        """What is known of a stream: a hash."""
+        """The description of a stream: a hash."""
         return f"{self.prefix}:{{{stream_id.hex}}}:meta"
 
     def entries(self, stream_id: UUID) -> str:
@@ -47,23 +47,23 @@ class KeyNames:
         return f"{self.prefix}:{{{stream_id.hex}}}:entries"
 
     def question(self, stream_id: UUID) -> str:
-        """What a running stream was opened with: a string."""
+        """The question of a running stream: a string."""
         return f"{self.prefix}:{{{stream_id.hex}}}:question"
 
     def channel(self, stream_id: UUID) -> str:
-        """Where an append to a stream is announced."""
+        """The channel on which the appends to a stream are announced."""
         return f"{self.prefix}:{{{stream_id.hex}}}:wake"
 
-    def hello(self) -> str:
-        """A channel on which nothing is ever said, so that a subscription is never empty."""
+    def idle_channel(self) -> str:
+        """A channel without messages, so that a subscription always has a channel."""
         return f"{self.prefix}:hello"
 
     def request(self, digest: str) -> str:
-        """The stream of a request: a string."""
+        """The stream id of a request: a string."""
         return f"{self.prefix}:{{{digest}}}:request"
 
     def turns(self, digest: str) -> str:
-        """The turns of a conversation by their streams, and when it was touched: a hash."""
+        """The turns of a conversation by stream, and the time of the last one: a hash."""
         return f"{self.prefix}:{{{digest}}}:turns"
 
     def order(self, digest: str) -> str:
@@ -71,11 +71,11 @@ class KeyNames:
         return f"{self.prefix}:{{{digest}}}:order"
 
     def lease_index(self, stream_id: UUID) -> str:
-        """The shard of the index of leases that holds a stream: a sorted set."""
+        """The shard of the index of leases for a stream: a sorted set."""
         return self.leases[shard(stream_id.hex)]
 
     def probes(self, probe: UUID) -> list[str]:
-        """Return keys for a check of what the store allows; nothing else uses them."""
+        """The keys for a check of what the store allows; they have no other use."""
         return [f"{self.prefix}:{{{probe.hex}}}:check-{number}" for number in range(5)]
 
     def _shards(self, name: str) -> tuple[str, ...]:
@@ -83,36 +83,36 @@ class KeyNames:
 
 
 def digest(principal: str, rest: bytes) -> str:
-    """Name a request or a conversation, whatever characters and however many it is made of."""
-    # A principal of unknown length comes last, so that no two pairs give the same bytes.
+    """Return a short name for a request or a conversation, whatever its length and characters."""
+    # The length makes the bytes of each pair unique.
     owner = principal.encode("utf-8", "surrogatepass")
     return sha256(b"%d:%b%b" % (len(rest), rest, owner)).hexdigest()[:_DIGEST]
 
 
 def shard(name: str) -> int:
-    """Return the shard of an index that holds a stream or a conversation, by its hex name."""
+    """Return the number of the index shard for the hex name of a stream or conversation."""
     return int(name[-2:], 16) % SHARDS
 
 
 def ended_member(stream_id: UUID, request: str) -> str:
-    """Name an ended stream in an index, together with the request that it keeps taken."""
+    """Return the index member for an ended stream: its id and the digest of its request."""
     return stream_id.hex + request
 
 
 def split_member(member: bytes) -> tuple[UUID, str]:
-    """Read what `ended_member` wrote.
+    """Parse the result of `ended_member`.
 
     Raises:
-        ForeignValue: it is something else.
+        ForeignValue: it is not valid.
     """
     return parse_stream_id(member[:32]), parse_name(member[32:])
 
 
 def parse_stream_id(name: bytes) -> UUID:
-    """Read the hex name of a stream.
+    """Parse the hex name of a stream.
 
     Raises:
-        ForeignValue: it is something else.
+        ForeignValue: it is not valid.
     """
     try:
         return UUID(parse_name(name))
@@ -121,7 +121,7 @@ def parse_stream_id(name: bytes) -> UUID:
 
 
 def parse_name(name: bytes) -> str:
-    """Read the hex name of a request or a conversation.
+    """Parse the hex name of a request or a conversation.
 
     Raises:
         ForeignValue: it has other characters.

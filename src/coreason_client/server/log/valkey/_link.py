@@ -1,4 +1,4 @@
-"""Connections to the store that carry batches of commands."""
+"""The connections of a command queue: to one store, or to a cluster."""
 
 import asyncio
 import math
@@ -13,19 +13,19 @@ from redis.exceptions import ConnectionError as StoreConnectionError
 from redis.exceptions import TimeoutError as StoreTimeoutError
 
 from ._address import Address
-from ._errors import LaneStopped
-from ._lane import Health, Job, fail, settle, settle_all
+from ._command_queue import Health, Job, fail, settle, settle_all
+from ._errors import QueueStopped
+from ._resp import MORE, Command, make_reader, pack
 from ._tasks import cancel_all
-from ._wire import MORE, Command, make_reader, pack
 
 __all__ = ["ClusterLink", "SocketLink"]
 
 
-class _Wire(asyncio.Protocol):
-    """One connection from its beginning to its end: replies come in the order of the commands.
+class _RespProtocol(asyncio.Protocol):
+    """The protocol of one socket: replies arrive in the order of the commands.
 
-    A reply that nobody waits for any more is read and dropped, so that the next one stays the
-    reply of the next command.
+    The reply of a cancelled command is read and dropped, so that the next reply still belongs to
+    the next command.
     """
 
     __slots__ = (
@@ -35,15 +35,15 @@ class _Wire(asyncio.Protocol):
         "_replies",
         "_transport",
         "_unsent",
-        "heard",
         "jobs",
+        "last_activity",
         "stale",
     )
 
     def __init__(self, health: Health, on_idle: Callable[[], None]) -> None:
         self.jobs: deque[Job] = deque()
-        self.heard = health.clock.now  # when something moved on this connection
-        self.stale = False  # whether it must not be used again
+        self.last_activity = health.clock.now  # the last time that data was sent or received
+        self.stale = False  # True if the connection must not be used any more
         self._health = health
         self._on_idle = on_idle
         self._replies = make_reader()
@@ -52,29 +52,29 @@ class _Wire(asyncio.Protocol):
         self._closed = asyncio.get_running_loop().create_future()
 
     def send(self, jobs: Sequence[Job]) -> None:
-        """Write commands; their replies settle the jobs."""
+        """Send commands; the jobs get their replies."""
         assert self._transport is not None  # noqa: S101
-        self.heard = self._health.clock.now
+        self.last_activity = self._health.clock.now
         self.jobs.extend(jobs)
         self._transport.write(pack([job.command for job in jobs]))
 
-    async def ask(self, command: Command) -> Any:
-        """Send one command of the greeting and return its reply."""
+    async def request(self, command: Command) -> Any:
+        """Send one command of the login and return its reply."""
         future = asyncio.get_running_loop().create_future()
         self.send([Job(command, future, self._health.clock.mark())])
         return await future
 
     def is_silent(self, seconds: float) -> bool:
-        """Return True if nothing has moved for so long, in neither direction."""
+        """Return True if no data was sent or received for so many seconds."""
         transport, clock = self._transport, self._health.clock
         unsent = 0 if transport is None else transport.get_write_buffer_size()
         if unsent != self._unsent:
             self._unsent = unsent
-            self.heard = self._health.alive = clock.now
-        return clock.passed(self.heard, seconds)
+            self.last_activity = self._health.last_activity = clock.now
+        return clock.passed(self.last_activity, seconds)
 
     def abort(self, error: Exception) -> None:
-        """Close the connection at once; whoever waits for a reply gets the error."""
+        """Close the connection at once; jobs without a reply get the error."""
         self.stale = True
         if self._transport is not None:
             self._transport.abort()
@@ -87,14 +87,14 @@ class _Wire(asyncio.Protocol):
             await self._closed
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start; called by the event loop."""
+        """Configure the socket; called by the event loop."""
         self._transport = cast("asyncio.Transport", transport)
         if (sock := transport.get_extra_info("socket")) is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
     def data_received(self, data: bytes) -> None:
-        """Settle the jobs whose replies are complete; called by the event loop."""
-        self.heard = self._health.clock.now
+        """Give complete replies to their jobs; called by the event loop."""
+        self.last_activity = self._health.clock.now
         try:
             self._replies.feed(data)
             self._settle()
@@ -103,7 +103,7 @@ class _Wire(asyncio.Protocol):
             self._on_idle()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Fail what has no reply; called by the event loop."""
+        """Fail the jobs without a reply; called by the event loop."""
         if not self._closed.done():
             self._closed.set_result(None)
         if not self.stale:
@@ -116,13 +116,13 @@ class _Wire(asyncio.Protocol):
         waiting = len(jobs)
         while (reply := self._replies.gets()) is not MORE:
             if not jobs:
-                raise InvalidResponse("the store sent a reply to no command")
+                raise InvalidResponse("the store sent a reply without a command")
             settle(jobs.popleft(), reply, self._health)
             if isinstance(reply, ReadOnlyError):
-                # This was the primary, and its address may by now be that of another server.
+                # After a failover the address may belong to another server: connect again.
                 self.stale = True
-        if len(jobs) == waiting:  # a part of a long reply
-            self._health.alive = self.heard
+        if len(jobs) == waiting:  # only a part of a long reply was received
+            self._health.last_activity = self.last_activity
         if not jobs:
             if self.stale and self._transport is not None:
                 self._transport.abort()
@@ -130,117 +130,125 @@ class _Wire(asyncio.Protocol):
 
 
 class SocketLink:
-    """Keeps one connection to the store, and makes a new one for the batch after it broke."""
+    """Keeps one connection to the store, and connects again for the next batch if it was lost."""
 
     def __init__(
         self,
         address: Address,
-        answer: float,
+        reply_timeout: float,
         health: Health,
         on_idle: Callable[[], None],
     ) -> None:
         self._address = address
-        self._answer = answer
+        self._reply_timeout = reply_timeout
         self._health = health
         self._on_idle = on_idle
-        self._wire: _Wire | None = None
-        self._held: Sequence[Job] = ()  # while there is no connection yet
+        self._protocol: _RespProtocol | None = None
+        self._waiting: Sequence[Job] = ()  # jobs that wait for the connection
         self._connecting: asyncio.Task[None] | None = None
         self._connecting_since = 0.0
         self._stopped = False
 
     def jobs(self) -> Sequence[Job]:
-        """Return the jobs that are not settled."""
-        if self._held or self._wire is None:
-            return self._held
-        return self._wire.jobs
+        """Return the jobs without a result."""
+        if self._waiting or self._protocol is None:
+            return self._waiting
+        return self._protocol.jobs
 
     def send(self, jobs: Sequence[Job]) -> None:
-        """Send a batch, on a new connection if there is none that works."""
-        if self._wire is not None and not self._wire.stale:
-            self._wire.send(jobs)
+        """Send a batch; connect first if necessary."""
+        if self._protocol is not None and not self._protocol.stale:
+            self._protocol.send(jobs)
             return
-        self._held = jobs
+        self._waiting = jobs
         self._connecting_since = self._health.clock.now
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
-    def judge(self) -> None:
-        """Give up a connection on which nothing has moved for too long."""
-        if self._held:
-            silent = self._health.clock.passed(self._connecting_since, self._answer)
+    def check_timeouts(self) -> None:
+        """Close a connection without activity for too long."""
+        if self._waiting:
+            silent = self._health.clock.passed(self._connecting_since, self._reply_timeout)
             if silent and self._connecting is not None:
-                self._connecting_since = math.inf  # once is enough
+                self._connecting_since = math.inf  # cancel it only once
                 self._connecting.cancel()
-        elif self._wire is not None and self._wire.jobs and self._wire.is_silent(self._answer):
-            self._wire.abort(StoreTimeoutError(f"no reply within {self._answer:g} s"))
+        elif (
+            self._protocol is not None
+            and self._protocol.jobs
+            and self._protocol.is_silent(self._reply_timeout)
+        ):
+            self._protocol.abort(StoreTimeoutError(f"no reply within {self._reply_timeout:g} s"))
             self._on_idle()
 
     async def stop(self) -> None:
-        """Break off what is under way, and close the connection."""
+        """Fail the running jobs and close the connection."""
         self._stopped = True
         if self._connecting is not None:
             await cancel_all([self._connecting])
-        if self._wire is not None:
-            self._wire.abort(LaneStopped())
-            await self._wire.closed()
+        if self._protocol is not None:
+            self._protocol.abort(QueueStopped())
+            await self._protocol.closed()
 
     async def _connect(self) -> None:
-        wire = _Wire(self._health, self._idle_again)
+        protocol = _RespProtocol(self._health, self._on_protocol_idle)
         try:
-            await self._greet(wire)
+            await self._log_in(protocol)
         except asyncio.CancelledError:
             if self._stopped:
-                await self._give_up(wire, LaneStopped())
+                await self._fail_connection(protocol, QueueStopped())
                 raise
-            place = f"{self._address.host}:{self._address.port}"
-            await self._give_up(wire, StoreTimeoutError(f"timeout connecting to {place}"))
-        except Exception as error:  # noqa: BLE001 - each caller judges it
-            await self._give_up(wire, error)
+            host_and_port = f"{self._address.host}:{self._address.port}"
+            await self._fail_connection(
+                protocol, StoreTimeoutError(f"timeout connecting to {host_and_port}")
+            )
+        except Exception as error:  # noqa: BLE001 - it is raised to each caller
+            await self._fail_connection(protocol, error)
         else:
-            jobs, self._held = self._held, ()
-            self._wire, self._connecting = wire, None
-            wire.send(jobs)
+            jobs, self._waiting = self._waiting, ()
+            self._protocol, self._connecting = protocol, None
+            protocol.send(jobs)
 
-    async def _give_up(self, wire: _Wire, error: Exception) -> None:
-        wire.abort(error)
+    async def _fail_connection(self, protocol: _RespProtocol, error: Exception) -> None:
+        protocol.abort(error)
         try:
-            await wire.closed()
+            await protocol.closed()
         finally:
-            jobs, self._held = self._held, ()
+            jobs, self._waiting = self._waiting, ()
             self._connecting = None
             settle_all(jobs, error, self._health)
             self._on_idle()
 
-    async def _greet(self, wire: _Wire) -> None:
-        await _dial(self._address, wire)
+    async def _log_in(self, protocol: _RespProtocol) -> None:
+        await _open_connection(self._address, protocol)
         address = self._address
         if address.password is not None:
             user = () if address.username is None else (address.username,)
-            await _ask(wire, ("AUTH", *user, address.password), AuthenticationError)
+            await _send_login(protocol, ("AUTH", *user, address.password), AuthenticationError)
         if address.db:
-            await _ask(wire, ("SELECT", address.db), None)
+            await _send_login(protocol, ("SELECT", address.db), None)
 
-    def _idle_again(self) -> None:
-        if not self._held:  # otherwise it was a reply of the greeting
+    def _on_protocol_idle(self) -> None:
+        if not self._waiting:  # otherwise it was a reply of the login
             self._on_idle()
 
 
-async def _dial(address: Address, wire: _Wire) -> None:
-    place = f"{address.host}:{address.port}"
+async def _open_connection(address: Address, protocol: _RespProtocol) -> None:
+    host_and_port = f"{address.host}:{address.port}"
     try:
         await asyncio.get_running_loop().create_connection(
-            lambda: wire,
+            lambda: protocol,
             address.host,
             address.port,
             ssl=_tls_context(address) if address.tls else None,
         )
     except OSError as error:
-        raise StoreConnectionError(f"error connecting to {place}: {error}") from error
+        raise StoreConnectionError(f"error connecting to {host_and_port}: {error}") from error
 
 
-async def _ask(wire: _Wire, command: Command, kind: type[Exception] | None) -> None:
+async def _send_login(
+    protocol: _RespProtocol, command: Command, kind: type[Exception] | None
+) -> None:
     try:
-        await wire.ask(command)
+        await protocol.request(command)
     except ResponseError as error:
         raise error if kind is None else kind(str(error)) from None
 
@@ -263,20 +271,20 @@ def _tls_context(address: Address) -> ssl.SSLContext:
 
 
 class ClusterLink:
-    """Carries one command at a time to the node of a cluster that it belongs to.
+    """Sends one command at a time to a cluster.
 
-    The client library finds the node, and keeps the connections.
+    The client library finds the node of the command and keeps the connections.
     """
 
     def __init__(
         self,
         execute: Callable[..., Awaitable[Any]],
-        answer: float,
+        reply_timeout: float,
         health: Health,
         on_idle: Callable[[], None],
     ) -> None:
         self._execute = execute
-        self._answer = answer
+        self._reply_timeout = reply_timeout
         self._health = health
         self._on_idle = on_idle
         self._jobs: Sequence[Job] = ()
@@ -285,7 +293,7 @@ class ClusterLink:
         self._stopped = False
 
     def jobs(self) -> Sequence[Job]:
-        """Return the job under way."""
+        """Return the running job."""
         return self._jobs
 
     def send(self, jobs: Sequence[Job]) -> None:
@@ -294,16 +302,16 @@ class ClusterLink:
         self._sent_at = self._health.clock.now
         self._task = asyncio.get_running_loop().create_task(self._run(*jobs))
 
-    def judge(self) -> None:
-        """Give up a command that has had no reply for too long.
+    def check_timeouts(self) -> None:
+        """Cancel a command without a reply for too long.
 
-        Every time, until it is heard: a cancellation can get lost in the client library.
+        Each call cancels again, because a cancellation can get lost in the client library.
         """
-        if self._task is not None and self._health.clock.passed(self._sent_at, self._answer):
+        if self._task is not None and self._health.clock.passed(self._sent_at, self._reply_timeout):
             self._task.cancel()
 
     async def stop(self) -> None:
-        """Break off the command under way."""
+        """Cancel the running command."""
         self._stopped = True
         if self._task is not None:
             await cancel_all([self._task])
@@ -313,10 +321,10 @@ class ClusterLink:
             reply = await self._execute(*job.command)
         except asyncio.CancelledError:
             if self._stopped:
-                fail(job, LaneStopped())
+                fail(job, QueueStopped())
                 raise
-            reply = StoreTimeoutError(f"no reply within {self._answer:g} s")
-        except Exception as error:  # noqa: BLE001 - the caller judges it
+            reply = StoreTimeoutError(f"no reply within {self._reply_timeout:g} s")
+        except Exception as error:  # noqa: BLE001 - it is raised to the caller
             reply = error
         self._jobs, self._task = (), None
         settle(job, reply, self._health)

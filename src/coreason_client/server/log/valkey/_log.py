@@ -1,4 +1,4 @@
-"""The contract of a log, as commands to the store."""
+"""The log on a Valkey or Redis server: the methods of the contract."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,8 +12,8 @@ from .._live import LiveLog
 from .._rules import check_last_entries
 from ..base import (
     DEFAULT_LEASE,
-    MOST_TURN_BYTES,
-    MOST_TURNS,
+    MAX_TURN_BYTES,
+    MAX_TURNS,
     Claim,
     Conversation,
     Follower,
@@ -26,12 +26,12 @@ from ..base import (
 from . import _scripts as scripts
 from ._address import parse_address
 from ._entries import begin_append, close_stream, read_page
-from ._errors import ForeignValue, foreign
-from ._expiry import claim_due, drop_old
+from ._errors import ForeignValue, foreign_data
+from ._expiry import claim_expired, drop_old
 from ._follower import ValkeyFollower
 from ._keys import KeyNames, digest
 from ._meta import text
-from ._opening import find_stream, load_meta, open_at_once, open_in_steps
+from ._opening import find_stream, load_meta, open_in_one_script, open_in_steps
 from ._session import Session
 
 __all__ = ["ValkeyStreamLog"]
@@ -46,12 +46,12 @@ _STATES = {
 class ValkeyStreamLog(LiveLog):
     """Streams on a Valkey or Redis server, for any number of processes at once.
 
-    ``ValkeyStreamLog("valkey://:password@host:6379/0")``; also redis, and rediss or valkeys with
-    TLS. `patience` is for how many seconds the store may be silent before an operation is
-    `LogUnavailable`; time in which this process did not run is not counted. `poll` is how late a
-    waiting read may learn of an append whose announcement was lost. With `cluster` the address is
-    that of any node. All processes that share streams need the same `prefix`. Leases and retention
-    follow the clock of the store, unless a `clock` is given.
+    ``ValkeyStreamLog("valkey://:password@host:6379/0")``; the scheme may also be redis, or rediss
+    or valkeys with TLS. After `patience` seconds without an answer of the store, an operation
+    raises `LogUnavailable`; time in which this process did not run does not count. `poll` is the
+    longest delay in seconds before a waiting read learns of an append whose message was lost. With
+    `cluster` the address may be that of any node. All processes that share streams need the same
+    `prefix`. Leases and retention use the clock of the store, unless `clock` is given.
     """
 
     shared = True
@@ -73,7 +73,7 @@ class ValkeyStreamLog(LiveLog):
         self.lease = lease
         self._address = parse_address(url)
         if cluster and self._address.db:
-            raise ArgumentError("url", "must name database 0, the only one of a cluster")
+            raise ArgumentError("url", "must name database 0, because a cluster has no other")
         self._keys = KeyNames(prefix)
         self._clock = clock
         self._patience = patience
@@ -85,10 +85,10 @@ class ValkeyStreamLog(LiveLog):
         return f"<ValkeyStreamLog {self._address.shown!r} prefix={self._keys.prefix!r}>"
 
     async def start(self, owner: str) -> None:
-        """Connect, and try what the log will need: to write, to run scripts, to subscribe.
+        """Connect, and check that the store allows what the log needs.
 
         Raises:
-            LogUnavailable: the store cannot be reached, or does not allow something of that.
+            LogUnavailable: the store cannot be reached, or does not allow something.
         """
         self._sessions.forget_dead()
         session = self._sessions.get()
@@ -123,23 +123,23 @@ class ValkeyStreamLog(LiveLog):
             await session.close()
 
     async def open(self, stream: NewStream, owner: str) -> Opened:
-        """Return the stream of the request, made now if there is none."""
-        how = open_in_steps if self._cluster else open_at_once
-        with self._only_ours():
-            return await how(self._session(), self._keys, self.lease, stream)
+        """Return the stream of the request; create it if there is none."""
+        open_stream = open_in_steps if self._cluster else open_in_one_script
+        with self._report_foreign_data():
+            return await open_stream(self._session(), self._keys, self.lease, stream)
 
     async def find(self, principal: str, request_id: UUID) -> StreamMeta | None:
-        """Return the stream of a request, None when there is none."""
-        with self._only_ours():
+        """Return the stream of a request, None if there is none."""
+        with self._report_foreign_data():
             return await find_stream(self._session(), self._keys, principal, request_id)
 
-    def _begin(
+    def _begin_append(
         self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
     ) -> "asyncio.Future[bool]":
-        """Begin an append."""
+        """Begin an append; return a future of its result."""
         return begin_append(self._session(), self._keys, stream_id, epoch, first_seq, entries)
 
-    begin_append = _begin
+    begin_append = _begin_append
 
     async def close(
         self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes], outcome: str
@@ -149,16 +149,16 @@ class ValkeyStreamLog(LiveLog):
         session, keys = self._session(), self._keys
         await close_stream(session, keys, stream_id, epoch, first_seq, entries, outcome)
 
-    def _follower(self, stream_id: UUID, after_seq: int) -> Follower:
-        return ValkeyFollower(self._session(), stream_id, after_seq, self._page)
+    def _make_follower(self, stream_id: UUID, after_seq: int) -> Follower:
+        return ValkeyFollower(self._session(), stream_id, after_seq, self._load_page)
 
-    def nudge(self) -> None:
-        """Make every `read` that waits in this process return with what there is."""
+    def wake_readers(self) -> None:
+        """Make every waiting `read` in this process return now, with or without entries."""
         self._sessions.call_on_each(lambda session: session.waiters.wake_all())
 
     async def meta(self, stream_id: UUID) -> StreamMeta:
-        """Describe a stream."""
-        with self._only_ours():
+        """Return the description of a stream."""
+        with self._report_foreign_data():
             meta = await load_meta(self._session(), self._keys, stream_id)
         if meta is None:
             raise UnknownStream(stream_id)
@@ -173,7 +173,7 @@ class ValkeyStreamLog(LiveLog):
     async def renew(self, held: Mapping[UUID, int]) -> Mapping[UUID, LeaseState]:
         """Renew the leases of streams held with these epochs."""
         session = self._session()
-        until, ours_until = session.now() + self.lease, session.owned.now() + self.lease
+        until, owned_until = session.now() + self.lease, session.owned.now() + self.lease
         *replies, _ = await asyncio.gather(
             *(
                 session.store.script(scripts.RENEW, [self._keys.meta(id_)], epoch, repr(until))
@@ -184,8 +184,8 @@ class ValkeyStreamLog(LiveLog):
         states = {id_: _STATES[reply] for id_, reply in zip(held, replies, strict=True)}
         session.owned.forget_old()
         for stream_id, state in states.items():
-            self._renewed(stream_id, state, ours_until)
-        await session.indexes.leased(
+            self._record_renewal(stream_id, state, owned_until)
+        await session.indexes.extend_leases(
             [id_ for id_, state in states.items() if state is not LeaseState.LOST], until
         )
         return states
@@ -194,8 +194,8 @@ class ValkeyStreamLog(LiveLog):
         """Take over unfinished streams whose lease ran out."""
         session = self._session()
         await session.measure_clock()
-        with self._only_ours():
-            return await claim_due(session, self._keys, self.lease, limit)
+        with self._report_foreign_data():
+            return await claim_expired(session, self._keys, self.lease, limit)
 
     async def expire(self, retention: float, final_retention: float) -> None:
         """Drop entries and, later, streams and conversations, by their age in seconds."""
@@ -203,71 +203,73 @@ class ValkeyStreamLog(LiveLog):
         await session.measure_clock()
         now = session.now()
         final = now - final_retention
-        with self._only_ours():
+        with self._report_foreign_data():
             await drop_old(session, self._keys, max(now - retention, final), final)
 
     async def add_turn(self, conversation: Conversation, stream_id: UUID, turn: bytes) -> None:
-        """Add what one stream contributed to a conversation."""
+        """Add the turn of one stream to a conversation."""
         session = self._session()
-        now, name = session.now(), _conversation(conversation)
-        # The index comes first, or a crash between the two would leave turns that never expire.
-        await session.indexes.touched(name, now)
+        now, name = session.now(), _conversation_digest(conversation)
+        # First the index: after a crash between the two, the turns would never expire otherwise.
+        await session.indexes.touch_conversation(name, now)
         await session.store.script(
             scripts.ADD_TURN,
             [self._keys.turns(name), self._keys.order(name)],
             stream_id.hex,
             turn,
             repr(now),
-            MOST_TURNS,
-            MOST_TURN_BYTES,
+            MAX_TURNS,
+            MAX_TURN_BYTES,
         )
 
     async def turns(self, conversation: Conversation, limit: int) -> Sequence[bytes]:
         """Return the latest turns of a conversation, oldest first."""
-        name = _conversation(conversation)
+        name = _conversation_digest(conversation)
         if limit < 1:
             return []
         found: list[bytes | None] = await self._session().store.query(
             scripts.TURNS,
             [self._keys.turns(name), self._keys.order(name)],
-            min(limit, MOST_TURNS),
-            MOST_TURN_BYTES,
+            min(limit, MAX_TURNS),
+            MAX_TURN_BYTES,
         )
         return [turn for turn in found if turn is not None]
 
     def _session(self) -> Session:
         session = self._sessions.get()
         if session is None:
-            raise LogUnavailable(f"the log on {self._address.shown} has not been started here")
+            raise LogUnavailable(
+                f"the log on {self._address.shown} has not been started in this event loop"
+            )
         return session
 
-    def _renewed(self, stream_id: UUID, state: LeaseState, until: float) -> None:
-        """Record a renewal on every event loop: it need not be the one that writes the stream."""
+    def _record_renewal(self, stream_id: UUID, state: LeaseState, until: float) -> None:
+        """Record a renewal in all event loops: another one may write the stream."""
         if state is LeaseState.LOST:
             self._sessions.call_on_each(lambda session: session.disown(stream_id))
             return
-        # Of all of them, and not of the first one alone.
+        # A list, because `any` of a generator would stop at the first one.
         known = [s.owned.extend(stream_id, until) for _, s in self._sessions.items()]
         if not any(known):
             self._session().owned.own(stream_id, until)
 
     @contextmanager
-    def _only_ours(self) -> Iterator[None]:
-        """Read what the log has written.
+    def _report_foreign_data(self) -> Iterator[None]:
+        """Turn a `ForeignValue` into an error for the caller.
 
         Raises:
-            LogUnavailable: something else wrote it.
+            LogUnavailable: the store has a value that the log did not write.
         """
         try:
             yield
         except ForeignValue:
-            raise foreign(
-                self._address, self._keys.prefix, "a value is none that the log has written"
+            raise foreign_data(
+                self._address, self._keys.prefix, "a value was not written by the log"
             ) from None
 
-    async def _page(self, stream_id: UUID, after_seq: int, limit: int) -> Page:
+    async def _load_page(self, stream_id: UUID, after_seq: int, limit: int) -> Page:
         return await read_page(self._session(), self._keys, stream_id, after_seq, limit)
 
 
-def _conversation(conversation: Conversation) -> str:
+def _conversation_digest(conversation: Conversation) -> str:
     return digest(conversation.principal, text(conversation.session_id))

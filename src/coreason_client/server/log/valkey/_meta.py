@@ -1,4 +1,4 @@
-"""A stream's hash in the store, and back."""
+"""The hash of a stream in the store: its fields, and parsing them."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -23,12 +23,12 @@ FIELDS = (
 
 
 def text(value: str) -> bytes:
-    """Write a string as the store keeps it, whatever characters it has."""
+    """Encode a string for the store; lone surrogates are allowed."""
     return value.encode("utf-8", "surrogatepass")
 
 
 def new_meta(stream: NewStream, now: float) -> StreamMeta:
-    """Describe a stream that was just made."""
+    """Return the description of a new stream."""
     return StreamMeta(
         stream_id=stream.stream_id,
         principal=stream.principal,
@@ -45,10 +45,10 @@ def new_meta(stream: NewStream, now: float) -> StreamMeta:
 
 
 def parse_meta(stream_id: UUID, values: Sequence[bytes | None]) -> StreamMeta | None:
-    """Read the values of `FIELDS`, None when there are none.
+    """Parse the values of `FIELDS`; return None if there are none.
 
     Raises:
-        ForeignValue: they are not what the log writes.
+        ForeignValue: the log did not write them.
     """
     if not any(value is not None for value in values):
         return None

@@ -1,6 +1,6 @@
-"""Finding and opening the stream of a request. The steps are described in the package.
+"""Finding and opening the stream of a request; the docstring of the package explains the steps.
 
-All functions may raise LogUnavailable, and ForeignValue if a key holds what the log did not write.
+All functions may raise LogUnavailable, and ForeignValue for a value that the log did not write.
 """
 
 from contextlib import suppress
@@ -13,11 +13,11 @@ from ._keys import KeyNames, digest, parse_stream_id
 from ._meta import FIELDS, new_meta, parse_meta, text
 from ._session import Session
 
-__all__ = ["find_stream", "load_meta", "open_at_once", "open_in_steps"]
+__all__ = ["find_stream", "load_meta", "open_in_one_script", "open_in_steps"]
 
 
 async def load_meta(session: Session, keys: KeyNames, stream_id: UUID) -> StreamMeta | None:
-    """Describe a stream, None if there is none."""
+    """Return the description of a stream, None if there is none."""
     values = await session.store.command("HMGET", keys.meta(stream_id), *FIELDS)
     return parse_meta(stream_id, values)
 
@@ -25,16 +25,18 @@ async def load_meta(session: Session, keys: KeyNames, stream_id: UUID) -> Stream
 async def find_stream(
     session: Session, keys: KeyNames, principal: str, request_id: UUID
 ) -> StreamMeta | None:
-    """Describe the stream of a request, None if there is none."""
-    key = keys.request(_request(principal, request_id))
+    """Return the description of the stream of a request, None if there is none."""
+    key = keys.request(_request_digest(principal, request_id))
     holder: bytes | None = await session.store.command("GET", key)
-    return await _held_by(session, keys, holder)
+    return await _named_stream(session, keys, holder)
 
 
-async def open_at_once(session: Session, keys: KeyNames, lease: float, stream: NewStream) -> Opened:
-    """Open a stream in one script, on a store that is no cluster."""
+async def open_in_one_script(
+    session: Session, keys: KeyNames, lease: float, stream: NewStream
+) -> Opened:
+    """Open a stream in one script, on a store that is not a cluster."""
     until, now = session.owned.now() + lease, session.now()
-    name = _request(stream.principal, stream.request_id)
+    name = _request_digest(stream.principal, stream.request_id)
     holder: bytes = await session.store.script(
         scripts.OPEN,
         [
@@ -57,55 +59,63 @@ async def open_at_once(session: Session, keys: KeyNames, lease: float, stream: N
 async def open_in_steps(
     session: Session, keys: KeyNames, lease: float, stream: NewStream
 ) -> Opened:
-    """Open a stream on a cluster, where the request and the stream may be on two nodes."""
-    key = keys.request(_request(stream.principal, stream.request_id))
+    """Open a stream on a cluster, where the request and the stream may be on different nodes."""
+    key = keys.request(_request_digest(stream.principal, stream.request_id))
     return await _open(session, keys, lease, stream, await session.store.command("GET", key))
 
 
 async def _open(
     session: Session, keys: KeyNames, lease: float, stream: NewStream, holder: bytes | None
 ) -> Opened:
-    """Return the stream that the request names, or let it name a new one."""
+    """Return the stream that the request names, or create a stream and let the request name it."""
     until = session.owned.now() + lease
-    own, name = stream.stream_id.hex.encode(), _request(stream.principal, stream.request_id)
-    made: StreamMeta | None = None
+    own_id, name = (
+        stream.stream_id.hex.encode(),
+        _request_digest(stream.principal, stream.request_id),
+    )
+    created_meta: StreamMeta | None = None
     while True:
-        if made is not None and holder == own:
+        if created_meta is not None and holder == own_id:
             session.owned.own(stream.stream_id, until)
-            return Opened(made, created=True)
-        known = await _held_by(session, keys, holder)
+            return Opened(created_meta, created=True)
+        known = await _named_stream(session, keys, holder)
         if known is not None:
-            if made is not None:
-                await _take_back(session, keys, stream.stream_id)
+            if created_meta is not None:
+                await _delete_unused(session, keys, stream.stream_id)
             if known.fingerprint != stream.fingerprint:
                 raise RequestConflict(stream.request_id)
             return Opened(known, created=False)
-        if made is None:
-            made = await _make(session, keys, lease, stream, name)
+        if created_meta is None:
+            created_meta = await _create(session, keys, lease, stream, name)
         holder = await session.store.script(
-            scripts.TAKE_REQUEST, [keys.request(name)], own, holder if holder is not None else b""
+            scripts.TAKE_REQUEST,
+            [keys.request(name)],
+            own_id,
+            holder if holder is not None else b"",
         )
 
 
-async def _held_by(session: Session, keys: KeyNames, holder: bytes | None) -> StreamMeta | None:
-    """Describe the stream that a request names."""
+async def _named_stream(
+    session: Session, keys: KeyNames, holder: bytes | None
+) -> StreamMeta | None:
+    """Return the description of the stream that a request names, None if it does not exist."""
     return None if holder is None else await load_meta(session, keys, parse_stream_id(holder))
 
 
-async def _make(
+async def _create(
     session: Session, keys: KeyNames, lease: float, stream: NewStream, name: str
 ) -> StreamMeta:
     now = session.now()
     until = now + lease
-    await session.indexes.opened(stream.stream_id, until)
+    await session.indexes.add_new_stream(stream.stream_id, until)
     await session.store.script(
         scripts.CREATE,
         [keys.meta(stream.stream_id), keys.question(stream.stream_id)],
         *_fields(stream, name, now, lease),
     )
     if session.now() >= until:
-        # The store was slow. A claim may have found a name without a stream in the index.
-        await session.indexes.leased([stream.stream_id], until)
+        # The store was slow: a claim may have removed the index member before the stream existed.
+        await session.indexes.extend_leases([stream.stream_id], until)
     return new_meta(stream, now)
 
 
@@ -121,12 +131,12 @@ def _fields(stream: NewStream, name: str, now: float, lease: float) -> tuple[str
     )
 
 
-async def _take_back(session: Session, keys: KeyNames, stream_id: UUID) -> None:
-    # Otherwise it ends as lost when its lease has run out.
+async def _delete_unused(session: Session, keys: KeyNames, stream_id: UUID) -> None:
+    # If this fails, the stream ends as lost when its lease has run out.
     with suppress(LogUnavailable):
         await session.store.command("DEL", keys.meta(stream_id), keys.question(stream_id))
-        await session.indexes.unleased(stream_id)
+        await session.indexes.remove_lease(stream_id)
 
 
-def _request(principal: str, request_id: UUID) -> str:
+def _request_digest(principal: str, request_id: UUID) -> str:
     return digest(principal, request_id.bytes)

@@ -1,35 +1,35 @@
-"""The streams that this process writes, and their latest entries."""
+"""The streams that this event loop writes, and their latest entries."""
 
 import time
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
-from .._tails import Tails
+from .._recent_entries import RecentEntries
 from ..base import Page
 
 __all__ = ["Ownership"]
 
-_REMEMBERED = 60.0  # seconds after the end of a lease
-_TAIL_BYTES = 16 * 1024 * 1024  # of the latest entries of all streams together
+_REMEMBER_SECONDS = 60.0  # after the end of a lease
+_RECENT_BYTES = 16 * 1024 * 1024  # of the latest entries of all streams together
 
 
 class Ownership:
-    """Which streams are written here, and until when that is sure.
+    """The streams that this event loop writes, each until the end of its lease.
 
-    While it is sure, nobody else can have added to a stream: its readers in this process are woken
-    directly, and read the latest entries without asking the store. A lease that was not renewed in
-    time may have been claimed by another process, so ownership ends with it.
+    During the lease no other process can append to a stream, so its readers in this process are
+    woken directly, and read the latest entries without asking the store. After the end of the lease
+    another process may have claimed the stream, so ownership ends with it.
     """
 
-    __slots__ = ("_clock", "_tails", "_until")
+    __slots__ = ("_clock", "_recent", "_until")
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._until: dict[UUID, float] = {}
-        self._tails = Tails(_TAIL_BYTES)
+        self._recent = RecentEntries(_RECENT_BYTES)
 
     def now(self) -> float:
-        """Return the time from which a lease that is asked for now counts."""
+        """Return the time at which a lease that is requested now starts."""
         return self._clock()
 
     def own(self, stream_id: UUID, until: float) -> None:
@@ -37,7 +37,7 @@ class Ownership:
         self._until[stream_id] = until
 
     def extend(self, stream_id: UUID, until: float) -> bool:
-        """Record a renewal if the stream is written here, and return whether it is.
+        """Record a renewal; return False if the stream is not written here.
 
         It may be called from any thread.
         """
@@ -48,33 +48,33 @@ class Ownership:
 
     def disown(self, stream_id: UUID) -> bool:
         """Forget a stream; return True if it was written here."""
-        self._tails.drop(stream_id)
+        self._recent.drop(stream_id)
         return self._until.pop(stream_id, None) is not None
 
     def owns(self, stream_id: UUID) -> bool:
-        """Return True if nobody else can write the stream now."""
+        """Return True if no other process can write the stream now."""
         until = self._until.get(stream_id)
         return until is not None and until > self._clock()
 
     def add(self, stream_id: UUID, first_seq: int, entries: Sequence[bytes]) -> None:
-        """Keep what the store has taken, if the stream is written here."""
+        """Cache entries that the store has accepted, if the stream is written here."""
         if stream_id in self._until:
-            self._tails.add(stream_id, first_seq, entries, ended=False)
+            self._recent.add(stream_id, first_seq, entries, ended=False)
 
     def drop(self, stream_id: UUID) -> None:
-        """Forget the entries of a stream: readers ask the store."""
-        self._tails.drop(stream_id)
+        """Drop the cached entries of a stream."""
+        self._recent.drop(stream_id)
 
     def page(self, stream_id: UUID, after_seq: int, limit: int) -> Page | None:
-        """Return what follows a position, None when only the store knows."""
-        return self._tails.page(stream_id, after_seq, limit) if self.owns(stream_id) else None
+        """Return the entries that follow a position, None if the store must be asked."""
+        return self._recent.page(stream_id, after_seq, limit) if self.owns(stream_id) else None
 
     def forget_old(self) -> None:
         """Forget the streams whose leases ran out a while ago.
 
-        Not at once: a lease that nobody claimed can still be renewed, and then nobody else has
-        added to the stream either.
+        Not at once: a lease that was not claimed can still be renewed, and then no other process
+        has appended to the stream.
         """
-        late = self._clock() - _REMEMBERED
-        for stream_id in [id_ for id_, until in list(self._until.items()) if until <= late]:
+        oldest = self._clock() - _REMEMBER_SECONDS
+        for stream_id in [id_ for id_, until in list(self._until.items()) if until <= oldest]:
             self.disown(stream_id)

@@ -1,30 +1,30 @@
-"""Time in which this process ran: the measure of how long the store has been silent."""
+"""A clock that counts only the time in which this process ran, to time out the store fairly."""
 
 from typing import NamedTuple
 
 __all__ = ["Mark", "RunClock"]
 
-_MOST_INTERVALS = 2  # that one tick counts
+_MAX_INTERVALS = 2  # counted for one tick
 
 
 class Mark(NamedTuple):
-    """A moment: how long the process had run, and how long it had been blocked."""
+    """A point in time: how long the process had run, and how long it had been blocked."""
 
     now: float
     blocked: float
 
 
 class RunClock:
-    """Counts the seconds in which the event loop turned, and no others.
+    """Counts only the seconds in which the event loop ran.
 
-    `tick` is called about every `interval` seconds while a command is under way. When the process
-    was frozen, or a callback blocked the event loop, the next tick comes late; it counts for two
-    intervals, and the rest is added to `blocked`. A late tick still counts for something, so a
-    process that is always short of CPU notices a silent store too, only later.
+    `tick` is called about every `interval` seconds while a command has no reply. If the process
+    was suspended, or a callback blocked the event loop, the next tick is late. It counts as two
+    intervals at most, and the rest is added to `blocked`. Because a late tick still counts, a
+    process that is always short of CPU also notices a silent store, only later.
 
-    A reply that arrived while the process did not run is read in the same turn of the event loop
-    as the late tick, or in the next one. So `passed` compares with the tick before the last:
-    whatever had arrived by then has been handled.
+    A reply that arrived while the process did not run is read in the same iteration of the event
+    loop as the late tick, or in the next one. So `passed` compares with the tick before the last:
+    all data that had arrived by then has been read.
     """
 
     __slots__ = ("_last", "_settled", "blocked", "interval", "now")
@@ -37,23 +37,23 @@ class RunClock:
         self._last = 0.0
 
     def resume(self, at: float) -> None:
-        """Start to count at this time of the event loop; the time without ticks is not counted."""
+        """Start counting at this time of the event loop; time without ticks does not count."""
         self._last = at
         self._settled = self.now
 
     def tick(self, at: float) -> None:
         """Count the time since the last tick."""
         elapsed = max(at - self._last, 0.0)
-        counted = min(elapsed, _MOST_INTERVALS * self.interval)
+        counted = min(elapsed, _MAX_INTERVALS * self.interval)
         self._last = at
         self._settled = self.now
         self.now += counted
         self.blocked += elapsed - counted
 
     def mark(self) -> Mark:
-        """Return this moment."""
+        """Return the current point in time."""
         return Mark(self.now, self.blocked)
 
     def passed(self, since: float, seconds: float) -> bool:
-        """Return True if so many seconds had passed since then at the tick before the last."""
+        """Return True if so many seconds had passed since `since` at the tick before the last."""
         return self._settled - since >= seconds

@@ -1,16 +1,15 @@
-"""What runs inside the store: each script touches the keys of one stream, request or conversation.
+"""The Lua scripts that run in the store. Each uses the keys of one stream, request or conversation.
 
-`OPEN` is the exception, and not used on a cluster.
+`OPEN` is the exception, and is not used on a cluster.
 
-A script is atomic, and the store keeps and replicates its effects as a whole. Time comes in as an
-argument, and numbers are kept as the text that came in, so nothing is rounded on the way.
+A script is atomic, and the store persists and replicates its effects as a whole. Times are passed
+as arguments, and numbers are stored as the text that was passed, so nothing is rounded.
 
-A store that has reached its `maxmemory` refuses a command that may need memory, but inside a script
-only if it is the first write of that script: no version of Redis or Valkey stops in the middle of
-one. So the scripts that must work on a full store begin with a write that needs no memory, marked
-"full store"; some of them delete what never exists, only for this. They are those that keep a
-lease, take a stream over, cancel it, end it and forget it. The ones that add the bulk of the data
-are refused.
+A store that has reached its `maxmemory` rejects commands that may need memory. Inside a script it
+does so only for the first write: no version of Redis or Valkey stops a script in the middle. So the
+scripts that must work on a full store begin with a write that needs no memory, marked "full store";
+for this purpose some of them delete a field or member that never exists. These are the scripts that
+renew, claim, cancel, end and expire a stream. The scripts that add most of the data are rejected.
 """
 
 from hashlib import sha1
@@ -37,7 +36,7 @@ __all__ = [
 
 
 class Script:
-    """A script and the name by which the store knows it once it has run."""
+    """A script and its SHA-1, by which the store knows it after it has run once."""
 
     __slots__ = ("sha", "source")
 
@@ -57,10 +56,10 @@ end
 return 'ok'
 """)
 
-# All steps of an opening in one, for a store that is no cluster. KEYS request, meta, question,
-# index of leases. ARGV the stream, a name of this opening, the prefix, and then those of CREATE.
-# The reply is empty if the stream was made, and otherwise what the request names. The name makes an
-# opening repeatable, as that of a claim does.
+# All steps of an opening in one script, for a store that is not a cluster. KEYS request, meta,
+# question, index of leases. ARGV stream, unique name of this opening, prefix, and then those of
+# CREATE. The reply is empty if the stream was created, otherwise the stream that the request names.
+# With the unique name a repeated opening gets the same reply.
 OPEN = Script("""
 local holder = redis.call('GET', KEYS[1])
 if holder then
@@ -76,7 +75,7 @@ redis.call('SET', KEYS[1], ARGV[1])
 return ''
 """)
 
-# KEYS request. ARGV the stream that wants it, the stream that had it and is known to be forgotten.
+# KEYS request. ARGV new stream, the stream that the request named and that does not exist.
 TAKE_REQUEST = Script("""
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[2] then return holder end
@@ -84,15 +83,15 @@ redis.call('SET', KEYS[1], ARGV[1])
 return ARGV[1]
 """)
 
-# KEYS request. ARGV the stream that was forgotten.
+# KEYS request. ARGV the stream that was deleted.
 FREE_REQUEST = Script("""
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 return 'ok'
 """)
 
-# KEYS meta, entries and, for an end, question. ARGV epoch, first number, the end, entries. The end
-# is empty, or the moment and, after a space, the outcome. The reply is one line of words, which
-# costs least to read.
+# KEYS meta, entries and, for an end, question. ARGV epoch, first number, end, entries. The end is
+# empty, or a time, a space and the outcome. The reply is one line of words, which is the cheapest
+# to parse.
 APPEND = Script("""
 local m = redis.call('HMGET', KEYS[1], 'epoch', 'last', 'cancel', 'ended', 'index')
 if not m[1] then return {ok = 'unknown'} end
@@ -122,9 +121,9 @@ return {ok = (held and 'held ' or 'ok ') .. (m[3] or '0') .. ' ' .. (ended or ''
   .. (m[5] or '')}
 """)
 
-# KEYS meta, entries. ARGV position, most entries, most bytes.
-# The first item says how it stands; entries follow. A chunk is small until the entries are known
-# to be, so that a page of large ones does not fill the memory of the store.
+# KEYS meta, entries. ARGV position, maximum number of entries, maximum bytes. The first item of
+# the reply is the state of the stream; the entries follow. The first chunk is small, in case the
+# entries are large: reading many large ones would take much memory of the store.
 READ = Script("""
 local m = redis.call('HMGET', KEYS[1], 'last', 'ended', 'gone')
 if not m[1] then return {'unknown'} end
@@ -171,8 +170,8 @@ end
 return m[3] and 'cancel' or 'held'
 """)
 
-# KEYS meta, question. ARGV now, end of the lease, a name of this claim.
-# The name makes a claim repeatable: whoever lost the answer asks again and is told the same.
+# KEYS meta, question. ARGV now, end of the lease, unique name of this claim.
+# With the unique name a repeated claim gets the same reply.
 CLAIM = Script("""
 local m = redis.call('HMGET', KEYS[1], 'epoch', 'last', 'lease', 'claim', 'ended', 'index')
 if not m[1] then return {'gone'} end
@@ -186,8 +185,8 @@ redis.call('HSET', KEYS[1], 'lease', ARGV[2], 'claim', ARGV[3])
 return {'won', string.format('%d', epoch), m[2], ARGV[2], question}
 """)
 
-# KEYS meta, entries, question. ARGV the latest end whose entries go, the latest end whose stream
-# goes.
+# KEYS meta, entries, question. ARGV two times: entries of streams that ended up to the first one,
+# and whole streams that ended up to the second one, are deleted.
 DROP = Script("""
 local m = redis.call('HMGET', KEYS[1], 'epoch', 'ended', 'gone')
 if not m[1] then return {'gone'} end
@@ -205,9 +204,9 @@ end
 return {'bare', m[2]}
 """)
 
-# KEYS turns, order. ARGV stream, turn, now, most turns, most bytes. The oldest turns beyond the
-# bounds are dropped, never the new one. The field `bytes` is their total size; a conversation of an
-# earlier release has none, so it is counted once.
+# KEYS turns, order. ARGV stream, turn, now, maximum turns, maximum bytes. The oldest turns that
+# exceed the limits are dropped, never the new one. The field `bytes` is the total size; a
+# conversation of an earlier release does not have it, so it is computed once.
 ADD_TURN = Script("""
 if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 1 then
   local count = redis.call('RPUSH', KEYS[2], ARGV[1])
@@ -231,7 +230,7 @@ end
 return 'ok'
 """)
 
-# KEYS turns, order. ARGV most turns, most bytes. The newest turn is returned whatever its size.
+# KEYS turns, order. ARGV maximum turns, maximum bytes. The newest turn is always returned.
 TURNS = Script("""
 local streams = redis.call('LRANGE', KEYS[2], -tonumber(ARGV[1]), -1)
 if not streams[1] then return {} end
@@ -244,7 +243,7 @@ end
 return redis.call('HMGET', KEYS[1], unpack(streams, first))
 """)
 
-# KEYS turns, order. ARGV the latest touch that is forgotten.
+# KEYS turns, order. ARGV a time: the conversation is deleted if its last turn is not later.
 FORGET_TURNS = Script("""
 local touched = redis.call('HGET', KEYS[1], 'touched')
 if touched and tonumber(touched) > tonumber(ARGV[1]) then return touched end
@@ -252,7 +251,7 @@ redis.call('UNLINK', KEYS[1], KEYS[2])
 return ''
 """)
 
-# KEYS an index. ARGV whether a time may only become later, and then times and members in turn.
+# KEYS index. ARGV 'GT' if a time may only become later, then pairs of a time and a member.
 INDEX = Script("""
 redis.call('ZREM', KEYS[1], '')  -- full store
 for i = 2, #ARGV, 2 do
@@ -265,15 +264,15 @@ end
 return 'ok'
 """)
 
-# The clock of the store. KEYS any, which chooses the node of a cluster.
+# The clock of the store. KEYS any key: it selects the node of a cluster.
 NOW = Script("""
 local _ = KEYS[1]
 return redis.call('TIME')
 """)
 
-# KEYS five that nothing else uses. ARGV a channel.
-# Every command that the log uses, here or outside of scripts. The reply is the first that is not
-# allowed, and why; an error of the store as a whole is returned as it is.
+# Runs every command that the log uses, in scripts or outside. KEYS five unused keys. ARGV channel.
+# The reply is the first command that is not allowed, and why; an error of the store as a whole is
+# returned unchanged.
 NEEDED = Script("""
 local hash, stream, text, list, set = unpack(KEYS)
 local steps = {

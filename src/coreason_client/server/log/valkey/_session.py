@@ -1,4 +1,4 @@
-"""What a log has on one event loop: the store, the subscription, and the streams written here."""
+"""The state of the log in one event loop: connections, subscription, and the streams it writes."""
 
 import asyncio
 import logging
@@ -11,24 +11,24 @@ from ...errors import LogUnavailable
 from .._waiters import Waiters
 from . import _scripts as scripts
 from ._address import Address
-from ._errors import refusal
+from ._errors import rejected
 from ._indexes import Indexes
 from ._keys import KeyNames
 from ._ownership import Ownership
 from ._store import Store
 from ._store_clock import StoreClock
-from ._wakeup import Wakeup
+from ._subscription import Subscription
 
 __all__ = ["Session"]
 
 logger = logging.getLogger("coreason_client.server")
 
-_SKEW = 1.0  # seconds between the clocks that are worth a warning
-_SLICES = 40  # of the patience, in which the message of the check must come
+_MAX_SKEW = 1.0  # seconds between the clocks; a larger difference is logged
+_SLICES = 40  # parts into which the wait for the message of the check is divided
 
 
 class Session:
-    """The parts of a log on one event loop; `start` before use, `close` at the end."""
+    """One event loop's part of a log; call `start` before use and `close` at the end."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Session:
         self.store = Store(address, keys.prefix, patience=patience, cluster=cluster)
         self.indexes = Indexes(self.store, keys)
         self.waiters = Waiters()
-        self.wakeup = Wakeup(self.store, keys, self.waiters, poll)
+        self.subscription = Subscription(self.store, keys, self.waiters, poll)
         self.owned = Ownership()
         self._address = address
         self._keys = keys
@@ -56,60 +56,61 @@ class Session:
         self._clock = clock
 
     async def start(self) -> None:
-        """Try everything that the log will need.
+        """Check that the store allows everything that the log needs.
 
         Raises:
             LogUnavailable: the store cannot be reached, or does not allow something.
         """
-        async with self._starting:  # one after the other: there is one probe at a time
+        async with self._starting:  # one start at a time, because there is only one probe
             await self._check_commands()
             await self._check_messages()
             await self._check_clock()
 
     async def started(self) -> None:
-        """Wait for a start that is under way."""
+        """Wait until a running `start` has finished."""
         async with self._starting:
             pass
 
     async def close(self) -> None:
-        """Close all connections; reads that wait return."""
-        await self.wakeup.close()
+        """Close all connections and end the waiting reads."""
+        await self.subscription.close()
         await self.store.close()
         self.waiters.wake_all()
 
     # Time.
 
     def now(self) -> float:
-        """Return the time: that of the store, or of the clock that the log was given."""
+        """Return the time of the store, or of the clock that was given to the log."""
         return self._store_clock() if self._clock is None else self._clock()
 
     async def measure_clock(self) -> None:
-        """Compare with the clock of the store."""
+        """Measure the clock of the store, unless the log has its own clock."""
         if self._clock is None:
-            await self._ask_time()
+            await self._measure_store_clock()
 
-    async def _ask_time(self) -> float:
-        """Return for how long the store took."""
+    async def _measure_store_clock(self) -> float:
+        """Measure the clock of the store; return the duration of the round trip."""
         clock = self._store_clock
         sent = clock.local()
         seconds, micros = await self.store.query(scripts.NOW, [self._keys.leases[0]])
         received = clock.local()
-        clock.measured(sent, received, int(seconds) + int(micros) / 1e6)
+        clock.add_measurement(sent, received, int(seconds) + int(micros) / 1e6)
         return received - sent
 
     async def _check_clock(self) -> None:
-        took = await self._ask_time()
+        round_trip = await self._measure_store_clock()
         ahead = time.time() - self._store_clock()
-        if self._clock is None and abs(ahead) - took > _SKEW:
+        if self._clock is None and abs(ahead) - round_trip > _MAX_SKEW:
             logger.warning(
                 "the clock of this machine is %.1f s %s the clock of the store %s: leases and "
-                "retention follow the store, but set the clock, for logs and certificates",
+                "retention use the clock of the store, but correct this one for the sake of log "
+                "times and certificates",
                 abs(ahead),
                 "ahead of" if ahead > 0 else "behind",
                 self._address.shown,
             )
 
-    # What the store must allow.
+    # Checks of what the store allows.
 
     async def _check_commands(self) -> None:
         probe = uuid4()
@@ -125,18 +126,18 @@ class Session:
         probe = uuid4()
         channel = self._keys.channel(probe)
         arrived = self.loop.create_task(
-            self.wakeup.receive(
+            self.subscription.receive_probe(
                 probe, lambda: self.store.script(scripts.NEEDED, self._keys.probes(probe), channel)
             )
         )
         try:
-            # In slices: a process that was frozen meanwhile loses one of them, not all.
+            # In slices: if the process is suspended meanwhile, only one of them is lost.
             for _ in range(_SLICES):
                 if (await asyncio.wait({arrived}, timeout=self._patience / _SLICES))[0]:
                     break
             else:
                 raise LogUnavailable(
-                    f"the store {self._address.shown} did not pass on a published message within "
+                    f"the store {self._address.shown} did not deliver a published message within "
                     f"{self._patience:g} s"
                 )
             error = arrived.result()
@@ -145,7 +146,7 @@ class Session:
             with suppress(asyncio.CancelledError):
                 await arrived
         if error is not None:
-            raise refusal(self._address, self._keys.prefix, error)
+            raise rejected(self._address, self._keys.prefix, error)
 
     def _not_allowed(self, command: str, why: str) -> LogUnavailable:
         return LogUnavailable(
@@ -153,24 +154,24 @@ class Session:
             f"{self._address.redact(why)}"
         )
 
-    # The streams that are written here.
+    # The streams that this event loop writes.
 
     def disown(self, stream_id: UUID) -> None:
-        """Record that a stream may be written elsewhere from now on."""
+        """Record that another process may write a stream from now on."""
         if self.owned.disown(stream_id):
-            self.waiters.wake(stream_id)  # whoever waits must listen elsewhere now
+            self.waiters.wake(stream_id)  # its readers must subscribe now
 
-    def listen(self, stream_id: UUID) -> None:
-        """Subscribe to a stream, unless it is written here."""
+    def subscribe(self, stream_id: UUID) -> None:
+        """Subscribe to a stream, unless this event loop writes it."""
         if not self.owned.owns(stream_id):
-            self.wakeup.want(stream_id)
+            self.subscription.subscribe(stream_id)
 
-    def show(self, stream_id: UUID, first_seq: int, entries: Sequence[bytes]) -> None:
-        """Let readers in this process see what the store has taken."""
+    def add_entries(self, stream_id: UUID, first_seq: int, entries: Sequence[bytes]) -> None:
+        """Cache entries that the store has accepted, and wake the readers of their stream."""
         self.owned.add(stream_id, first_seq, entries)
         self.waiters.wake(stream_id)
 
-    def hide(self, stream_id: UUID) -> None:
-        """Let readers in this process ask the store."""
+    def drop_entries(self, stream_id: UUID) -> None:
+        """Drop the cached entries of a stream; its readers are woken and ask the store."""
         self.owned.drop(stream_id)
         self.waiters.wake(stream_id)

@@ -1,4 +1,4 @@
-"""The store as one event loop uses it: a few connections, batches, and patience with a bound."""
+"""The store as one event loop uses it: connections, batches of commands, retries, timeouts."""
 
 import asyncio
 import random
@@ -15,45 +15,45 @@ from redis.exceptions import TimeoutError as StoreTimeoutError
 from ...._retry import Backoff
 from ...errors import LogUnavailable
 from ._address import Address
+from ._command_queue import CommandQueue
 from ._errors import (
     STORE_ERRORS,
-    LaneStopped,
-    StoreSilent,
-    gave_up,
-    is_passing,
-    refusal,
+    PatienceExceeded,
+    QueueStopped,
+    is_transient,
+    rejected,
+    unreachable,
 )
-from ._lane import Lane
 from ._link import ClusterLink, SocketLink
+from ._resp import Argument, Command
 from ._run_clock import Mark, RunClock
 from ._scripts import Script
-from ._wire import Argument, Command
 
 __all__ = ["Store"]
 
 T = TypeVar("T")
 
 _BACKOFF = Backoff(first=0.02, longest=1.0)
-# For one answer. Shorter than the patience, so that a connection that died without a word is
-# noticed while there is still time for another one.
-_ANSWER_SHARE = 0.4
-_TICKS_PER_ANSWER = 16
-# Connections of a lane. Writes are short, and the more of them share a round trip the less each
-# costs; a page is long, and the next one need not wait for it.
+# The reply timeout as a share of the patience. It is shorter, so that there is still time for a new
+# connection after one that was lost unnoticed.
+_REPLY_TIMEOUT_SHARE = 0.4
+_TICKS_PER_REPLY_TIMEOUT = 16
+# Connections of each queue. Writes are short, and cheaper the more of them share a round trip. A
+# page is long, so with a second connection the next read does not wait for it.
 _WRITE_LINKS = 1
 _READ_LINKS = 2
 _WRITES_AT_ONCE = 128  # commands
-_READS_AT_ONCE = 16  # each may bring a whole page
-_CLUSTER_LINKS = 8  # where each command is a round trip of its own
+_READS_AT_ONCE = 16  # each reply may be a whole page
+_CLUSTER_LINKS = 8  # more, because each command is its own round trip
 
-_FAILURES = (*STORE_ERRORS, StoreSilent, LaneStopped)
+_FAILURES = (*STORE_ERRORS, PatienceExceeded, QueueStopped)
 
 
 class Store:
-    """Runs commands and scripts; writes and reads each have a lane, so none waits for a page.
+    """Runs commands and scripts. Reads have their own queue, so writes do not wait for pages.
 
-    One timer, which runs while a command has no reply, measures how long the store is silent: see
-    `RunClock` for what counts, and `Lane` for which commands fail.
+    While a command has no reply, one timer measures how long the store has been silent; see
+    `RunClock` for how it counts, and `CommandQueue` for which commands time out.
     """
 
     def __init__(self, address: Address, prefix: str, *, patience: float, cluster: bool) -> None:
@@ -61,27 +61,27 @@ class Store:
         self._prefix = prefix
         self._patience = patience
         self._loop = asyncio.get_running_loop()
-        answer = self._answer = patience * _ANSWER_SHARE
-        self._options = _connection_options(address, answer)
-        self._clock = RunClock(answer / _TICKS_PER_ANSWER)
+        reply_timeout = self._reply_timeout = patience * _REPLY_TIMEOUT_SHARE
+        self._options = _connection_options(address, reply_timeout)
+        self._clock = RunClock(reply_timeout / _TICKS_PER_REPLY_TIMEOUT)
         self._timer: asyncio.TimerHandle | None = None
         self._recovering: set[asyncio.Task[Any]] = set()
-        self._repeating = 0  # commands between two attempts, or in a later one
+        self._repeating = 0  # commands that are being retried
         self._cluster = _cluster(address, self._options) if cluster else None
         if self._cluster is not None:
-            link = partial(ClusterLink, self._cluster.execute_command, answer)
-            self._writes = self._lane([link] * _CLUSTER_LINKS, 1)
-            self._reads = self._lane([link] * _CLUSTER_LINKS, 1)
+            cluster_link = partial(ClusterLink, self._cluster.execute_command, reply_timeout)
+            self._writes = self._make_queue([cluster_link] * _CLUSTER_LINKS, 1)
+            self._reads = self._make_queue([cluster_link] * _CLUSTER_LINKS, 1)
         else:
-            wire = partial(SocketLink, address, answer)
-            self._writes = self._lane([wire] * _WRITE_LINKS, _WRITES_AT_ONCE)
-            self._reads = self._lane([wire] * _READ_LINKS, _READS_AT_ONCE)
+            socket_link = partial(SocketLink, address, reply_timeout)
+            self._writes = self._make_queue([socket_link] * _WRITE_LINKS, _WRITES_AT_ONCE)
+            self._reads = self._make_queue([socket_link] * _READ_LINKS, _READS_AT_ONCE)
 
-    def _lane(self, links: Sequence[Any], most_commands: int) -> Lane:
-        return Lane(
+    def _make_queue(self, links: Sequence[Any], max_commands: int) -> CommandQueue:
+        return CommandQueue(
             links,
             self._clock,
-            most_commands=most_commands,
+            max_commands=max_commands,
             patience=self._patience,
             on_busy=self._start_ticking,
         )
@@ -90,31 +90,31 @@ class Store:
         """Run one command.
 
         Raises:
-            LogUnavailable: the store refused it, or did not answer for too long.
+            LogUnavailable: the store rejected it, or did not answer for too long.
         """
         return self._run(self._writes, command)
 
     def script(self, script: Script, keys: Sequence[str], *arguments: Argument) -> Awaitable[Any]:
-        """Run a script that changes something; raises what `command` does."""
+        """Run a script that writes; raises like `command`."""
         return self._script(self._writes, script, (len(keys), *keys, *arguments))
 
     def begin_script(
         self, script: Script, keys: Sequence[str], read: Callable[[Any], T], *arguments: Argument
     ) -> "asyncio.Future[T]":
-        """Run a script as `script` does; the future gets what `read` makes of the reply.
+        """Run a script like `script`; the future gets `read(reply)`.
 
-        No task is needed for it unless something goes wrong.
+        It creates a task only after a failure, which makes it cheaper.
         """
         command = ("EVALSHA", script.sha, len(keys), *keys, *arguments)
         since = self._clock.mark()
         result: asyncio.Future[T] = self._loop.create_future()
 
-        def replied(reply: "asyncio.Future[Any]") -> None:
+        def on_reply(reply: "asyncio.Future[Any]") -> None:
             if result.done():
                 return
             if isinstance(reply.exception(), _FAILURES):
-                again = self._recover_script(self._writes, script, command, since, reply)
-                task = self._loop.create_task(again)
+                retry = self._recover_script(self._writes, script, command, since, reply)
+                task = self._loop.create_task(retry)
                 self._recovering.add(task)
                 task.add_done_callback(self._recovering.discard)
                 task.add_done_callback(settle)
@@ -129,27 +129,27 @@ class Store:
                 return
             try:
                 result.set_result(read(reply.result()))
-            except Exception as error:  # noqa: BLE001 - for whoever waits for the result
+            except Exception as error:  # noqa: BLE001 - it is raised to the caller
                 result.set_exception(error)
 
-        self._writes.submit(command, since).add_done_callback(replied)
+        self._writes.submit(command, since).add_done_callback(on_reply)
         return result
 
     def query(self, script: Script, keys: Sequence[str], *arguments: Argument) -> Awaitable[Any]:
-        """Run a script that only reads, and may have a long answer."""
+        """Run a script that only reads and may have a long reply; raises like `command`."""
         return self._script(self._reads, script, (len(keys), *keys, *arguments))
 
-    def poll(self, *command: Argument) -> "asyncio.Future[Any]":
-        """Run a command once; raises what the client library raises, or `StoreSilent`."""
+    def poll_once(self, *command: Argument) -> "asyncio.Future[Any]":
+        """Run a command without retries; raises the errors of `CommandQueue.submit`."""
         return self._reads.submit(command, self._clock.mark())
 
-    def listener(self) -> Redis:
-        """Return a client of its own for a subscription; in a cluster any node will do."""
+    def make_subscriber(self) -> Redis:
+        """Return a new client for a subscription; in a cluster it may be connected to any node."""
         host, port = self._address.host, self._address.port
         if self._cluster is not None and (nodes := self._cluster.get_nodes()):
             node = random.choice(nodes)
             host, port = str(node.host), int(node.port)
-        return _listener(host, port, self._address, self._options)
+        return _subscriber(host, port, self._address, self._options)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -160,87 +160,88 @@ class Store:
         if self._cluster is not None:
             await self._cluster.aclose()
 
-    async def _script(self, lane: Lane, script: Script, rest: Command) -> Any:
+    async def _script(self, queue: CommandQueue, script: Script, rest: Command) -> Any:
         command = ("EVALSHA", script.sha, *rest)
         since = self._clock.mark()
-        reply = lane.submit(command, since)
+        reply = queue.submit(command, since)
         try:
             return await reply
         except _FAILURES:
-            return await self._recover_script(lane, script, command, since, reply)
+            return await self._recover_script(queue, script, command, since, reply)
 
     async def _recover_script(
         self,
-        lane: Lane,
+        queue: CommandQueue,
         script: Script,
         command: Command,
         since: Mark,
         reply: "asyncio.Future[Any]",
     ) -> Any:
-        """Get a reply to a script whose first attempt has failed."""
+        """Run a script again whose first attempt has failed."""
         failure = reply.exception()
         try:
             if not isinstance(failure, NoScriptError):
-                return await self._recover(lane, command, since, failure)
+                return await self._recover(queue, command, since, failure)
         except NoScriptError:
             pass
-        # A store that was restarted has forgotten the script, and learns it again.
-        return await self._run(lane, ("EVAL", script.source, *command[2:]))
+        # A store that was restarted does not know the script any more: send its source.
+        return await self._run(queue, ("EVAL", script.source, *command[2:]))
 
-    async def _run(self, lane: Lane, command: Command) -> Any:
+    async def _run(self, queue: CommandQueue, command: Command) -> Any:
         since = self._clock.mark()
         try:
-            return await lane.submit(command, since)
+            return await queue.submit(command, since)
         except NoScriptError:
             raise
         except _FAILURES as error:
             failure = error
-        return await self._recover(lane, command, since, failure)
+        return await self._recover(queue, command, since, failure)
 
     async def _recover(
-        self, lane: Lane, command: Command, since: Mark, failure: BaseException | None
+        self, queue: CommandQueue, command: Command, since: Mark, failure: BaseException | None
     ) -> Any:
         assert isinstance(failure, Exception)  # noqa: S101
         self._repeating += 1
         try:
-            return await self._repeat(lane, command, since, failure)
+            return await self._repeat(queue, command, since, failure)
         finally:
             self._repeating -= 1
 
-    async def _repeat(self, lane: Lane, command: Command, since: Mark, failure: Exception) -> Any:
-        """Send a command again until it succeeds or the patience is over.
+    async def _repeat(
+        self, queue: CommandQueue, command: Command, since: Mark, failure: Exception
+    ) -> Any:
+        """Send a command again until it succeeds or `patience` is exceeded.
 
-        It is over only when an attempt has failed, so the time in the queue decides nothing.
+        The time is checked only after a failed attempt, so the time in the queue does not count.
         """
         self._start_ticking()
         first = self._clock.now
         if isinstance(failure, StoreTimeoutError):
-            first -= self._answer  # for which the first attempt waited
+            first -= self._reply_timeout  # the first attempt has waited for so long
         failures = 1
         while True:
-            self._check(failure, since, first)
-            # Never None without a delay that the server asks for.
+            self._raise_if_final(failure, since, first)
             await asyncio.sleep(_BACKOFF.delay(failures, random.random))
             try:
-                return await lane.submit(command, since)
+                return await queue.submit(command, since)
             except NoScriptError:
                 raise
             except _FAILURES as error:
                 failure = error
             failures += 1
 
-    def _check(self, failure: Exception, since: Mark, first: float) -> None:
-        """Raise the error for the caller if another attempt makes no sense."""
-        if isinstance(failure, LaneStopped):
+    def _raise_if_final(self, failure: Exception, since: Mark, first: float) -> None:
+        """Raise the error for the caller if another attempt is pointless."""
+        if isinstance(failure, QueueStopped):
             raise LogUnavailable(f"the log on {self._address.shown} has been stopped") from None
-        if isinstance(failure, StoreSilent):
-            raise gave_up(self._address, self._patience, failure) from None
-        if not is_passing(failure):
-            raise refusal(self._address, self._prefix, failure) from None
+        if isinstance(failure, PatienceExceeded):
+            raise unreachable(self._address, self._patience, failure) from None
+        if not is_transient(failure):
+            raise rejected(self._address, self._prefix, failure) from None
         if self._clock.passed(first, self._patience):
             blocked = self._clock.blocked - since.blocked
-            silent = StoreSilent(sent=True, blocked=blocked, error=failure)
-            raise gave_up(self._address, self._patience, silent) from None
+            exceeded = PatienceExceeded(sent=True, blocked=blocked, error=failure)
+            raise unreachable(self._address, self._patience, exceeded) from None
 
     def _start_ticking(self) -> None:
         if self._timer is None:
@@ -250,33 +251,33 @@ class Store:
     def _tick(self) -> None:
         try:
             self._clock.tick(self._loop.time())
-            self._writes.judge()
-            self._reads.judge()
+            self._writes.check_timeouts()
+            self._reads.check_timeouts()
         finally:
             self._timer = None
             if self._repeating or self._writes.busy or self._reads.busy:
                 self._timer = self._loop.call_later(self._clock.interval, self._tick)
 
 
-def _connection_options(address: Address, answer: float) -> dict[str, Any]:
+def _connection_options(address: Address, reply_timeout: float) -> dict[str, Any]:
     return {
         "username": address.username,
         "password": address.password,
-        "socket_timeout": answer,
-        "socket_connect_timeout": answer,
+        "socket_timeout": reply_timeout,
+        "socket_connect_timeout": reply_timeout,
         "socket_keepalive": True,
         "protocol": 2,
     }
 
 
-def _listener(host: str, port: int, address: Address, options: dict[str, Any]) -> Redis:
+def _subscriber(host: str, port: int, address: Address, options: dict[str, Any]) -> Redis:
     pool = BlockingConnectionPool(
         connection_class=SSLConnection if address.tls else Connection,
         host=host,
         port=port,
         db=address.db,
         max_connections=1,
-        retry=Retry(NoBackoff(), 0),  # whoever listens counts the attempts
+        retry=Retry(NoBackoff(), 0),  # the subscription does its own retries
         **options,
         **address.tls_options,
     )

@@ -1,4 +1,4 @@
-"""The clock of the store, as this process knows it."""
+"""An estimate of the clock of the store."""
 
 import time
 from collections.abc import Callable
@@ -7,19 +7,19 @@ __all__ = ["StoreClock"]
 
 
 def _steady() -> float:
-    """Return seconds that go on while the machine sleeps, where the system can tell them."""
+    """Return seconds that also count while the machine sleeps, if the system supports it."""
     boot_time = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot_time is None else time.clock_gettime(boot_time)
 
 
 class StoreClock:
-    """Seconds since 1970 by the clock of the store, however wrong the one of this machine is.
+    """Seconds since 1970 by the clock of the store; the system time of this machine is not used.
 
-    It adds an offset to a local clock that nobody sets. A measurement says that the store's clock
-    showed `store` at some moment between `sent` and `received`, which bounds the offset from both
-    sides. An offset within the bounds is kept, and one outside moves to the nearer bound. So after
-    each measurement the error is at most the duration of that round trip, and a slow round trip
-    does not spoil what a fast one found.
+    It adds an offset to a local monotonic clock. In a measurement the clock of the store showed
+    `store` at some time between `sent` and `received`, which gives a lower and an upper bound for
+    the offset. An offset within the bounds is kept; otherwise it moves to the nearer bound. So
+    after each measurement the error is at most the duration of that round trip, and a slow round
+    trip does not make an earlier, better estimate worse.
     """
 
     __slots__ = ("_local", "_offset")
@@ -35,11 +35,11 @@ class StoreClock:
         return self._local() + self._offset
 
     def local(self) -> float:
-        """Return the local time in which `measured` expects its moments."""
+        """Return the local time, for `add_measurement`."""
         return self._local()
 
-    def measured(self, sent: float, received: float, store: float) -> None:
-        """Record that the clock of the store showed this between two local moments."""
+    def add_measurement(self, sent: float, received: float, store: float) -> None:
+        """Record that the clock of the store showed `store` between two local times."""
         low, high = store - received, store - sent
         if self._offset is None:
             self._offset = (low + high) / 2

@@ -1,4 +1,4 @@
-"""How the tasks of a log go on, and how they end."""
+"""Background tasks of the log: restart after an error, reliable cancellation."""
 
 import asyncio
 import logging
@@ -6,18 +6,18 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from ..._outage import Outage
 
-__all__ = ["cancel_all", "run_for_ever"]
+__all__ = ["cancel_all", "run_forever"]
 
 logger = logging.getLogger("coreason_client.server")
 
-_PATIENCE = 0.1
-_RESTART_AFTER = 0.5
+_CANCEL_INTERVAL = 0.1  # seconds
+_RESTART_DELAY = 0.5  # seconds
 
 
-async def run_for_ever(work: Callable[[], Awaitable[None]], name: str) -> None:
-    """Run something that should not end before it is cancelled, and again if it does.
+async def run_forever(work: Callable[[], Awaitable[None]], name: str) -> None:
+    """Run `work` until cancelled; start it again if it ends or raises an error.
 
-    A mistake in it is logged at most once a minute.
+    Errors are logged at most once a minute.
     """
     outage = Outage()
     while True:
@@ -25,18 +25,18 @@ async def run_for_ever(work: Callable[[], Awaitable[None]], name: str) -> None:
             await work()
         except Exception:
             if outage.failed(asyncio.get_running_loop().time()):
-                logger.exception("%s made a mistake and starts again", name)
-        await asyncio.sleep(_RESTART_AFTER)
+                logger.exception("%s failed with an unexpected error and is restarted", name)
+        await asyncio.sleep(_RESTART_DELAY)
 
 
 async def cancel_all(tasks: "Iterable[asyncio.Task[None]]") -> None:
     """Cancel tasks and wait until they have ended.
 
-    A cancellation that comes while the client library connects or times out can get lost in it,
-    so it is repeated until it is heard.
+    A cancellation can get lost in the client library while it connects or times out, so it is
+    repeated until the task has ended.
     """
     pending = set(tasks)
     while pending:
         for task in pending:
             task.cancel()
-        _, pending = await asyncio.wait(pending, timeout=_PATIENCE)
+        _, pending = await asyncio.wait(pending, timeout=_CANCEL_INTERVAL)

@@ -5,8 +5,8 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coreason_client.server.log._recent_entries import RecentEntries
 from coreason_client.server.log._rules import take_page
-from coreason_client.server.log._tails import Tails
 from coreason_client.server.log.base import PAGE_BYTES
 
 IDS = [UUID(int=number) for number in range(3)]
@@ -22,50 +22,58 @@ def appends(draw: st.DrawFn) -> list[tuple[int, list[int]]]:
 
 @given(appends(), st.sampled_from([0, PAGE_BYTES, 3 * PAGE_BYTES, 10**9]), st.integers(1, 9))
 def test_a_page_is_what_the_store_has_or_none(
-    batches: list[tuple[int, list[int]]], most_bytes: int, limit: int
+    batches: list[tuple[int, list[int]]], max_bytes: int, limit: int
 ) -> None:
-    tails = Tails(most_bytes)
+    recent = RecentEntries(max_bytes)
     stored: dict[UUID, list[bytes]] = {id_: [] for id_ in IDS}
     for number, sizes in batches:
         id_ = IDS[number]
         entries = [bytes([len(stored[id_]) % 251]) * size for size in sizes]
-        tails.add(id_, len(stored[id_]) + 1, entries, ended=False)
+        recent.add(id_, len(stored[id_]) + 1, entries, ended=False)
         stored[id_] += entries
         for known, all_entries in stored.items():
             for after_seq in range(len(all_entries) + 1):
-                page = tails.page(known, after_seq, limit)
+                page = recent.page(known, after_seq, limit)
                 if page is not None:
                     assert page.entries == take_page(all_entries[after_seq : after_seq + limit])
                     assert not page.ended
-        assert tails._size <= most_bytes
-        held = (tail.entries for tail in tails._by_stream.values())
-        assert tails._size == sum(sum(map(len, entries)) for entries in held)
+        assert recent._size <= max_bytes
+        held = (kept.entries for kept in recent._by_stream.values())
+        assert recent._size == sum(sum(map(len, entries)) for entries in held)
 
 
 @given(st.lists(SIZES, min_size=1, max_size=12), st.integers(1, 12))
 def test_the_last_page_and_no_other_says_that_the_stream_has_ended(
     sizes: list[int], limit: int
 ) -> None:
-    tails, entries = Tails(10**9), [bytes(size) for size in sizes]
-    tails.add(IDS[0], 1, entries, ended=True)
+    recent, entries = RecentEntries(10**9), [bytes(size) for size in sizes]
+    recent.add(IDS[0], 1, entries, ended=True)
     for after_seq in range(len(entries) + 1):
-        page = tails.page(IDS[0], after_seq, limit)
+        page = recent.page(IDS[0], after_seq, limit)
         if page is not None:
             assert page.ended is (after_seq + len(page.entries) == len(entries))
-    last = tails.page(IDS[0], len(entries) - 1, limit)
+    last = recent.page(IDS[0], len(entries) - 1, limit)
     assert last is not None  # the newest entry is kept whatever its size
     assert (list(last.entries), last.ended) == (entries[-1:], True)
 
 
 def test_after_a_gap_the_entries_before_it_are_left_to_the_store() -> None:
-    tails = Tails(1000)
-    tails.add(IDS[0], 1, [b"1", b"2"], ended=False)
-    tails.add(IDS[0], 4, [b"4"], ended=False)
-    assert tails.page(IDS[0], 1, 9) is None
-    assert tails.page(IDS[0], 2, 9) is None
-    page = tails.page(IDS[0], 3, 9)
+    recent = RecentEntries(1000)
+    recent.add(IDS[0], 1, [b"1", b"2"], ended=False)
+    recent.add(IDS[0], 4, [b"4"], ended=False)
+    assert recent.page(IDS[0], 1, 9) is None
+    assert recent.page(IDS[0], 2, 9) is None
+    page = recent.page(IDS[0], 3, 9)
     assert page is not None
     assert page.entries == [b"4"]
-    tails.drop(IDS[0])
-    tails.drop(IDS[0])
-    assert tails.page(IDS[0], 3, 9) is None
+    recent.drop(IDS[0])
+    recent.drop(IDS[0])
+    assert recent.page(IDS[0], 3, 9) is None
+
+
+def test_a_cleared_cache_leaves_everything_to_the_store() -> None:
+    recent = RecentEntries(1000)
+    recent.add(IDS[0], 1, [b"1"], ended=False)
+    recent.clear()
+    assert recent.page(IDS[0], 0, 9) is None
+    assert recent._size == 0

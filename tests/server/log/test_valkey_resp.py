@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from redis.exceptions import InvalidResponse, ReadOnlyError, ResponseError
 
 from coreason_client.server.log.valkey._errors import reply_error
-from coreason_client.server.log.valkey._wire import MORE, ReplyReader, make_reader, pack
+from coreason_client.server.log.valkey._resp import MORE, ReplyReader, make_reader, pack
 
 
 def encoded(value: Any) -> bytes:

@@ -1,22 +1,22 @@
-"""Items in the order of their times, so that finding those whose time has come costs no more."""
+"""A queue of items ordered by time; finding the items that are due does not scan the others."""
 
 import heapq
 from itertools import count
 from typing import Generic, TypeVar
 
-__all__ = ["Due"]
+__all__ = ["TimeQueue"]
 
 T = TypeVar("T")
 
 
-class Due(Generic[T]):
-    """A queue of items, each with a time; a clock that was set back does not confuse it."""
+class TimeQueue(Generic[T]):
+    """Items with times, in the order of the times; they may be added in any order."""
 
     __slots__ = ("_heap", "_numbers")
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, T]] = []
-        self._numbers = count()  # items of one moment keep their order, and are never compared
+        self._numbers = count()  # keeps items with equal times in order, and never compares items
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -25,10 +25,10 @@ class Due(Generic[T]):
         """Add an item with its time."""
         heapq.heappush(self._heap, (at, next(self._numbers), item))
 
-    def take(self, until: float, most: int) -> list[tuple[float, T]]:
-        """Remove the first items whose time is not after `until`; return them with their times."""
+    def take(self, until: float, limit: int) -> list[tuple[float, T]]:
+        """Remove and return up to `limit` items with a time up to `until`, each with its time."""
         taken: list[tuple[float, T]] = []
-        while self._heap and self._heap[0][0] <= until and len(taken) < most:
+        while self._heap and self._heap[0][0] <= until and len(taken) < limit:
             at, _, item = heapq.heappop(self._heap)
             taken.append((at, item))
         return taken

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from redis.exceptions import ReadOnlyError, ResponseError
 
-from coreason_client.server.log.valkey._errors import LaneStopped, StoreSilent
-from coreason_client.server.log.valkey._lane import Health, Job, Lane, settle
+from coreason_client.server.log.valkey._command_queue import CommandQueue, Health, Job, settle
+from coreason_client.server.log.valkey._errors import PatienceExceeded, QueueStopped
 from coreason_client.server.log.valkey._run_clock import RunClock
 
 from ..aio import aio
@@ -32,12 +32,12 @@ class FakeLink:
         self._jobs = list(jobs)
         self.sent.append([job.command[0] for job in jobs])
 
-    def judge(self) -> None:
+    def check_timeouts(self) -> None:
         pass
 
     async def stop(self) -> None:
         for job in self._jobs:
-            settle(job, LaneStopped(), self._health)
+            settle(job, QueueStopped(), self._health)
 
     def reply(self, make: Callable[[Any], Any] = str.upper) -> None:
         jobs, self._jobs = self._jobs, []
@@ -47,16 +47,16 @@ class FakeLink:
 
 
 class Bench:
-    """A lane with one connection, and a clock that a test moves."""
+    """A queue with one connection, and a clock that a test moves."""
 
-    def __init__(self, most_commands: int = 3, patience: float = 10.0) -> None:
+    def __init__(self, max_commands: int = 3, patience: float = 10.0) -> None:
         self.clock = RunClock(1.0)
         self.links: list[FakeLink] = []
         self._at = 0.0
-        self.lane = Lane(
+        self.queue = CommandQueue(
             [self._make],
             self.clock,
-            most_commands=most_commands,
+            max_commands=max_commands,
             patience=patience,
             on_busy=lambda: None,
         )
@@ -66,7 +66,7 @@ class Bench:
         return self.links[0]
 
     def submit(self, *names: str) -> "list[asyncio.Future[Any]]":
-        return [self.lane.submit((name,), self.clock.mark()) for name in names]
+        return [self.queue.submit((name,), self.clock.mark()) for name in names]
 
     def run_for(self, seconds: int) -> None:
         for _ in range(seconds):
@@ -76,7 +76,7 @@ class Bench:
         """Let one tick come after so long."""
         self._at += seconds
         self.clock.tick(self._at)
-        self.lane.judge()
+        self.queue.check_timeouts()
 
     def _make(self, health: Health, on_idle: Callable[[], None]) -> FakeLink:
         self.links.append(FakeLink(health, on_idle))
@@ -98,12 +98,12 @@ async def test_commands_that_wait_share_a_round_trip() -> None:
     results = await asyncio.gather(*rest, return_exceptions=True)
     assert [str(result) for result in results] == ["B", "", "bad", "C", "D"]
     assert bench.link.sent == [["a"], ["b", "bad", "c"], ["d"]]
-    assert not bench.lane.busy
+    assert not bench.queue.busy
 
 
 @aio
 async def test_while_commands_come_during_others_the_next_ones_gather_for_a_moment() -> None:
-    bench = Bench(most_commands=9)
+    bench = Bench(max_commands=9)
     futures = bench.submit("a")
     futures += bench.submit("b")
     bench.link.reply()
@@ -120,7 +120,7 @@ async def test_while_commands_come_during_others_the_next_ones_gather_for_a_mome
 
 @aio
 async def test_commands_that_follow_one_another_are_sent_at_once() -> None:
-    bench = Bench(most_commands=9)
+    bench = Bench(max_commands=9)
     for number in range(20):
         (future,) = bench.submit(str(number))
         assert len(bench.link.sent) == number + 1
@@ -130,17 +130,17 @@ async def test_commands_that_follow_one_another_are_sent_at_once() -> None:
 
 @aio
 async def test_a_lane_that_stops_tells_everybody() -> None:
-    bench = Bench(most_commands=1)
+    bench = Bench(max_commands=1)
     futures = bench.submit(*"abc")
-    await bench.lane.stop()
+    await bench.queue.stop()
     for future in futures + bench.submit("d"):
-        with pytest.raises(LaneStopped):
+        with pytest.raises(QueueStopped):
             await future
 
 
 @aio
 async def test_a_command_fails_when_the_store_is_silent_for_the_patience() -> None:
-    bench = Bench(most_commands=1)
+    bench = Bench(max_commands=1)
     sent, queued = bench.submit("a", "b")
     bench.run_for(10)
     (late,) = bench.submit("c")
@@ -148,16 +148,16 @@ async def test_a_command_fails_when_the_store_is_silent_for_the_patience() -> No
     bench.run_for(1)
     for future, was_sent in ((sent, True), (queued, False)):
         error = future.exception()
-        assert isinstance(error, StoreSilent)
+        assert isinstance(error, PatienceExceeded)
         assert (error.sent, error.blocked) == (was_sent, 0.0)
     assert not late.done()  # it has its own ten seconds
     bench.run_for(10)
-    assert isinstance(late.exception(), StoreSilent)
+    assert isinstance(late.exception(), PatienceExceeded)
 
 
 @aio
 async def test_time_in_the_queue_of_a_store_that_answers_is_not_counted() -> None:
-    bench = Bench(most_commands=1)
+    bench = Bench(max_commands=1)
     futures = bench.submit(*(str(number) for number in range(40)))
     for future in futures:  # five seconds each, so the last one waits for 200
         bench.run_for(5)
@@ -166,7 +166,7 @@ async def test_time_in_the_queue_of_a_store_that_answers_is_not_counted() -> Non
     # And the sentence is not softened for one that has waited before.
     (silent,) = bench.submit("x")
     bench.run_for(11)
-    assert isinstance(silent.exception(), StoreSilent)
+    assert isinstance(silent.exception(), PatienceExceeded)
 
 
 @aio
@@ -179,26 +179,26 @@ async def test_time_in_which_the_process_was_blocked_is_not_counted_but_told() -
     assert not future.done()
     bench.run_for(2)
     error = future.exception()
-    assert isinstance(error, StoreSilent)
+    assert isinstance(error, PatienceExceeded)
     assert error.blocked == 58.0
 
 
 @aio
 async def test_a_transient_refusal_is_no_sign_of_life() -> None:
-    bench = Bench(most_commands=1)
+    bench = Bench(max_commands=1)
     refused, queued = bench.submit("a", "b")
     bench.run_for(9)
     bench.link.reply(lambda _: ReadOnlyError("You can't write"))
     assert isinstance(refused.exception(), ReadOnlyError)
     bench.run_for(2)
     error = queued.exception()
-    assert isinstance(error, StoreSilent)
+    assert isinstance(error, PatienceExceeded)
     assert isinstance(error.error, ReadOnlyError)
 
 
 @aio
 async def test_a_refusal_for_good_is_a_sign_of_life() -> None:
-    bench = Bench(most_commands=1)
+    bench = Bench(max_commands=1)
     refused, queued = bench.submit("a", "b")
     bench.run_for(9)
     bench.link.reply(lambda _: ResponseError("OOM"))

@@ -1,10 +1,9 @@
-"""Streams and conversations as the memory log keeps them; changed only under its lock."""
+"""The records of the memory log: a stream, a conversation. They are changed only under its lock."""
 
 from uuid import UUID
 
-from ..errors import PositionGone
-from ._rules import count_latest_turns, cut_page
-from .base import MOST_TURN_BYTES, MOST_TURNS, Conversation, NewStream, Page, StreamMeta
+from ._rules import count_latest_turns, cut_page, make_page
+from .base import MAX_TURN_BYTES, MAX_TURNS, Conversation, NewStream, Page, StreamMeta
 
 __all__ = ["Stream", "Turns"]
 
@@ -56,14 +55,17 @@ class Stream:
         )
 
     def page(self, after_seq: int, limit: int) -> Page:
-        if self.body_gone and after_seq < self.last_seq:
-            raise PositionGone(self.new.stream_id, after_seq)
-        entries = cut_page(self.entries[after_seq : after_seq + limit])
-        ended = self.outcome is not None and after_seq + len(entries) >= self.last_seq
-        return Page(entries, ended)
+        return make_page(
+            self.new.stream_id,
+            after_seq,
+            cut_page(self.entries[after_seq : after_seq + limit]),
+            last_seq=self.last_seq,
+            ended=self.outcome is not None,
+            body_gone=self.body_gone,
+        )
 
     def drop_body(self) -> int:
-        """Drop the entries and return how many bytes that freed."""
+        """Drop the entries; return how many bytes were freed."""
         freed, self.size = self.size, 0
         self.entries = []
         self.body_gone = True
@@ -71,7 +73,7 @@ class Stream:
 
 
 class Turns:
-    """One conversation; a dict keeps the order and knows each stream once."""
+    """The turns of one conversation, in order, at most one for each stream."""
 
     __slots__ = ("by_stream", "conversation", "size", "touched_at")
 
@@ -82,28 +84,28 @@ class Turns:
         self.touched_at = 0.0
 
     def add(self, stream_id: UUID, turn: bytes) -> int:
-        """Add a turn and drop the oldest ones beyond what a conversation keeps.
+        """Add a turn and drop the oldest ones that exceed the limits of a conversation.
 
-        Return by how many bytes the conversation has grown, which may be less than nothing.
+        Return by how many bytes the conversation has grown; the number may be negative.
         """
         before = self.size
         self.by_stream[stream_id] = turn
         self.size += len(turn)
-        if len(self.by_stream) > MOST_TURNS or self.size > MOST_TURN_BYTES:
+        if len(self.by_stream) > MAX_TURNS or self.size > MAX_TURN_BYTES:
             sizes = map(len, reversed(self.by_stream.values()))
-            kept = count_latest_turns(sizes, MOST_TURNS, MOST_TURN_BYTES)
+            kept = count_latest_turns(sizes, MAX_TURNS, MAX_TURN_BYTES)
             while len(self.by_stream) > kept:
                 self.drop_oldest()
         return self.size - before
 
     def drop_oldest(self) -> int:
-        """Drop the oldest turn and return how many bytes that freed."""
+        """Drop the oldest turn; return how many bytes were freed."""
         freed = len(self.by_stream.pop(next(iter(self.by_stream))))
         self.size -= freed
         return freed
 
     def clear(self) -> int:
-        """Drop all turns and return how many bytes that freed."""
+        """Drop all turns; return how many bytes were freed."""
         freed, self.size = self.size, 0
         self.by_stream = {}
         return freed

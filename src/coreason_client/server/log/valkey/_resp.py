@@ -1,6 +1,6 @@
-"""The wire format of the store, RESP2: commands to bytes and bytes to replies, without I/O.
+"""RESP2, the wire format of the store: commands to bytes, and bytes to replies. No I/O.
 
-hiredis reads the replies where it is installed, which costs less CPU.
+If hiredis is installed, it parses the replies, which takes less CPU time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,11 +22,11 @@ class _More:
 
 
 MORE = _More()
-"""Returned when the bytes so far hold no further complete reply."""
+"""Returned if more bytes are needed for the next reply."""
 
 
 def pack(commands: Iterable[Command]) -> bytes:
-    """Return the bytes that send these commands."""
+    """Return commands in the wire format."""
     parts: list[bytes] = []
     for command in commands:
         parts.append(b"*%d\r\n" % len(command))
@@ -42,27 +42,27 @@ def pack(commands: Iterable[Command]) -> bytes:
 
 
 class Replies(Protocol):
-    """A reader of replies: `feed` it bytes, and `gets` one reply after the other."""
+    """A parser of replies: `feed` adds bytes, `gets` returns one reply after the other."""
 
     def feed(self, data: bytes, /) -> None:
-        """Add bytes as they came."""
+        """Add received bytes."""
 
     def gets(self) -> Any:
         """Return the next reply, an error as an exception object, or `MORE`."""
 
 
 class ReplyReader:
-    """Replies from bytes in pieces of any size; nothing is read twice."""
+    """Parses replies from chunks of any size; no byte is parsed twice."""
 
     __slots__ = ("_at", "_buffer", "_open")
 
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._at = 0
-        self._open: list[tuple[list[Any], int]] = []  # arrays that are not complete, and their size
+        self._open: list[tuple[list[Any], int]] = []  # incomplete arrays and their sizes
 
     def feed(self, data: bytes) -> None:
-        """Add bytes as they came."""
+        """Add received bytes."""
         if self._at:
             del self._buffer[: self._at]
             self._at = 0
@@ -77,7 +77,7 @@ class ReplyReader:
         while (value := self._next()) is not MORE:
             while self._open:
                 items, size = self._open[-1]
-                if value is not items:  # an array that was just opened is no item of itself
+                if value is not items:  # an array is not an item of itself
                     items.append(value)
                 if len(items) < size:
                     break
@@ -88,7 +88,7 @@ class ReplyReader:
         return MORE
 
     def _next(self) -> Any:
-        """Read one value; an array is returned, and opened, when its size is known."""
+        """Parse one value; an array is returned, still empty, after its size was read."""
         end = self._buffer.find(b"\r\n", self._at)
         if end < 0:
             return MORE
@@ -104,7 +104,7 @@ class ReplyReader:
             return reply_error(line.decode("utf-8", "replace"))
         if kind == b"*":
             return self._array(_number(line))
-        raise InvalidResponse(f"a reply starts with {bytes(kind)!r}")
+        raise InvalidResponse(f"a reply must start with one of +-:$*, got {bytes(kind)!r}")
 
     def _bulk(self, size: int, start: int) -> Any:
         if size < 0:
@@ -127,7 +127,7 @@ class ReplyReader:
 def _number(line: bytes) -> int:
     digits = line.removeprefix(b"-")
     if not digits.isdigit():
-        raise InvalidResponse(f"a reply has {line[:40]!r} in the place of a number")
+        raise InvalidResponse(f"a reply must have a number here, got {line[:40]!r}")
     return int(line)
 
 

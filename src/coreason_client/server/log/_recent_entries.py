@@ -1,0 +1,96 @@
+"""A cache of the latest entries of running streams, so that live readers need not ask the store."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from uuid import UUID
+
+from ._rules import cut_page, make_page
+from .base import PAGE_BYTES, Page
+
+__all__ = ["RecentEntries"]
+
+
+class _Recent:
+    """The entries of one stream from `first_seq` on."""
+
+    __slots__ = ("ended", "entries", "first_seq", "size")
+
+    def __init__(self, first_seq: int) -> None:
+        self.first_seq = first_seq
+        self.entries: list[bytes] = []
+        self.size = 0
+        self.ended = False
+
+
+class RecentEntries:
+    """The latest entries of each stream, up to `max_bytes` for all streams together.
+
+    Entries are added after the store has them, so whatever the cache drops can be read there.
+    """
+
+    __slots__ = ("_by_stream", "_max_bytes", "_size")
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._size = 0
+        self._by_stream: OrderedDict[UUID, _Recent] = OrderedDict()
+
+    def add(
+        self, stream_id: UUID, first_seq: int, entries: Sequence[bytes], *, ended: bool
+    ) -> None:
+        """Add the entries of an append."""
+        recent = self._by_stream.get(stream_id)
+        if recent is None or recent.first_seq + len(recent.entries) != first_seq:
+            self.drop(stream_id)
+            recent = self._by_stream[stream_id] = _Recent(first_seq)
+        recent.entries += entries
+        recent.ended = ended
+        added = sum(map(len, entries))
+        recent.size += added
+        self._size += added
+        if recent.size > 2 * PAGE_BYTES:
+            self._shorten(recent)
+        self._by_stream.move_to_end(stream_id)
+        while self._size >= self._max_bytes and self._by_stream:
+            self.drop(next(iter(self._by_stream)))
+
+    def page(self, stream_id: UUID, after_seq: int, limit: int) -> Page | None:
+        """Return the entries that follow a position, None if they are not in the cache."""
+        recent = self._by_stream.get(stream_id)
+        if recent is None or after_seq + 1 < recent.first_seq:
+            return None
+        start = after_seq + 1 - recent.first_seq
+        return make_page(
+            stream_id,
+            after_seq,
+            cut_page(recent.entries[start : start + limit]),
+            last_seq=recent.first_seq + len(recent.entries) - 1,
+            ended=recent.ended,
+            body_gone=False,
+        )
+
+    def drop(self, stream_id: UUID) -> None:
+        """Drop the entries of a stream."""
+        recent = self._by_stream.pop(stream_id, None)
+        if recent is not None:
+            self._size -= recent.size
+
+    def clear(self) -> None:
+        """Drop all entries."""
+        self._by_stream.clear()
+        self._size = 0
+
+    def _shorten(self, recent: _Recent) -> None:
+        # To half of the limit, so that the cost of moving the rest is spread over many entries.
+        freed = count = 0
+        for entry in recent.entries:
+            if recent.size - freed <= PAGE_BYTES:
+                break
+            freed += len(entry)
+            count += 1
+        count = min(count, len(recent.entries) - 1)
+        freed = sum(map(len, recent.entries[:count]))
+        del recent.entries[:count]
+        recent.first_seq += count
+        recent.size -= freed
+        self._size -= freed

@@ -1,0 +1,219 @@
+"""A queue of commands to the store: commands that wait at the same time share a round trip."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from time import monotonic
+from typing import Any, Protocol
+
+from .._batch_delay import BatchDelay
+from ._errors import PatienceExceeded, QueueStopped, is_transient
+from ._resp import Command
+from ._run_clock import Mark, RunClock
+
+__all__ = ["CommandQueue", "Health", "Job", "Link", "MakeLink", "fail", "settle", "settle_all"]
+
+
+class Job:
+    """A command and the future of its reply."""
+
+    __slots__ = ("command", "future", "sent", "since")
+
+    def __init__(self, command: Command, future: "asyncio.Future[Any]", since: Mark) -> None:
+        self.command = command
+        self.future = future
+        self.since = since  # the first attempt to send the command
+        self.sent = False
+
+
+class Health:
+    """The last activity of the store on the connections of a queue, and the latest error since."""
+
+    __slots__ = ("clock", "error", "last_activity")
+
+    def __init__(self, clock: RunClock) -> None:
+        self.clock = clock
+        self.last_activity = clock.now
+        self.error: Exception | None = None
+
+
+class Link(Protocol):
+    """One connection of a queue. It calls back when it becomes idle."""
+
+    def jobs(self) -> Sequence[Job]:
+        """Return the jobs without a result; none if the link is idle."""
+
+    def send(self, jobs: Sequence[Job]) -> None:
+        """Send a batch and give each job its reply."""
+
+    def check_timeouts(self) -> None:
+        """Close a connection without activity for too long."""
+
+    async def stop(self) -> None:
+        """Fail the running jobs and close the connection."""
+
+
+MakeLink = Callable[[Health, Callable[[], None]], Link]
+
+
+class CommandQueue:
+    """Sends commands in batches, each on one of a few connections.
+
+    An idle connection sends a command at once. Commands wait while all connections are busy, and
+    for the short time of a `BatchDelay`. If a caller is cancelled, its job stays on the connection
+    until its reply has been read.
+
+    A command times out only if there was no activity of the store on this queue for `patience`
+    seconds since its submission. So the time in which it waits for other commands, while the store
+    works, does not count.
+    """
+
+    __slots__ = (
+        "_batch_delay",
+        "_clock",
+        "_health",
+        "_links",
+        "_loop",
+        "_max_commands",
+        "_on_busy",
+        "_patience",
+        "_queue",
+        "_stopped",
+        "_timer",
+    )
+
+    def __init__(
+        self,
+        make_links: Sequence[MakeLink],
+        clock: RunClock,
+        *,
+        max_commands: int,
+        patience: float,
+        on_busy: Callable[[], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._clock = clock
+        self._health = Health(clock)
+        self._links = [make(self._health, self._became_idle) for make in make_links]
+        self._max_commands = max_commands
+        self._patience = patience
+        self._on_busy = on_busy
+        self._queue: deque[Job] = deque()
+        self._batch_delay = BatchDelay()
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped = False
+
+    @property
+    def busy(self) -> bool:
+        """True while a command has no reply."""
+        return bool(self._queue) or any(link.jobs() for link in self._links)
+
+    def submit(self, command: Command, since: Mark) -> "asyncio.Future[Any]":
+        """Send a command; the future gets its reply or its error.
+
+        `since` is the time of the first attempt to send the command, by the clock of the queue.
+        """
+        future: asyncio.Future[Any] = self._loop.create_future()
+        job = Job(command, future, since)
+        if self._stopped:
+            fail(job, QueueStopped())
+            return future
+        self._queue.append(job)
+        self._on_busy()
+        self._send_waiting()
+        return future
+
+    def check_timeouts(self) -> None:
+        """Close connections without activity, and fail the commands that have timed out."""
+        for link in self._links:
+            link.check_timeouts()
+        if not self._clock.passed(self._health.last_activity, self._patience):
+            return
+        waiting = [job for link in self._links for job in link.jobs()]
+        for job in (*waiting, *self._queue):
+            if self._clock.passed(job.since.now, self._patience):
+                blocked = self._clock.blocked - job.since.blocked
+                error = self._health.error
+                fail(job, PatienceExceeded(sent=job.sent, blocked=blocked, error=error))
+        while self._queue and self._queue[0].future.done():
+            self._queue.popleft()
+
+    async def stop(self) -> None:
+        """Fail all commands and close the connections; later commands fail too."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for job in self._queue:
+            fail(job, QueueStopped())
+        self._queue.clear()
+        for link in self._links:
+            await link.stop()
+
+    def _send_waiting(self) -> None:
+        """Send the waiting commands on the idle connections."""
+        while self._queue and (link := self._idle_link()) is not None and not self._should_wait():
+            batch = self._take_batch()
+            if batch:
+                link.send(batch)
+
+    def _idle_link(self) -> Link | None:
+        for link in self._links:
+            if not link.jobs():
+                return link
+        return None
+
+    def _should_wait(self) -> bool:
+        """Return True if the next batch should wait for more commands; a timer then sends it."""
+        if len(self._queue) >= self._max_commands or self._max_commands == 1:
+            return False
+        if self._timer is not None:
+            return True
+        if not (delay := self._batch_delay.remaining(monotonic())):
+            return False
+        self._timer = self._loop.call_later(delay, self._stop_waiting)
+        return True
+
+    def _stop_waiting(self) -> None:
+        self._timer = None
+        self._send_waiting()
+
+    def _became_idle(self) -> None:
+        """Handle a connection that has become idle."""
+        self._batch_delay.batch_finished(more_waiting=bool(self._queue))
+        self._send_waiting()
+
+    def _take_batch(self) -> list[Job]:
+        batch: list[Job] = []
+        while self._queue and len(batch) < self._max_commands:
+            job = self._queue.popleft()
+            if not job.future.done():  # otherwise its caller was cancelled or it timed out
+                job.sent = True
+                batch.append(job)
+        self._batch_delay.batch_started(monotonic())
+        return batch
+
+
+def settle(job: Job, reply: Any, health: Health) -> None:
+    """Give a job its reply, which may be an error, and record the activity of the store."""
+    if isinstance(reply, Exception):
+        if is_transient(reply):
+            health.error = reply
+        else:
+            health.last_activity, health.error = health.clock.now, None
+        fail(job, reply)
+        return
+    health.last_activity, health.error = health.clock.now, None
+    if not job.future.done():
+        job.future.set_result(reply)
+
+
+def fail(job: Job, error: Exception) -> None:
+    """Give a job an error."""
+    if not job.future.done():
+        job.future.set_exception(error)
+
+
+def settle_all(jobs: Iterable[Job], error: Exception, health: Health) -> None:
+    """Fail all jobs of a connection with its error."""
+    for job in jobs:
+        settle(job, error, health)
