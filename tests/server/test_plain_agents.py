@@ -191,7 +191,7 @@ def test_what_would_end_a_loop_or_the_process_is_an_error_of_the_agent(
 
 @pytest.mark.parametrize(
     ("returned", "words"),
-    [(lambda: 7, "returned int"), (lambda: asyncio.sleep(0), "Declare it with `async def`")],
+    [(lambda: 7, ", got int"), (lambda: asyncio.sleep(0), "Declare it with `async def`")],
 )
 def test_any_other_returned_value_is_an_error_of_the_agent(
     serve: Serve, caplog: pytest.LogCaptureFixture, returned: Any, words: str

@@ -279,7 +279,7 @@ def test_another_body_under_a_known_request_gets_409(peer: Peer) -> None:
     other = {**envelope("two"), "request_id": body["request_id"]}
     repeated = peer.ask(other)
     assert repeated.status == 409
-    assert "send a new request_id with a new body" in repeated.problem["detail"]
+    assert "use a new one for a new body" in repeated.problem["detail"]
     for wrong, difference in ((other, "another body"), (envelope(), "another request_id")):
         refused = peer.ask(wrong, f"{whole.stream_id}:1")
         assert refused.problem == {

@@ -335,7 +335,7 @@ async def test_a_packet_that_was_on_its_way_does_not_pass_for_the_end() -> None:
 async def test_ends_that_wait_for_the_log_take_bounded_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_orphans, "_MOST_UNWRITTEN", 2)
+    monkeypatch.setattr(_orphans, "_MAX_UNWRITTEN", 2)
     orphans = _orphans.Orphans(MemoryStreamLog(), "owner", NO_METRICS)
     ids = [uuid4() for _ in range(5)]
     for stream_id in ids:

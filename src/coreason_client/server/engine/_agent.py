@@ -116,7 +116,7 @@ async def _write_returned(stream: AgentStream, returned: object, name: str) -> N
         hint = ""
         if inspect.iscoroutine(returned):
             returned.close()
-            hint = ". Declare it, and every function that wraps it, with `async def`"
+            hint = ". Declare it with `async def`, and every function that wraps it too"
         raise TypeError(
             f"the agent {name} must return its text as a string, or None if it has written to the "
             f"stream, got {type(returned).__name__}{hint}"

@@ -77,8 +77,8 @@ def _checked(key: str, argument: str) -> str:
     if not key or key != key.strip() or not (key.isascii() and key.isprintable()):
         raise ArgumentError(
             argument,
-            "must be printable ASCII without surrounding spaces: other keys cannot be sent in a "
-            "header",
+            "must be printable ASCII characters without surrounding spaces: other keys cannot be "
+            "sent in a header",
         )
     return key
 
