@@ -271,8 +271,10 @@ _IN_THE_READER = (
     _mutant(
         "_reader.py",
         "a response ends in order though the log failed",
-        'logger.warning("a reader of stream %s was disconnected: %s", self._meta.stream_id, error)',
-        'await self._send(send, b"", more=False)',
+        "            logger.warning(\n"
+        '                "a reader of stream %s was disconnected: %s", self._meta.stream_id, error\n'
+        "            )\n",
+        '            await self._send(send, b"", more=False)\n',
         _READER,
     ),
     _mutant(

@@ -77,7 +77,7 @@ class Turn:
 class History(list[ChatMessage]):
     """The messages of the earlier turns of a conversation, oldest first.
 
-    `turns` has the same messages by turn, and says how each turn ended.
+    `turns` has the same messages by turn, with the outcome of each turn.
     """
 
     def __init__(self, turns: Iterable[Turn] = ()) -> None:
