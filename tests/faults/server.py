@@ -32,7 +32,7 @@ _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
 class BadCursorError(ValueError):
-    """The Last-Event-ID must be not one that this stream has given out."""
+    """The Last-Event-ID is not one that this stream has given out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -272,7 +272,8 @@ _IN_THE_READER = (
         "_reader.py",
         "a response ends in order though the log failed",
         "            logger.warning(\n"
-        '                "a reader of stream %s was disconnected: %s", self._meta.stream_id, error\n'
+        '                "a reader of stream %s was disconnected: %s",'
+        " self._meta.stream_id, error\n"
         "            )\n",
         '            await self._send(send, b"", more=False)\n',
         _READER,
