@@ -211,15 +211,15 @@ async def test_others_get_time_to_renew_after_the_store_was_away() -> None:
         (stream_id,) = await lost_streams(log, 1)
         now[0] += log.lease + 1
         for _ in range(2):
-            runtime.keeper._renewed_at -= log.lease  # as if the renewal had taken so long
-            await runtime.upkeep()
+            runtime.upkeep._renewed_at -= log.lease  # as if the renewal had taken so long
+            await runtime.upkeep.once()
             assert (await log.meta(stream_id)).outcome is None
-        runtime.keeper._renewed_at -= log.lease  # always late: it ends all the same
-        await runtime.upkeep()
+        runtime.upkeep._renewed_at -= log.lease  # always late: it ends all the same
+        await runtime.upkeep.once()
         assert (await log.meta(stream_id)).outcome == "producer_lost"
         (stream_id,) = await lost_streams(log, 1)
         now[0] += log.lease + 1
-        await runtime.upkeep()  # in time, so nothing speaks for the producer
+        await runtime.upkeep.once()  # in time, so nothing speaks for the producer
         assert (await log.meta(stream_id)).outcome == "producer_lost"
 
 
@@ -234,7 +234,7 @@ async def test_a_start_does_not_bury_what_others_may_still_renew() -> None:
     async with app.lifespan():
         assert (await log.meta(stream_id)).outcome is None
         assert app._runtime is not None
-        await app._runtime.upkeep()
+        await app._runtime.upkeep.once()
         assert (await log.meta(stream_id)).outcome == "producer_lost"
 
 
@@ -259,7 +259,7 @@ async def test_many_lost_streams_are_ended_together() -> None:
         assert app._runtime is not None
         ids = await lost_streams(log, 150)
         now[0] += log.lease + 1
-        await app._runtime.upkeep()
+        await app._runtime.upkeep.once()
         assert {(await log.meta(id_)).outcome for id_ in ids} == {"producer_lost"}
         assert log.most == 100
 
@@ -297,5 +297,5 @@ async def test_our_own_leases_are_renewed_while_the_rest_takes_long(work: str, f
         runtime = app._runtime
         own = await log.open(NewStream(uuid4(), "one/anybody", uuid4(), "print"), runtime.owner)
         runtime.producers.start(ORDER.request(), own.meta, Headers({}), 0.0)
-        await runtime.upkeep()
-        assert bool(runtime.keeper.failing) is fails
+        await runtime.upkeep.once()
+        assert bool(runtime.upkeep.failing) is fails

@@ -30,7 +30,7 @@ def read(value: str) -> Cursor | None:
 def assert_plain(error: ValueError) -> None:
     """It says what is wanted and not what was given."""
     assert type(error) is ValueError
-    assert str(error) == "Last-Event-ID is `<stream_id>:<seq>` or a bare `<stream_id>`"
+    assert str(error) == "Last-Event-ID must be `<stream_id>:<seq>` or `<stream_id>`"
 
 
 @given(VALUES.map(lambda raw: raw.decode("latin-1")) | st.text(max_size=60))

@@ -117,7 +117,8 @@ _IN_THE_APPENDER = (
         "_appender.py",
         "events are counted again with every batch",
         "            self._pending = _Batch()\n",
-        "            self._pending = _Batch()\n            self._pending.others = batch.others\n",
+        "            self._pending = _Batch()\n"
+        "            self._pending.other_ops = batch.other_ops\n",
         f"{_METRICS}::test_a_stream_is_counted_from_its_start_to_its_end",
     ),
     _mutant(
@@ -133,7 +134,7 @@ _IN_THE_PRODUCERS = (
     _mutant(
         "_producers.py",
         "a stream that has ended takes a place until its producer is gone",
-        "return most <= running + self._overdue[principal]",
+        "return most <= running + self._unfinished[principal]",
         "return True",
         _PRODUCERS,
     ),
@@ -147,8 +148,8 @@ _IN_THE_PRODUCERS = (
     _mutant(
         "_producers.py",
         "a principal may have one stream more",
-        "if self._running[principal] + self._overdue[principal] < most:",
-        "if self._running[principal] + self._overdue[principal] <= most:",
+        "if self._running[principal] + self._unfinished[principal] < most:",
+        "if self._running[principal] + self._unfinished[principal] <= most:",
         f"{_REFUSALS}::test_a_key_has_a_number_of_streams",
     ),
     _mutant(
@@ -235,14 +236,14 @@ _IN_THE_READER = (
     _mutant(
         "_reader.py",
         "a reader is told to come back with every page",
-        "if not self._told:",
+        "if not self._retry_sent:",
         "if True:",
         _READER,
     ),
     _mutant(
         "_reader.py",
         "a reader that has left still counts",
-        "self._runtime.producers.dismiss(self._meta)",
+        "self._runtime.producers.remove_reader(self._meta)",
         "pass",
         _READER,
     ),
@@ -270,8 +271,11 @@ _IN_THE_READER = (
     _mutant(
         "_reader.py",
         "a response ends in order though the log failed",
-        'logger.warning("a reader was cut: %s", error)',
-        'await self._send(send, b"", more=False)',
+        "            logger.warning(\n"
+        '                "a reader of stream %s was disconnected: %s",'
+        " self._meta.stream_id, error\n"
+        "            )\n",
+        '            await self._send(send, b"", more=False)\n',
         _READER,
     ),
     _mutant(
@@ -489,7 +493,7 @@ _IN_THE_FRAMES = (
     _mutant(
         "_frames.py",
         "the limit of a packet leaves no room for the envelope",
-        "DEFAULT_MAX_EVENT_BYTES - _ENVELOPE",
+        "DEFAULT_MAX_EVENT_BYTES - _ENVELOPE_BYTES",
         "DEFAULT_MAX_EVENT_BYTES",
         f"{_FRAMES}::test_the_largest_packet_is_one_that_readers_accept",
     ),

@@ -12,7 +12,7 @@ import pytest
 
 from coreason_client.server import AgentStream
 from coreason_client.server._off_loop import LARGE_BODY, off_loop
-from coreason_client.server.http import _body_memory as body_room
+from coreason_client.server.http import _body_memory as body_memory
 from coreason_manifest.definitions.service import ServiceRequest
 from tests.server.aio import aio
 from tests.server.conftest import Serve, serve
@@ -85,8 +85,8 @@ def test_one_key_keeps_no_other_from_sending_large_bodies(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who announces large bodies and does not send them fills its own share of the room."""
-    monkeypatch.setattr(body_room, "_BODIES", 4)
-    monkeypatch.setattr(body_room, "_BODIES_OF_ONE", 2)
+    monkeypatch.setattr(body_memory, "_MAX_BODIES", 4)
+    monkeypatch.setattr(body_memory, "_MAX_BODIES_PER_PRINCIPAL", 2)
     size = 3 * LARGE_BODY
     peer = serve(length, key="b", api_keys=["a", "b"], max_body_bytes=size)
     greedy = Peer(str(peer.http.base_url), "a")
@@ -125,7 +125,7 @@ def test_a_body_with_too_many_values_is_refused_while_it_arrives(serve: Serve) -
             answer += (piece := sock.recv(1000))
             assert piece
     assert answer.startswith(b"HTTP/1.1 413 ")
-    assert b"A request may have 50000 JSON values." in answer
+    assert b"A request may have at most 50000 JSON values." in answer
 
 
 def test_a_long_conversation_passes(serve: Serve) -> None:

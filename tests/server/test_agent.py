@@ -130,7 +130,9 @@ def test_any_other_returned_value_is_an_error_of_the_agent(
     assert (answer.text, answer.last.p.code) == ("half", "agent_error")
     [record] = caplog.records
     name = type(returned).__name__
-    assert f"forgetful returned {name}: an agent returns its text" in record.getMessage()
+    message = record.getMessage()
+    assert "forgetful must return its text as a string" in message
+    assert f", got {name}" in message
     assert answer.last.p.message == "The agent failed with an internal error."
 
 
@@ -144,7 +146,7 @@ def test_a_string_that_comes_after_the_end_is_reported(
     reported = threading.Event()  # after the end that a reader sees, so it has to be waited for
 
     def report(record: logging.LogRecord) -> bool:
-        if "has ended and takes no more packets" in record.getMessage():
+        if "has ended and accepts no more packets" in record.getMessage():
             reported.set()
         return True
 

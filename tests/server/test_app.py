@@ -295,7 +295,7 @@ def test_a_reader_that_takes_nothing_is_cut_and_holds_up_nobody(
 
     class Watch(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if "was cut" in record.getMessage():
+            if "was disconnected" in record.getMessage():
                 cut.set()
 
     async def agent(request: ServiceRequest, stream: AgentStream) -> None:

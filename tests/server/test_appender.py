@@ -191,8 +191,8 @@ async def test_a_cancelled_append_is_sent_again_as_it_was() -> None:
     log.busy = asyncio.Event()
     writer = asyncio.ensure_future(appender.add(b"1"))
     await turns()
-    assert appender._under_way is not None
-    appender._under_way.cancel()  # as at the end of asyncio.run; the entry is in the log already
+    assert appender._running_append is not None
+    appender._running_append.cancel()  # as asyncio.run does at its end; the entry is in the log
     await turns()
     log.busy.set()
     await writer
@@ -207,8 +207,8 @@ async def test_a_batch_that_is_sent_again_does_not_end_the_stream_before_its_las
     log.before = asyncio.Event()
     writer = asyncio.ensure_future(appender.add(b"1"))
     await turns()
-    assert appender._under_way is not None
-    appender._under_way.cancel()  # as at the end of asyncio.run; the log has not seen the entry
+    assert appender._running_append is not None
+    appender._running_append.cancel()  # as asyncio.run does at its end; the log has no entry
     writer.cancel()
     with pytest.raises(asyncio.CancelledError):
         await writer

@@ -264,10 +264,10 @@ def test_the_limit_holds_and_only_waiting_connections_are_closed(
                 connections.add(alive[-1])
         elif chosen is not None and step == "work":
             working.add(chosen)
-            connections.works(chosen)
+            connections.mark_busy(chosen)
         elif chosen is not None and step == "wait":
             working.discard(chosen)
-            connections.waits(chosen)
+            connections.mark_waiting(chosen)
         elif chosen is not None:
             alive.remove(chosen)
             working.discard(chosen)
@@ -282,8 +282,8 @@ def test_the_one_that_has_waited_longest_is_closed_first() -> None:
     for line in lines:
         assert connections.reserve()
         connections.add(line)
-    connections.works(lines[0])
-    connections.waits(lines[0])  # from now on
+    connections.mark_busy(lines[0])
+    connections.mark_waiting(lines[0])  # from now on
     assert connections.reserve()
     assert [line.aborted for line in lines] == [False, True, False]
     connections.release()

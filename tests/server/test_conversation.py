@@ -33,7 +33,7 @@ from coreason_client.server import (
 from coreason_client.server import stream as streams
 from coreason_client.server.engine import _writer
 from coreason_client.server.engine._conversation import (
-    MOST_HISTORY_BYTES,
+    MAX_HISTORY_BYTES,
     conversation_of,
     dump_question,
     dump_turn,
@@ -371,7 +371,7 @@ def test_a_turn_that_the_server_stopped_is_kept(tmp_path: Path) -> None:
 PROGRAM = """
 import sys
 from coreason_client.server import AgentApp, SQLiteStreamLog, running
-from tests.server.test_turns import as_told
+from tests.server.test_conversation import as_told
 
 with running(AgentApp(as_told, log=SQLiteStreamLog(sys.argv[1]))) as server:
     print(server.url, flush=True)
@@ -466,7 +466,7 @@ async def test_a_lost_stream_ends_though_its_turn_cannot_be_kept(
         async with AgentApp(as_told, log=log).lifespan():
             assert (await log.meta(lost)).outcome == "producer_lost"
     assert await log.turns(Conversation("agent/anybody", "s"), 10) == []
-    assert ("was not kept" in caplog.text) is (trouble != "no question")
+    assert ("was not stored" in caplog.text) is (trouble != "no question")
 
 
 @aio
@@ -500,7 +500,7 @@ def test_a_failed_stream_ends_though_its_turn_cannot_be_kept(
 ) -> None:
     with caplog.at_level(logging.WARNING, "coreason_client.server"):
         assert serve(as_told, log=NoTurns()).ask(envelope("fail")).last.p.code == "model_connection"
-    assert "was not kept: the conversations are away" in caplog.text
+    assert "was not stored: the conversations are away" in caplog.text
 
 
 @aio
@@ -551,7 +551,7 @@ async def test_a_cancelled_agent_leaves_a_whole_end() -> None:
 
 async def tells_history(request: ServiceRequest, stream: AgentStream) -> str:
     if stream.question == "all":
-        history = await stream.history(max_bytes=10 * MOST_HISTORY_BYTES)
+        history = await stream.history(max_bytes=10 * MAX_HISTORY_BYTES)
     else:
         history = await stream.history()
     return "|".join(turn.messages[0].text[:1] for turn in history.turns)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coreason_client.server.cap._cursor import LONGEST_CURSOR, Cursor, parse_cursor
+from coreason_client.server.cap._cursor import MAX_CURSOR_LENGTH, Cursor, parse_cursor
 
 ID = "123e4567-e89b-12d3-a456-426614174000"
 FORM = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(:(0|[1-9][0-9]{0,17}))?")
@@ -48,7 +48,7 @@ def test_reads_what_it_writes(stream_id: UUID, seq: int) -> None:
     ],
 )
 def test_refuses_everything_else(value: str) -> None:
-    with pytest.raises(ValueError, match="Last-Event-ID is"):
+    with pytest.raises(ValueError, match="Last-Event-ID must be"):
         parse_cursor(value)
 
 
@@ -63,9 +63,9 @@ def test_accepts_the_two_forms_and_nothing_else(value: str) -> None:
         assert not fits
     else:
         assert fits
-        assert len(value) <= LONGEST_CURSOR
+        assert len(value) <= MAX_CURSOR_LENGTH
         assert value.lower() in {str(cursor), str(cursor.stream_id)}
 
 
 def test_a_cursor_is_as_long_as_it_can_get() -> None:
-    assert len(str(Cursor(uuid4(), 10**18 - 1))) == LONGEST_CURSOR
+    assert len(str(Cursor(uuid4(), 10**18 - 1))) == MAX_CURSOR_LENGTH

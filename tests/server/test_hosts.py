@@ -137,7 +137,7 @@ def test_what_is_no_name_is_refused_at_once(host: Any) -> None:
 
 
 def test_one_string_is_not_a_list_of_hosts() -> None:
-    with pytest.raises(TypeError, match="allowed_hosts is a list"):
+    with pytest.raises(TypeError, match="allowed_hosts must be a list"):
         AllowedHosts(allowed_hosts="agent.example")
 
 

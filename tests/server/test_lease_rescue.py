@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from coreason_client.server import MemoryStreamLog
-from coreason_client.server.engine._lease_rescue import LONGEST_BLOCK, LeaseRescue, renew_elsewhere
+from coreason_client.server.engine._lease_rescue import MAX_BLOCKED, LeaseRescue, renew_in_thread
 from coreason_client.server.errors import LogUnavailable
 from coreason_client.server.log import NewStream
 
@@ -25,9 +25,9 @@ def test_leases_are_renewed_every_period_for_a_minute(caplog: pytest.LogCaptureF
         caplog.clear()
         for quarters in range(1, 400):
             now = quarters / 4
-            rescue.look(now, now)
+            rescue.check(now, now)
         assert renewed == [3.0 * number for number in range(1, 21)]
-        assert renewed[-1] == LONGEST_BLOCK == 60
+        assert renewed[-1] == MAX_BLOCKED == 60
         [record] = caplog.records
         assert record.levelno == logging.ERROR
         assert "no progress for 60 s: the leases of its streams are no longer" in record.message
@@ -38,17 +38,17 @@ def test_a_loop_that_is_blocked_for_less_than_a_period_renews_its_leases_itself(
     rescue = LeaseRescue(3.0, lambda: renewed.append(None))
     for _ in range(10):
         for quarters in range(1, 12):
-            rescue.look(quarters / 4, quarters / 4)
+            rescue.check(quarters / 4, quarters / 4)
     assert renewed == []
 
 
 def test_the_time_that_a_process_was_stopped_for_does_not_count_against_it() -> None:
     renewed: list[None] = []
     rescue = LeaseRescue(3.0, lambda: renewed.append(None))
-    rescue.look(0.25, 0.25)
-    rescue.look(100.0, 0.5)  # at once: the leases are as old as that
-    rescue.look(101.0, 1.5)
-    rescue.look(103.0, 3.5)
+    rescue.check(0.25, 0.25)
+    rescue.check(100.0, 0.5)  # at once: the leases are as old as that
+    rescue.check(101.0, 1.5)
+    rescue.check(103.0, 3.5)
     assert len(renewed) == 2
 
 
@@ -63,9 +63,9 @@ def test_a_renewal_that_fails_is_reported_and_tried_again(
 
     rescue = LeaseRescue(1.0, renew)
     for second in range(4):
-        rescue.look(float(second), float(second))
+        rescue.check(float(second), float(second))
     assert len(tried) == 3
-    assert "leases were not renewed while the event loop is blocked: OSError('no way')" in (
+    assert "leases could not be renewed while the event loop is blocked: OSError('no way')" in (
         caplog.text
     )
 
@@ -85,9 +85,9 @@ def test_leases_are_renewed_on_an_event_loop_of_its_own() -> None:
     open_stream()
     for _ in range(3):
         clock.forward(log.lease - 1)
-        renew_elsewhere(log, "owner", {stream_id: 1})
+        renew_in_thread(log, "owner", {stream_id: 1})
     nothing_is_lost()
-    renew_elsewhere(log, "owner", {})  # nothing to do
+    renew_in_thread(log, "owner", {})  # nothing to do
 
 
 @aio
@@ -104,7 +104,7 @@ async def test_leases_are_renewed_on_a_full_store_while_the_event_loop_is_blocke
 
             def rescue() -> None:
                 try:
-                    renew_elsewhere(log, "owner 0", {stream.stream_id: 1})
+                    renew_in_thread(log, "owner 0", {stream.stream_id: 1})
                 except Exception as error:  # noqa: BLE001 - the test shows it
                     failures.append(error)
 

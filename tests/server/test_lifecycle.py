@@ -219,11 +219,11 @@ async def test_a_producer_that_lost_its_stream_stops_and_the_stream_ends_once() 
             clock.forward(log.lease + 1)
             assert heir._runtime is not None
             assert sleeper._runtime is not None
-            await heir._runtime.upkeep()
+            await heir._runtime.upkeep.once()
             packets = decode((await asking).content)
             assert [packet.seq for packet in packets] == [1, 2]
             assert packets[-1].p.code == "producer_lost"
-            await sleeper._runtime.upkeep()
+            await sleeper._runtime.upkeep.once()
             await stopped.wait()
             await sleeper._runtime.producers.wait(LIMIT)
         again = await ask(client, body)
@@ -252,10 +252,10 @@ async def test_upkeep_renews_and_hears_of_a_cancel() -> None:
         assert app._runtime is not None
         for _ in range(3):
             clock.forward(log.lease - 1)
-            await app._runtime.upkeep()
+            await app._runtime.upkeep.once()
         assert await log.renew({ids[0]: 1}) == {ids[0]: LeaseState.HELD}
         await log.request_cancel(ids[0])
-        await app._runtime.upkeep()
+        await app._runtime.upkeep.once()
         await cancelled.wait()
         assert decode((await asking).content)[-1].p.code == "cancelled"
 
@@ -270,7 +270,7 @@ async def test_a_stream_that_is_just_being_ended_is_not_taken_for_lost(
         async def close(self, *args: Any) -> None:
             await super().close(*args)
             assert app._runtime is not None
-            await app._runtime.upkeep()
+            await app._runtime.upkeep.once()
 
     app = AgentApp(hello, log=Slow())
     with caplog.at_level(logging.WARNING, "coreason_client.server"):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server.observe._line_limit import LineLimit, left_out
+from coreason_client.server.observe._line_limit import LineLimit, suppressed_suffix
 
 pauses = st.lists(st.floats(0, 3) | st.floats(0, 0.01), max_size=300)
 
@@ -51,5 +51,5 @@ def test_a_period_may_be_longer_than_a_second() -> None:
 
 
 def test_what_a_line_says_about_those_before_it() -> None:
-    assert left_out(0) == ""
-    assert left_out(3) == " (3 more like this were not logged)"
+    assert suppressed_suffix(0) == ""
+    assert suppressed_suffix(3) == " (3 more like this were not logged)"

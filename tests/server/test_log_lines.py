@@ -66,12 +66,12 @@ def test_a_resume_and_a_takeover(lines: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize(
     ("status", "principal", "reason", "suppressed", "level", "sentence"),
     [
-        (429, "ann", "", 0, logging.INFO, "refused ann with 429 slug: Detail."),
-        (401, None, "", 0, logging.INFO, "refused a request with 401 slug: Detail."),
-        (503, "ann", "disk", 0, logging.WARNING, "refused ann with 503 slug: disk"),
+        (429, "ann", "", 0, logging.INFO, "request of ann refused with 429 slug: Detail."),
+        (401, None, "", 0, logging.INFO, "request refused with 401 slug: Detail."),
+        (503, "ann", "disk", 0, logging.WARNING, "request of ann refused with 503 slug: disk"),
         (
             *(429, "ann", "", 7, logging.INFO),
-            "refused ann with 429 slug: Detail. (7 more like this were not logged)",
+            "request of ann refused with 429 slug: Detail. (7 more like this were not logged)",
         ),
     ],
 )

@@ -18,7 +18,7 @@ from starlette.routing import Mount
 
 from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog, running
 from coreason_client.server.process._address_lock import claim, has_socket_at, release
-from coreason_client.server.process._single_process import OneProcess, SeveralProcesses
+from coreason_client.server.process._single_process import SeveralProcesses, SingleProcessGuard
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .aio import aio
@@ -290,13 +290,13 @@ async def test_an_address_of_another_process_is_refused_until_it_is_free() -> No
         address = sock.getsockname()
         with hold(address[1]) as holder:
             assert await asyncio.to_thread(said, holder) == "True"
-            one = OneProcess(MemoryStreamLog(), wait=0.1)
+            one = SingleProcessGuard(MemoryStreamLog(), wait=0.1)
             for _ in range(2):
                 with pytest.raises(SeveralProcesses, match="another process serves at 127"):
                     await one.check_address(address)
-            await OneProcess(Shared()).check_address(address)
+            await SingleProcessGuard(Shared()).check_address(address)
             patient = asyncio.ensure_future(
-                OneProcess(MemoryStreamLog(), wait=LIMIT).check_address(address)
+                SingleProcessGuard(MemoryStreamLog(), wait=LIMIT).check_address(address)
             )
             await asyncio.sleep(0)
             holder.kill()  # as an earlier process that has drained
@@ -307,7 +307,7 @@ async def test_an_address_of_another_process_is_refused_until_it_is_free() -> No
 
 @aio
 async def test_test_clients_and_missing_addresses_are_let_in() -> None:
-    one = OneProcess(MemoryStreamLog())
+    one = SingleProcessGuard(MemoryStreamLog())
     await one.check_address(None)
     await one.check_address(("testserver", 80))
     await one.check_address(("/no/such/socket", None))

@@ -191,7 +191,7 @@ def test_what_would_end_a_loop_or_the_process_is_an_error_of_the_agent(
 
 @pytest.mark.parametrize(
     ("returned", "words"),
-    [(lambda: 7, "returned int"), (lambda: asyncio.sleep(0), "Declare it with `async def`")],
+    [(lambda: 7, ", got int"), (lambda: asyncio.sleep(0), "Declare it with `async def`")],
 )
 def test_any_other_returned_value_is_an_error_of_the_agent(
     serve: Serve, caplog: pytest.LogCaptureFixture, returned: Any, words: str
@@ -337,7 +337,7 @@ async def test_a_second_cancellation_does_not_wait_for_the_thread(
         raise ZeroDivisionError
 
     def look(record: logging.LogRecord) -> bool:
-        if "failed after its stream had ended without it" in record.getMessage():
+        if "failed after its stream had ended" in record.getMessage():
             reported.set()  # on this event loop
         return True
 
@@ -468,4 +468,5 @@ def test_log_lines_name_the_agent(serve: Serve, caplog: pytest.LogCaptureFixture
 
     with caplog.at_level(logging.ERROR, "coreason_client.server"):
         serve(forgetful).ask()
-    assert "forgetful returned int: an agent returns its text" in caplog.text
+    assert "forgetful must return its text as a string" in caplog.text
+    assert ", got int" in caplog.text

@@ -78,4 +78,4 @@ def test_the_number_of_errors_is_bounded(wrong_values: int, described: int) -> N
         TypeAdapter(list[int]).validate_python(["x"] * wrong_values)
     problem = validation_problem(caught.value)
     assert len(problem.errors) == described
-    assert ("too many to name" in problem.detail) is (described == 1)
+    assert ("too many to list" in problem.detail) is (described == 1)

@@ -177,7 +177,7 @@ def test_a_key_may_ask_so_often_and_is_told_when_again(serve: Serve, clock: Cloc
     refused = peer.ask()
     assert (refused.status, refused.headers["retry-after"]) == (429, "15")
     assert refused.problem["type"] == "urn:coreason:problem:too-many-requests"
-    assert "4 times a minute" in refused.problem["detail"]
+    assert "4 requests a minute" in refused.problem["detail"]
     assert other.ask().status == 200
     clock.now += 14 * SECOND
     assert (peer.ask().status, peer.ask().headers["retry-after"]) == (429, "1")

@@ -20,18 +20,18 @@ async def test_readers_are_woken_once_for_all_and_at_most_once_a_second() -> Non
     loop, log = virtual_loop(), Counted()
     wake = ReaderWake(log)
     for _ in range(3):
-        wake.soon()
+        wake.schedule()
     assert log.wakes == 0  # not within the call: the caller may be in the middle of something
     await loop.forward(0)
     assert log.wakes == 1
-    wake.soon()
+    wake.schedule()
     await loop.forward(0.9)
-    wake.soon()
+    wake.schedule()
     assert log.wakes == 1
     await loop.forward(0.1)
     assert log.wakes == 2
     await loop.forward(60)
     assert log.wakes == 2  # nobody asked
-    wake.soon()
+    wake.schedule()
     await loop.forward(0)
     assert log.wakes == 3

@@ -48,9 +48,12 @@ def test_a_refusal_names_who_and_why(caplog: pytest.LogCaptureFixture) -> None:
     unauthorized, invalid, unknown = lines(caplog, "refused")
     assert {r.levelno for r in (unauthorized, invalid, unknown)} == {logging.INFO}
     assert (unauthorized.status, unauthorized.principal) == (401, None)
-    assert "refused a request with 401 unauthorized: " in unauthorized.getMessage()
+    assert "request refused with 401 unauthorized: " in unauthorized.getMessage()
     assert (invalid.status, invalid.problem) == (422, "invalid-request")
-    assert "refused a/ann with 422 invalid-request: context: Field required" in invalid.getMessage()
+    assert (
+        "request of a/ann refused with 422 invalid-request: context: Field required"
+        in invalid.getMessage()
+    )
     assert "words" not in invalid.getMessage()
     assert unknown.principal == "a/ann"
     assert stream_id in unknown.reason

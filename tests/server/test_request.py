@@ -75,11 +75,11 @@ async def taken(chunks: list[bytes], length: int | None) -> list[int]:
         chunk = chunks.pop(0)
         return {"type": "http.request", "body": chunk, "more_body": bool(chunks)}
 
-    async def take_room(size: int) -> None:
+    async def reserve(size: int) -> None:
         steps.append(size)
 
     options = AgentApp(hello)._options
-    await read_body(Request({"type": "http"}, receive), length, options, take_room)
+    await read_body(Request({"type": "http"}, receive), length, options, reserve)
     return steps
 
 

@@ -25,7 +25,7 @@ from coreason_client.server import (
     running,
     serve,
 )
-from coreason_client.server.process._single_process import check_workers, workers_around
+from coreason_client.server.process._single_process import check_workers, configured_workers
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .peer import LIMIT, Peer
@@ -104,9 +104,9 @@ def test_more_workers_than_the_log_can_serve_are_refused(tmp_path: Path) -> None
 def test_the_workers_around_are_counted(
     monkeypatch: pytest.MonkeyPatch, argv: list[str], environ: dict[str, str], workers: int
 ) -> None:
-    assert workers_around(argv, environ) == 1  # nobody started this process as a worker
+    assert configured_workers(argv, environ) == 1  # nobody started this process as a worker
     monkeypatch.setattr("multiprocessing.parent_process", lambda: object())
-    assert workers_around(argv, environ) == workers
+    assert configured_workers(argv, environ) == workers
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_the_configuration_of_uvicorn_counts_more_than_the_command_line(
     monkeypatch: pytest.MonkeyPatch, workers: int, reload: bool, counted: int
 ) -> None:
     server = SimpleNamespace(config=SimpleNamespace(workers=workers, reload=reload))
-    assert workers_around([], {}, server) == 1
+    assert configured_workers([], {}, server) == 1
     monkeypatch.setattr("multiprocessing.parent_process", lambda: object())
-    assert workers_around(["--workers", "9"], {"WEB_CONCURRENCY": "9"}, server) == counted
+    assert configured_workers(["--workers", "9"], {"WEB_CONCURRENCY": "9"}, server) == counted
 
 
 def test_a_server_that_cannot_start_says_so(tmp_path: Path) -> None:

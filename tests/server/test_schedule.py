@@ -75,7 +75,7 @@ async def test_on_a_real_store_too_a_stream_whose_producer_is_lost_ends_within_1
         died = clock.now
         while (await log.meta(stream.stream_id)).outcome is None:
             clock.forward(3)  # the next upkeep
-            await app._runtime.upkeep()
+            await app._runtime.upkeep.once()
             assert clock.now - died <= 15
         assert clock.now - died >= 10
         assert (await log.meta(stream.stream_id)).outcome == "producer_lost"

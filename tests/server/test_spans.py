@@ -190,11 +190,11 @@ async def closes_and_raises(request: ServiceRequest, stream: AgentStream) -> Non
 @pytest.mark.parametrize(
     ("agent", "outcome", "packets", "error"),
     [
-        (raises, "agent_error", 2, "tests.server.test_trace.Broken"),
+        (raises, "agent_error", 2, "tests.server.test_spans.Broken"),
         (raises_a_builtin, "agent_error", 1, "KeyError"),
         (fails, "quota_used_up", 1, "quota_used_up"),
         (cancels_itself, "cancelled", 1, None),
-        (closes_and_raises, "complete", 1, "tests.server.test_trace.Broken"),
+        (closes_and_raises, "complete", 1, "tests.server.test_spans.Broken"),
     ],
 )
 def test_a_failure_is_named_and_not_quoted(

@@ -106,13 +106,13 @@ async def test_one_part_that_fails_keeps_no_other_from_running(
     log = Faulty(clock=clock)
     app = AgentApp(silent, log=log, drain_timeout=0.0)
     async with app.lifespan():
-        keeper = runtime_of(app).keeper
+        upkeep = runtime_of(app).upkeep
         await start_stream(app, log)
         lost = await orphan(log)
         log.fail(failing, error=error)
         log.calls.clear()
         with caplog.at_level(logging.WARNING, "coreason_client.server"):
-            await runtime_of(app).upkeep()
+            await runtime_of(app).upkeep.once()
         assert {"renew", "claim_lost", "expire"} <= set(log.calls)
         assert not runtime_of(app).log_works
         [record] = caplog.records
@@ -121,10 +121,10 @@ async def test_one_part_that_fails_keeps_no_other_from_running(
         assert (record.exc_info is None) is isinstance(error, LogError)
         log.repair()
         clock.forward(log.lease + 1)
-        keeper._expired_at -= 60
-        await runtime_of(app).upkeep()
+        upkeep._expired_at -= 60
+        await runtime_of(app).upkeep.once()
         if failing == "renew":  # others may not have renewed their leases either
-            await runtime_of(app).upkeep()
+            await runtime_of(app).upkeep.once()
         assert (await log.meta(lost)).outcome == "producer_lost"
         assert runtime_of(app).log_works
         assert sum("works again" in r.getMessage() for r in caplog.records) == 1
@@ -143,7 +143,7 @@ async def test_expiry_makes_room_for_the_renewal_of_the_same_upkeep() -> None:
         await start_stream(app, log)
         log.fail(*WRITES)
         log.calls.clear()
-        await runtime_of(app).upkeep()
+        await runtime_of(app).upkeep.once()
         assert log.calls[0] == "expire"
         assert runtime_of(app).log_works
 
@@ -180,7 +180,7 @@ def test_the_upkeep_of_a_log_that_keeps_failing_goes_on_and_is_reported_once(
         until(lambda: peer.http.get("/health").json()["status"] == "ok")
     part = "ending streams without a producer"
     lines = [line for record in caplog.records if part in (line := record.getMessage())]
-    assert [line.startswith(f"{part} failed and is tried again: Zero") for line in lines] == [
+    assert [line.startswith(f"{part} failed and will be retried: Zero") for line in lines] == [
         True,
         False,
     ]
@@ -193,16 +193,16 @@ async def test_a_mistake_in_the_upkeep_itself_does_not_end_it(
 ) -> None:
     app = AgentApp(silent, log=MemoryStreamLog(lease=0.03))
     async with app.lifespan():
-        keeper, again = runtime_of(app).keeper, asyncio.Event()
+        upkeep, again = runtime_of(app).upkeep, asyncio.Event()
 
         def broken(**_: object) -> bool:
             if not runtime_of(app).log_works:
                 again.set()
             raise ZeroDivisionError
 
-        monkeypatch.setattr(keeper, "_holds_back", broken)
+        monkeypatch.setattr(upkeep, "_postpones_claims", broken)
         await again.wait()
-    assert "the upkeep of the log failed and is tried again" in caplog.text
+    assert "the upkeep of the log failed and will be retried" in caplog.text
     assert "Traceback" in caplog.text
 
 
@@ -217,11 +217,11 @@ async def test_others_get_time_to_renew_after_the_store_was_full() -> None:
         log.fail(*WRITES)
         clock.forward(log.lease + 1)
         for _ in range(4):
-            await runtime_of(app).upkeep()
+            await runtime_of(app).upkeep.once()
         log.repair()
-        await runtime_of(app).upkeep()
+        await runtime_of(app).upkeep.once()
         assert (await log.meta(other)).outcome is None  # its producer may live, and renew
-        await runtime_of(app).upkeep()
+        await runtime_of(app).upkeep.once()
         assert (await log.meta(other)).outcome == "producer_lost"
 
 
@@ -335,7 +335,7 @@ async def test_a_packet_that_was_on_its_way_does_not_pass_for_the_end() -> None:
 async def test_ends_that_wait_for_the_log_take_bounded_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_orphans, "_MOST_UNWRITTEN", 2)
+    monkeypatch.setattr(_orphans, "_MAX_UNWRITTEN", 2)
     orphans = _orphans.Orphans(MemoryStreamLog(), "owner", NO_METRICS)
     ids = [uuid4() for _ in range(5)]
     for stream_id in ids:

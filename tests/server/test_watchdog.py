@@ -127,7 +127,7 @@ async def test_a_watchdog_survives_its_mistakes(
     seen = threading.Semaphore(0)
 
     class Broken:
-        def look(self, silence: float, blocked: float) -> None:
+        def check(self, unresponsive: float, blocked: float) -> None:
             seen.release()
             raise ZeroDivisionError
 
@@ -139,7 +139,7 @@ async def test_a_watchdog_survives_its_mistakes(
         await asyncio.sleep(0)
     leave()
     leave()  # a second time changes nothing
-    mistakes = [r for r in lines.records if "made a mistake" in r.getMessage()]
+    mistakes = [r for r in lines.records if "failed and continues" in r.getMessage()]
     assert len(mistakes) == 1
     assert mistakes[0].exc_info is not None
 

@@ -173,7 +173,7 @@ def test_workers_that_cannot_start_are_not_started_for_ever(
     with workers(tmp_path, count, factory) as program:
         program.expect(says)
         assert program.end() == 1
-        program.expect(r"sorry: worker \d+ ended \(exit code 1\) before it served")
+        program.expect(r"sorry: worker \d+ ended \(exit code 1\) before it was ready")
 
 
 def test_a_worker_that_does_not_answer_for_a_minute_is_hung(
@@ -190,19 +190,19 @@ def test_a_worker_that_does_not_answer_for_a_minute_is_hung(
     worker = _worker_processes._Worker(start)
     with Connection(pipes[0]) as theirs:
         theirs.send_bytes(b"ready")
-        worker.listen()
+        worker.read_messages()
         assert worker.ready
         now += 3600  # nobody asked it meanwhile
         assert not worker.is_hung()
         assert theirs.recv_bytes() == b"ping"
         for _ in range(5):
             now += 12
-            worker.listen()
+            worker.read_messages()
             assert not worker.is_hung()
         now += 1
         assert worker.is_hung()
         theirs.send_bytes(b"pong")
-        worker.listen()
+        worker.read_messages()
         assert not worker.is_hung()
         worker._pipe.close()
 

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from uuid import UUID
 
 from coreason_client.server import ValkeyStreamLog
-from coreason_client.server.http._auth import ANYBODY
+from coreason_client.server.http._auth import ANONYMOUS
 
 from ..server.log.valkey_server import ValkeyServer
 from .content import Order
@@ -124,7 +124,7 @@ async def _faults(folder: Path, store: ValkeyServer, settings: Settings) -> Acco
         beside, opened = await _under_flood(site, settings, descriptors)
         stale = site.striker.stale
         account.readings += [*stale, *beside]
-        await account.close(site.fleet, store, PREFIX, ANYBODY)
+        await account.close(site.fleet, store, PREFIX, ANONYMOUS)
     account.rows = [
         *_stale_rows(stale, Notes.parse(account.notes)),
         *(plain(name, number) for name, number in sorted(site.striker.struck.items())),

@@ -1,4 +1,4 @@
-"""Serve an agent: what it writes is logged first and then delivered, so every stream can resume."""
+"""Serves an agent: packets are logged before they are delivered, so every stream can resume."""
 
 from typing import TYPE_CHECKING
 
@@ -63,5 +63,5 @@ __all__ = [
     "serve_workers",
 ]
 
-# It needs an extra of its own, so it is loaded when it is first used (PEP 562).
+# It needs another extra, so it is loaded on first use (PEP 562).
 __getattr__, __dir__ = lazy(__name__, {"ValkeyStreamLog": ".log"}, __all__)

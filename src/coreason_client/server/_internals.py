@@ -1,6 +1,6 @@
-"""The undocumented names of uvicorn that this package uses.
+"""All uses of undocumented names of uvicorn.
 
-uvicorn documents how to run it, and not the objects of its connections and responses.
+uvicorn documents how to run it, but not its connection and response objects.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _PROTOCOL_NAMES = (
 
 
 def response_cycle(send: object) -> Any | None:
-    """Return uvicorn's object for the response of a `send`; None for another server's."""
+    """Return the uvicorn response object of a `send`, None for another server."""
     cycle: Any = getattr(send, "__self__", None)
     if type(cycle) not in _cycle_types():
         return None
@@ -58,10 +58,10 @@ def _report_cycles() -> None:
 
 
 def protocol_factory(server: Any) -> Callable[[], asyncio.Protocol] | None:
-    """Return what makes the protocol of a connection, as `startup` of a uvicorn server does it.
+    """Return a function that makes the protocol of a connection like `startup` of uvicorn.
 
-    None if connections cannot be limited: for a protocol class that is not one of uvicorn's, or
-    that lacks what the limits need.
+    None if connections cannot be limited: the protocol class is not from uvicorn, or lacks an
+    attribute that the limits need.
     """
     config = server.config
     if getattr(config.http_protocol_class, "__name__", "") not in _PROTOCOLS:
@@ -84,7 +84,7 @@ def protocol_factory(server: Any) -> Callable[[], asyncio.Protocol] | None:
 
 
 def listening_servers(server: Any) -> list[Any]:
-    """Return the servers of asyncio that a uvicorn server has started."""
+    """Return the asyncio servers that a uvicorn server has started."""
     servers = getattr(server, "servers", None)
     if servers is not None:
         return list(servers)
@@ -98,9 +98,9 @@ def signalled_server() -> Any | None:
 
 
 def exit_check() -> Callable[[], bool] | None:
-    """Return a function that returns True once the server of this process has to stop.
+    """Return a function that returns True when the server of this process has to stop.
 
-    uvicorn sets a flag when a signal arrives, and informs the application only after all responses
+    uvicorn sets a flag when a signal arrives, but informs the application only after all responses
     are complete. None if no server with such a flag handles SIGTERM.
     """
     server = signalled_server()

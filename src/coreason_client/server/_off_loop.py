@@ -1,7 +1,7 @@
-"""Work that would hold up the event loop, done in a thread beside it.
+"""Runs work that would block the event loop in a separate thread.
 
-There is one thread for each event loop, and it does one thing after the other: Python code runs in
-one thread at a time anyway, and so the memory that the work needs is needed once.
+There is one thread for each event loop, and it does one job at a time: Python runs one thread at a
+time anyway, and so only one job needs memory at a time.
 """
 
 import asyncio
@@ -15,16 +15,16 @@ from .._per_loop import PerLoop
 __all__ = ["LARGE_BODY", "off_loop"]
 
 LARGE_BODY: Final = 32 * 1024
-"""Bytes from which JSON is parsed or written in the thread."""
+"""JSON with more bytes is parsed and written in the thread."""
 
 T = TypeVar("T")
 
-# Not the default executor, which agents may fill with work of their own for minutes.
+# Not the default executor: agents may keep it busy for minutes.
 _threads: PerLoop[ThreadPoolExecutor] = PerLoop(asyncio.get_running_loop)
 
 
 async def off_loop(work: Callable[[], T]) -> T:
-    """Return `work()`, done in the thread; what it raises is raised here."""
+    """Run `work` in the thread and return its result; its exceptions are raised here."""
     thread = _threads.get()
     if thread is None:
         _threads.forget_dead()

@@ -10,13 +10,13 @@ from ..errors import ArgumentError
 __all__ = ["PATHS", "PROBES", "Options", "option_names"]
 
 PROBES = ("/health", "/ready")
-"""Paths for balancers and orchestrators: no key is needed, and any Host will do."""
+"""Paths for load balancers and orchestrators: they need no key and accept any Host."""
 
 PATHS = ("/assist", "/v1/assist", *PROBES, "/openapi.json")
 
 _PATH = re.compile(r"(?:/[A-Za-z0-9._~-]+)+", re.ASCII)
 
-# The bound of a number is part of its type, so that an option is named once here.
+# The bound of a number is part of its type, so each option is listed once.
 _ABOVE_0, _NOT_NEGATIVE = "must be greater than 0", "must be 0 or more"
 Count: TypeAlias = Annotated[int, _ABOVE_0]
 Seconds: TypeAlias = Annotated[float, _ABOVE_0]
@@ -25,7 +25,7 @@ Delay: TypeAlias = Annotated[float, _NOT_NEGATIVE]  # in seconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of one `AgentApp`, whose signature has the defaults."""
+    """The options of one `AgentApp`; its signature has the defaults."""
 
     agent_id: str
     version: str
@@ -68,7 +68,7 @@ class Options:
 
 @cache
 def _bounds() -> dict[str, str]:
-    """Return the bounds of the numbers among the options."""
+    """Return the bounds of the numeric options."""
     hints = get_type_hints(Options, include_extras=True)
     return {name: kind.__metadata__[0] for name, kind in hints.items() if _is_bounded(kind)}
 

@@ -1,4 +1,4 @@
-"""When to report something that is tried again and again and keeps failing. Pure."""
+"""Rate limit for reports about a recurring job that keeps failing. Pure."""
 
 __all__ = ["Outage"]
 
@@ -8,8 +8,8 @@ _REPORT_EVERY = 60.0  # seconds
 class Outage:
     """The failures of one recurring job.
 
-    The first failure is reported, then one a minute, and then that the job works again. Times are
-    seconds of a clock that does not go backwards.
+    The first failure is reported, then one a minute, and finally the recovery. Times are seconds of
+    a monotonic clock.
     """
 
     __slots__ = ("_reported_at", "since")
@@ -28,10 +28,10 @@ class Outage:
         return True
 
     def worked(self, now: float) -> float | None:
-        """Record a success; return how long the job had failed, None if it had not."""
+        """Record a success; return how many seconds the job had failed, None if it had not."""
         since, self.since = self.since, None
         return None if since is None else now - since
 
     def lasted(self, now: float) -> float:
-        """Return for how long the job has failed, 0 if it works."""
+        """Return how many seconds the job has failed, 0 if it works."""
         return 0.0 if self.since is None else now - self.since

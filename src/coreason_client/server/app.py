@@ -1,4 +1,4 @@
-"""The application: an agent, its log and its options, as ASGI."""
+"""The ASGI application: an agent, its log and its options."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -32,7 +32,7 @@ from .log.memory import MemoryStreamLog
 from .observe._metrics import NO_METRICS, PrometheusMetrics
 from .observe._spans import tracing
 from .process._lifespan import serve_lifespan
-from .process._single_process import OneProcess, SeveralProcesses, check_workers
+from .process._single_process import SeveralProcesses, SingleProcessGuard, check_workers
 
 __all__ = ["AgentApp"]
 
@@ -55,11 +55,11 @@ class AgentApp:
     ``def assist(request, stream)``, which runs in a thread and may block. It writes to the stream,
     returns text or yields text and events, and may leave out ``stream``.
 
-    Its state starts with the lifespan or, where there is none as in a mount, with the first
-    request; `lifespan` lets a parent application start it in time and drain it at the end.
+    It starts with the lifespan or, without one as in a mount, with the first request. With
+    `lifespan` a parent application can start it early and drain it at the end.
 
     `on_abandoned="cancel"` cancels an agent whose last reader left `abandon_grace` seconds ago. It
-    counts the readers of this process, so it is refused on a shared log, where readers may be
+    counts the readers of this process, so it cannot be used with a shared log, where readers may be
     connected to any replica. The other options are described in docs/server.md.
     """
 
@@ -95,7 +95,7 @@ class AgentApp:
         metrics_key: str | None = None,
         metrics_public: bool = False,
     ) -> None:
-        arguments = locals()  # before anything else is named here
+        arguments = locals()  # before other local variables exist
         options = {name: arguments[name] for name in option_names() & arguments.keys()} | {
             "agent_id": agent_id or _agent_id(agent),
             "version": version or _package_version(),
@@ -118,9 +118,9 @@ class AgentApp:
         self._metrics = PrometheusMetrics() if metrics else NO_METRICS
         self._refusals = Refusals(self._metrics)
         # One owner for the application, not for each start: a log that is started again by the
-        # same owner stays as it is.
+        # same owner does not change.
         self._owner = f"{self._options.agent_id}-{uuid4()}"
-        self._one_process = OneProcess(self._log)
+        self._process_guard = SingleProcessGuard(self._log)
         self._runtime: Runtime | None = None
         self._startup_error: Exception | None = None
         routes = Routes(self._options, self._keys, self._metrics, metrics_keys, self._ready)
@@ -129,7 +129,7 @@ class AgentApp:
             middleware=_middleware(origins),
             exception_handlers=dict.fromkeys((Problem, LogError, HTTPException), self._refuse),
         )
-        starlette.router.redirect_slashes = False  # the table has both spellings
+        starlette.router.redirect_slashes = False  # the table has both forms
         self._asgi: ASGIApp = starlette
 
     def __repr__(self) -> str:
@@ -139,46 +139,46 @@ class AgentApp:
         """Serve as ASGI."""
         if scope["type"] == "lifespan":
             await serve_lifespan(self.lifespan(), receive, send)
-        elif problem := self._host_problem(scope) or await self._place_problem(scope):
+        elif problem := self._host_problem(scope) or await self._address_problem(scope):
             await drain_body(Request(scope, receive))
             await self._refusals.respond(problem, None)(scope, receive, send)
         else:
             await self._asgi({**scope, SEND: send}, receive, send)
 
-    async def _place_problem(self, scope: Scope) -> Problem | None:
-        """Return why a request is refused if another process serves at the same address."""
+    async def _address_problem(self, scope: Scope) -> Problem | None:
+        """Return a refusal if another process serves at the same address."""
         if self._log.shared or scope["type"] != "http":
             return None
         try:
             if self._runtime is None:
-                self._one_process.check_start()
-            await self._one_process.check_address(scope.get("server"))
+                self._process_guard.check_start()
+            await self._process_guard.check_address(scope.get("server"))
         except SeveralProcesses as error:
             return Problem(503, "several-processes", f"{error}.", headers={"Retry-After": "1"})
         return None
 
     @property
     def log(self) -> StreamLog:
-        """Where the streams are kept."""
+        """The log of the streams."""
         return self._log
 
     @property
     def has_keys(self) -> bool:
-        """Whether a key is needed to ask."""
+        """True if requests need a key."""
         return self._keys is not None
 
     @property
     def shutdown_timeout(self) -> float:
-        """Within how many seconds of a shutdown every stream has ended."""
+        """The number of seconds in which a shutdown ends every stream."""
         return self._options.drain_timeout + self._options.cancel_grace
 
     @property
     def startup_error(self) -> Exception | None:
-        """Why the last start failed, for whoever runs the server and has to say so."""
+        """The error of the last start, None if it did not fail; for a server that reports it."""
         return self._startup_error
 
     def lifespan(self, app: Any = None) -> AbstractAsyncContextManager[None]:
-        """Start and stop the application; hand it to a parent that mounts this one.
+        """Return a context that starts and stops the application, for a parent that mounts it.
 
         ``Starlette(lifespan=agent.lifespan, routes=[Mount("/agent", agent)])``
         """
@@ -188,15 +188,16 @@ class AgentApp:
         """Refuse more workers than the log can serve.
 
         Raises:
-            ValueError: the log lives in one process.
+            ValueError: the log is not shared.
         """
         check_workers(self._log, workers)
 
     def begin_shutdown(self) -> None:
-        """Tell readers to come back later and let producers drain, before the lifespan ends.
+        """Tell readers to reconnect later and let producers finish, before the lifespan ends.
 
         A server waits for open responses before it ends the lifespan, and the responses here wait
-        for their producers; so whoever runs the server calls this first, on its event loop.
+        for their producers. So the code that runs the server must call this first, on its event
+        loop.
         """
         if self._runtime is not None:
             self._runtime.begin_shutdown()
@@ -204,7 +205,7 @@ class AgentApp:
     async def drain(self) -> None:
         """Begin the shutdown, and return when every stream of this process has ended.
 
-        Meanwhile resumes are served. A server that calls this keeps listening until it returns.
+        Resumes are served meanwhile, so the server must listen until this returns.
         """
         if self._runtime is not None:
             await self._runtime.drain()
@@ -216,17 +217,17 @@ class AgentApp:
             yield
         finally:
             await runtime.stop()
-            self._one_process.release()
+            self._process_guard.release()
             self._runtime = None
 
     async def _ready(self) -> Runtime:
-        """Return what runs on this event loop, started if need be."""
+        """Return the runtime of this event loop, after starting it if necessary."""
         loop = asyncio.get_running_loop()
         runtime = self._runtime
         if runtime is None or runtime.loop is not loop:
             if runtime is not None and runtime.loop.is_running():
                 raise RuntimeError("this AgentApp already serves on another event loop")
-            self._check_alone()
+            self._check_single_process()
             runtime = self._runtime = Runtime(
                 self._runner,
                 self._log,
@@ -241,14 +242,14 @@ class AgentApp:
         return self._refusals.respond(error, getattr(request.state, "principal", None))
 
     def _host_problem(self, scope: Scope) -> Problem | None:
-        """Return why a request to a server without keys is refused by its Host or Origin."""
+        """Return a refusal if a server without keys does not accept the Host or Origin."""
         if self.has_keys or scope["type"] != "http" or _path(scope) in PROBES:
             return None
         return self._hosts.refusal(scope["headers"], scope.get("server"))
 
-    def _check_alone(self) -> None:
+    def _check_single_process(self) -> None:
         try:
-            self._one_process.check_start()
+            self._process_guard.check_start()
         except SeveralProcesses as error:
             self._startup_error = error
             raise
@@ -259,13 +260,13 @@ class AgentApp:
         except Exception as error:
             self._startup_error = error
             if self._runtime is runtime:
-                self._runtime = None  # the next request tries again
+                self._runtime = None  # the next request starts again
             raise
         return runtime
 
 
 def _path(scope: Scope) -> str:
-    """Return the path below where the application is mounted, without a slash at its end."""
+    """Return the path below the mount point, without a trailing slash."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", "")).rstrip("/")
 
@@ -278,7 +279,7 @@ def _package_version() -> str:
 
 
 def _metrics_keys(keys: Keys | None, own: str | None, *, public: bool) -> Keys | None:
-    """Return the keys that open the metrics, None when anybody may read them."""
+    """Return the keys for the metrics, None if they are public."""
     if own is not None:
         if public:
             raise ArgumentError("metrics_key", "must not be given together with metrics_public")

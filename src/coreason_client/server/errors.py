@@ -1,17 +1,17 @@
-"""What the server kit raises, and what each error means.
+"""The exceptions of the server kit.
 
 ::
 
     CoreasonError
-    ├── StreamEnded           an agent writes after the end of its stream
-    ├── StreamCancelled       an agent in a thread writes to a stream that was cancelled
-    └── LogError              anything that a stream log raises
+    ├── StreamEnded           an agent wrote after the end of its stream
+    ├── StreamCancelled       an agent in a thread used a stream that was cancelled
+    └── LogError              any error of a stream log
         ├── Fenced            the producer is no longer the owner of its stream
-        ├── OutOfSequence     an append that would leave a gap or write a number twice
-        ├── UnknownStream     no such stream, or none any more
-        ├── PositionGone      the packets after this position have been dropped (HTTP 410)
-        ├── RequestConflict   a known request_id with another body (HTTP 409)
-        └── LogUnavailable    the store behind the log does not answer (HTTP 503)
+        ├── OutOfSequence     an append would leave a gap or repeat a number
+        ├── UnknownStream     the stream does not exist, or no longer (HTTP 404)
+        ├── PositionGone      the packets after this position were deleted (HTTP 410)
+        ├── RequestConflict   the request_id was used with another body (HTTP 409)
+        └── LogUnavailable    the store of the log does not answer (HTTP 503)
 """
 
 from typing import Any
@@ -33,7 +33,7 @@ __all__ = [
 
 
 class _Portable(CoreasonError):
-    """An error that can be pickled and copied, whatever its constructor takes."""
+    """An error that can be pickled and copied whatever the parameters of its constructor."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), self.args, vars(self).copy())
@@ -46,15 +46,15 @@ def _restore(kind: type[_Portable], args: tuple[Any, ...], fields: dict[str, Any
 
 
 class StreamEnded(_Portable):
-    """An agent writes after the end of its stream."""
+    """An agent wrote after the end of its stream."""
 
     def __init__(self, stream_id: UUID) -> None:
-        super().__init__(f"the stream {stream_id} has ended and takes no more packets")
+        super().__init__(f"the stream {stream_id} has ended and accepts no more packets")
         self.stream_id = stream_id
 
 
 class StreamCancelled(_Portable):
-    """A plain `def` agent uses its stream after the stream was cancelled."""
+    """A plain `def` agent used its stream after the stream was cancelled."""
 
     def __init__(self, stream_id: UUID) -> None:
         super().__init__(f"the stream {stream_id} was cancelled: the agent should return now")
@@ -62,7 +62,7 @@ class StreamCancelled(_Portable):
 
 
 class LogError(_Portable):
-    """Anything that a stream log raises; `stream_id` names the stream where there is one."""
+    """Any error of a stream log; `stream_id` is the stream that it is about, or None."""
 
     def __init__(self, message: str, stream_id: UUID | None = None) -> None:
         super().__init__(message)
@@ -70,7 +70,7 @@ class LogError(_Portable):
 
 
 class Fenced(LogError):
-    """The epoch of an append is over: another owner has the stream, or it has ended."""
+    """The epoch of an append is over: the stream has another owner, or has ended."""
 
     def __init__(self, stream_id: UUID, epoch: int) -> None:
         super().__init__(f"epoch {epoch} of the stream {stream_id} is over", stream_id)
@@ -78,11 +78,11 @@ class Fenced(LogError):
 
 
 class OutOfSequence(LogError):
-    """An append does not start at the number that follows the last one."""
+    """An append does not start at the number after the last one."""
 
     def __init__(self, stream_id: UUID, first_seq: int, last_seq: int) -> None:
         super().__init__(
-            f"the stream {stream_id} is at {last_seq}, so an append cannot start at {first_seq}",
+            f"an append to the stream {stream_id} must start at {last_seq + 1}, got {first_seq}",
             stream_id,
         )
         self.first_seq = first_seq
@@ -90,33 +90,33 @@ class OutOfSequence(LogError):
 
 
 class UnknownStream(LogError):
-    """The log does not know the stream, or has forgotten it."""
+    """The stream does not exist, or has been deleted."""
 
     def __init__(self, stream_id: UUID) -> None:
-        super().__init__(f"there is no stream {stream_id}", stream_id)
+        super().__init__(f"the stream {stream_id} does not exist", stream_id)
 
 
 class PositionGone(LogError):
-    """The packets after a position have been dropped; the stream itself is still known."""
+    """The packets after a position have been deleted; the stream itself is still known."""
 
     def __init__(self, stream_id: UUID, after_seq: int) -> None:
         super().__init__(
-            f"the packets after {after_seq} of the stream {stream_id} are no longer kept",
+            f"the packets after {after_seq} of the stream {stream_id} have been deleted",
             stream_id,
         )
         self.after_seq = after_seq
 
 
 class RequestConflict(LogError):
-    """A request_id is known, but came with another body."""
+    """The request_id was used before with another body."""
 
     def __init__(self, request_id: UUID) -> None:
         super().__init__(
-            f"the request {request_id} was made before with another body: send a new request_id "
-            "with a new body"
+            f"the request_id {request_id} was used before with another body: use a new one for a "
+            "new body"
         )
         self.request_id = request_id
 
 
 class LogUnavailable(LogError):
-    """The store behind the log does not answer or refuses to work."""
+    """The store of the log does not answer or refuses to work."""

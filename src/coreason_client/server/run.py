@@ -1,4 +1,4 @@
-"""Serve an application with uvicorn: until a signal, or in a thread for as long as it is needed."""
+"""Serves an application with uvicorn, until a signal arrives or in a thread for a `with` block."""
 
 import ipaddress
 import signal
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RunningServer", "check_host", "running", "serve", "serve_workers"]
 
-_START_WITHIN = 30.0
+_START_TIMEOUT = 30.0
 
 
 def serve(
@@ -42,16 +42,16 @@ def serve(
 ) -> None:
     """Serve until SIGINT or SIGTERM, then drain. Further options go to `uvicorn.Config`.
 
-    `sockets` listen already, as those of `listen` do: they serve then, and are closed at the end.
-    `host` must still be what they are bound to.
+    `sockets` are listening sockets, such as those of `listen`, to serve on instead; they are closed
+    at the end. `host` must still be their address.
 
-    At most `max_connections` connections are open at once; the default follows from how many files
-    the process may open, a limit that is raised as far as the system allows. A connection that has
-    not sent the head of a request within `head_timeout` seconds is closed. A second signal ends
-    the process at once, with exit code 130 (SIGINT) or 143 (SIGTERM).
+    At most `max_connections` connections are open at once. The default depends on the number of
+    files that the process may open, a limit that is raised as far as the system allows. A
+    connection that has not sent the head of a request within `head_timeout` seconds is closed. A
+    second signal ends the process at once, with exit code 130 (SIGINT) or 143 (SIGTERM).
 
     Raises:
-        ValueError: the host can be reached from outside, and no key is needed to ask.
+        ValueError: the host is not a loopback address, and the agent has no keys.
         LogUnavailable: the log cannot be opened.
     """
     check_host(app, host, allow_public=allow_public)
@@ -59,7 +59,7 @@ def serve(
     server = _server(app, max_connections, head_timeout, host=host, port=port, **options)
     try:
         server.run(None if sockets is None else list(sockets))
-    except SystemExit:  # how uvicorn says that the start failed
+    except SystemExit:  # raised by uvicorn if the start failed
         if app.startup_error is not None:
             raise app.startup_error from None
         raise
@@ -77,26 +77,26 @@ def serve_workers(
 ) -> None:
     """Serve with several processes until SIGINT or SIGTERM; a process that dies is replaced.
 
-    `factory` is `module:function`, which makes the application in each of them; its log must be
-    one that they share. `shutdown_timeout` is how long their drain may take. The limits are those
-    of `serve`, for each process. Further options go to `uvicorn.Config`.
+    `factory` is `module:function`; the function makes the application in each process, with a
+    shared log. `shutdown_timeout` is how many seconds a drain may take. The limits are those of
+    `serve`, for each process. Further options go to `uvicorn.Config`.
 
     Raises:
         RuntimeError: no process could start.
     """
-    _need_uvicorn()
+    _require_uvicorn()
     from .process._uvicorn import AFTER_DRAIN, Limits
     from .process._worker_processes import Supervisor
 
     raise_descriptor_limit()
-    Limits(max_connections, head_timeout)  # refuses wrong ones here, and not in each process
+    Limits(max_connections, head_timeout)  # raises here instead of in each process
     spawn = get_context("spawn")
 
     def start(pipe: "Connection[bytes, bytes]") -> "BaseProcess":
         arguments = (factory, sock, pipe, workers, max_connections, head_timeout, options)
         process = spawn.Process(target=_run_worker, args=arguments, name="coreason-worker")
-        # Ctrl-C while the process starts must not end it with a traceback; it unblocks the signal.
-        with _blocked(signal.SIGINT):
+        # Ctrl-C must not end a starting process with a traceback; the process unblocks it later.
+        with _signal_blocked(signal.SIGINT):
             process.start()
         return process
 
@@ -114,8 +114,8 @@ def _run_worker(
 ) -> None:
     from .process._worker_processes import WorkerLink
 
-    # A terminal sends Ctrl-C to all processes; the parent passes it on, once, as SIGTERM. A handler
-    # that does nothing is not inherited by programs that an agent starts, unlike SIG_IGN.
+    # A terminal sends Ctrl-C to all processes; the parent forwards it once, as SIGTERM. Programs
+    # that an agent starts do not inherit a handler that does nothing, unlike SIG_IGN.
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     link = WorkerLink(pipe)
@@ -131,7 +131,7 @@ def _run_worker(
 
 
 @contextmanager
-def _blocked(number: signal.Signals) -> Iterator[None]:
+def _signal_blocked(number: signal.Signals) -> Iterator[None]:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
     try:
         yield
@@ -148,16 +148,16 @@ def _check_worker(app: AgentApp, workers: int) -> None:
 
 
 def check_host(app: AgentApp, host: str, *, allow_public: bool = False) -> None:
-    """Refuse to open an agent without keys to the network.
+    """Refuse to serve an agent without keys on a public address.
 
     Raises:
-        ValueError: the host can be reached from outside, and no key is needed to ask.
+        ValueError: the host is not a loopback address, and the agent has no keys.
     """
     if not (app.has_keys or allow_public or _is_loopback(host)):
         raise ArgumentError(
             "host",
-            "must be a loopback address such as 127.0.0.1 for an agent without keys, which anybody "
-            "who reaches it could use: pass api_keys, or allow_public=True",
+            "must be a loopback address such as 127.0.0.1 for an agent without keys, because every "
+            "client that reaches it could use it: pass api_keys, or allow_public=True",
             host,
         )
 
@@ -171,7 +171,7 @@ class RunningServer:
 
     @property
     def url(self) -> str:
-        """Its address, as a client wants it."""
+        """The URL of the server, for a client."""
         return f"http://{self.host}:{self.port}"
 
 
@@ -186,11 +186,12 @@ def running(
 ) -> Iterator[RunningServer]:
     """Serve any ASGI application on a free port, in a thread, while the block runs.
 
-    The options are those of `serve`. The server accepts connections when the block is entered, and
-    has drained when it is left.
+    The options are those of `serve`. The server accepts connections when the block begins, and has
+    drained after the block.
 
     Raises:
-        RuntimeError: the application did not start, and did not say why; else what it said.
+        RuntimeError: the application did not start; the error of its start is raised if there is
+            one.
     """
     started = threading.Event()
     server = _server(
@@ -199,11 +200,11 @@ def running(
     sock = listen(host, 0)
     port = sock.getsockname()[1]
     thread = threading.Thread(
-        target=_run_quietly, args=(server, sock, started), name="coreason-server", daemon=True
+        target=_run_in_thread, args=(server, sock, started), name="coreason-server", daemon=True
     )
     thread.start()
     try:
-        if not started.wait(_START_WITHIN) or not server.started:
+        if not started.wait(_START_TIMEOUT) or not server.started:
             raise getattr(app, "startup_error", None) or RuntimeError("the server did not start")
         yield RunningServer(host, port)
     finally:
@@ -212,10 +213,10 @@ def running(
         sock.close()
 
 
-def _run_quietly(server: "DrainingServer", sock: socket.socket, started: threading.Event) -> None:
+def _run_in_thread(server: "DrainingServer", sock: socket.socket, started: threading.Event) -> None:
     try:
         server.run([sock])
-    except SystemExit:  # how uvicorn says that the lifespan failed
+    except SystemExit:  # raised by uvicorn if the lifespan failed
         pass
     finally:
         started.set()
@@ -230,14 +231,14 @@ def _server(
     is_worker: bool = False,
     **options: Any,
 ) -> "DrainingServer":
-    _need_uvicorn()
+    _require_uvicorn()
     from uvicorn import Config
 
     from .process._uvicorn import AFTER_DRAIN, DrainingServer, Limits
 
     if isinstance(app, AgentApp):
-        # Readers leave when their streams end, and these end within the drain; a reader that
-        # takes nothing must not hold up the rest.
+        # Readers disconnect when their streams end, and streams end within the drain; a reader
+        # that reads nothing must not delay the others.
         options.setdefault("timeout_graceful_shutdown", round(app.shutdown_timeout) + AFTER_DRAIN)
     options.setdefault("log_level", "warning")
     limits = Limits(max_connections, head_timeout)
@@ -245,8 +246,8 @@ def _server(
     return DrainingServer(config, app, limits, on_started=on_started, is_worker=is_worker)
 
 
-def _need_uvicorn() -> None:
-    """Say what is missing; it is slow to import, and not needed under another server."""
+def _require_uvicorn() -> None:
+    """Raise an error if uvicorn is not installed, without importing it, which is slow."""
     if find_spec("uvicorn") is None:
         raise MissingExtraError("coreason_client.server", "server")
 

@@ -22,7 +22,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from ._off_loop import LARGE_BODY, off_loop
 from .engine._conversation import (
-    MOST_HISTORY_BYTES,
+    MAX_HISTORY_BYTES,
     History,
     last_question,
     latest_turns,
@@ -34,16 +34,16 @@ __all__ = ["AgentStream"]
 
 
 class AgentStream:
-    """One answer in the making: what is written here is numbered, logged and then delivered.
+    """The stream of one answer: its packets are numbered, logged and then delivered.
 
-    Every method that writes waits for the log alone, never for a reader. It is used from the
-    event loop that the agent runs on.
+    The methods that write wait only for the log, never for a reader. They must be called on the
+    event loop of the agent.
     """
 
     def __init__(self, writer: StreamWriter) -> None:
         self._writer = writer
 
-    # What the agent may know.
+    # Read access.
 
     @property
     def request(self) -> ServiceRequest:
@@ -52,48 +52,48 @@ class AgentStream:
 
     @property
     def question(self) -> str:
-        """The text of the last user message of the request, an empty string if it has none."""
+        """The text of the last user message in the request, an empty string if there is none."""
         return last_question(self._writer.request)
 
     @property
     def stream_id(self) -> UUID:
-        """The id of this generation."""
+        """The id of this stream."""
         return self._writer.stream_id
 
     @property
     def cancelled(self) -> bool:
-        """Whether the stream is being cancelled; the agent's task is told by CancelledError."""
+        """True if the stream is being cancelled; the task of the agent gets a CancelledError."""
         return self._writer.cancelled
 
     @property
     def ended(self) -> bool:
-        """Whether the last packet has been written."""
+        """True if the last packet has been written."""
         return self._writer.ending.ended
 
-    async def history(self, limit: int = 50, *, max_bytes: int = MOST_HISTORY_BYTES) -> History:
+    async def history(self, limit: int = 50, *, max_bytes: int = MAX_HISTORY_BYTES) -> History:
         """Return the messages of the latest turns of this conversation, oldest first.
 
-        A turn is what a request added to the conversation and the text that answered it. Turns
-        that were cancelled or failed are kept with what was written; `history.turns` has the
+        A turn has the messages that a request added to the conversation and the text of the answer.
+        A turn that was cancelled or failed has the text written so far; `history.turns` has the
         `outcome` of each. Only turns of the same key and agent are returned: at most `limit`, at
-        most 1,000, and as many of the latest as have up to `max_bytes` bytes of JSON together. The
-        last turn is returned whatever its size.
+        most 1,000, and at most `max_bytes` bytes of JSON in total. The last turn is always
+        returned, whatever its size.
         """
         stored = latest_turns(await self._writer.turns(limit), max_bytes)
         if sum(map(len, stored)) <= LARGE_BODY:
             return parse_history(stored)
         return await off_loop(lambda: parse_history(stored))
 
-    # What the agent may write.
+    # Write access.
 
     async def write(self, text: str) -> None:
-        """Write a piece of text, as a DELTA packet of its own.
+        """Write text as one DELTA packet.
 
         Raises:
-            TypeError: it is not text.
-            ValueError: it is not Unicode, or too long for one packet.
+            TypeError: `text` is not a string.
+            ValueError: `text` is not valid Unicode, or too long for one packet.
             StreamEnded: the stream has ended.
-            LogError: the log did not take it.
+            LogError: the log did not accept it.
         """
         await self._writer.write(text)
 
@@ -101,14 +101,15 @@ class AgentStream:
         """Write any packet. A FATAL error and a CLOSE end the stream.
 
         Raises:
-            ValueError: the payload does not fit the op, or an error's code is not snake_case.
+            ValueError: the payload does not match the op, or the code of an error is not in
+                snake_case.
             StreamEnded: the stream has ended.
-            LogError: the log did not take it.
+            LogError: the log did not accept it.
         """
         await self._writer.write_packet(op, p)
 
     async def thought(self, text: str) -> None:
-        """Show what the agent is thinking."""
+        """Show a thought of the agent."""
         await self._event(PresentationEventType.THOUGHT_TRACE, {"content": text})
 
     async def progress(
@@ -118,7 +119,7 @@ class AgentStream:
         *,
         status: Literal["running", "complete", "failed"] = "running",
     ) -> None:
-        """Show how far a step of the work has come."""
+        """Show the progress of a step."""
         data = ProgressUpdate(label=label, status=status, progress_percent=percent)
         await self._event(PresentationEventType.PROGRESS_INDICATOR, data)
 
@@ -129,7 +130,7 @@ class AgentStream:
         snippet: str | None = None,
         confidence: float = 1.0,
     ) -> None:
-        """Name sources: addresses, described by the other arguments, or whole citations."""
+        """Cite sources: URLs, described by the other arguments, or complete citations."""
         citations = [
             CitationItem(
                 source_id=source,
@@ -150,7 +151,7 @@ class AgentStream:
         mime_type: str | None = None,
         alt_text: str | None = None,
     ) -> None:
-        """Show media together: addresses, described by the other arguments, or whole items."""
+        """Show media in one block: URLs, described by the other arguments, or complete items."""
         shown = [
             MediaItem(url=item, mime_type=mime_type or _mime_type(item), alt_text=alt_text)
             if isinstance(item, str)
@@ -164,11 +165,11 @@ class AgentStream:
         await self._event(PresentationEventType.MARKDOWN_BLOCK, {"content": text})
 
     async def warn(self, code: str, message: str, details: Mapping[str, Any] | None = None) -> None:
-        """Say that something minor failed; the stream goes on."""
+        """Report a minor failure; the stream continues."""
         await self._write_error(ErrorSeverity.WARNING, code, message, details)
 
     async def fail(self, code: str, message: str, details: Mapping[str, Any] | None = None) -> None:
-        """End the stream in error; readers see the code, the message and the details."""
+        """End the stream with an error; readers get the code, the message and the details."""
         await self._write_error(ErrorSeverity.FATAL, code, message, details)
 
     async def _event(self, kind: PresentationEventType, data: EventData) -> None:

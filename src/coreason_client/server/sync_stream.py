@@ -1,4 +1,4 @@
-"""The stream of an agent that is a plain function and runs in a thread of its own."""
+"""The stream of an agent that is a plain function and runs in a thread."""
 
 import asyncio
 import functools
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Bridge:
-    """The way from the thread of an agent to the event loop of its stream."""
+    """Runs coroutines of a stream on its event loop, called from the thread of an agent."""
 
     def __init__(self, stream: AgentStream) -> None:
         self.stream = stream
@@ -31,7 +31,7 @@ class Bridge:
         """Run a coroutine on the event loop and return its result.
 
         Raises:
-            StreamCancelled: the stream was cancelled, so nothing more is written.
+            StreamCancelled: the stream was cancelled.
         """
         try:
             self._check()
@@ -47,8 +47,8 @@ class Bridge:
     def _check(self) -> None:
         if threading.get_ident() == self._loop_thread:
             raise RuntimeError(
-                "a SyncAgentStream waits for the event loop, so it cannot be used on it: use it "
-                "in the thread of the agent"
+                "a SyncAgentStream waits for the event loop, so it cannot be used there: use it in "
+                "the thread of the agent"
             )
         if self.stream.cancelled:
             raise StreamCancelled(self.stream.stream_id)
@@ -59,7 +59,7 @@ class Bridge:
 def _sync(
     method: Callable[Concatenate[AgentStream, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate["SyncAgentStream", P], T]:
-    """Return a method that waits for a coroutine method of `AgentStream`."""
+    """Return a blocking version of a coroutine method of `AgentStream`."""
 
     @functools.wraps(method)
     def call(self: "SyncAgentStream", /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -70,11 +70,11 @@ def _sync(
 
 
 class SyncAgentStream:
-    """One answer in the making, for an agent that is a plain function.
+    """The stream of one answer, for an agent that is a plain function.
 
-    It has the methods of `AgentStream`, without `await`: each returns when it is done. They may be
-    called in any thread but that of the event loop. Once the stream was cancelled they raise
-    `StreamCancelled`, and `cancelled` is True: the agent should return then.
+    It has the methods of `AgentStream`, but they block instead of being awaited. They may be called
+    in any thread except that of the event loop. After the stream was cancelled they raise
+    `StreamCancelled`, and `cancelled` is True: the agent should then return.
     """
 
     def __init__(self, bridge: Bridge) -> None:
@@ -87,22 +87,22 @@ class SyncAgentStream:
 
     @property
     def question(self) -> str:
-        """The text of the last user message of the request, an empty string if it has none."""
+        """The text of the last user message in the request, an empty string if there is none."""
         return self._bridge.stream.question
 
     @property
     def stream_id(self) -> UUID:
-        """The id of this generation."""
+        """The id of this stream."""
         return self._bridge.stream.stream_id
 
     @property
     def cancelled(self) -> bool:
-        """Whether the stream was cancelled; the agent should return then."""
+        """True if the stream was cancelled; the agent should then return."""
         return self._bridge.stream.cancelled
 
     @property
     def ended(self) -> bool:
-        """Whether the last packet has been written."""
+        """True if the last packet has been written."""
         return self._bridge.stream.ended
 
     history = _sync(AgentStream.history)

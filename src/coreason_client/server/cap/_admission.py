@@ -1,4 +1,4 @@
-"""Admission: gathers the facts of a request, in the order in which `decide` asks for them."""
+"""Admission: collects the facts of a request, in the order in which `decide` needs them."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from .._off_loop import LARGE_BODY, off_loop
 from .._options import Options
 from ..engine._runtime import Runtime
 from ..errors import UnknownStream
-from ..http._auth import ANYBODY, Keys, full_principal
-from ..http._body_memory import BodyRoom
+from ..http._auth import ANONYMOUS, Keys, full_principal
+from ..http._body_memory import BodyMemory
 from ..http._pace import Pace
 from ..http._problems import Problem
 from ..http._rate_limit import RequestRate
@@ -29,14 +29,17 @@ from ._decision import (
     Start,
     decide,
 )
-from ._request import Asked, body_length, parse_body, read_body
+from ._request import ParsedBody, body_length, parse_body, read_body
 
 __all__ = ["Admission", "Admitted", "owned"]
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A request that may read a stream after a position; `resumes` if it named the position."""
+    """A request that may read a stream after a position.
+
+    `resumes` is True if the request gave the position.
+    """
 
     runtime: Runtime
     meta: StreamMeta
@@ -45,13 +48,13 @@ class Admitted:
 
 
 class Admission:
-    """The checks of one application; `runtime` gives what runs on this event loop."""
+    """The checks of one application; `runtime` returns the runtime of this event loop."""
 
     def __init__(
         self, options: Options, keys: Keys | None, runtime: Callable[[], Awaitable[Runtime]]
     ) -> None:
         self.options = options
-        self.bodies = BodyRoom(options.max_body_bytes, options.body_timeout)
+        self.body_memory = BodyMemory(options.max_body_bytes, options.body_timeout)
         self._keys = keys
         self._runtime = runtime
         self._pace = Pace()
@@ -59,45 +62,45 @@ class Admission:
         self._rate = None if per_minute is None else RequestRate(per_minute)
 
     async def admit(self, request: Request) -> Admitted:
-        """Return the stream of a request, which is started or joined.
+        """Start, join or resume the stream of a request.
 
         Raises:
             Problem: the request is refused.
-            LogError: the log refuses it, or does not answer.
+            LogError: the log refuses the request, or does not answer.
         """
         await self._pace.wait()
         principal, headers = self.principal(request), request.headers
         facts = RequestFacts(principal, _cursor(headers), _request_id(headers))
         length = body_length(headers, self.options.max_body_bytes)
-        return await _Visit(self, await self._runtime(), request, facts, length).admit()
+        return await _PendingRequest(self, await self._runtime(), request, facts, length).admit()
 
     def principal(self, request: Request) -> str:
-        """Return who is asking.
+        """Return the principal of a request.
 
         Raises:
             Problem: 431 or 401.
         """
         _check_headers(request, self.options.max_header_bytes)
         given = request.headers.get("authorization")
-        name = ANYBODY if self._keys is None else self._keys.principal(given)
+        name = ANONYMOUS if self._keys is None else self._keys.principal(given)
         principal = full_principal(self.options.agent_id, name)
         request.state.principal = principal  # for the log line of a refusal
         return principal
 
     def take_token(self, principal: str) -> int:
-        """Return 0, or for how many nanoseconds there will be no token."""
+        """Take a token and return 0, or return the nanoseconds until one is available."""
         return 0 if self._rate is None else self._rate.take(principal, monotonic_ns())
 
     def give_token_back(self, principal: str) -> None:
-        """Return the token of a request that only joined a stream."""
+        """Give back the token of a request that only joined a stream."""
         if self._rate is not None:
             self._rate.give_back(principal, monotonic_ns())
 
 
-class _Visit:
-    """One request on its way to a stream."""
+class _PendingRequest:
+    """One request that is being checked."""
 
-    __slots__ = ("_admission", "_asked", "_facts", "_length", "_opened_at", "_request", "_runtime")
+    __slots__ = ("_admission", "_facts", "_length", "_opened_at", "_parsed", "_request", "_runtime")
 
     def __init__(
         self,
@@ -112,7 +115,7 @@ class _Visit:
         self._request = request
         self._facts = facts
         self._length = length
-        self._asked: Asked | None = None
+        self._parsed: ParsedBody | None = None
         self._opened_at = 0.0
 
     async def admit(self) -> Admitted:
@@ -139,21 +142,21 @@ class _Visit:
     def _server(self) -> ServerFacts:
         facts, runtime = self._facts, self._runtime
         producers = runtime.producers
-        # Whether there are too many streams is asked for once, as it may take a count of them.
+        # Checked only once, because it may count all streams.
         opens = facts.request_id is not None and facts.refusal is None and facts.opened is None
         return ServerFacts(
             self._admission.options,
             closing=runtime.closing,
-            readers_full=not producers.has_room(facts.principal),
-            streams_full=opens and producers.is_full(facts.principal),
+            readers_full=not producers.can_add_reader(facts.principal),
+            streams_full=opens and producers.at_stream_limit(facts.principal),
         )
 
     def _start(self, meta: StreamMeta) -> None:
-        assert self._asked is not None  # noqa: S101 - nothing starts before the body was read
+        assert self._parsed is not None  # noqa: S101 - the body is read before a stream starts
         producers, headers = self._runtime.producers, self._request.headers
-        producers.start(self._asked.request, meta, headers, self._opened_at)
+        producers.start(self._parsed.request, meta, headers, self._opened_at)
 
-    # One method for each fact that can be needed.
+    # One method for each fact that `decide` can need.
 
     async def _take_token(self) -> None:
         self._facts.wait = self._admission.take_token(self._facts.principal)
@@ -161,7 +164,7 @@ class _Visit:
 
     async def _look_up_stream(self) -> None:
         cursor = self._facts.cursor
-        assert cursor is not None  # noqa: S101 - it is what names the stream
+        assert cursor is not None  # noqa: S101 - needed only with a cursor
         self._facts.looked_up = True
         try:
             self._facts.known = await self._runtime.log.meta(cursor.stream_id)
@@ -173,23 +176,23 @@ class _Visit:
         self._facts.known = await self._find(self._facts.named)
 
     async def _find(self, request_id: UUID | None) -> StreamMeta | None:
-        assert request_id is not None  # noqa: S101 - it is what was asked for
+        assert request_id is not None  # noqa: S101 - needed only with an id
         return await self._runtime.log.find(self._facts.principal, request_id)
 
     async def _read_body(self) -> None:
-        place = self._admission.bodies.place(self._facts.principal)
+        reservation = self._admission.body_memory.reservation(self._facts.principal)
         options = self._admission.options
         try:
-            body = await read_body(self._request, self._length, options, place.take)
-            asked = await self._parse(body)
+            body = await read_body(self._request, self._length, options, reservation.reserve)
+            parsed = await self._parse(body)
         finally:
-            place.give_back()
-        self._asked = asked
-        self._facts.request_id = asked.request.request_id
-        self._facts.fingerprint = asked.fingerprint
+            reservation.release()
+        self._parsed = parsed
+        self._facts.request_id = parsed.request.request_id
+        self._facts.fingerprint = parsed.fingerprint
 
-    async def _parse(self, body: bytes) -> Asked:
-        def parse() -> Asked:
+    async def _parse(self, body: bytes) -> ParsedBody:
+        def parse() -> ParsedBody:
             x_request_id = self._request.headers.get("x-request-id")
             resumes = self._facts.cursor is not None
             options, principal = self._admission.options, self._facts.principal
@@ -198,37 +201,37 @@ class _Visit:
         return parse() if len(body) <= LARGE_BODY else await off_loop(parse)
 
     async def _open(self) -> None:
-        asked, runtime = self._asked, self._runtime
-        assert asked is not None  # noqa: S101 - nothing is opened before the body was read
+        parsed, runtime = self._parsed, self._runtime
+        assert parsed is not None  # noqa: S101 - the body is read before a stream is opened
         self._opened_at = monotonic()
         new = NewStream(
             uuid4(),
             self._facts.principal,
-            asked.request.request_id,
-            asked.fingerprint,
-            asked.question,
+            parsed.request.request_id,
+            parsed.fingerprint,
+            parsed.question,
         )
         self._facts.opened = await runtime.log.open(new, runtime.owner)
 
 
-_GATHER: dict[Need, Callable[[_Visit], Awaitable[None]]] = {
-    Need.TOKEN: _Visit._take_token,
-    Need.STREAM: _Visit._look_up_stream,
-    Need.NAMED_REQUEST: _Visit._look_up_named,
-    Need.BODY: _Visit._read_body,
-    Need.OPENED: _Visit._open,
+_GATHER: dict[Need, Callable[[_PendingRequest], Awaitable[None]]] = {
+    Need.TOKEN: _PendingRequest._take_token,
+    Need.STREAM: _PendingRequest._look_up_stream,
+    Need.NAMED_REQUEST: _PendingRequest._look_up_named,
+    Need.BODY: _PendingRequest._read_body,
+    Need.OPENED: _PendingRequest._open,
 }
 
 
 async def owned(runtime: Runtime, principal: str, stream_id: UUID) -> StreamMeta:
-    """Return the description of a stream.
+    """Return the metadata of a stream of a principal.
 
     Raises:
-        UnknownStream: there is none, or it belongs to another principal.
+        UnknownStream: the stream does not exist, or belongs to another principal.
     """
     meta = await runtime.log.meta(stream_id)
     if meta.principal != principal:
-        raise UnknownStream(stream_id)  # the same answer as for one that never was
+        raise UnknownStream(stream_id)  # the same answer as for a stream that does not exist
     return meta
 
 
@@ -249,6 +252,6 @@ def _cursor(headers: Headers) -> Cursor | None:
         raise Problem(400, "bad-last-event-id", f"{error}.") from None
 
 
-def _check_headers(request: Request, most_bytes: int) -> None:
-    if sum(len(name) + len(value) for name, value in request.headers.raw) > most_bytes:
-        raise Problem(431, "headers-too-large", f"The headers may have {most_bytes} bytes.")
+def _check_headers(request: Request, max_bytes: int) -> None:
+    if sum(len(name) + len(value) for name, value in request.headers.raw) > max_bytes:
+        raise Problem(431, "headers-too-large", f"The headers may have at most {max_bytes} bytes.")

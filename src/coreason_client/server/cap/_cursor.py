@@ -1,14 +1,14 @@
-"""`Last-Event-ID`, read strictly: `<stream_id>:<seq>`, or a bare `<stream_id>` for all of it."""
+"""A strict parser for `Last-Event-ID`: `<stream_id>:<seq>`, or `<stream_id>` for the start."""
 
 import re
 from dataclasses import dataclass
 from uuid import UUID
 
-__all__ = ["LONGEST_CURSOR", "Cursor", "parse_cursor"]
+__all__ = ["MAX_CURSOR_LENGTH", "Cursor", "parse_cursor"]
 
 # 36 characters of a UUID, a colon and a number that fits any store.
-LONGEST_CURSOR = 36 + 1 + 18
-# `int` and `UUID` also take underscores, braces, signs and foreign digits.
+MAX_CURSOR_LENGTH = 36 + 1 + 18
+# Stricter than `int` and `UUID`, which accept underscores, braces, signs and non-ASCII digits.
 _CURSOR = re.compile(
     r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})(?::(0|[1-9][0-9]{0,17}))?",
     re.ASCII | re.IGNORECASE,
@@ -17,7 +17,7 @@ _CURSOR = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A place in a stream: everything up to `seq` has been read."""
+    """A position in a stream: everything up to `seq` has been read."""
 
     stream_id: UUID
     seq: int = 0
@@ -27,12 +27,12 @@ class Cursor:
 
 
 def parse_cursor(value: str) -> Cursor:
-    """Read a cursor.
+    """Parse a cursor.
 
     Raises:
-        ValueError: it is none.
+        ValueError: `value` is not a cursor.
     """
-    match = _CURSOR.fullmatch(value) if len(value) <= LONGEST_CURSOR else None
+    match = _CURSOR.fullmatch(value) if len(value) <= MAX_CURSOR_LENGTH else None
     if match is None:
-        raise ValueError("Last-Event-ID is `<stream_id>:<seq>` or a bare `<stream_id>`")
+        raise ValueError("Last-Event-ID must be `<stream_id>:<seq>` or `<stream_id>`")
     return Cursor(UUID(match[1]), int(match[2] or 0))

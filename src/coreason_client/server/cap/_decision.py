@@ -1,7 +1,7 @@
-"""Whether a request starts a stream, joins one, resumes one or is refused. Pure.
+"""The decision whether a request starts, joins or resumes a stream, or is refused. Pure.
 
-A request passes these checks in this order, the cheap ones first. Those of the first and the fourth
-group are made where the head and the body are read; `decide` makes the others.
+The checks are made in this order, the cheap ones first. Those of the head and the body are made
+where these are read; `decide` makes the others.
 
 | known from | check | refusal |
 |---|---|---|
@@ -10,22 +10,22 @@ group are made where the head and the body are read; `decide` makes the others.
 | | syntax of `Last-Event-ID` | 400 |
 | | content type and announced length | 415, 413 |
 | this process | readers of this principal | 429 |
-| | rate, unless the head names a stream that the principal has | 429 |
+| | rate, unless the head names a stream of the principal | 429 |
 | | drain, unless the head names such a stream | 503 |
-| the log | the stream of a resume: it is there, the principal's, and has come so far | 404, 400 |
+| the log | the stream of a resume exists, belongs to the principal, has this packet | 404, 400 |
 | the body | size, time, number of values | 413, 408 |
 | | validity, number of messages and parts | 422 |
-| | a resume is of the request that opened the stream | 409 |
-| | what `X-Request-ID` promised, or else rate and drain again | 429, 503 |
-| this process | running streams of this principal, unless the request has one | 429 |
+| | a resume has the request that opened the stream | 409 |
+| | the id is that of `X-Request-ID`; otherwise rate and drain again | 429, 503 |
+| this process | running streams of this principal, unless the request already has one | 429 |
 | the log | a known request has the same body | 409 |
 
-Every request takes a token of its principal's rate. One that only joins a stream gives it back, and
-one that names such a stream is let in without a token: a client that comes back for its answer is
-never locked out, and one that invents a position has no advantage.
+Every request takes a token from the rate limit of its principal. A request that only joins a stream
+gives it back, and one that names such a stream is admitted without a token: a client that returns
+for its answer is never refused, and one that invents a position gains nothing.
 
-`decide` is called with what is known, and returns a decision or the next fact that it needs. So the
-log is asked only for what the decision depends on.
+`decide` gets the known facts, and returns a decision or the next fact that it needs. So the log is
+queried only for facts that the decision depends on.
 """
 
 from dataclasses import dataclass
@@ -56,12 +56,12 @@ __all__ = [
 
 @dataclass(slots=True)
 class RequestFacts:
-    """A request as far as it is known; the caller adds what `decide` asks for.
+    """The known facts of a request; the caller adds those that `decide` needs.
 
-    `named` is the request_id that the head names. `wait` is for how many nanoseconds there is no
-    token, 0 if one was taken, None before the first of `tries`. `known` is the stream that the head
-    names, after `looked_up`. `request_id` and `fingerprint` come with the body. `found` is the
-    stream of that request_id; it is looked up only if the request has a `refusal` otherwise.
+    `named` is the request_id in the head. `wait` is the time in nanoseconds until a token is
+    available: 0 if one was taken, None before the first of `tries`. `known` is the stream that the
+    head names, valid after `looked_up`. `request_id` and `fingerprint` come from the body. `found`
+    is the stream of that request_id; it is looked up only if there is a `refusal` without it.
     """
 
     principal: str
@@ -79,7 +79,7 @@ class RequestFacts:
 
 
 class ServerFacts(NamedTuple):
-    """This process at the moment of the decision."""
+    """The state of this process at the time of the decision."""
 
     options: Options
     closing: bool
@@ -90,30 +90,30 @@ class ServerFacts(NamedTuple):
 class Need(Enum):
     """The fact that is needed next."""
 
-    TOKEN = "a token of the principal's rate"  # noqa: S105
+    TOKEN = "a token from the rate limit of the principal"  # noqa: S105
     STREAM = "the stream that Last-Event-ID names"
     NAMED_REQUEST = "the stream of the request that X-Request-ID names"
     BODY = "the body"
-    OPENED = "the stream of the request, made if there is none"
+    OPENED = "the stream of the request, created if there is none"
 
 
 @dataclass(frozen=True, slots=True)
 class Find:
-    """The stream of the request in the body is needed; without one the request is refused."""
+    """The stream of the request_id in the body is needed; without it the request is refused."""
 
     refusal: Problem
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Set an agent to work on a new stream."""
+    """Start an agent for a new stream."""
 
     meta: StreamMeta
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Read the stream that the same request has started before."""
+    """Read the stream that the same request started before."""
 
     meta: StreamMeta
     gives_token_back: bool
@@ -121,7 +121,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Read a stream after a position that the request names."""
+    """Read a stream after the position in the request."""
 
     meta: StreamMeta
     after_seq: int
@@ -139,32 +139,32 @@ Decision: TypeAlias = Start | Join | Resume | Refuse
 
 
 def decide(request: RequestFacts, server: ServerFacts) -> Decision | Need | Find:
-    """Return what becomes of a request, or the fact that the decision depends on."""
+    """Return the decision about a request, or the next fact that it needs."""
     if request.request_id is None:
-        return _before_the_body(request, server)
+        return _before_body(request, server)
     if request.cursor is not None:
         return _resume(request, request.cursor)
     return _start_or_join(request, server)
 
 
 def too_many_readers(options: Options) -> Problem:
-    """Return the refusal of one more reader."""
+    """Return the refusal of another reader."""
     return Problem(
         429,
         "too-many-readers",
-        f"This key has {options.max_readers_per_key} responses open.",
+        f"This key has {options.max_readers_per_key} open responses, which is the limit.",
         headers={"Retry-After": "1"},
     )
 
 
-def _before_the_body(request: RequestFacts, server: ServerFacts) -> Refuse | Need:
+def _before_body(request: RequestFacts, server: ServerFacts) -> Refuse | Need:
     if request.wait is None:
         return Refuse(too_many_readers(server.options)) if server.readers_full else Need.TOKEN
     if request.cursor is not None:
         return _at_position(request, request.cursor, server)
     if (request.wait or server.closing) and request.known is None:
-        # A client that lost its connection before the first packet has no position to resume from,
-        # and asks again under the same id.
+        # A client that lost its connection before the first packet has no position to resume from:
+        # it sends the request again with the same id.
         if request.named is not None and not request.looked_up:
             return Need.NAMED_REQUEST
         return Refuse(_shutting_down() if server.closing else _too_many_requests(request, server))
@@ -176,18 +176,18 @@ def _at_position(request: RequestFacts, cursor: Cursor, server: ServerFacts) -> 
         return Need.STREAM
     meta = request.known
     if meta is None or meta.principal != request.principal:
-        # The same answer for a stream of another principal as for one that never was.
+        # The same answer for a stream of another principal as for one that does not exist.
         if request.wait:
             return Refuse(_too_many_requests(request, server))
         return Refuse(UnknownStream(cursor.stream_id))
     if cursor.seq > meta.last_seq:
-        detail = f"The stream has not come to packet {cursor.seq} yet."
+        detail = f"The stream has {meta.last_seq} packets, so it cannot resume after {cursor.seq}."
         return Refuse(Problem(400, "bad-position", detail))
     return Need.BODY
 
 
 def _resume(request: RequestFacts, cursor: Cursor) -> Resume | Refuse:
-    """A resume never starts a second generation."""
+    """Resume the stream; a resume never starts a new one."""
     meta = request.known
     assert meta is not None  # noqa: S101 - the body is not read before the stream is known
     if meta.request_id != request.request_id:
@@ -208,7 +208,7 @@ def _start_or_join(
         return Refuse(request.refusal) if request.found is None else Need.OPENED
     if request.known is not None and request.known.request_id == request.request_id:
         return Need.OPENED
-    if request.wait:  # the head named another request, and was let in for that one
+    if request.wait:  # admitted without a token for another request_id, that of the head
         return Need.TOKEN if request.tries < 2 else Refuse(_too_many_requests(request, server))
     if server.closing:
         return Find(_shutting_down())
@@ -227,7 +227,7 @@ def _too_many_requests(request: RequestFacts, server: ServerFacts) -> Problem:
     return Problem(
         429,
         "too-many-requests",
-        f"This key may ask {server.options.max_requests_per_minute} times a minute.",
+        f"This key may send {server.options.max_requests_per_minute} requests a minute.",
         headers={"Retry-After": retry_after(request.wait or 0)},
     )
 
@@ -236,6 +236,6 @@ def _too_many_streams(options: Options) -> Problem:
     return Problem(
         429,
         "too-many-streams",
-        f"This key has {options.max_streams_per_key} streams running.",
+        f"This key has {options.max_streams_per_key} running streams, which is the limit.",
         headers={"Retry-After": "1"},
     )

@@ -1,4 +1,4 @@
-"""The description of the public calls, from the same models that validate them."""
+"""The OpenAPI description of the server, from the models that validate its requests."""
 
 from typing import Any
 
@@ -8,41 +8,41 @@ from pydantic.json_schema import models_json_schema
 from coreason_manifest.definitions.presentation import StreamPacket
 from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
 
-from ._cursor import LONGEST_CURSOR
+from ._cursor import MAX_CURSOR_LENGTH
 
 __all__ = ["openapi"]
 
 _MODELS: tuple[type[BaseModel], ...] = (ServiceRequest, StreamPacket, HealthCheckResponse)
 _REFUSALS = {
-    "400": "The Last-Event-ID is not a position of the stream, or the body was cut off.",
-    "401": "The key is missing or not known.",
-    "403": "A web page of another origin may not use a server without keys.",
-    "404": "There is no such stream for this key.",
+    "400": "The Last-Event-ID is not a position in the stream, or the body is incomplete.",
+    "401": "The key is missing or unknown.",
+    "403": "A web page of another origin must not use a server without keys.",
+    "404": "The stream does not exist, or belongs to another key.",
     "408": "The body did not arrive in time.",
-    "409": "The request_id is known with another body.",
-    "410": "The packets after this position are no longer kept.",
-    "413": "The body is too large, or has too many values.",
+    "409": "The request_id was used before with a different body.",
+    "410": "The packets after this position have been deleted.",
+    "413": "The body is too large, or has too many JSON values.",
     "415": "The body is not JSON.",
     "421": "The Host header names another machine, and the server has no keys.",
     "422": "The body is not a ServiceRequest, or has too many messages; `errors` names the fields.",
-    "429": "Too many streams, responses or requests for this key; `Retry-After` says for how long.",
+    "429": "This key has too many streams, responses or requests; wait for `Retry-After` seconds.",
     "431": "The headers are too large.",
-    "503": "The server is shutting down or too busy, or its log does not answer.",
+    "503": "The server is shutting down or too busy, or its log is unavailable.",
 }
-# What a refusal says in its headers.
+# Headers of refusals.
 _REFUSAL_HEADERS = {
-    "401": ("WWW-Authenticate", "How to prove who is asking."),
-    "429": ("Retry-After", "For how many seconds to wait."),
-    "503": ("Retry-After", "For how many seconds to wait."),
+    "401": ("WWW-Authenticate", "The required authentication scheme."),
+    "429": ("Retry-After", "Seconds to wait before the next attempt."),
+    "503": ("Retry-After", "Seconds to wait before the next attempt."),
 }
 _UUID = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _POSITION = {
     "type": "string",
     "pattern": f"^{_UUID}(:(0|[1-9][0-9]{{0,17}}))?$",
-    "maxLength": LONGEST_CURSOR,
+    "maxLength": MAX_CURSOR_LENGTH,
 }
 _EVENT = {
-    "description": "A server-sent event, field by field.",
+    "description": "The fields of a server-sent event.",
     "type": "object",
     "required": ["id", "data"],
     "properties": {
@@ -54,7 +54,7 @@ _EVENT = {
         },
     },
 }
-# What the models check beyond their fields, as far as a schema can say it.
+# Rules of the models that are not in their fields, as far as a schema can express them.
 _RULES: dict[str, dict[str, Any]] = {
     "AgentRequest": {
         "anyOf": [
@@ -112,12 +112,12 @@ def openapi(
     metrics_path: str | None = None,
     metrics_with_key: bool = False,
 ) -> dict[str, Any]:
-    """Describe the server in OpenAPI 3.1."""
+    """Return the OpenAPI 3.1 description of the server."""
     _, definitions = models_json_schema(
         [(model, "validation") for model in _MODELS],
         ref_template="#/components/schemas/{model}",
     )
-    schemas = {name: _ruled(name, model) for name, model in definitions["$defs"].items()}
+    schemas = {name: _with_rules(name, model) for name, model in definitions["$defs"].items()}
     schemas |= {"Problem": _PROBLEM, "StreamEvent": _EVENT}
     components: dict[str, Any] = {"schemas": schemas}
     security: list[dict[str, list[str]]] = []
@@ -141,10 +141,10 @@ def openapi(
     }
 
 
-def _ruled(name: str, model: dict[str, Any]) -> dict[str, Any]:
+def _with_rules(name: str, model: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of a model with the rules that are not in its fields."""
     if "const" in model.get("properties", {}).get("type", {}):
-        # It has a default for whoever makes a part in Python; on the wire it tells parts apart.
+        # It has a default only for parts made in Python; in JSON it identifies the kind of a part.
         model = {**model, "required": sorted({*model.get("required", ()), "type"})}
     return {**model, **_RULES.get(name, {})}
 
@@ -152,11 +152,11 @@ def _ruled(name: str, model: dict[str, Any]) -> dict[str, Any]:
 def _assist(operation_id: str, security: list[dict[str, list[str]]]) -> dict[str, Any]:
     return {
         "operationId": operation_id,
-        "summary": "Ask the agent; the answer is a stream that can be resumed.",
+        "summary": "Send a request to the agent; the response is a stream that can be resumed.",
         "security": security,
         "parameters": [
             _header("Last-Event-ID", "Resume after this position.", _POSITION),
-            _header("X-Request-ID", "The request_id, for a body that has none."),
+            _header("X-Request-ID", "The request_id, used if the body has none."),
         ],
         "requestBody": {"required": True, "content": _json(_ref("ServiceRequest"))},
         "responses": {
@@ -164,11 +164,15 @@ def _assist(operation_id: str, security: list[dict[str, list[str]]]) -> dict[str
                 "description": "Server-sent events; the data of each is a StreamPacket.",
                 "content": {"text/event-stream": {"schema": _ref("StreamEvent")}},
                 "headers": {
-                    "X-Request-ID": _told("The request that is answered."),
-                    "X-Stream-ID": _told("The stream, for a resume or a cancel."),
+                    "X-Request-ID": _response_header("The id of the request."),
+                    "X-Stream-ID": _response_header(
+                        "The id of the stream, to resume or cancel it."
+                    ),
                 },
             },
-            "204": {"description": "The stream has ended and nothing follows this position."},
+            "204": {
+                "description": "The stream has ended, and there are no packets after this position."
+            },
             **{status: _refusal(status) for status in _REFUSALS},
         },
     }
@@ -192,11 +196,16 @@ def _ready() -> dict[str, Any]:
         "operationId": "ready",
         "summary": "Report whether requests can be served.",
         "responses": {
-            "200": {"description": "They can.", "content": _json(_readiness("ready"))},
+            "200": {
+                "description": "Requests can be served.",
+                "content": _json(_readiness("ready")),
+            },
             "503": {
-                "description": "Not now; `status` says why.",
+                "description": "Requests cannot be served now; `status` gives the reason.",
                 "content": _json(_readiness("starting", "degraded", "draining")),
-                "headers": {"Retry-After": _told("For how many seconds to wait.")},
+                "headers": {
+                    "Retry-After": _response_header("Seconds to wait before the next attempt.")
+                },
             },
         },
     }
@@ -215,9 +224,9 @@ def _metrics(with_key: bool) -> dict[str, Any]:
     refusals = {"401": _refusal("401")} if with_key else {}
     return {
         "operationId": "metrics",
-        "summary": "The numbers of this process, for Prometheus.",
+        "summary": "Prometheus metrics of this process.",
         "security": [{"key": []}] if with_key else [],
-        "responses": {"200": {"description": "All of them.", "content": text}, **refusals},
+        "responses": {"200": {"description": "The metrics.", "content": text}, **refusals},
     }
 
 
@@ -234,7 +243,7 @@ def _cancel(security: list[dict[str, list[str]]]) -> dict[str, Any]:
         "security": security,
         "parameters": [stream_id],
         "responses": {
-            "204": {"description": "It has ended, or will shortly."},
+            "204": {"description": "The stream has ended, or will end shortly."},
             **{status: _refusal(status) for status in ("401", "403", "404", "421", "431", "503")},
         },
     }
@@ -250,7 +259,7 @@ def _header(name: str, description: str, schema: dict[str, Any] | None = None) -
     }
 
 
-def _told(description: str) -> dict[str, Any]:
+def _response_header(description: str) -> dict[str, Any]:
     return {"description": description, "required": True, "schema": {"type": "string"}}
 
 
@@ -259,7 +268,7 @@ def _refusal(status: str) -> dict[str, Any]:
     refusal: dict[str, Any] = {"description": _REFUSALS[status], "content": content}
     if status in _REFUSAL_HEADERS:
         name, description = _REFUSAL_HEADERS[status]
-        refusal["headers"] = {name: _told(description)}
+        refusal["headers"] = {name: _response_header(description)}
     return refusal
 
 

@@ -1,4 +1,4 @@
-"""The body of a request: read within bounds, validated, and known again by its fingerprint."""
+"""The body of a request: read within limits, validated and fingerprinted."""
 
 import asyncio
 import json
@@ -20,24 +20,24 @@ from ..engine._conversation import dump_question
 from ..http._json_size import ValueCount, count_messages
 from ..http._problems import Problem, validation_problem
 
-__all__ = ["Asked", "body_length", "drain_body", "fingerprint", "parse_body", "read_body"]
+__all__ = ["ParsedBody", "body_length", "drain_body", "fingerprint", "parse_body", "read_body"]
 
-_MOST_UNWANTED_BYTES: Final = 1024 * 1024
-_MOST_UNWANTED_SECONDS: Final = 1.0
+_MAX_DRAINED_BYTES: Final = 1024 * 1024
+_MAX_DRAIN_SECONDS: Final = 1.0
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a body says; `question` is what the log keeps of it while the stream runs."""
+class ParsedBody:
+    """A validated body; the log stores `question` while the stream runs."""
 
     request: ServiceRequest
     fingerprint: str
     question: bytes
 
 
-def body_length(headers: Mapping[str, str], most_bytes: int) -> int | None:
-    """Return the length of the body as the head announces it, None if it does not.
+def body_length(headers: Mapping[str, str], max_bytes: int) -> int | None:
+    """Return the length of the body according to the head, None if it gives none.
 
     Raises:
         Problem: 415 or 413.
@@ -48,8 +48,8 @@ def body_length(headers: Mapping[str, str], most_bytes: int) -> int | None:
     length = headers.get("content-length", "")
     if not (length.isascii() and length.isdigit()):
         return None
-    if len(length) > 18 or int(length) > most_bytes:
-        raise _too_large(most_bytes)
+    if len(length) > 18 or int(length) > max_bytes:
+        raise _too_large(max_bytes)
     return int(length)
 
 
@@ -57,18 +57,18 @@ async def read_body(
     request: Request,
     length: int | None,
     options: Options,
-    take_room: Callable[[int], Awaitable[None]],
+    reserve: Callable[[int], Awaitable[None]],
 ) -> bytes:
-    """Read the body; `take_room` is called with its size before a large one is kept.
+    """Read the body; `reserve` is called with its size before a large body is stored.
 
     Raises:
-        Problem: 413, 408, or 400 if it was cut off.
+        Problem: 413, 408, or 400 if the body is incomplete.
     """
     if length is not None:
-        await take_room(length)
+        await reserve(length)
     try:
         async with asyncio.timeout(options.body_timeout):
-            return await _read(request, options, take_room)
+            return await _read(request, options, reserve)
     except TimeoutError:
         raise Problem(
             408,
@@ -77,18 +77,20 @@ async def read_body(
             headers={"Connection": "close"},
         ) from None
     except ClientDisconnect:
-        raise Problem(400, "incomplete-body", "The body was cut off.") from None
+        raise Problem(
+            400, "incomplete-body", "The connection ended before the body was complete."
+        ) from None
 
 
 async def drain_body(request: Request) -> None:
     """Drain a bounded part of an unwanted body.
 
-    A connection that is closed on bytes that still arrive is reset, and the reset may overtake the
-    refusal: the client would learn that the connection broke, and not why.
+    If a connection is closed while bytes still arrive, it is reset, and the reset may discard the
+    response: the client would see a broken connection instead of the reason for the refusal.
     """
-    left = _MOST_UNWANTED_BYTES
-    with suppress(TimeoutError, ClientDisconnect, RuntimeError):  # the last: it is read already
-        async with asyncio.timeout(_MOST_UNWANTED_SECONDS):
+    left = _MAX_DRAINED_BYTES
+    with suppress(TimeoutError, ClientDisconnect, RuntimeError):  # RuntimeError: already read
+        async with asyncio.timeout(_MAX_DRAIN_SECONDS):
             async for chunk in request.stream():
                 left -= len(chunk)
                 if left < 0:
@@ -96,7 +98,7 @@ async def drain_body(request: Request) -> None:
 
 
 async def _read(
-    request: Request, options: Options, take_room: Callable[[int], Awaitable[None]]
+    request: Request, options: Options, reserve: Callable[[int], Awaitable[None]]
 ) -> bytes:
     body, values = bytearray(), ValueCount()
     async for chunk in request.stream():
@@ -107,30 +109,30 @@ async def _read(
             raise Problem(
                 413,
                 "body-too-complex",
-                f"A request may have {options.max_json_values} JSON values.",
+                f"A request may have at most {options.max_json_values} JSON values.",
                 headers={"Connection": "close"},
             )
-        if len(body) > LARGE_BODY:  # and its length was not announced
-            await take_room(options.max_body_bytes)
+        if len(body) > LARGE_BODY:  # and its length was not known
+            await reserve(options.max_body_bytes)
     return bytes(body)
 
 
-def _too_large(most_bytes: int) -> Problem:
+def _too_large(max_bytes: int) -> Problem:
     return Problem(
         413,
         "body-too-large",
-        f"A request may have {most_bytes} bytes.",
+        f"A request may have at most {max_bytes} bytes.",
         headers={"Connection": "close"},
     )
 
 
 def parse_body(
     body: bytes, principal: str, x_request_id: str | None, options: Options, *, resumes: bool
-) -> Asked:
-    """Validate a body, and get ready what a new stream needs; a resume needs less.
+) -> ParsedBody:
+    """Validate a body and prepare it for a new stream; a resume needs no `question`.
 
-    The id of a request that has none may come from `X-Request-ID`. The body's own id wins: proxies
-    are known to write into the header.
+    A body without a request_id gets that of `X-Request-ID`. An id in the body takes precedence,
+    because some proxies write the header.
 
     Raises:
         Problem: 422, naming the fields.
@@ -144,7 +146,7 @@ def parse_body(
         with suppress(ValueError):
             request = request.model_copy(update={"request_id": UUID(x_request_id)})
     question = b"" if resumes else dump_question(principal, request)
-    return Asked(request, fingerprint(body), question)
+    return ParsedBody(request, fingerprint(body), question)
 
 
 def _check_messages(body: bytes, options: Options) -> None:
@@ -156,18 +158,18 @@ def _check_messages(body: bytes, options: Options) -> None:
 
 
 def _too_many(what: str, limit: str) -> Problem:
-    detail = f"A request may have {limit}."
+    detail = f"A request may have at most {limit}."
     errors = [{"loc": ["payload", "messages"], "msg": detail}]
     return Problem(422, f"too-many-{what}", detail, errors=errors)
 
 
 def fingerprint(body: bytes) -> str:
-    """Return what two bodies share if and only if they say the same.
+    """Return a digest that is equal for two bodies if and only if they mean the same.
 
-    White space and the order of keys do not count: an attempt that resumes elsewhere may have
-    been written by another version of a client.
+    White space and the order of keys are ignored: the request of a resume may have been encoded by
+    another version of a client.
     """
-    with suppress(ValueError, RecursionError):  # numbers of thousands of digits and the like
+    with suppress(ValueError, RecursionError):  # for example, numbers with thousands of digits
         return _canonical_digest(body)
     return sha256(body).hexdigest()
 
@@ -175,8 +177,8 @@ def fingerprint(body: bytes) -> str:
 def _canonical_digest(body: bytes) -> str:
     if len(body) <= LARGE_BODY:
         return sha256(_CANONICAL.encode(json.loads(body)).encode()).hexdigest()
-    # The same in small steps: encoding as a whole, or reading many long numbers, would be one call
-    # during which no other thread runs.
+    # The same in small steps: encoding everything or parsing many long numbers in one call would
+    # keep all other threads from running.
     digest = sha256()
     for piece in _CANONICAL.iterencode(json.loads(body, parse_int=_int)):
         digest.update(piece.encode())

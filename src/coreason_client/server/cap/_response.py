@@ -1,7 +1,7 @@
-"""A response that reads the log: the first one, and every one that resumes, are the same code.
+"""The response that streams from the log; a first request and a resume use the same code.
 
-A reader has a position and nothing else. It takes a page from the log, sends it as one message,
-and only then moves on, so a slow connection holds back nobody and costs one page.
+The only state of a reader is its position. It reads a page from the log, sends it as one message
+and then reads the next, so a slow connection delays no other reader and costs one page of memory.
 """
 
 import asyncio
@@ -48,16 +48,16 @@ class EventStream(Response):
         self._runtime = runtime
         self._meta = meta
         self._after_seq = after_seq
-        self._told = False
+        self._retry_sent = False
         self._write: Callable[[bytes], bool] | None = None
-        self._came_late = runtime.closing
+        self._joined_during_drain = runtime.closing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the stream ends, the reader goes, or the server does."""
+        """Send until the stream ends, the reader disconnects, or the server stops."""
         try:
             await self._serve(scope, receive, send)
         finally:
-            self._runtime.producers.dismiss(self._meta)
+            self._runtime.producers.remove_reader(self._meta)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         gone = asyncio.ensure_future(_disconnected(receive))
@@ -83,44 +83,46 @@ class EventStream(Response):
             await self._send_all(send, follower)
         except TimeoutError:
             logger.info(
-                "a reader of stream %s took nothing for %g s and was cut while packet %d was sent",
+                "a reader of stream %s read nothing for %g s and was disconnected at packet %d",
                 self._meta.stream_id,
                 self._runtime.options.send_timeout,
                 follower.position,
             )
         except LogError as error:
-            # Without an orderly end the reader knows that something is missing, and resumes.
-            logger.warning("a reader was cut: %s", error)
+            # Without a regular end of the body the reader knows that packets are missing.
+            logger.warning(
+                "a reader of stream %s was disconnected: %s", self._meta.stream_id, error
+            )
         finally:
             follower.close()
 
     async def _send_all(self, send: Send, follower: Follower) -> None:
         runtime, heartbeat = self._runtime, self._runtime.options.heartbeat
-        if self._came_late:
-            await self._tell(send)
+        if self._joined_during_drain:
+            await self._send_retry(send)
         ended = False
         while not ended:
             page = await follower.next(_PAGE, heartbeat, self._write)
             ended = page.ended
             if page.entries:
-                # The last page and the end of the body as one message: whoever has read the last
-                # packet then has the end too, and can use the connection again.
+                # The last page and the end of the body in one message: a client that has read the
+                # last packet has the end too, and can reuse the connection.
                 await self._send(send, b"".join(page.entries), more=not ended)
                 if ended:
                     return
-            elif not ended and (self._told or not runtime.closing):
+            elif not ended and (self._retry_sent or not runtime.closing):
                 runtime.check_producer(self._meta.stream_id)
                 await self._send(send, _HEARTBEAT)
             if runtime.closing and not ended:
-                await self._tell(send)
-                if runtime.readers_leave(came_late=self._came_late):
+                await self._send_retry(send)
+                if runtime.readers_must_leave(joined_during_drain=self._joined_during_drain):
                     break
         await self._send(send, b"", more=False)
 
-    async def _tell(self, send: Send) -> None:
-        """Say once for how long to stay away before the next attempt."""
-        if not self._told:
-            self._told = True
+    async def _send_retry(self, send: Send) -> None:
+        """Send the `retry:` hint, once."""
+        if not self._retry_sent:
+            self._retry_sent = True
             await self._send(send, encode_event(retry_ms=self._runtime.reconnect_ms()))
 
     async def _send(self, send: Send, body: bytes, *, more: bool = True) -> None:

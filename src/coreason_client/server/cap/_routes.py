@@ -1,4 +1,4 @@
-"""What each path does, once the application runs."""
+"""The routes of the server and their handlers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -33,12 +33,12 @@ __all__ = ["Routes"]
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
-_START_WAIT = 1.0  # seconds that a probe of /ready waits for the start
-_CANCEL_WAIT = 1.0  # seconds that the response to a cancel waits for the end of the stream
+_START_WAIT = 1.0  # seconds that /ready waits for the start
+_CANCEL_WAIT = 1.0  # seconds that a cancel waits for the end of the stream
 
 
 class Routes:
-    """The handlers; `runtime` gives what runs on this event loop."""
+    """The handlers; `runtime` returns the runtime of this event loop."""
 
     def __init__(
         self,
@@ -57,10 +57,10 @@ class Routes:
         self._not_ready_lines = LineLimit(1)
 
     def table(self) -> list[Route]:
-        """The paths, each with and without a slash at its end.
+        """Return the routes, each with and without a trailing slash.
 
-        Both are served, since a redirect from one to the other would name the Host header, which
-        a client or a proxy may have chosen freely.
+        Both are served, because a redirect between them would repeat the Host header, which the
+        client may have chosen freely.
         """
         paths: list[tuple[str, str, Handler]] = [
             ("POST", "/assist", self.assist),
@@ -79,11 +79,11 @@ class Routes:
         ]
 
     async def assist(self, request: Request) -> Response:
-        """Start a stream, or join the one that this request has started before."""
+        """Start, join or resume the stream of a request."""
         try:
             admitted = await self._admission.admit(request)
         except (Problem, LogError) as error:
-            if getattr(error, "status", None) != 408:  # there the body is what did not come
+            if getattr(error, "status", None) != 408:  # 408: the body did not arrive
                 await drain_body(request)
             raise
         response = self._reader(admitted.runtime, admitted.meta, admitted.after_seq)
@@ -104,7 +104,7 @@ class Routes:
         return JSONResponse(health.dump(), headers={"Cache-Control": "no-store"})
 
     async def ready(self, _: Request) -> Response:
-        """Report whether requests can be served; a server that has not started is started."""
+        """Report whether requests can be served; start the server if it has not started."""
         state = await self._readiness()
         headers = {"Cache-Control": "no-store"}
         if state == "ready":
@@ -120,14 +120,16 @@ class Routes:
             return "starting"
         except LogError as error:
             if self._not_ready_lines.allow(monotonic()) is not None:
-                _log_lines.logger.warning("not ready, the log could not be started: %s", error)
+                _log_lines.logger.warning(
+                    "the server is not ready: the log could not be started: %s", error
+                )
             return "starting"
         if runtime.closing:
             return "draining"
         return "ready" if runtime.log_works else "degraded"
 
     async def openapi(self, _: Request) -> Response:
-        """Describe the server."""
+        """Return the OpenAPI description."""
         options = self._options
         described = openapi(
             options.agent_id,
@@ -139,7 +141,7 @@ class Routes:
         return JSONResponse(described)
 
     async def metrics(self, request: Request) -> Response:
-        """Tell an operator the numbers of this process."""
+        """Return the Prometheus metrics of this process."""
         if self._metrics_keys is not None:
             self._metrics_keys.principal(request.headers.get("authorization"))
         body, media_type = self._metrics.exposition()
@@ -147,28 +149,28 @@ class Routes:
         return Response(body, headers=headers)
 
     async def cancel(self, request: Request) -> Response:
-        """Cancel a stream; a second time changes nothing."""
+        """Cancel a stream; repeated calls change nothing."""
         principal = self._admission.principal(request)
         runtime = await self._runtime()
         meta = await owned(runtime, principal, _stream_id(request.path_params["stream_id"]))
         if meta.outcome is None:
-            # The flag is for the producer in another process; one in this process need not wait.
+            # The flag is for a producer in another process; one in this process is stopped here.
             await runtime.log.request_cancel(meta.stream_id)
             producer = runtime.producers.get(meta.stream_id)
             if producer is not None:
                 producer.stop(CANCELLED)
-                # Most agents stop at once; the next question then finds the turn in the history.
+                # Most agents stop at once, and then the turn is in the history of the next request.
                 await asyncio.wait({producer.task}, timeout=_CANCEL_WAIT)
         return Response(status_code=204)
 
     def _reader(self, runtime: Runtime, meta: StreamMeta, after_seq: int) -> Response:
         if meta.outcome is not None and after_seq == meta.last_seq:
-            return Response(status_code=204)  # to EventSource: do not come back
+            return Response(status_code=204)  # tells an EventSource not to reconnect
         if meta.body_gone:
             raise PositionGone(meta.stream_id, after_seq)
         if meta.outcome is None and after_seq == meta.last_seq:
             runtime.check_producer(meta.stream_id)
-        if not runtime.producers.admit(meta):
+        if not runtime.producers.add_reader(meta):
             raise too_many_readers(self._options)
         return EventStream(runtime, meta, after_seq)
 
@@ -185,5 +187,5 @@ def _stream_id(text: str) -> UUID:
     except ValueError:
         cursor = None
     if cursor is None or ":" in text:
-        raise Problem(404, "stream-not-found", "A stream is named by its UUID.")
+        raise Problem(404, "stream-not-found", "The id of a stream must be a UUID.")
     return cursor.stream_id

@@ -1,1 +1,1 @@
-"""Runs agents and writes what they produce to the log; knows nothing of HTTP."""
+"""Runs agents and writes their output to the log; does not use HTTP."""

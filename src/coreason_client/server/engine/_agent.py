@@ -1,4 +1,4 @@
-"""What counts as an agent, and how one is run."""
+"""The accepted forms of an agent, and a runner for each."""
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -31,8 +31,8 @@ Agent: TypeAlias = (
 )
 Runner: TypeAlias = Callable[[ServiceRequest, AgentStream], Awaitable[None]]
 
-_LONGEST_PIECE = 100_000  # characters of one packet, far below what readers accept
-_WANTED = (
+_MAX_PIECE = 100_000  # characters in one packet, far below the limit of readers
+_EXPECTED = (
     "an agent is `async def assist(request, stream)`, or `def assist(request, stream)` to run in a "
     "thread; it writes to the stream, returns text, or yields text and events, and may leave out "
     "`stream`"
@@ -43,16 +43,16 @@ def as_runner(agent: object) -> Runner:
     """Return a coroutine function that runs the agent on a stream.
 
     Raises:
-        TypeError: it is no agent.
+        TypeError: `agent` is not in one of the accepted forms.
     """
     if not callable(agent):
-        raise TypeError(f"{_WANTED}; {_name(agent)} cannot be called")
+        raise TypeError(f"{_EXPECTED}; {_name(agent)} cannot be called")
     if inspect.isclass(agent):
-        raise TypeError(f"{_WANTED}; {_name(agent)} is a class: pass a method of an instance")
+        raise TypeError(f"{_EXPECTED}; {_name(agent)} is a class: pass a method of an instance")
     call: Callable[..., Any] = agent
     if not _takes(agent, 2):
         if not _takes(agent, 1):
-            raise TypeError(f"{_WANTED}; {_name(agent)} does not take these arguments")
+            raise TypeError(f"{_EXPECTED}; {_name(agent)} does not take these arguments")
         call = _without_stream(agent)
     if _is(inspect.isasyncgenfunction, agent):
         return _from_generator(call)
@@ -74,7 +74,7 @@ def _from_coroutine(agent: Callable[..., Any], name: str) -> Runner:
 
 def _from_generator(agent: Callable[..., Any]) -> Runner:
     async def run(request: ServiceRequest, stream: AgentStream) -> None:
-        # A cancelled agent runs its `finally` now, not some day.
+        # A cancelled generator runs its `finally` now, not when it is garbage-collected.
         async with aclosing(agent(request, stream)) as items:
             async for item in items:
                 await _write(stream, item)
@@ -110,16 +110,16 @@ def _write_all(bridge: Bridge, items: Iterator[object]) -> None:
 
 async def _write_returned(stream: AgentStream, returned: object, name: str) -> None:
     if isinstance(returned, str):
-        for start in range(0, len(returned), _LONGEST_PIECE):
-            await stream.write(returned[start : start + _LONGEST_PIECE])
+        for start in range(0, len(returned), _MAX_PIECE):
+            await stream.write(returned[start : start + _MAX_PIECE])
     elif returned is not None:
         hint = ""
         if inspect.iscoroutine(returned):
             returned.close()
-            hint = ". Declare it with `async def`, and whatever wraps it too"
+            hint = ". Declare it with `async def`, and every function that wraps it too"
         raise TypeError(
-            f"the agent {name} returned {type(returned).__name__}: an agent returns "
-            f"its text as a string, or None if it has written to the stream{hint}"
+            f"the agent {name} must return its text as a string, or None if it has written to the "
+            f"stream, got {type(returned).__name__}{hint}"
         )
 
 
@@ -131,18 +131,18 @@ async def _write(stream: AgentStream, item: object) -> None:
     elif isinstance(item, PresentationEvent | dict):
         await stream.write_packet(op=StreamOpCode.EVENT, p=item)
     else:
-        raise TypeError(f"an agent yields text, events and errors, not {type(item).__name__}")
+        raise TypeError(f"an agent must yield text, events or errors, got {type(item).__name__}")
 
 
 def _is(kind: Callable[[object], bool], agent: object) -> bool:
-    # An instance with an async __call__ is as good as a function.
+    # An instance with an async __call__ is accepted like a function.
     return kind(agent) or kind(getattr(agent, "__call__", None))  # noqa: B004
 
 
 def _takes(agent: Callable[..., Any], count: int) -> bool:
     try:
         inspect.signature(agent).bind(*[None] * count)
-    except (TypeError, ValueError):  # some of what is written in C has no signature
+    except (TypeError, ValueError):  # some functions written in C have no signature
         return False
     return True
 

@@ -1,16 +1,16 @@
-"""The one appender of a stream: it keeps the order, makes batches and waits for the log.
+"""The only appender of a stream: it keeps the order, makes batches and waits for the log.
 
-Entries gather while the log is busy and go out together:
+Entries are collected while the log is busy and sent together:
 
-* the first packet, and any packet that is not a DELTA, is on its way at once;
-* a DELTA is on its way at once if nothing was for `FLUSH_EVERY` seconds, otherwise when these
-  are over or when `FLUSH_BYTES` have gathered;
-* the writer waits for the log in all cases but a gathered DELTA. That is what slows a producer:
-  the log, and never a reader.
+* the first packet, and any packet that is not a DELTA, is sent at once;
+* a DELTA is sent at once if nothing was sent for `FLUSH_EVERY` seconds, otherwise after that time
+  or when `FLUSH_BYTES` are pending;
+* the writer waits for the log, except for a DELTA that is only collected. So a slow log slows down
+  the producer, and a slow reader does not.
 
-An append belongs to the appender and not to the agent that writes, so that a cancelled agent never
-leaves one behind of which nobody knows whether it happened. No task is made for it: a log gives a
-future, or the result itself if it has it at once.
+An append belongs to the appender and not to the agent that writes, so a cancelled agent cannot
+leave an append in an unknown state. An append needs no task: the log returns a future, or the
+result if it has it at once.
 """
 
 import asyncio
@@ -32,29 +32,29 @@ FLUSH_BYTES: Final = 4096
 
 
 class _Batch:
-    """Entries that go out together, and the outcome if the stream ends with them."""
+    """Entries that are sent together; `outcome` is set if the stream ends with them."""
 
-    __slots__ = ("began", "entries", "others", "outcome", "size")
+    __slots__ = ("began", "entries", "other_ops", "outcome", "size")
 
     def __init__(self) -> None:
         self.entries: list[bytes] = []
         self.size = 0
-        # The ops of what is no DELTA, so that the many DELTA packets cost nothing to count.
-        self.others: list[StreamOpCode] = []
+        # Only the ops that are not DELTA: most packets are, and their number follows from these.
+        self.other_ops: list[StreamOpCode] = []
         self.outcome: str | None = None
-        self.began = 0.0  # the append
+        self.began = 0.0  # start of the append
 
 
 class Appender:
-    """Takes entries in order and appends them in batches under one epoch.
+    """Appends entries in order, in batches and under one epoch.
 
-    `last_seq` is the number of the last entry that was taken, `acked` of the last one in the log.
+    `last_seq` is the number of the last entry that was added, `acked` of the last one in the log.
     """
 
     __slots__ = (
+        "_awaited_seq",
         "_due",
         "_epoch",
-        "_goal",
         "_in_flight",
         "_log",
         "_loop",
@@ -62,9 +62,9 @@ class Appender:
         "_on_cancel",
         "_pending",
         "_progress",
+        "_running_append",
         "_stream_id",
         "_timer",
-        "_under_way",
         "acked",
         "ending",
         "last_seq",
@@ -87,57 +87,57 @@ class Appender:
         self.ending = Ending(stream_id)
         self.last_seq = 0
         self.acked = 0
-        self._goal = 0  # of what somebody waits for
+        self._awaited_seq = 0  # the highest number that a writer waits for
         self._pending = _Batch()
-        # Sent and not acknowledged. It stays as it is until it is: should the append be cancelled
-        # meanwhile, the same batch goes out again, which a log acknowledges without a second copy.
+        # Sent and not acknowledged. It does not change until then: if the append is cancelled, the
+        # same batch is sent again, and the log acknowledges it without storing a second copy.
         self._in_flight: _Batch | None = None
-        self._due = 0.0  # the moment from which a DELTA need not wait for others
+        self._due = 0.0  # from this time on a DELTA is sent at once
         self._timer: asyncio.TimerHandle | None = None
-        self._under_way: asyncio.Future[Any] | None = None  # an append
-        self._progress: asyncio.Future[None] | None = None  # for those who wait until it is over
+        self._running_append: asyncio.Future[Any] | None = None
+        self._progress: asyncio.Future[None] | None = None  # done when the append is
 
     async def add_delta(self, entry: bytes) -> None:
-        """Take an entry that may wait for others."""
-        self._take(entry)
+        """Add an entry that may wait for others."""
+        self._enqueue(entry)
         if self._pending.size >= FLUSH_BYTES or self.last_seq == 1:
             await self.flush()
-        elif self._under_way is None and self._timer is None:
+        elif self._running_append is None and self._timer is None:
             self._schedule()
 
     async def add(self, entry: bytes, op: StreamOpCode = StreamOpCode.EVENT) -> None:
-        """Take an entry that goes out at once, with what was waiting."""
-        self._pending.others.append(op)
-        self._take(entry)
+        """Add an entry that is sent at once, together with the pending ones."""
+        self._pending.other_ops.append(op)
+        self._enqueue(entry)
         await self.flush()
 
     async def finish(
         self, entry: bytes, outcome: str, op: StreamOpCode = StreamOpCode.CLOSE
     ) -> None:
-        """Take the last entry; the stream ends with it."""
+        """Add the last entry; the stream ends with it."""
         self.ending.begun = True
         self._pending.outcome = outcome
         await self.add(entry, op)
 
     async def flush(self) -> None:
-        """Return when all that was taken so far is in the log.
+        """Wait until all entries added so far are in the log.
 
         Raises:
-            LogError: the log did not take it.
+            LogError: the log did not accept them.
         """
-        goal = self._goal = self.last_seq
-        while self.acked < goal and self.ending.error is None:
+        awaited = self._awaited_seq = self.last_seq
+        while self.acked < awaited and self.ending.error is None:
             self._start()
-            if self._under_way is not None:
-                await self._until_progress()
+            if self._running_append is not None:
+                await self._wait_for_progress()
         self.ending.raise_error()
 
     def give_up(self, error: Exception) -> None:
-        """Write nothing more: the stream belongs to another process."""
+        """Write nothing more, because another process owns the stream."""
         self.ending.given_up = True
         self._fail(error)
 
-    def _take(self, entry: bytes) -> None:
+    def _enqueue(self, entry: bytes) -> None:
         pending = self._pending
         pending.entries.append(entry)
         pending.size += len(entry)
@@ -151,17 +151,17 @@ class Appender:
             self._timer = self._loop.call_later(delay, self._start)
 
     def _start(self) -> None:
-        """Send what has gathered, and more as long as somebody waits for it."""
+        """Send the pending entries, and repeat while a writer waits for more."""
         self._stop_timer()
         while (
-            self._under_way is None
+            self._running_append is None
             and self.ending.error is None
             and (self._in_flight is not None or self._pending.entries)
         ):
             self._send_batch()
-            if self.acked >= self._goal:
+            if self.acked >= self._awaited_seq:
                 break
-        if self._pending.entries and self._under_way is None and self._timer is None:
+        if self._pending.entries and self._running_append is None and self._timer is None:
             self._schedule()
 
     def _send_batch(self) -> None:
@@ -172,53 +172,55 @@ class Appender:
         batch.began = monotonic()
         self._due = batch.began + FLUSH_EVERY
         try:
-            result = self._handed_over(self.acked + 1, batch)
+            result = self._hand_to_log(self.acked + 1, batch)
             if isinstance(result, asyncio.Future):
-                self._under_way = result
-                result.add_done_callback(self._done)
+                self._running_append = result
+                result.add_done_callback(self._append_done)
             else:
-                self._acknowledged(result)
-        except Exception as error:  # noqa: BLE001 - whatever the log raises, the writer gets it
+                self._record_ack(result)
+        except Exception as error:  # noqa: BLE001 - the writer raises every error of the log
             self._fail(error)
 
-    def _handed_over(self, first_seq: int, batch: _Batch) -> "bool | asyncio.Future[Any] | None":
-        """Give the batch to the log; the last one ends the stream."""
+    def _hand_to_log(self, first_seq: int, batch: _Batch) -> "bool | asyncio.Future[Any] | None":
+        """Pass the batch to the log; the last batch ends the stream."""
         log, stream_id, epoch, entries = self._log, self._stream_id, self._epoch, batch.entries
         outcome = batch.outcome
         if outcome is None:
             return log.begin_append(stream_id, epoch, first_seq, entries)
         return self._loop.create_task(log.close(stream_id, epoch, first_seq, entries, outcome))
 
-    def _done(self, append: "asyncio.Future[Any]") -> None:
-        self._under_way = None
+    def _append_done(self, append: "asyncio.Future[Any]") -> None:
+        self._running_append = None
         try:
-            if not append.cancelled():  # else the event loop is closing, and it goes out again
-                self._acknowledged(append.result())
-        except Exception as error:  # noqa: BLE001 - whatever the log raises, the writer gets it
+            if (
+                not append.cancelled()
+            ):  # otherwise the event loop is closing, and the batch is sent again
+                self._record_ack(append.result())
+        except Exception as error:  # noqa: BLE001 - the writer raises every error of the log
             self._fail(error)
-        if self.acked < self._goal and not append.cancelled():
+        if self.acked < self._awaited_seq and not append.cancelled():
             self._start()
         elif self._pending.entries and self._timer is None:
             self._schedule()
         self._report_progress()
 
-    async def _until_progress(self) -> None:
+    async def _wait_for_progress(self) -> None:
         if self._progress is None:
             self._progress = self._loop.create_future()
-        await asyncio.shield(self._progress)  # others may wait for it too
+        await asyncio.shield(self._progress)  # other writers may wait for it too
 
     def _report_progress(self) -> None:
         if self._progress is not None:
             self._progress.set_result(None)
             self._progress = None
 
-    def _acknowledged(self, cancel_requested: bool | None) -> None:
+    def _record_ack(self, cancel_requested: bool | None) -> None:
         batch = self._in_flight
-        assert batch is not None  # noqa: S101 - it is what was sent
+        assert batch is not None  # noqa: S101 - only a sent batch is acknowledged
         self._in_flight = None
         first_seq, count = self.acked + 1, len(batch.entries)
         self.acked += count
-        self._meter.appended(first_seq, count, batch.others, batch.began, monotonic())
+        self._meter.appended(first_seq, count, batch.other_ops, batch.began, monotonic())
         if batch.outcome is not None:
             self.ending.outcome = batch.outcome
             self._meter.ended(batch.outcome)

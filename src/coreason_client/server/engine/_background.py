@@ -1,4 +1,4 @@
-"""What runs in the background of a server, for as long as it does."""
+"""Background tasks of a server."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ logger = logging.getLogger("coreason_client.server")
 
 
 class Background:
-    """Tasks that should end only when they are stopped; `died` if one ended with an exception."""
+    """Tasks that run until they are stopped; `died` is True if one ended with an exception."""
 
     __slots__ = ("_at_stop", "_tasks", "died")
 
@@ -21,16 +21,16 @@ class Background:
         self._at_stop: list[Callable[[], None]] = []
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a task from now on."""
+        """Start a task."""
         self.watch(asyncio.get_running_loop().create_task(work))
 
     def watch(self, task: "asyncio.Task[None]") -> None:
-        """Take over a task that runs already."""
+        """Take over a running task."""
         self._tasks.append(task)
         task.add_done_callback(self._report)
 
     def at_stop(self, undo: Callable[[], None]) -> None:
-        """Call this after the tasks have ended."""
+        """Register a function that is called after the tasks have ended."""
         self._at_stop.append(undo)
 
     async def stop(self) -> None:

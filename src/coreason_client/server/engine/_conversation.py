@@ -1,11 +1,11 @@
-"""Turns of a conversation: what was asked, what was answered, how the answer ended. No I/O.
+"""Turns of a conversation: question, answer and outcome. No I/O.
 
 A log keeps two kinds of opaque bytes for this module:
 
 * A turn, as a JSON list of messages. The last message of a turn that did not complete is the
   assistant's, with an extra key `outcome`. A release that does not know the key ignores it.
 * A question, as a JSON object with the conversation and the new messages of a request. It is kept
-  while the stream runs, so that another process can keep the turn when the producer is lost.
+  while the stream runs, so another process can store the turn if the producer is lost.
 """
 
 import json
@@ -26,7 +26,7 @@ from ..log.base import Conversation
 
 __all__ = [
     "COMPLETE",
-    "MOST_HISTORY_BYTES",
+    "MAX_HISTORY_BYTES",
     "History",
     "Turn",
     "conversation_of",
@@ -44,12 +44,12 @@ __all__ = [
 ]
 
 COMPLETE = "complete"
-MOST_HISTORY_BYTES = 1024 * 1024
-"""How much of a conversation an agent is given, as stored, unless it asks for more."""
+MAX_HISTORY_BYTES = 1024 * 1024
+"""Default limit of the stored history that an agent gets."""
 
 _MESSAGES = TypeAdapter(list[ChatMessage])
-_MARK = "outcome"
-_PART_BYTES = 50  # of a part besides its content, roughly
+_OUTCOME_KEY = "outcome"
+_PART_BYTES = 50  # approximate size of a part without its content
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Turn:
 class History(list[ChatMessage]):
     """The messages of the earlier turns of a conversation, oldest first.
 
-    `turns` has the same messages by turn, and says how each turn ended.
+    `turns` has the same messages by turn, with the outcome of each turn.
     """
 
     def __init__(self, turns: Iterable[Turn] = ()) -> None:
@@ -91,7 +91,7 @@ def conversation_of(principal: str, request: ServiceRequest) -> Conversation:
 
 
 def new_messages(request: ServiceRequest) -> list[ChatMessage]:
-    """Return what a request adds to its conversation.
+    """Return the messages that a request adds to its conversation.
 
     A client may send the whole conversation with each request; the messages after the last answer
     are new.
@@ -111,9 +111,9 @@ def last_question(request: ServiceRequest) -> str:
 
 
 def make_turn(asked: Sequence[ChatMessage], answer: str, error: str | None = None) -> Turn:
-    """Return the turn of a question and its answer; without an answer, an incomplete one has none.
+    """Return the turn of a question and its answer.
 
-    A complete answer is a message even if it is empty: the agent chose to say nothing.
+    An empty answer becomes a message only if it is complete: the agent chose to say nothing.
     """
     if error is not None and not answer:
         return Turn(tuple(asked), error)
@@ -132,35 +132,34 @@ def is_large(messages: Iterable[ChatMessage]) -> bool:
 
 
 def dump_turn(turn: Turn) -> bytes:
-    """Return a turn as a log keeps it."""
+    """Return a turn as it is stored in a log."""
     messages: list[dict[str, Any]] = _MESSAGES.dump_python(
         list(turn.messages), mode="json", exclude_none=True
     )
     if turn.error is not None:
         if not messages or messages[-1]["role"] != Role.ASSISTANT:
             messages.append({"role": "assistant", "parts": []})
-        messages[-1][_MARK] = turn.error
+        messages[-1][_OUTCOME_KEY] = turn.error
     return to_json(messages)
 
 
 def parse_turn(stored: bytes) -> Turn:
-    """Read what `dump_turn` wrote, in this release or an earlier one."""
+    """Parse the result of `dump_turn` of this release or an earlier one."""
     values: list[dict[str, Any]] = from_json(stored)
     messages = _MESSAGES.validate_python(values)
-    error: str | None = values[-1].get(_MARK) if values else None
+    error: str | None = values[-1].get(_OUTCOME_KEY) if values else None
     if error is not None and not messages[-1].parts:
         messages.pop()
     return Turn(tuple(messages), error)
 
 
-def latest_turns(stored: Sequence[bytes], most_bytes: int) -> Sequence[bytes]:
-    """Return the latest of the stored turns that fit into so many bytes; the last one always does.
+def latest_turns(stored: Sequence[bytes], max_bytes: int) -> Sequence[bytes]:
+    """Return the latest stored turns that fit into `max_bytes`, and always the last one.
 
-    A conversation may hold many large turns, and whoever asks the next small question decides when
-    they are parsed.
+    A conversation may have many large turns, and any small request causes them to be parsed.
     """
     first = len(stored)
-    left = most_bytes
+    left = max_bytes
     while first and (left >= len(stored[first - 1]) or first == len(stored)):
         first -= 1
         left -= len(stored[first])
@@ -168,12 +167,12 @@ def latest_turns(stored: Sequence[bytes], most_bytes: int) -> Sequence[bytes]:
 
 
 def parse_history(stored: Iterable[bytes]) -> History:
-    """Read turns that `dump_turn` wrote, oldest first."""
+    """Parse turns written by `dump_turn`, oldest first."""
     return History(parse_turn(turn) for turn in stored)
 
 
 def dump_question(principal: str, request: ServiceRequest) -> bytes:
-    """Return what another process needs in order to keep the turn of a stream."""
+    """Return the bytes from which another process can store the turn of a stream."""
     asked = _MESSAGES.dump_python(new_messages(request), mode="json", exclude_none=True)
     question = {
         "principal": principal,
@@ -184,10 +183,10 @@ def dump_question(principal: str, request: ServiceRequest) -> bytes:
 
 
 def parse_question(stored: bytes) -> tuple[Conversation, list[ChatMessage]]:
-    """Read what `dump_question` wrote.
+    """Parse the result of `dump_question`.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: the bytes are something else.
     """
     try:
         question = json.loads(stored)

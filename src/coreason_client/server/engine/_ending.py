@@ -1,6 +1,6 @@
-"""Whether and how one stream has ended: kept here, and nowhere else. Pure.
+"""The end of a stream: whether and how it has ended. Pure.
 
-The writer of the stream, its appender and its producer share one `Ending` and ask it.
+The state is stored only here. The writer, the appender and the producer share one `Ending`.
 """
 
 from uuid import UUID
@@ -13,9 +13,9 @@ __all__ = ["Ending"]
 class Ending:
     """The end of one stream.
 
-    `begun`: the last packet was accepted, so no other is. `outcome`: how the stream ended, once its
-    last packet is in the log. `error`: why the log takes no more packets. `given_up`: the stream
-    was left to another process.
+    `begun`: the last packet was accepted, and no more are. `outcome`: how the stream ended; set
+    when the last packet is in the log. `error`: why the log accepts no more packets. `given_up`:
+    another process owns the stream.
     """
 
     __slots__ = ("_stream_id", "begun", "error", "given_up", "outcome")
@@ -29,34 +29,34 @@ class Ending:
 
     @property
     def ended(self) -> bool:
-        """Return True if no packet is accepted any more."""
+        """True if no more packets are accepted."""
         return self.begun or self.given_up
 
     @property
     def broken(self) -> bool:
-        """Return True if the log refused a packet, so that it takes no more of this stream."""
+        """True if the log refused a packet; it accepts no more of this stream."""
         return self.error is not None
 
     @property
     def taken_over(self) -> bool:
-        """Return True if another process owns the stream."""
+        """True if another process owns the stream."""
         return self.given_up or isinstance(self.error, Fenced)
 
     def fail(self, error: Exception) -> None:
-        """Record why the log takes no more packets; the first error counts."""
+        """Record why the log accepts no more packets; only the first error is kept."""
         if self.error is None:
             self.error = error
 
     def raise_error(self) -> None:
-        """Raise the error of the log, if there was one."""
+        """Raise the error of the log, if there is one."""
         if self.error is not None:
             raise self.error
 
     def check_open(self) -> None:
-        """Raise if no packet is accepted any more.
+        """Raise an error if no more packets are accepted.
 
         Raises:
-            LogError: the log takes no more packets of this stream.
+            LogError: the log accepts no more packets of this stream.
             StreamEnded: the stream has ended.
         """
         if self.error is not None:

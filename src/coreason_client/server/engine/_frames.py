@@ -1,7 +1,7 @@
-"""A packet as the bytes of one server-sent event: made once, kept in the log, sent to all readers.
+"""Frames: packets encoded once as server-sent events, stored in the log and sent to all readers.
 
-A text packet is put together by hand, at a third of the cost of a model; tests hold that the
-result equals what the definitions and the SSE encoder write.
+The JSON of a text packet is built by hand, at a third of the cost of a model. Tests check that the
+result equals the output of the definitions and the SSE encoder.
 """
 
 from collections.abc import Callable
@@ -20,57 +20,59 @@ from ...sse._decode import DEFAULT_MAX_EVENT_BYTES
 
 __all__ = ["Frames"]
 
-# What the id and the envelope add stays below this.
-_ENVELOPE = 512
-_MOST_BYTES = DEFAULT_MAX_EVENT_BYTES - _ENVELOPE
+# Upper bound for the size of the id and the envelope.
+_ENVELOPE_BYTES = 512
+_MAX_PAYLOAD_BYTES = DEFAULT_MAX_EVENT_BYTES - _ENVELOPE_BYTES
 
 
 class Frames:
-    """The frames of one stream."""
+    """Makes the frames of one stream."""
 
-    __slots__ = ("_id", "_moment", "_now", "_start", "_stream_id")
+    __slots__ = ("_id", "_now", "_start", "_stream_id", "_timestamp")
 
     def __init__(self, stream_id: UUID, now: Callable[[], datetime] = utc_now) -> None:
         self._stream_id = stream_id
         self._now = now
-        self._moment = _utc_moment if now is utc_now else self._own_moment
+        self._timestamp = _utc_timestamp if now is utc_now else self._custom_timestamp
         self._id = b"id: %s:" % str(stream_id).encode()
         self._start = b'\ndata: {"stream_id":"%s","seq":' % str(stream_id).encode()
 
     def delta(self, seq: int, text: str) -> bytes:
-        """Make the frame of a text packet.
+        """Return the frame of a text packet.
 
         Raises:
-            TypeError: it is not text.
-            ValueError: it cannot be sent.
+            TypeError: `text` is not a string.
+            ValueError: `text` is not valid Unicode, or too long.
         """
         if not isinstance(text, str):
-            raise TypeError(f"a DELTA packet carries a string, not {type(text).__name__}")
+            raise TypeError(
+                f"the payload of a DELTA packet must be a string, got {type(text).__name__}"
+            )
         return b'%b%d%b%d,"op":"DELTA","t":"%b","p":%b}\n\n' % (
             self._id,
             seq,
             self._start,
             seq,
-            self._moment(),
+            self._timestamp(),
             _json(text),
         )
 
-    def _own_moment(self) -> bytes:
+    def _custom_timestamp(self) -> bytes:
         moment = self._now().isoformat()
         if moment.endswith("+00:00"):
             moment = moment[:-6] + "Z"
         return moment.encode()
 
     def packet(self, seq: int, op: StreamOpCode, p: object) -> tuple[bytes, StreamPacket]:
-        """Make the frame of any packet, and return it with the packet as it was validated.
+        """Return the frame of any packet, and the validated packet.
 
         Raises:
-            ValueError: the payload does not fit the op, or cannot be sent.
+            ValueError: the payload does not match the op, is not JSON, or is too long.
         """
         try:
             packet = StreamPacket(stream_id=self._stream_id, seq=seq, op=op, t=self._now(), p=p)
         except ValidationError as error:
-            raise ValueError(f"not a packet: {explain(error)}") from None
+            raise ValueError(f"invalid packet: {explain(error)}") from None
         try:
             data = packet.to_json().encode()
         except (PydanticSerializationError, UnicodeEncodeError):
@@ -79,18 +81,18 @@ class Frames:
         return encode_event(data, id=f"{self._stream_id}:{seq}"), packet
 
 
-_second = (-1, b"")  # the latest one that was written out
+_latest_second = (-1, b"")  # the latest one, and its text
 
 
-def _utc_moment() -> bytes:
-    """Return the present as JSON has it, with the part that seldom changes kept."""
-    global _second
+def _utc_timestamp() -> bytes:
+    """Return the current time as in JSON; the text of the current second is cached."""
+    global _latest_second
     now = time_ns()
     seconds, rest = divmod(now, 1_000_000_000)
-    last, text = _second
+    last, text = _latest_second
     if seconds != last:
         text = datetime.fromtimestamp(seconds, UTC).isoformat()[:19].encode()
-        _second = (seconds, text)
+        _latest_second = (seconds, text)
     return b"%b.%06dZ" % (text, rest // 1000)
 
 
@@ -98,14 +100,16 @@ def _json(text: str) -> bytes:
     try:
         payload = to_json(text)
     except (PydanticSerializationError, UnicodeEncodeError):
-        raise ValueError("the text holds half of a surrogate pair and is not Unicode") from None
+        raise ValueError(
+            "the text contains half of a surrogate pair, so it is not valid Unicode"
+        ) from None
     _check_size(payload)
     return payload
 
 
 def _check_size(data: bytes) -> None:
-    if len(data) > _MOST_BYTES:
+    if len(data) > _MAX_PAYLOAD_BYTES:
         raise ValueError(
-            f"a packet of {len(data)} bytes is more than readers accept ({_MOST_BYTES}): "
+            f"a packet may have {_MAX_PAYLOAD_BYTES} bytes, the limit of readers, got {len(data)}: "
             "write it in pieces"
         )

@@ -1,8 +1,8 @@
-"""Leases are kept while the event loop is blocked, for as long as there is hope.
+"""Renewal of leases while the event loop is blocked, for at most a minute.
 
-The process of a blocked event loop lives, and its agents may go on in a moment: their streams
-should not be ended by other processes. A process that has made no progress for a minute is stuck,
-and then the readers of its streams must be told.
+A process with a blocked event loop is alive, and its agents may continue soon, so other processes
+should not end its streams. After a minute without progress the process counts as stuck: its leases
+expire, and other processes end its streams so that the readers see an error.
 """
 
 import asyncio
@@ -13,54 +13,55 @@ from uuid import UUID
 
 from ..log.base import StreamLog
 
-__all__ = ["LONGEST_BLOCK", "LeaseRescue", "renew_elsewhere"]
+__all__ = ["MAX_BLOCKED", "LeaseRescue", "renew_in_thread"]
 
 logger = logging.getLogger("coreason_client.server")
 
-LONGEST_BLOCK: Final = 60.0  # seconds without progress of the event loop
+MAX_BLOCKED: Final = 60.0  # seconds
 
 
 class LeaseRescue:
-    """Decides when leases are renewed in the place of the event loop; `renew` does it."""
+    """Decides when to call `renew` while the event loop is blocked."""
 
     def __init__(self, period: float, renew: Callable[[], None]) -> None:
         self._period = period
         self._renew = renew
-        self._silence = 0.0
+        self._unresponsive = 0.0
         self._due = period
         self._given_up = False
 
-    def look(self, silence: float, blocked: float) -> None:
+    def check(self, unresponsive: float, blocked: float) -> None:
         """Renew the leases if it is time.
 
-        `silence` is for how long the loop has made no progress, and `blocked` how much of it the
-        process could run.
+        `unresponsive` is how many seconds the loop has made no progress, and `blocked` how many of
+        them the process was able to run.
         """
-        if silence < self._silence:  # it is another one
+        if unresponsive < self._unresponsive:  # a new block has begun
             self._due, self._given_up = self._period, False
-        self._silence = silence
-        if blocked > LONGEST_BLOCK:
+        self._unresponsive = unresponsive
+        if blocked > MAX_BLOCKED:
             if not self._given_up:
                 self._given_up = True
                 logger.error(
                     "the event loop has made no progress for %.0f s: the leases of its streams are "
-                    "no longer renewed, so other processes will end them",
+                    "no longer renewed, and other processes will end the streams",
                     blocked,
                 )
-        elif silence >= self._due:
-            self._due = silence + self._period
+        elif unresponsive >= self._due:
+            self._due = unresponsive + self._period
             self._try()
 
     def _try(self) -> None:
         try:
             self._renew()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the thread goes on
-            logger.warning("leases were not renewed while the event loop is blocked: %r", error)
+        except Exception as error:  # noqa: BLE001 - the thread must go on
+            logger.warning("leases could not be renewed while the event loop is blocked: %r", error)
 
 
-def renew_elsewhere(log: StreamLog, owner: str, held: Mapping[UUID, int]) -> None:
-    """Renew leases on an event loop of this thread. What has become of the streams, the blocked
-    event loop finds out when it renews them itself.
+def renew_in_thread(log: StreamLog, owner: str, held: Mapping[UUID, int]) -> None:
+    """Renew leases on a new event loop in this thread.
+
+    The result is ignored: the blocked event loop gets it when it renews the leases itself.
     """
     if held:
         asyncio.run(_renew(log, owner, held))

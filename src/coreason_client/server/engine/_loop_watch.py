@@ -1,8 +1,8 @@
-"""What to report about an event loop, from times alone. Pure: the caller brings the clock.
+"""Reports about a blocked event loop, computed from times alone. Pure: the caller has the clock.
 
-Somebody asks the loop for a sign of life every now and then, and looks whether it has answered.
-While the whole process is stopped or starved, nobody can answer: that time does not count as time
-in which something blocked the loop. It shows in that the look itself comes late.
+The caller sends the loop a probe at intervals and checks whether the loop has answered. While the
+whole process is stopped or starved, the loop cannot answer: that time does not count as blocked.
+It is recognised by a check that comes late.
 """
 
 from dataclasses import dataclass
@@ -11,34 +11,34 @@ from typing import Final, TypeAlias
 
 __all__ = ["Blocked", "LoopWatch", "NotRun", "Report", "Unblocked"]
 
-_LATE: Final = 1.0  # seconds by which a look may be late without a report
+_LATE: Final = 1.0  # seconds by which a check may be late without a report
 _FIRST_REPORTS: Final = (1.0, 5.0, 15.0, 30.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """Something has kept the loop from making progress for so many seconds, and still does."""
+    """Something has blocked the loop for `seconds`, and still does."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Unblocked:
-    """The loop makes progress again, after so many seconds."""
+    """The loop makes progress again, after being blocked for `seconds`."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class NotRun:
-    """No thread could run for so many seconds, in which the process used `cpu` seconds of CPU."""
+    """No thread ran for `seconds`, during which the process used `cpu` seconds of CPU."""
 
     seconds: float
     cpu: float
 
     @property
     def busy(self) -> bool:
-        """Whether the process computed meanwhile, as native code does that holds the GIL."""
+        """True if the process used the CPU meanwhile, as native code does that holds the GIL."""
         return self.cpu >= self.seconds / 2
 
 
@@ -46,66 +46,66 @@ Report: TypeAlias = Blocked | Unblocked | NotRun
 
 
 class LoopWatch:
-    """One event loop. All times are of one clock that does not go backwards."""
+    """The state of one event loop. All times are of one monotonic clock."""
 
-    __slots__ = ("_answered_at", "_asked_at", "_late", "_next", "_reports")
+    __slots__ = ("_answered_at", "_late_total", "_next_report_at", "_probed_at", "_report_times")
 
     def __init__(self) -> None:
-        self._asked_at: float | None = None
-        self._answered_at: float | None = None  # set on the event loop's own thread
+        self._probed_at: float | None = None
+        self._answered_at: float | None = None  # set in the thread of the event loop
         self.reset()
 
     def reset(self) -> None:
-        """Forget the question that is open, if there is one."""
-        self._asked_at = self._answered_at = None
-        self._late = 0.0  # of the looks since the question
-        self._reports = chain(_FIRST_REPORTS, count(60.0, 60.0))
-        self._next = next(self._reports)
+        """Forget the open probe, if there is one."""
+        self._probed_at = self._answered_at = None
+        self._late_total = 0.0  # lateness of all checks since the probe
+        self._report_times = chain(_FIRST_REPORTS, count(60.0, 60.0))
+        self._next_report_at = next(self._report_times)
 
     @property
-    def asked(self) -> bool:
-        """Whether a question is open."""
-        return self._asked_at is not None
+    def probing(self) -> bool:
+        """True if a probe is open."""
+        return self._probed_at is not None
 
-    def ask(self, now: float) -> None:
-        """Record that the loop was asked."""
+    def record_probe(self, now: float) -> None:
+        """Record that a probe was sent to the loop."""
         self.reset()
-        self._asked_at = now
+        self._probed_at = now
 
-    def answer(self, now: float) -> None:
-        """Record that the loop made progress. It may be called in another thread."""
+    def record_answer(self, now: float) -> None:
+        """Record the answer of the loop. May be called in another thread."""
         self._answered_at = now
 
-    def silence(self, now: float) -> float:
-        """Return for how long the loop has not answered, for whatever reason."""
-        if self._asked_at is None or self._answered_at is not None:
+    def unresponsive_for(self, now: float) -> float:
+        """Return how many seconds the loop has not answered, for whatever reason."""
+        if self._probed_at is None or self._answered_at is not None:
             return 0.0
-        return now - self._asked_at
+        return now - self._probed_at
 
-    def blocked(self, now: float) -> float:
-        """Return for how long something has kept the loop from answering."""
-        return max(self.silence(now) - self._late, 0.0)
+    def blocked_for(self, now: float) -> float:
+        """Return how many seconds something has blocked the loop."""
+        return max(self.unresponsive_for(now) - self._late_total, 0.0)
 
-    def look(self, now: float, late: float, cpu: float) -> list[Report]:
-        """Return what is to be reported now.
+    def check(self, now: float, late: float, cpu: float) -> list[Report]:
+        """Return the reports that are due now.
 
-        `late` is by how much this look comes later than it should, and `cpu` what the process used
-        since the last one.
+        `late` is how many seconds this check is late, and `cpu` the CPU time of the process since
+        the last one.
         """
         reports: list[Report] = []
         if late >= _LATE:
             reports.append(NotRun(late, cpu))
-        if self._asked_at is None:
+        if self._probed_at is None:
             return reports
-        self._late += max(late, 0.0)
+        self._late_total += max(late, 0.0)
         answered_at = self._answered_at
-        blocked = (now if answered_at is None else answered_at) - self._asked_at - self._late
+        blocked = (now if answered_at is None else answered_at) - self._probed_at - self._late_total
         if answered_at is not None:
-            if self._next > _FIRST_REPORTS[0]:
+            if self._next_report_at > _FIRST_REPORTS[0]:
                 reports.append(Unblocked(max(blocked, 0.0)))
             self.reset()
-        elif blocked >= self._next:
+        elif blocked >= self._next_report_at:
             reports.append(Blocked(blocked))
-            while self._next <= blocked:
-                self._next = next(self._reports)
+            while self._next_report_at <= blocked:
+                self._next_report_at = next(self._report_times)
         return reports

@@ -1,9 +1,9 @@
-"""Streams that have no producer any more and must be ended by somebody else.
+"""Orphaned streams: they have no producer any more and must still be ended.
 
-There are two kinds. The lease of a stream ran out, because its process died, was blocked or could
-not reach the log: whichever process claims the stream ends it with `producer_lost`. Or the agent of
-a stream in this process has finished, but its last packet could not be written: this process tries
-again until it is written, and keeps the reason that the stream had.
+There are two kinds. The lease of a stream expired because its process died, was blocked or could
+not reach the log: the process that claims the stream ends it with `producer_lost`. Or the agent of
+a stream in this process has finished, but the last packet could not be written: this process
+retries until it is written, with the original outcome.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ __all__ = ["Orphans", "UnwrittenEnd"]
 
 logger = logging.getLogger("coreason_client.server")
 
-_AT_ONCE = 100  # a process that dies may leave thousands of streams
-_PAGE = 1000  # entries read at once
-_MOST_UNWRITTEN = 1000  # each holds the request that it answers
+_BATCH = 100  # streams ended at once: a dead process may leave thousands
+_PAGE = 1000  # entries in one read
+_MAX_UNWRITTEN = 1000  # each one holds its request in memory
 
 
 @dataclass(frozen=True, slots=True)
 class UnwrittenEnd:
-    """The end of a stream that the log did not take; `held` is what its producer held."""
+    """The end of a stream that the log did not accept; `held` is the claim of its producer."""
 
     held: Claim  # without its question
     question: Callable[[], bytes]
@@ -44,7 +44,7 @@ class UnwrittenEnd:
 
 
 class Orphans:
-    """Ends the streams that have no producer."""
+    """Ends orphaned streams."""
 
     def __init__(self, log: StreamLog, owner: str, metrics: Metrics) -> None:
         self._log = log
@@ -59,25 +59,25 @@ class Orphans:
         return len(self._unwritten)
 
     def add(self, end: UnwrittenEnd) -> None:
-        """Keep an end until the log takes it.
+        """Keep an end until the log accepts it.
 
-        Only so many are kept. A stream whose end is dropped ends all the same: nobody renews its
-        lease, so it is claimed and ends with `producer_lost`.
+        The number is limited. A stream whose end is dropped still ends: its lease is not renewed,
+        so it is claimed and ends with `producer_lost`.
         """
         self._unwritten[end.held.stream_id] = end
-        if len(self._unwritten) > _MOST_UNWRITTEN:
+        if len(self._unwritten) > _MAX_UNWRITTEN:
             del self._unwritten[next(iter(self._unwritten))]
 
     async def close_lost(self) -> None:
-        """Claim the streams whose lease ran out, and end them."""
-        while claims := await self._log.claim_lost(self._owner, _AT_ONCE):
+        """Claim the streams whose lease has expired, and end them."""
+        while claims := await self._log.claim_lost(self._owner, _BATCH):
             await asyncio.gather(*(self._close_claimed(claim) for claim in claims))
 
     async def write_ends(self) -> None:
-        """Write the ends that the log did not take before.
+        """Write the ends that the log did not accept before.
 
         Raises:
-            LogError: it still does not take them.
+            LogError: the log still does not accept them.
         """
         left, at_once = len(self._unwritten), 1  # the first one alone: the log may still fail
         while left > 0:
@@ -86,31 +86,31 @@ class Orphans:
             for error in results:
                 if isinstance(error, BaseException):
                     raise error
-            left, at_once = left - len(ends), _AT_ONCE
+            left, at_once = left - len(ends), _BATCH
             if not ends:
                 return
 
     async def _write_end(self, end: UnwrittenEnd) -> None:
         stream_id = end.held.stream_id
-        # Last in the order from here on, so that one that always fails does not hold up the rest.
+        # Move it to the end of the order, so one that always fails does not delay the others.
         if (known := self._unwritten.pop(stream_id, None)) is None:
             return
         self._unwritten[stream_id] = known
         try:
-            last_seq = await self._open_at(end.held)
+            last_seq = await self._last_seq_if_open(end.held)
             if last_seq is not None:
                 held = replace(end.held, last_seq=last_seq, question=end.question())
                 await self._close(held, end.error)
-                # A packet that was on its way may have come first, and then nothing has ended.
-                if await self._open_at(end.held) is not None:
+                # A packet that was in flight may have arrived first; then nothing has ended.
+                if await self._last_seq_if_open(end.held) is not None:
                     return
-                self._record(end, last_seq + 1)
+                self._record_end(end, last_seq + 1)
         except (Fenced, UnknownStream):
             pass  # another process has ended it, or it is no longer kept
         self._unwritten.pop(stream_id, None)
 
-    async def _open_at(self, held: Claim) -> int | None:
-        """Return the last number of a stream, None if it has ended or is held by another."""
+    async def _last_seq_if_open(self, held: Claim) -> int | None:
+        """Return the last number of a stream, None if it has ended or has another owner."""
         meta = await self._log.meta(held.stream_id)
         return meta.last_seq if meta.outcome is None and meta.epoch == held.epoch else None
 
@@ -122,40 +122,40 @@ class Orphans:
             return
         if end is not None:
             self._unwritten.pop(claim.stream_id, None)
-            self._record(end, claim.last_seq + 1)
+            self._record_end(end, claim.last_seq + 1)
         else:
             self._metrics.taken_over()
             _log_lines.taken_over(claim.stream_id, claim.last_seq)
 
-    def _record(self, end: UnwrittenEnd, seq: int) -> None:
+    def _record_end(self, end: UnwrittenEnd, seq: int) -> None:
         now = monotonic()
         end.meter.appended(seq, 1, [StreamOpCode.ERROR], now, now)
         end.meter.ended(end.error.code)
         _log_lines.end_written(end.held.stream_id, end.error.code, seq)
 
     async def _close(self, claim: Claim, error: StreamError) -> None:
-        # The turn first: a reader that sees the end may ask the next question at once.
-        failure = await self._keep_turn(claim, error)
+        # The turn first: a reader that sees the end may send the next question at once.
+        failure = await self._store_turn(claim, error)
         seq = claim.last_seq + 1
         frame, _ = Frames(claim.stream_id).packet(seq, StreamOpCode.ERROR, error)
         await self._log.close(claim.stream_id, claim.epoch, seq, [frame], error.code)
-        # The stream must end even without its turn: its readers wait for that.
-        if failure is not None and (failure := await self._keep_turn(claim, error)) is not None:
-            logger.warning("the turn of stream %s was not kept: %s", claim.stream_id, failure)
+        # The stream must end even if its turn cannot be stored: its readers wait for the end.
+        if failure is not None and (failure := await self._store_turn(claim, error)) is not None:
+            logger.warning("the turn of stream %s was not stored: %s", claim.stream_id, failure)
 
-    async def _keep_turn(self, claim: Claim, error: StreamError) -> Exception | None:
-        """Keep the question of a stream and the text that is in the log, or return why not."""
-        if not claim.question:  # opened by a release that did not store it
+    async def _store_turn(self, claim: Claim, error: StreamError) -> Exception | None:
+        """Store the question and the written text of a stream; return the error if that fails."""
+        if not claim.question:  # opened by an older release, which did not store it
             return None
         try:
             conversation, asked = parse_question(claim.question)
-            turn = make_turn(asked, await self._written(claim), error.code)
+            turn = make_turn(asked, await self._written_text(claim), error.code)
             await self._log.add_turn(conversation, claim.stream_id, dump_turn(turn))
         except (LogError, ValueError) as failure:
             return failure
         return None
 
-    async def _written(self, claim: Claim) -> str:
+    async def _written_text(self, claim: Claim) -> str:
         texts: list[str] = []
         position = 0
         while position < claim.last_seq:

@@ -1,4 +1,4 @@
-"""The agents at work: each is a task of the application, never of a request."""
+"""Running agents: each is a task of the application, not of a request."""
 
 import asyncio
 import logging
@@ -26,23 +26,23 @@ logger = logging.getLogger("coreason_client.server")
 
 
 def fatal(code: str, message: str) -> StreamError:
-    """An error that ends a stream."""
+    """Return an error that ends a stream."""
     return StreamError(code=code, message=message, severity=ErrorSeverity.FATAL)
 
 
 CANCELLED = fatal("cancelled", "The stream was cancelled.")
-ABANDONED = fatal("abandoned", "The stream was stopped because nobody was reading it.")
+ABANDONED = fatal("abandoned", "The stream was stopped because it had no readers.")
 SERVER_STOPPED = fatal("server_stopped", "The server stopped before the answer was finished.")
-# True of a process that died, and of one that lives but was blocked or could not reach the log.
+# True for a dead process and for one that was blocked or could not reach the log.
 PRODUCER_LOST = fatal(
     "producer_lost", "The producer of this stream stopped writing before the answer was finished."
 )
-# The words of an exception may hold anything, so none of them reaches a reader.
+# The text of an exception may contain secrets, so readers do not get it.
 AGENT_ERROR = fatal("agent_error", "The agent failed with an internal error.")
 
 
 class Producer:
-    """One agent at work on one stream."""
+    """One agent that writes one stream."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Producer:
         self.request = request
         self.meter = meter
         self.unwritten: StreamError | None = None
-        """The end that the log did not take, once the producer has given up."""
+        """The end that the log did not accept; set when the producer has finished."""
         self.readers = 0
         self.abandon_timer: asyncio.TimerHandle | None = None
         self._cancel_grace = cancel_grace
@@ -76,26 +76,26 @@ class Producer:
 
     @property
     def ended(self) -> bool:
-        """Whether the last packet has been written, though it may not be in the log yet."""
+        """True if the last packet has been written; it may not be in the log yet."""
         return self._writer.ending.ended
 
     @property
     def broken(self) -> bool:
-        """Whether the log refused a packet: whatever the agent does, nothing more is written."""
+        """True if the log refused a packet, so nothing more can be written."""
         return self._writer.ending.broken
 
     def stop(self, reason: StreamError) -> None:
-        """Cancel the agent; the stream ends with this error. The first reason counts."""
+        """Cancel the agent; the stream ends with this error. Only the first reason is kept."""
         if self._reason is None:
             self._reason = reason
             self._writer.cancelled = True
             if not self._stop.done():
                 self._stop.set_result(None)
 
-    def lose(self) -> None:
-        """Cancel the agent of a stream that now belongs to somebody else.
+    def give_up(self) -> None:
+        """Cancel the agent, because another process owns the stream now.
 
-        One that is just being ended holds no lease any more, and is not lost.
+        Does nothing for a stream that is being ended: its lease is gone, but it is not lost.
         """
         if self.ended:
             return
@@ -107,7 +107,7 @@ class Producer:
 
     async def _supervise(self) -> None:
         try:
-            await self._see_to_the_end()
+            await self._run_to_end()
         finally:
             ending, packets = self._writer.ending, self._writer.packets
             self._traced.end(packets, ending.outcome, self._failure)
@@ -115,15 +115,15 @@ class Producer:
             unwritten = "taken_over" if ending.taken_over else "not_written"
             _log_lines.stream_ended(self.meta, ending.outcome or unwritten, packets, seconds)
 
-    async def _see_to_the_end(self) -> None:
+    async def _run_to_end(self) -> None:
         try:
             await asyncio.wait({self.agent, self._stop}, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            # The event loop is shutting down and cancels all tasks; it waits for this one, which
-            # is the last chance to end the stream.
+            # The event loop is shutting down. It has cancelled all tasks and waits for them, so
+            # this is the last chance to end the stream.
             self.stop(SERVER_STOPPED)
         if self._reason is not None:
-            await self._wind_down()
+            await self._cancel_agent()
         try:
             await self._end()
         except Fenced as error:
@@ -134,14 +134,14 @@ class Producer:
             self._failure = error
             logger.error("stream %s could not be ended: %s", self.meta.stream_id, error)
 
-    async def _wind_down(self) -> None:
+    async def _cancel_agent(self) -> None:
         self.agent.cancel()
-        _stragglers.add(self.agent)
-        self.agent.add_done_callback(_forget)
+        _cancelled_agents.add(self.agent)
+        self.agent.add_done_callback(_agent_ended)
         _, unfinished = await asyncio.wait({self.agent}, timeout=self._cancel_grace)
         if unfinished:
             logger.warning(
-                "the agent of stream %s ignores its cancellation; the stream ends without it",
+                "the agent of stream %s ignores its cancellation; the stream ends anyway",
                 self.meta.stream_id,
             )
 
@@ -169,16 +169,16 @@ class Producer:
         await self._writer.end_with(AGENT_ERROR)
 
 
-# Agents that were cancelled and have not ended: the event loop itself holds tasks only weakly.
-_stragglers: set[asyncio.Future[None]] = set()
+# Cancelled agents that still run. The event loop keeps only weak references to tasks.
+_cancelled_agents: set[asyncio.Future[None]] = set()
 
 
-def _forget(agent: asyncio.Future[None]) -> None:
-    _stragglers.discard(agent)
+def _agent_ended(agent: asyncio.Future[None]) -> None:
+    _cancelled_agents.discard(agent)
     if agent.cancelled() or (error := agent.exception()) is None:
         return
-    if not isinstance(error, LogError):  # that one its stream has told of
-        logger.error("a cancelled agent failed on its way out", exc_info=error)
+    if not isinstance(error, LogError):  # already logged for its stream
+        logger.error("an agent failed after it was cancelled", exc_info=error)
 
 
 async def _run(runner: Runner, request: ServiceRequest, stream: AgentStream) -> None:
@@ -186,7 +186,7 @@ async def _run(runner: Runner, request: ServiceRequest, stream: AgentStream) -> 
 
 
 class Producers:
-    """All producers of this process, and who reads what they produce."""
+    """All producers of this process, and their readers."""
 
     def __init__(
         self,
@@ -205,7 +205,9 @@ class Producers:
         self._tracing = tracing
         self._by_stream: dict[UUID, Producer] = {}
         self._running: Counter[str] = Counter()
-        self._overdue: Counter[str] = Counter()  # agents that outlive their streams
+        self._unfinished: Counter[str] = (
+            Counter()
+        )  # agents that still run although their stream has ended
         self._readers: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -215,30 +217,30 @@ class Producers:
         return iter(list(self._by_stream.values()))
 
     def get(self, stream_id: UUID) -> Producer | None:
-        """Return the producer of a stream, None when it is not of this process or has ended."""
+        """Return the producer of a stream, None if it has ended or runs in another process."""
         return self._by_stream.get(stream_id)
 
-    def held(self) -> dict[UUID, int]:
+    def held_leases(self) -> dict[UUID, int]:
         """Return the streams whose leases are to be renewed, with their epochs.
 
-        Of a stream that cannot be written any more the lease runs out, so that it is ended. May be
-        called in another thread.
+        The lease of a stream that can no longer be written is not renewed, so the stream will be
+        ended. May be called in another thread.
         """
         return {p.meta.stream_id: p.meta.epoch for p in self if not p.broken}
 
-    def is_full(self, principal: str) -> bool:
-        """Whether a principal has as many streams running as it may."""
+    def at_stream_limit(self, principal: str) -> bool:
+        """Return True if a principal must not start another stream."""
         most = self._options.max_streams_per_key
-        if self._running[principal] + self._overdue[principal] < most:
+        if self._running[principal] + self._unfinished[principal] < most:
             return False
-        # A reader may see the end of a stream a moment before its producer is gone.
+        # A reader may see the end of a stream slightly before its producer is removed.
         running = sum(p.meta.principal == principal and not p.ended for p in self)
-        return most <= running + self._overdue[principal]
+        return most <= running + self._unfinished[principal]
 
     def start(
         self, request: ServiceRequest, meta: StreamMeta, headers: HeaderValues, accepted_at: float
     ) -> None:
-        """Set the agent to work on a request that came with these headers, at this moment."""
+        """Start the agent for a request."""
         options = self._options
         producer = Producer(
             self._runner,
@@ -258,29 +260,29 @@ class Producers:
         if producer.abandon_timer is not None:
             producer.abandon_timer.cancel()
         del self._by_stream[producer.meta.stream_id]
-        _count_down(self._running, producer.meta.principal)
+        _decrement(self._running, producer.meta.principal)
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("stream %s broke", producer.meta.stream_id, exc_info=error)
+            logger.error("stream %s failed unexpectedly", producer.meta.stream_id, exc_info=error)
         if not producer.agent.done():
-            self._overdue[producer.meta.principal] += 1
+            self._unfinished[producer.meta.principal] += 1
             producer.agent.add_done_callback(
-                lambda _: _count_down(self._overdue, producer.meta.principal)
+                lambda _: _decrement(self._unfinished, producer.meta.principal)
             )
         if producer.unwritten is not None:
             self._on_unwritten(producer)
 
     @property
     def readers(self) -> int:
-        """How many readers there are, of whatever stream."""
+        """The number of readers of all streams."""
         return self._readers.total()
 
-    def has_room(self, principal: str) -> bool:
-        """Whether a principal may have one more reader."""
+    def can_add_reader(self, principal: str) -> bool:
+        """Return True if a principal may have another reader."""
         return self._readers[principal] < self._options.max_readers_per_key
 
-    def admit(self, meta: StreamMeta) -> bool:
-        """Count a reader in, unless its principal has as many as it may."""
-        if not self.has_room(meta.principal):
+    def add_reader(self, meta: StreamMeta) -> bool:
+        """Count a new reader; return False if its principal must not have another one."""
+        if not self.can_add_reader(meta.principal):
             return False
         self._readers[meta.principal] += 1
         producer = self._by_stream.get(meta.stream_id)
@@ -291,9 +293,9 @@ class Producers:
                 producer.abandon_timer = None
         return True
 
-    def dismiss(self, meta: StreamMeta) -> None:
-        """Count a reader out; when it was the last one, the time of the producer may run."""
-        _count_down(self._readers, meta.principal)
+    def remove_reader(self, meta: StreamMeta) -> None:
+        """Stop counting a reader; if it was the last one, start the abandon timer."""
+        _decrement(self._readers, meta.principal)
         producer = self._by_stream.get(meta.stream_id)
         if producer is None:
             return
@@ -309,13 +311,13 @@ class Producers:
             producer.stop(reason)
 
     async def wait(self, timeout: float | None) -> None:
-        """Wait until all have ended, or the time is over."""
+        """Wait until all producers have ended, for at most `timeout` seconds."""
         tasks = {producer.task for producer in self}
         if tasks:
             await asyncio.wait(tasks, timeout=timeout)
 
 
-def _count_down(counts: Counter[str], principal: str) -> None:
+def _decrement(counts: Counter[str], principal: str) -> None:
     counts[principal] -= 1
-    if not counts[principal]:  # or the table would keep every principal ever seen
+    if not counts[principal]:  # otherwise the table would keep every principal ever seen
         del counts[principal]

@@ -1,4 +1,4 @@
-"""Readers that wait are woken when streams fail, all of them at once and not too often."""
+"""Wakes all waiting readers when streams fail, at a limited rate."""
 
 import asyncio
 
@@ -6,13 +6,13 @@ from ..log.base import StreamLog
 
 __all__ = ["ReaderWake"]
 
-_EVERY = 1.0  # seconds
+_INTERVAL = 1.0  # seconds
 
 
 class ReaderWake:
-    """Wakes all readers of a log, at most once a second however often it is asked to.
+    """Wakes all readers of a log, at most once a second.
 
-    Readers whose streams go on send a heartbeat then, so that it must not happen often.
+    A woken reader whose stream goes on sends a heartbeat, so this must not happen often.
     """
 
     __slots__ = ("_log", "_loop", "_timer", "_woken_at")
@@ -23,10 +23,10 @@ class ReaderWake:
         self._timer: asyncio.TimerHandle | None = None
         self._woken_at = 0.0
 
-    def soon(self) -> None:
-        """Wake the readers as soon as that is allowed; once for all who ask meanwhile."""
+    def schedule(self) -> None:
+        """Wake the readers as soon as the rate allows; calls until then are combined."""
         if self._timer is None:
-            wait = self._woken_at + _EVERY - self._loop.time()
+            wait = self._woken_at + _INTERVAL - self._loop.time()
             self._timer = self._loop.call_later(max(wait, 0.0), self._wake)
 
     def _wake(self) -> None:

@@ -1,4 +1,4 @@
-"""The life of an application on one event loop: start, upkeep, drain, stop."""
+"""The runtime of an application on one event loop: start, upkeep, drain, stop."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ from ._agent import Runner
 from ._background import Background
 from ._conversation import dump_question
 from ._exit_watch import watch_exit
-from ._lease_rescue import LeaseRescue, renew_elsewhere
+from ._lease_rescue import LeaseRescue, renew_in_thread
 from ._orphans import Orphans, UnwrittenEnd
 from ._producers import PRODUCER_LOST, SERVER_STOPPED, Producer, Producers
 from ._reader_wake import ReaderWake
@@ -32,7 +32,7 @@ _RECONNECT_AFTER_MS = (500, 2000)
 
 
 class Runtime:
-    """What runs while an application serves; one for each time that it is started."""
+    """The running parts of an application; each start makes a new one."""
 
     def __init__(
         self,
@@ -50,10 +50,10 @@ class Runtime:
         self.options = options
         self.producers = Producers(runner, log, options, metrics, tracing, self._keep_unwritten_end)
         self.orphans = Orphans(log, owner, metrics)
-        self.keeper = Upkeep(log, options, self.producers, self.orphans)
+        self.upkeep = Upkeep(log, options, self.producers, self.orphans)
         metrics.watch(lambda: len(self.producers), lambda: self.producers.readers)
         self.closing = False
-        self.drained = False  # every stream of this process has ended, after `closing`
+        self.drained = False  # closing, and every stream of this process has ended
         self.stopped = False
         self.owner = owner
         self._jitter = jitter
@@ -68,23 +68,24 @@ class Runtime:
         """Seconds since the start."""
         return time.monotonic() - self._started_at
 
-    def readers_leave(self, *, came_late: bool) -> bool:
-        """Return True if readers should leave now and come back to another process.
+    def readers_must_leave(self, *, joined_during_drain: bool) -> bool:
+        """Return True if a reader must disconnect now and reconnect to another process.
 
-        Where no other process can serve them, they stay until their streams have ended. A reader
-        that came during the drain was sent here once more: it stays until the drain is over.
+        If the log is not shared, no other process can serve it, so it stays until its stream has
+        ended. A reader that connected during the drain was routed here again: it stays until the
+        drain is complete.
         """
         if not self.closing:
             return False
-        return self.stopped or (self.log.shared and (self.drained or not came_late))
+        return self.stopped or (self.log.shared and (self.drained or not joined_during_drain))
 
     def reconnect_ms(self) -> int:
-        """For how long a reader should stay away, spread so that not all come back at once."""
+        """Return a random delay for a reader, so that not all reconnect at the same time."""
         least, most = _RECONNECT_AFTER_MS
         return round(least + (most - least) * self._jitter())
 
     async def ready(self) -> None:
-        """Start, once; whoever comes meanwhile waits for the same start."""
+        """Start once; concurrent callers wait for the same start."""
         if self._starting is None:
             self._starting = self.loop.create_task(self._start())
         await asyncio.shield(self._starting)
@@ -92,71 +93,67 @@ class Runtime:
     async def _start(self) -> None:
         await self.log.start(self.owner)
         if not self.log.shared:
-            # With a shared one, leases may have run out because the store was away: the others
-            # get the time until the first upkeep to renew theirs.
+            # On a shared log, leases may have expired because the store was unreachable: the
+            # other processes have until the first upkeep to renew theirs.
             await self._close_lost()
-        self._background.run(self._keep())
+        self._background.run(self._run_upkeep())
         if (watcher := watch_exit(self.begin_shutdown)) is not None:
             self._background.watch(watcher)
-        self._background.at_stop(watch_loop(self._rescue()))
+        self._background.at_stop(watch_loop(self._lease_rescue()))
 
     async def _close_lost(self) -> None:
         try:
             await self.orphans.close_lost()
-        except LogError:  # a full disk: perhaps there is room once old streams have expired
+        except LogError:  # a full disk may have space once old streams have expired
             await self.log.expire(self.options.retention, self.options.final_retention)
             await self.orphans.close_lost()
 
-    def _rescue(self) -> LeaseRescue | None:
-        """Return what renews our leases while the event loop is blocked.
+    def _lease_rescue(self) -> LeaseRescue | None:
+        """Return the object that renews leases while the event loop is blocked.
 
-        The leases of a log that is not shared can be taken by nobody but the blocked process.
+        A log that is not shared needs none: no other process can claim its streams.
         """
         if not self.log.shared:
             return None
         return LeaseRescue(
-            self.keeper.period,
-            lambda: renew_elsewhere(self.log, self.owner, self.producers.held()),
+            self.upkeep.period,
+            lambda: renew_in_thread(self.log, self.owner, self.producers.held_leases()),
         )
 
-    async def _keep(self) -> None:
+    async def _run_upkeep(self) -> None:
         try:
-            await self.keeper.run()
+            await self.upkeep.run()
         except asyncio.CancelledError:
             if not self.closing:
-                # The event loop is shutting down and nobody called `stop`, as in an application
-                # that mounts this one and runs no lifespan: leave the log in order all the same.
-                await self._leave_in_order()
+                # The event loop is shutting down and `stop` was not called, as in an application
+                # that mounts this one and runs no lifespan. End the streams all the same.
+                await self._stop_without_lifespan()
             raise
-
-    async def upkeep(self) -> None:
-        """Do each part of the upkeep that is due, now."""
-        await self.keeper.once()
 
     @property
     def log_works(self) -> bool:
-        """Whether every part of the upkeep worked the last time it was tried, and can go on."""
-        return not (self.keeper.failing or self._background.died)
+        """True if every part of the upkeep worked the last time, and the upkeep is running."""
+        return not (self.upkeep.failing or self._background.died)
 
     def check_producer(self, stream_id: UUID) -> None:
-        """Refuse to wait for packets of a stream that nobody can write to, as far as is known.
+        """Raise an error if waiting for packets of a stream is probably useless.
 
         Raises:
-            LogUnavailable: its producer was here and could not write, or was elsewhere and may be
-                dead, and nobody can end the stream.
+            LogUnavailable: its producer in this process cannot write; or it is in another process,
+                may be dead, and this process cannot end the stream.
         """
         producer = self.producers.get(stream_id)
         if producer is None:
-            stranded = stream_id in self.orphans or self.keeper.cannot_claim
+            unusable = stream_id in self.orphans or self.upkeep.cannot_claim
         else:
-            stranded = producer.broken
-        if stranded:
+            unusable = producer.broken
+        if unusable:
             raise LogUnavailable(
-                f"the stream {stream_id} cannot be written or ended at present", stream_id
+                f"the stream {stream_id} cannot be written or ended at the moment", stream_id
             )
 
     def _keep_unwritten_end(self, producer: Producer) -> None:
-        """End a stream later, as the log does not take its end now; its readers leave at once."""
+        """Keep the end of a stream that the log did not accept; its readers leave at once."""
         meta, request = producer.meta, producer.request
         held = Claim(meta.stream_id, meta.epoch, meta.last_seq)
         self.orphans.add(
@@ -167,19 +164,19 @@ class Runtime:
                 producer.meter,
             )
         )
-        self._reader_wake.soon()
+        self._reader_wake.schedule()
 
-    # The end.
+    # Shutdown.
 
     def begin_shutdown(self) -> None:
-        """Refuse new requests, tell readers to come back later and let producers drain."""
+        """Refuse new requests, tell readers to reconnect later and let producers finish."""
         if not self.closing:
             self.closing = True
             self._draining = self.loop.create_task(self._first_drain())
             self.log.wake_readers()
 
     async def drain(self) -> None:
-        """Begin the shutdown, wait until every stream has ended, and send the readers away."""
+        """Begin the shutdown, wait until every stream has ended, and disconnect the readers."""
         self.begin_shutdown()
         if self._draining is not None:
             await asyncio.shield(self._draining)
@@ -194,19 +191,19 @@ class Runtime:
 
     async def _drain(self, seconds: float) -> None:
         await self.producers.wait(seconds)
-        while len(self.producers):  # one may have been let in while these were ending
+        while len(self.producers):  # one may have started while the others were ending
             self.producers.stop_all(SERVER_STOPPED)
             await self.producers.wait(None)
 
     async def stop(self) -> None:
-        """Drain, and let go of the log."""
+        """Drain, and release the log."""
         self.begin_shutdown()
         if self._draining is not None:
             await self._draining
         await self._drain(0)
         await self._release()
 
-    async def _leave_in_order(self) -> None:
+    async def _stop_without_lifespan(self) -> None:
         self.closing = True
         await self._drain(0)
         await self._release()

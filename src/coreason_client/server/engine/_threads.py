@@ -1,8 +1,8 @@
-"""Plain functions run in threads of their own, one for each run.
+"""Runs plain functions in threads, one new thread for each run.
 
-A thread cannot be ended from outside. When the task that waits for it is cancelled, it goes on to
-wait until the function returns; a second cancellation ends the wait, and the thread is left alone.
-The threads are daemons, so that none of them keeps the process from ending.
+A thread cannot be stopped from outside. If the task that waits for it is cancelled, it still waits
+until the function returns; a second cancellation ends the wait, and the thread keeps running. The
+threads are daemons, so they do not keep the process alive.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ __all__ = ["run_in_thread"]
 logger = logging.getLogger("coreason_client.server")
 
 T = TypeVar("T")
-# How a function ends that was told to stop.
+# Errors that end a function which was told to stop.
 _EXPECTED = (StreamCancelled, StreamEnded, LogError)
 
 
@@ -27,8 +27,8 @@ async def run_in_thread(function: Callable[[], T], name: str) -> T:
     """Run a function in a new thread, with the context variables of this task.
 
     Raises:
-        RuntimeError: there can be no more threads; or the function raised something that only
-            event loops, generators or the interpreter may see.
+        RuntimeError: no more threads can be started; or the function raised an exception that
+            only event loops, generators or the interpreter may receive.
     """
     loop, context = asyncio.get_running_loop(), contextvars.copy_context()
     done: asyncio.Future[Any] = loop.create_future()
@@ -37,7 +37,7 @@ async def run_in_thread(function: Callable[[], T], name: str) -> T:
         result, error = _outcome(lambda: context.run(function))
         try:
             loop.call_soon_threadsafe(_settle, done, result, error)
-        except RuntimeError:  # the event loop is closed, and nobody waits
+        except RuntimeError:  # the event loop is closed, so no task waits
             _report(error)
 
     threading.Thread(target=run, name=name, daemon=True).start()
@@ -61,7 +61,7 @@ def _outcome(function: Callable[[], T]) -> tuple[T | None, Exception | None]:
         return function(), None
     except StopIteration as error:  # a future cannot carry it
         return None, _wrapped(error)
-    except Exception as error:  # noqa: BLE001 - whoever waits gets it
+    except Exception as error:  # noqa: BLE001 - raised in the waiting task
         return None, error
     except BaseException as error:  # noqa: BLE001 - an agent must not end the server
         return None, _wrapped(error)
@@ -74,7 +74,7 @@ def _wrapped(error: BaseException) -> RuntimeError:
 
 
 def _settle(done: "asyncio.Future[Any]", result: object, error: Exception | None) -> None:
-    if done.done():  # nobody waits any more
+    if done.done():  # the wait was cancelled
         _report(error)
     elif error is not None:
         done.set_exception(error)
@@ -84,4 +84,4 @@ def _settle(done: "asyncio.Future[Any]", result: object, error: Exception | None
 
 def _report(error: Exception | None) -> None:
     if error is not None and not isinstance(error, _EXPECTED):
-        logger.error("an agent failed after its stream had ended without it", exc_info=error)
+        logger.error("an agent failed after its stream had ended", exc_info=error)

@@ -1,9 +1,8 @@
 """The upkeep of a log while an application serves: leases, orphaned streams, old streams.
 
-The parts are independent. One that fails is reported and tried again with the next upkeep, and
-never keeps another from running: a store that is full refuses to renew leases until old streams
-have expired, so nothing may come between it and the expiry. Whatever takes long, the leases of
-this process are renewed meanwhile.
+The parts are independent. One that fails is logged and retried with the next upkeep, and does not
+prevent the others: a full store cannot renew leases until old streams have expired, so no failure
+may prevent the expiry. The leases of this process are renewed during every slow part.
 """
 
 import asyncio
@@ -25,10 +24,10 @@ logger = logging.getLogger("coreason_client.server")
 # A lease survives two missed renewals.
 RENEWALS_PER_LEASE: Final = 10 / 3
 _EXPIRE_EVERY = 10.0
-# Periods after which an upkeep is late: this process or the store was held up.
-_LATE = 1.5
-_MOST_HELD_BACK = 2
-# Seconds of failing claims after which a reader no longer waits for a producer elsewhere.
+# Periods after which an upkeep is late, because this process or the store was slow.
+_LATE_PERIODS = 1.5
+_MAX_POSTPONED = 2
+# Seconds of failing claims after which readers stop waiting for producers of other processes.
 _CLAIMS_FAILED = 15.0
 
 _ALL, _RENEW, _EXPIRE, _ENDS, _CLAIM = (
@@ -41,7 +40,7 @@ _ALL, _RENEW, _EXPIRE, _ENDS, _CLAIM = (
 
 
 class Upkeep:
-    """Keeps the leases of this process, and the log in order."""
+    """Renews the leases of this process and cleans up the log."""
 
     def __init__(
         self, log: StreamLog, options: Options, producers: Producers, orphans: Orphans
@@ -53,25 +52,25 @@ class Upkeep:
         self._loop = asyncio.get_running_loop()
         self._outages = {part: Outage() for part in (_ALL, _RENEW, _EXPIRE, _ENDS, _CLAIM)}
         self._expired_at = 0.0
-        self._renewed_at = self._loop.time()  # or tried to
-        self._longest_gap = 0.0  # between two renewals, of this upkeep
-        self._held_back = 0  # times in a row
+        self._renewed_at = self._loop.time()  # the last attempt
+        self._longest_gap = 0.0  # between two renewals during this upkeep
+        self._postponed = 0  # consecutive times
 
     @property
     def failing(self) -> tuple[str, ...]:
-        """The parts that failed the last time they were tried."""
+        """The parts whose last attempt failed."""
         return tuple(part for part, outage in self._outages.items() if outage.since is not None)
 
     @property
     def cannot_claim(self) -> bool:
-        """Whether streams of dead producers have not been ended for some time.
+        """True if streams of dead producers could not be ended for some time.
 
-        A reader cannot know then whether the producer of its stream, in another process, lives.
+        A reader then cannot know whether the producer of its stream, in another process, is alive.
         """
         return self._outages[_CLAIM].lasted(self._loop.time()) >= _CLAIMS_FAILED
 
     async def run(self) -> None:
-        """Do the upkeep for ever."""
+        """Do the upkeep at intervals, until cancelled."""
         while True:
             await asyncio.sleep(self._until_next())
             await self._try(_ALL, self.once())
@@ -83,13 +82,13 @@ class Upkeep:
         expired = False
         if self._loop.time() - self._expired_at >= _EXPIRE_EVERY:
             self._expired_at = self._loop.time()
-            # First, as it makes room for everything else in a full store.
+            # First, because it frees space in a full store for everything else.
             expired = await self._while_renewing(_EXPIRE, self._expire())
         if self._renewed_at == last or (expired and _RENEW in self.failing):
             await self._renew()
         await self._while_renewing(_ENDS, self._orphans.write_ends())
         recovered = renewing_failed and _RENEW not in self.failing
-        if not self._holds_back(recovered=recovered):
+        if not self._postpones_claims(recovered=recovered):
             await self._while_renewing(_CLAIM, self._orphans.close_lost())
 
     async def _expire(self) -> None:
@@ -100,11 +99,11 @@ class Upkeep:
         outage = self._outages[part]
         try:
             await work
-        except Exception as error:  # a mistake in one part must not end the others
+        except Exception as error:  # a bug in one part must not stop the others
             if outage.failed(self._loop.time()):
                 expected = isinstance(error, LogError)
                 logger.warning(
-                    "%s failed and is tried again: %s",
+                    "%s failed and will be retried: %s",
                     *(part, error if expected else repr(error)),
                     exc_info=None if expected else error,
                 )
@@ -115,7 +114,7 @@ class Upkeep:
         return True
 
     async def _while_renewing(self, part: str, work: Coroutine[None, None, None]) -> bool:
-        """Do something that may take longer than a lease, and keep our own meanwhile."""
+        """Do a part that may take longer than a lease, and renew our leases meanwhile."""
         task = self._loop.create_task(self._try(part, work))
         try:
             while not task.done():
@@ -134,20 +133,20 @@ class Upkeep:
         return self._log.lease / RENEWALS_PER_LEASE
 
     def _until_next(self) -> float:
-        if self._held_back:
+        if self._postponed:
             return self.period
         return max(self._renewed_at + self.period - self._loop.time(), self.period / 2)
 
-    def _holds_back(self, *, recovered: bool) -> bool:
-        """Return True to leave the streams of other processes alone this time.
+    def _postpones_claims(self, *, recovered: bool) -> bool:
+        """Return True to skip claiming the streams of other processes this time.
 
-        If this process was away from the store for a while, or the store from all processes, the
-        leases of producers that live may have run out too: they get a period to renew them. On a
-        machine that is always late, a stream without a producer must end all the same.
+        If this process or all processes could not reach the store for a while, the leases of live
+        producers may have expired too: they get one period to renew them. The number of skips is
+        limited, because orphaned streams must end even on a machine that is always late.
         """
-        late = recovered or self._longest_gap > _LATE * self.period
-        late = late and self._held_back < _MOST_HELD_BACK
-        self._held_back = self._held_back + 1 if late else 0
+        late = recovered or self._longest_gap > _LATE_PERIODS * self.period
+        late = late and self._postponed < _MAX_POSTPONED
+        self._postponed = self._postponed + 1 if late else 0
         return late
 
     async def _renew(self) -> None:
@@ -156,13 +155,13 @@ class Upkeep:
         self._longest_gap = max(self._longest_gap, self._loop.time() - last)
 
     async def _renew_leases(self) -> None:
-        if not (held := self._producers.held()):
+        if not (held := self._producers.held_leases()):
             return
         for stream_id, state in (await self._log.renew(held)).items():
             producer = self._producers.get(stream_id)
-            if producer is None:  # it ended meanwhile
+            if producer is None:  # it has ended meanwhile
                 continue
             if state is LeaseState.LOST:
-                producer.lose()
+                producer.give_up()
             elif state is LeaseState.CANCEL_REQUESTED:
                 producer.stop(CANCELLED)

@@ -1,7 +1,7 @@
-"""A thread that notices when the event loop makes no progress, and logs what blocks it.
+"""A thread that detects a blocked event loop and logs what blocks it.
 
 A blocking call in an agent (`time.sleep`, a synchronous HTTP or database client) stops every stream
-of its process. Without a line in the log nobody finds out why. For the watched loop it costs one
+of its process. Without a log line the cause is hard to find. The cost for the watched loop is one
 callback every quarter of a second.
 """
 
@@ -24,35 +24,35 @@ __all__ = ["watch_loop"]
 logger = logging.getLogger("coreason_client.server")
 
 _INTERVAL = 0.25
-# Where an event loop calls what it runs: asyncio's own does in the first; the frames of uvloop do
-# not show, and the last one before them is in the second.
+# The frame below the running callback is in one of these files: in the first with asyncio's loop,
+# in the second with uvloop, whose own frames are not visible.
 _LOOP_FILES = (asyncio.events.__file__, asyncio.runners.__file__)
-_MOST_FRAMES = 30
+_MAX_FRAMES = 30
 
-# Also one per process: the threads of a process do not exist in its forks.
+# Also one per process: a forked process does not have the threads of its parent.
 _watchdogs: "PerLoop[_Watchdog]" = PerLoop(asyncio.get_running_loop)
 
 
 def watch_loop(rescue: LeaseRescue | None = None) -> Callable[[], None]:
     """Watch the running event loop until the returned function is called.
 
-    `rescue` renews leases while the loop is blocked. However many applications an event loop runs,
-    it has one watchdog.
+    `rescue` renews leases while the loop is blocked. All applications on an event loop share one
+    watchdog.
     """
     watchdog = _watchdogs.get()
     if watchdog is None or not watchdog.alive:
         watchdog = _Watchdog(asyncio.get_running_loop())
         _watchdogs.set(watchdog)
-    watchdog.enter(rescue)
-    left = False
+    watchdog.add_user(rescue)
+    stopped = False
 
-    def leave() -> None:
-        nonlocal left
-        if not left:
-            left = True
-            watchdog.leave(rescue)
+    def stop() -> None:
+        nonlocal stopped
+        if not stopped:
+            stopped = True
+            watchdog.remove_user(rescue)
 
-    return leave
+    return stop
 
 
 class _Watchdog:
@@ -65,7 +65,7 @@ class _Watchdog:
         self._users = 0
         self._rescues: list[LeaseRescue] = []
         self._watch = LoopWatch()
-        self._mistakes = Outage()
+        self._errors = Outage()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="coreason-watchdog", daemon=True)
         self._thread.start()
@@ -74,13 +74,15 @@ class _Watchdog:
     def alive(self) -> bool:
         return self._thread.is_alive() and not self._stop.is_set()
 
-    def enter(self, rescue: LeaseRescue | None) -> None:
+    def add_user(self, rescue: LeaseRescue | None) -> None:
         self._users += 1
         if rescue is not None:
             self._rescues.append(rescue)
 
-    def leave(self, rescue: LeaseRescue | None) -> None:
-        if os.getpid() != self._pid:  # a fork: the thread is not here, its lock may be held
+    def remove_user(self, rescue: LeaseRescue | None) -> None:
+        if (
+            os.getpid() != self._pid
+        ):  # a forked process has no such thread, and its lock may be held
             return
         self._users -= 1
         if rescue is not None:
@@ -89,48 +91,48 @@ class _Watchdog:
             self._end()
 
     def _end(self) -> None:
-        # Without waiting for the thread, which may be about to renew a lease.
+        # Do not wait for the thread: it may be renewing a lease.
         self._stop.set()
         _watchdogs.discard(self._loop, self)
 
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
-                self._sleep_and_look()
+                self._sleep_and_check()
             except Exception:
-                if self._mistakes.failed(time.monotonic()):  # at most once a minute
-                    logger.exception("the watchdog of the event loop made a mistake and goes on")
+                if self._errors.failed(time.monotonic()):  # at most once a minute
+                    logger.exception("the watchdog of the event loop failed and continues")
 
-    def _sleep_and_look(self) -> None:
+    def _sleep_and_check(self) -> None:
         began, cpu = time.monotonic(), time.process_time()
         if self._stop.wait(_INTERVAL):
             return
         now = time.monotonic()
         late = now - began - _INTERVAL
-        for report in self._watch.look(now, late, time.process_time() - cpu):
+        for report in self._watch.check(now, late, time.process_time() - cpu):
             self._log(report)
         if self._loop.is_closed():
             self._end()
         elif not self._loop.is_running():
             self._watch.reset()
-        elif self._watch.asked:
-            silence, blocked = self._watch.silence(now), self._watch.blocked(now)
+        elif self._watch.probing:
+            unresponsive, blocked = self._watch.unresponsive_for(now), self._watch.blocked_for(now)
             for rescue in list(self._rescues):
-                rescue.look(silence, blocked)
+                rescue.check(unresponsive, blocked)
         else:
-            self._watch.ask(time.monotonic())
-            self._loop.call_soon_threadsafe(self._answer)
+            self._watch.record_probe(time.monotonic())
+            self._loop.call_soon_threadsafe(self._record_answer)
 
-    def _answer(self) -> None:
-        self._watch.answer(time.monotonic())
+    def _record_answer(self) -> None:
+        self._watch.record_answer(time.monotonic())
 
     def _log(self, report: Report) -> None:
         fields = {"seconds": round(report.seconds, 3)}
         if isinstance(report, Blocked):
             logger.warning(
-                "the event loop has made no progress for %.1f s. Something blocks it, and with it "
-                "every stream of this process: run blocking code in a plain `def` agent or with "
-                "asyncio.to_thread. It is here:\n%s",
+                "the event loop has made no progress for %.1f s. A blocking call stops all streams "
+                "of this process: run blocking code in a plain `def` agent or with "
+                "asyncio.to_thread. The event loop is here:\n%s",
                 *(report.seconds, self._stack()),
                 extra={"event": "loop_blocked", **fields},
             )
@@ -142,8 +144,8 @@ class _Watchdog:
             )
         elif report.busy:
             logger.warning(
-                "no other thread of this process ran for %.1f s: a call into native code held the "
-                "interpreter lock. The event loop is now here:\n%s",
+                "no other thread of this process ran for %.1f s: native code held the interpreter "
+                "lock. The event loop is now here:\n%s",
                 *(report.seconds, self._stack()),
                 extra={"event": "interpreter_held", **fields},
             )
@@ -155,11 +157,11 @@ class _Watchdog:
             )
 
     def _stack(self) -> str:
-        """Return where the event loop is: what it runs, without what runs it."""
+        """Return the stack of the callback that the event loop is running."""
         frame = sys._current_frames().get(self._loop_thread)
         frames = [] if frame is None else list(traceback.extract_stack(frame))
         for number in range(len(frames) - 1, -1, -1):
             if frames[number].filename in _LOOP_FILES:
                 frames = frames[number + 1 :]
                 break
-        return "".join(traceback.format_list(frames[-_MOST_FRAMES:])).rstrip()
+        return "".join(traceback.format_list(frames[-_MAX_FRAMES:])).rstrip()

@@ -42,7 +42,7 @@ _SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*", re.ASCII)
 class StreamWriter:
     """Writes the packets of one stream and its end.
 
-    `ending` says whether the stream has ended. `cancelled` is set when the agent should stop.
+    `ending` is the state of its end. `cancelled` is set when the agent should stop.
     """
 
     __slots__ = (
@@ -53,7 +53,7 @@ class StreamWriter:
         "_log",
         "_meta",
         "_text",
-        "_transient",
+        "_transient_error",
         "cancelled",
         "ending",
         "request",
@@ -78,7 +78,7 @@ class StreamWriter:
         self._appender = Appender(log, meta.stream_id, meta.epoch, on_cancel, meter)
         self.ending = self._appender.ending
         self._text: list[str] = []
-        self._transient: StreamError | None = None
+        self._transient_error: StreamError | None = None
         self._closing: asyncio.Future[None] | None = None
 
     @property
@@ -92,17 +92,17 @@ class StreamWriter:
         return self._appender.acked
 
     async def turns(self, limit: int) -> Sequence[bytes]:
-        """Return the latest turns of the conversation, as the log keeps them."""
+        """Return the latest stored turns of the conversation."""
         return await self._log.turns(self._conversation, limit)
 
     async def write(self, text: str) -> None:
         """Write a DELTA packet.
 
         Raises:
-            TypeError: it is not text.
-            ValueError: it is not Unicode, or too long for one packet.
+            TypeError: `text` is not a string.
+            ValueError: `text` is not valid Unicode, or too long for one packet.
             StreamEnded: the stream has ended.
-            LogError: the log did not take it.
+            LogError: the log did not accept it.
         """
         self.ending.check_open()
         appender = self._appender
@@ -114,9 +114,10 @@ class StreamWriter:
         """Write any packet. A FATAL error and a CLOSE end the stream.
 
         Raises:
-            ValueError: the payload does not fit the op, or an error's code is not snake_case.
+            ValueError: the payload does not match the op, or the code of an error is not in
+                snake_case.
             StreamEnded: the stream has ended.
-            LogError: the log did not take it.
+            LogError: the log did not accept it.
         """
         op = StreamOpCode(op)
         if op is StreamOpCode.DELTA:
@@ -131,12 +132,12 @@ class StreamWriter:
         else:
             await self._appender.add(frame)
 
-    # The end.
+    # The end of the stream.
 
     async def complete(self) -> None:
-        """End the stream after the agent returned; if it has ended, wait for that end."""
+        """End the stream after the agent has returned; if it has ended, wait for that end."""
         if self.ending.ended:
-            await self._settle()
+            await self._wait_for_end()
         else:
             payload = {"reason": COMPLETE}
             seq = self._appender.last_seq + 1
@@ -146,13 +147,13 @@ class StreamWriter:
     async def end_with(self, error: StreamError) -> None:
         """End the stream in error; if it has ended, wait for that end."""
         if self.ending.ended:
-            await self._settle()
+            await self._wait_for_end()
             return
         frame, _ = self._frames.packet(self._appender.last_seq + 1, StreamOpCode.ERROR, error)
         await self._finish(frame, error.code)
 
     def give_up(self) -> None:
-        """Write nothing more: the stream belongs to another process."""
+        """Write nothing more, because another process owns the stream."""
         self._appender.give_up(Fenced(self._meta.stream_id, self._meta.epoch))
 
     async def _error(self, error: StreamError, frame: bytes) -> None:
@@ -163,15 +164,15 @@ class StreamWriter:
             await self._finish(frame, error.code)
             return
         if error.severity is ErrorSeverity.TRANSIENT:
-            self._transient = error
+            self._transient_error = error
         await self._appender.add(frame, StreamOpCode.ERROR)
 
     async def _close(self, frame: bytes) -> None:
-        if self._transient is not None:
-            # The agent stopped at an error and did not finish its answer: after a CLOSE readers
-            # would take half an answer for a whole one.
+        if self._transient_error is not None:
+            # The agent stopped at an error and did not finish its answer: with a CLOSE, readers
+            # would take a partial answer for a complete one.
             await self.end_with(
-                self._transient.model_copy(update={"severity": ErrorSeverity.FATAL})
+                self._transient_error.model_copy(update={"severity": ErrorSeverity.FATAL})
             )
             return
         await self._finish(frame, None)
@@ -179,19 +180,19 @@ class StreamWriter:
     async def _finish(self, frame: bytes, error: str | None) -> None:
         """End the stream with its last frame; `error` is the code of a FATAL one."""
         self.ending.begun = True
-        # A task of its own: an agent that is cancelled meanwhile must not leave half an end.
-        self._closing = asyncio.ensure_future(self._keep_turn_and_end(frame, error))
+        # In a separate task: if the agent is cancelled meanwhile, the end must still be complete.
+        self._closing = asyncio.ensure_future(self._store_turn_and_end(frame, error))
         await asyncio.shield(self._closing)
 
-    async def _settle(self) -> None:
-        """Wait until the end that was written is in the log."""
+    async def _wait_for_end(self) -> None:
+        """Wait until the written end is in the log."""
         if self._closing is not None:
             await asyncio.shield(self._closing)
         await self._appender.flush()
 
-    async def _keep_turn_and_end(self, frame: bytes, error: str | None) -> None:
-        # The turn first: a reader that sees the end may ask the next question at once. The two
-        # are not one step, since a conversation and a stream may live on two machines.
+    async def _store_turn_and_end(self, frame: bytes, error: str | None) -> None:
+        # The turn first: a reader that sees the end may send the next question at once. They are
+        # two steps, because a conversation and a stream may be on different machines.
         self.ending.raise_error()
         turn = make_turn(new_messages(self.request), "".join(self._text), error)
         try:
@@ -200,8 +201,8 @@ class StreamWriter:
         except LogError as failure:
             if error is None:
                 raise
-            # Readers must learn of the error, whatever becomes of the conversation.
-            logger.warning("the turn of stream %s was not kept: %s", self.stream_id, failure)
+            # Readers must get the error even if the turn cannot be stored.
+            logger.warning("the turn of stream %s was not stored: %s", self.stream_id, failure)
         op = StreamOpCode.CLOSE if error is None else StreamOpCode.ERROR
         await self._appender.finish(frame, COMPLETE if error is None else error, op)
 

@@ -1,1 +1,1 @@
-"""What each protocol over HTTP needs: keys, hosts, rate limits, bounded bodies, problems."""
+"""HTTP parts that all protocols share: keys, hosts, rate limits, body limits, problems."""

@@ -1,4 +1,4 @@
-"""Who is asking: keys are kept as digests and compared in constant time."""
+"""Authentication by keys, which are stored as digests and compared in constant time."""
 
 import hmac
 from collections.abc import Iterable, Mapping
@@ -7,26 +7,28 @@ from hashlib import sha256
 from ...errors import ArgumentError
 from ._problems import Problem
 
-__all__ = ["ANYBODY", "Keys", "full_principal"]
+__all__ = ["ANONYMOUS", "Keys", "full_principal"]
 
-ANYBODY = "anybody"
-"""The principal of everyone when there are no keys."""
+ANONYMOUS = "anybody"
+"""The principal of every request if the server has no keys. Logs store this value."""
 
 
 class Keys:
-    """The keys that open this server, and to whom each belongs."""
+    """The keys of a server and the principal of each."""
 
     __slots__ = ("_known",)
 
     def __init__(self, keys: Iterable[str] | Mapping[str, str], argument: str = "api_keys") -> None:
         if isinstance(keys, str):
-            raise TypeError("api_keys is a list of keys or a mapping from keys to principals")
+            raise TypeError(
+                "api_keys must be a list of keys or a mapping from keys to principals, got str"
+            )
         named = keys if isinstance(keys, Mapping) else dict.fromkeys(keys)
         if not named:
             raise ArgumentError(
-                argument, "must not be empty, or nobody could ask: leave it out to let all in"
+                argument, "must not be empty: leave it out to accept requests without a key"
             )
-        # A key without a name is its own principal, under a name that does not give it away.
+        # A key without a name gets a name from its digest, which does not reveal the key.
         self._known = [
             (_digest(_checked(key, argument)), name or f"key-{_digest(key).hex()[:16]}")
             for key, name in named.items()
@@ -36,15 +38,15 @@ class Keys:
         return f"<Keys: {len(self._known)}>"
 
     def principal(self, authorization: str | None) -> str:
-        """Return whose key it is.
+        """Return the principal of an `Authorization` header.
 
         Raises:
-            Problem: 401, for a missing and for a wrong key alike.
+            Problem: 401, both for a missing and for a wrong key.
         """
         scheme, _, token = (authorization or "").partition(" ")
         digest = _digest(token.strip())
         found = None
-        for known, principal in self._known:  # all of them, so that time tells nothing
+        for known, principal in self._known:  # no early exit, so timing reveals nothing
             if hmac.compare_digest(known, digest):
                 found = principal
         if found is None or scheme.lower() != "bearer":
@@ -60,9 +62,9 @@ class Keys:
 def full_principal(agent_id: str, name: str) -> str:
     """Return the owner of streams and conversations: a principal of one agent.
 
-    Agents that share a log do not share streams or conversations. Both parts are encoded, so that
-    no two pairs give the same owner: agent `a/b` with principal `c` and agent `a` with principal
-    `b/c` are two. Parts without `/` and `%` stay as they are.
+    Agents that share a log do not share streams or conversations. Both parts are encoded, so two
+    pairs never give the same owner: agent `a/b` with principal `c` differs from agent `a` with
+    principal `b/c`. Parts without `/` and `%` do not change.
     """
     return f"{_encoded(agent_id)}/{_encoded(name)}"
 
@@ -75,12 +77,12 @@ def _checked(key: str, argument: str) -> str:
     if not key or key != key.strip() or not (key.isascii() and key.isprintable()):
         raise ArgumentError(
             argument,
-            "must be printable ASCII characters without spaces around them: others cannot be sent "
-            "in a header",
+            "must be printable ASCII characters without surrounding spaces: other keys cannot be "
+            "sent in a header",
         )
     return key
 
 
 def _digest(key: str) -> bytes:
-    # A token that a client sent may hold anything; it is only compared.
+    # A client may send any bytes as a token; they are only compared.
     return sha256(key.encode("utf-8", "surrogateescape")).digest()

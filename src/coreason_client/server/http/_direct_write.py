@@ -1,11 +1,10 @@
-"""Write a chunk of a response straight to uvicorn's transport.
+"""Writes chunks of a response directly to uvicorn's transport.
 
-A live stream is many small chunks, and on their way through `send` each costs an ASGI message, the
-wrappers of the router and, with h11, a pass through its state machine: a third of what a packet
-costs. A chunk in the middle of a chunked body changes no state there, so it can be written beside
-them; the head of the response and the end of its body still take the usual way. Where anything is
-not as expected (another server, HTTP/1.0, a middleware between, a peer that reads slowly), `write`
-says no, and the caller uses `send`.
+A live stream has many small chunks. With `send`, each one costs an ASGI message, the wrappers of
+the router and, with h11, a pass through its state machine: a third of the cost of a packet. A chunk
+in the middle of a chunked body changes no state there, so it can bypass them; the head of the
+response and the end of its body still use `send`. If anything is not as expected (another server,
+HTTP/1.0, a middleware, a slow peer), the writer returns False, and the caller uses `send`.
 """
 
 from collections.abc import Callable
@@ -18,13 +17,13 @@ from .._internals import response_cycle
 __all__ = ["SEND", "direct_writer"]
 
 SEND = "coreason.send"
-"""Where the application leaves the server's own `send` in the scope of a request."""
+"""The key in the scope of a request for the original `send` of the server."""
 
 
 def direct_writer(scope: Scope) -> Callable[[bytes], bool] | None:
-    """Return what writes a chunk, once the head of the response is sent; None if nothing can.
+    """Return a function that writes a chunk after the head was sent, None if it is not possible.
 
-    It returns False without having written anything when the chunk must go through `send`.
+    The function returns False, without writing anything, if the chunk must go through `send`.
     """
     cycle = response_cycle(scope.get(SEND))
     if cycle is None or not _is_chunked(cycle, scope):
@@ -45,5 +44,5 @@ def _is_chunked(cycle: Any, scope: Scope) -> bool:
         return False
     if hasattr(cycle, "chunked_encoding"):  # httptools
         return cycle.chunked_encoding is True
-    # h11 frames a body of unknown length in chunks for every peer that speaks HTTP/1.1.
+    # h11 sends a body of unknown length in chunks to every HTTP/1.1 peer.
     return bool(scope["http_version"] == "1.1")

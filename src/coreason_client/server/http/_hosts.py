@@ -1,18 +1,19 @@
-"""Which Host and Origin headers a server without keys accepts. Pure: headers in, a refusal out.
+"""The Host and Origin headers that a server without keys accepts. Pure: headers in, a refusal out.
 
-A browser lets any web page send requests to any server, and a server without keys cannot tell who
-is asking. Two rules keep foreign pages out. With keys neither applies, since a page does not have
-the key.
+A browser lets any web page send requests to any server, and a server without keys cannot tell the
+senders apart. Two rules keep out pages of other sites. With keys neither rule applies, because a
+page does not have the key.
 
-* Host. A page may point a name of its own at 127.0.0.1 (DNS rebinding) and is then, to the browser,
-  of the same origin as the server. The Host header still has the page's name. So a connection to a
-  loopback address must name this machine: an IP address (which cannot be rebound), `localhost`,
-  a name below `.localhost`, the host of `public_url`, or one of `allowed_hosts`. The port does not
-  matter. Connections to other addresses and unix sockets are not checked: containers and proxies
-  have names that a server cannot know.
-* Origin. `Sec-Fetch-Site: same-origin` or `none` is the browser's word that no foreign page asks.
-  Otherwise the host and port of Origin must be those of Host, or Origin must be that of
-  `public_url` or one of `cors_origins`. A request without both headers does not come from a page.
+* Host. A page can point its own domain at 127.0.0.1 (DNS rebinding); for the browser it then has
+  the same origin as the server. The Host header still has the page's domain. So the Host of a
+  connection to a loopback address must be an IP address (which cannot be rebound), `localhost`,
+  a name below `.localhost`, the host of `public_url`, or one of `allowed_hosts`. The port is
+  ignored. Connections to other addresses and unix sockets are not checked: the server cannot know
+  the names of containers and proxies.
+* Origin. With `Sec-Fetch-Site: same-origin` or `none` the browser confirms that no page of another
+  site sent the request. Otherwise the host and port of Origin must be those of Host, or Origin
+  must be that of `public_url` or one of `cors_origins`. A request without both headers does not
+  come from a page.
 """
 
 import re
@@ -32,12 +33,12 @@ Headers = Sequence[tuple[bytes, bytes]]
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _HOST = re.compile(r"(\[[A-Za-z0-9:.%]+\]|[A-Za-z0-9._-]+)(?::([0-9]{0,5}))?", re.ASCII)
 _PATTERN = re.compile(r"\*|(?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*", re.ASCII)
-_LONGEST_SHOWN = 100
+_MAX_SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """Scheme, host and port; the port is explicit."""
+    """Scheme, host and port of an origin; the port is always set."""
 
     scheme: str
     host: str
@@ -56,7 +57,7 @@ class AllowedHosts:
         cors_origins: Iterable[str] = (),
     ) -> None:
         if isinstance(allowed_hosts, str):
-            raise TypeError(f"allowed_hosts is a list of host names, got {allowed_hosts!r}")
+            raise TypeError(f"allowed_hosts must be a list of host names, got {allowed_hosts!r}")
         self._patterns = {_pattern(host) for host in allowed_hosts}
         origins = tuple(cors_origins)
         self._any_origin = "*" in origins
@@ -67,9 +68,9 @@ class AllowedHosts:
             self._patterns.add(public.host)
 
     def refusal(self, headers: Headers, server: object) -> Problem | None:
-        """Return why a request is refused, None to let it in.
+        """Return the refusal of a request, None if it is allowed.
 
-        `server` is the local address of the connection, as ASGI has it.
+        `server` is the local address of the connection, from the ASGI scope.
         """
         hosts = _values(headers, b"host")
         if _is_loopback(server):
@@ -143,14 +144,14 @@ def _is_loopback(server: object) -> bool:
         return False
     try:
         address = ip_address(server[0])
-    except ValueError:  # the path of a unix socket, or the name that a test client made up
+    except ValueError:  # the path of a unix socket, or a name from a test client
         return False
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return (mapped or address).is_loopback
 
 
 def _origin(text: str) -> _Origin | None:
-    """Return an Origin header or a URL as what is compared, None if it is of another kind."""
+    """Parse an Origin header or a URL; return None if it is not an HTTP origin."""
     scheme, separator, rest = text.partition("://")
     scheme = scheme.lower()
     found = _split_host(rest) if separator and scheme in _DEFAULT_PORTS else None
@@ -165,7 +166,7 @@ def _is_at(origin: _Origin, host_header: str) -> bool:
     if found is None:
         return False
     host, port = found
-    # A Host without a port has the default one of the scheme that the browser used.
+    # A Host without a port has the default port of the scheme that the browser used.
     return (host, port or _DEFAULT_PORTS[origin.scheme]) == (origin.host, origin.port)
 
 
@@ -185,8 +186,8 @@ def _pattern(host: Any) -> str:
     if not _PATTERN.fullmatch(text):
         raise ArgumentError(
             "allowed_hosts",
-            "must have names such as agent.example.com or *.example.com, without scheme and port, "
-            "or *",
+            "must have names such as agent.example.com, *.example.com or *, without scheme and "
+            "port",
             host,
         )
     return text
@@ -196,8 +197,8 @@ def _misdirected(host: str) -> Problem:
     return Problem(
         421,
         "host-not-allowed",
-        "The Host header does not name this machine, and a server without keys answers to no other "
-        "name on a loopback address: use the address or localhost, or start the server with "
+        "The Host header is not a name of this machine. On a loopback address a server without "
+        "keys accepts no other name: use the IP address or localhost, or start the server with "
         "allowed_hosts (coreason serve --allowed-host NAME) or with keys.",
         reason=f"the Host {_shown(host)} is not in allowed_hosts (--allowed-host)",
     )
@@ -207,11 +208,11 @@ def _foreign(origin: str) -> Problem:
     return Problem(
         403,
         "origin-not-allowed",
-        "A web page of another origin may not use a server without keys: name the page's origin in "
-        "cors_origins, or the address of the server in public_url.",
+        "A web page of another origin must not use a server without keys: add the origin of the "
+        "page to cors_origins, or set public_url to the address of the server.",
         reason=f"the Origin {_shown(origin)} is not in cors_origins",
     )
 
 
 def _shown(text: str) -> str:
-    return repr(text[:_LONGEST_SHOWN])
+    return repr(text[:_MAX_SHOWN])

@@ -1,8 +1,8 @@
-"""How much a JSON body would cost to parse, counted without parsing it. Pure.
+"""The cost of parsing a JSON body, estimated without parsing it. Pure.
 
-The cost of a body is not in its bytes: four megabytes of text are parsed in milliseconds, four
-megabytes of empty lists in seconds, and Python does nothing else meanwhile. Both counts here cost
-little and are taken before the body is parsed.
+The cost does not depend on the bytes alone: four megabytes of text are parsed in milliseconds, four
+megabytes of empty lists in seconds, and no other Python code runs meanwhile. Both counts here are
+cheap and are made before the body is parsed.
 """
 
 from typing import Any, Final
@@ -16,10 +16,10 @@ _SLICE: Final = 65_536
 
 
 class ValueCount:
-    """An upper bound of the values of a JSON document that arrives in chunks.
+    """Counts the values of a JSON document that arrives in chunks; the count is an upper bound.
 
-    Each `[`, `{` and `,` outside strings begins at most one value that is not the first in its
-    list or object. What is not JSON is counted somehow, and refused by the parser.
+    Each `[`, `{` and `,` outside strings begins at most one value. For invalid JSON the count has
+    no meaning; the parser will refuse it.
     """
 
     __slots__ = ("_escape", "_in_string", "count")
@@ -30,7 +30,7 @@ class ValueCount:
         self._escape = b""
 
     def feed(self, chunk: bytes, limit: int) -> bool:
-        """Count the values of the next chunk; return False as soon as there are too many."""
+        """Count the values of the next chunk; return False if there are more than `limit`."""
         for start in range(0, len(chunk), _SLICE):
             self._feed(chunk[start : start + _SLICE])
             if self.count > limit:
@@ -48,9 +48,9 @@ class ValueCount:
 
 
 def count_messages(body: bytes) -> tuple[int, int]:
-    """Return how many messages a request has, and how many parts they have together.
+    """Return the number of messages in a request, and the total number of their parts.
 
-    It costs a tenth of the validation. What is not valid counts as nothing.
+    This costs a tenth of the validation. Invalid values count as 0.
     """
     try:
         found: dict[str, Any] = _SHAPE.validate_json(body)
@@ -65,7 +65,7 @@ def _or_none(inner: schema.CoreSchema) -> schema.CoreSchema:
 
 
 def _object(**fields: schema.CoreSchema) -> schema.CoreSchema:
-    """An object of which only these fields are read."""
+    """Return the schema of an object of which only these fields are read."""
     named = {name: schema.typed_dict_field(field, required=False) for name, field in fields.items()}
     return _or_none(schema.typed_dict_schema(named))
 

@@ -1,9 +1,9 @@
-"""How many requests begin in one iteration of the event loop.
+"""A limit on the requests that begin in one iteration of the event loop.
 
-The event loop runs everything that is ready before it looks at its sockets again. When a hundred
-requests arrive at once, it would check all of them before the first agent begins, and no running
+The event loop runs everything that is ready before it polls its sockets again. If a hundred
+requests arrived at once, it would check all of them before the first agent starts, and no running
 stream would send anything meanwhile. Therefore a few requests begin in each iteration, in the order
-of their arrival, and everything else has its turn in between.
+of their arrival, and all other work runs in between.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class Pace:
     async def wait(self) -> None:
         """Return when this request may begin."""
         loop = asyncio.get_running_loop()
-        if loop is not self._loop:  # the one before has ended, and its requests with it
+        if loop is not self._loop:  # the previous loop has ended, and with it its requests
             self._loop, self._begun, self._scheduled = loop, 0, False
             self._waiting.clear()
         if not self._scheduled:

@@ -1,4 +1,4 @@
-"""Refusals as problem documents (RFC 9457): what was wrong, where, and never what was sent."""
+"""Refusals as problem documents (RFC 9457), which never repeat the values of the request."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,9 +11,9 @@ from ..errors import LogError, LogUnavailable, PositionGone, RequestConflict, Un
 
 __all__ = ["Problem", "as_problem", "resume_conflict", "validation_problem"]
 
-_MOST_ERRORS = 20
-# Writing out an error takes microseconds and kilobytes; a body can hold millions of wrong items.
-_MOST_WRITTEN_OUT = 1000
+_MAX_ERRORS = 20
+# Listing an error costs microseconds and kilobytes, and a body can have millions of wrong items.
+_MAX_LISTED = 1000
 _TITLES = {
     400: "Bad request",
     401: "Unauthorized",
@@ -37,16 +37,16 @@ _LOG_ERRORS: dict[type[Exception], tuple[int, str]] = {
     PositionGone: (410, "position-gone"),
     LogUnavailable: (503, "log-unavailable"),
 }
-# pydantic repeats the value in the messages of these.
+# For these types the messages of pydantic repeat the value.
 _SAFE_MESSAGES = {
-    "union_tag_invalid": "The 'type' is not a known one",
+    "union_tag_invalid": "The 'type' is unknown",
     "json_invalid": "The body is not valid JSON",
     "uuid_parsing": "Input should be a valid UUID",
 }
 
 
 class Problem(Exception):
-    """A refusal on its way to the client; `reason` is for the operator alone."""
+    """A refusal that is sent to the client; only the operator sees `reason`."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Problem(Exception):
         self.reason = reason
 
     def response(self) -> JSONResponse:
-        """The document."""
+        """Return the problem document as a response."""
         document: dict[str, Any] = {
             "type": f"urn:coreason:problem:{self.slug}",
             "title": _TITLES.get(self.status, "Error"),
@@ -85,16 +85,16 @@ class Problem(Exception):
 
 
 def validation_problem(error: ValidationError) -> Problem:
-    """Say which fields of a body are wrong, without repeating what they held."""
-    if (count := error.error_count()) > _MOST_WRITTEN_OUT:
-        words = f"{count} values are wrong, which are too many to name"
+    """Return the fields of a body that are wrong, without their values."""
+    if (count := error.error_count()) > _MAX_LISTED:
+        words = f"{count} values are wrong, too many to list"
         return Problem(
             422, "invalid-request", f"the body: {words}", errors=[{"loc": [], "msg": words}]
         )
     found = error.errors(include_url=False, include_input=False, include_context=False)
     errors = [
         {"loc": list(item["loc"]), "msg": _SAFE_MESSAGES.get(item["type"], item["msg"])}
-        for item in found[:_MOST_ERRORS]
+        for item in found[:_MAX_ERRORS]
     ]
     where = ".".join(map(str, errors[0]["loc"])) or "the body"
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
@@ -102,7 +102,7 @@ def validation_problem(error: ValidationError) -> Problem:
 
 
 def resume_conflict(difference: str) -> Problem:
-    """Refuse to resume a stream for a request that did not open it."""
+    """Return the refusal to resume a stream for a request that did not open it."""
     return Problem(
         409,
         "request-conflict",
@@ -112,19 +112,19 @@ def resume_conflict(difference: str) -> Problem:
 
 
 def as_problem(error: Exception) -> Problem:
-    """Say what an error means to a client: of ours, of the log, or of the router."""
+    """Convert an error of this package, the log or the router to a problem."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, LogError):
         return _log_problem(error)
-    assert isinstance(error, HTTPException)  # noqa: S101 - the table of handlers says so
+    assert isinstance(error, HTTPException)  # noqa: S101 - the only other registered type
     slug = _TITLES.get(error.status_code, "error").lower().replace(" ", "-")
     return Problem(error.status_code, slug, error.detail, headers=error.headers)
 
 
 def _log_problem(error: LogError) -> Problem:
     status, slug = _LOG_ERRORS.get(type(error), (503, "log-unavailable"))
-    # What a store says about itself is not for clients.
+    # Clients must not see details of the store.
     detail = "The log of this server is not available." if status == 503 else str(error)
     headers = {"Retry-After": "1"} if status == 503 else None
     return Problem(status, slug, detail, headers=headers, reason=str(error))

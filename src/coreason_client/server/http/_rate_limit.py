@@ -1,10 +1,10 @@
-"""The rate limit of each key. Pure: the caller brings the time, in whole nanoseconds.
+"""The rate limit of each key. Pure: the caller has the clock, in whole nanoseconds.
 
-Each key has a bucket of as many tokens as it may ask in a minute. An attempt takes one, and one
-comes back every 60 / n seconds; an idle key may therefore ask n times at once, and a busy one
-keeps a steady pace instead of being let in and locked out by turns.
+Each key has a bucket with n tokens, the number of requests that it may send in a minute. A request
+takes one, and one is added every 60 / n seconds. So an idle key may send n requests at once, and a
+busy key is served at a steady rate instead of in bursts.
 
-A bucket is stored as the moment at which it will be full again. Full buckets are dropped. Integer
+A bucket is stored as the time at which it will be full again. Full buckets are dropped. Integer
 arithmetic avoids rounding, so the Retry-After that is sent is always long enough.
 """
 
@@ -32,31 +32,31 @@ class RequestRate:
         return len(self._full_at)
 
     def take(self, key: str, now: int) -> int:
-        """Take a token and return 0, or take none and return for how long there will be none."""
+        """Take a token and return 0, or return the time until one is available."""
         full_at = max(self._full_at.get(key, now), now) + self._interval
         wait = full_at - now - self._window
         if wait > 0:
             return wait
         if key not in self._full_at:
-            self._make_room(now)
+            self._drop_idle_keys(now)
         self._full_at[key] = full_at
         return 0
 
     def give_back(self, key: str, now: int) -> None:
-        """Return a token that was taken for what turned out not to count."""
+        """Give back the token of a request that does not count."""
         full_at = self._full_at.get(key, now) - self._interval
         if full_at > now:
             self._full_at[key] = full_at
         else:
             self._full_at.pop(key, None)
 
-    def _make_room(self, now: int) -> None:
-        """Forget the keys that are idle, each time that the table has doubled."""
+    def _drop_idle_keys(self, now: int) -> None:
+        """Drop the idle keys each time the table has doubled."""
         if len(self._full_at) >= self._sweep_at:
             self._full_at = {key: full for key, full in self._full_at.items() if full > now}
             self._sweep_at = max(_FEW, 2 * len(self._full_at))
 
 
 def retry_after(wait: int) -> str:
-    """Return a wait as the value of `Retry-After`: whole seconds, never too few, at least one."""
+    """Return a wait as the value of `Retry-After`: whole seconds, rounded up, at least 1."""
     return str(max(1, -(-wait // _SECOND)))

@@ -1,4 +1,4 @@
-"""Refusals: answered with a problem document, counted and written to the log."""
+"""Refusals: sent as problem documents, counted and logged."""
 
 import time
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from ._problems import Problem, as_problem
 
 __all__ = ["Refusals"]
 
-# Clients decide how often they are refused, so lines are limited for each kind of refusal.
+# Clients can cause any number of refusals, so the log lines of each kind are limited.
 _LINES_PER_SECOND: Final = 10
-_MOST_KINDS: Final = 100
+_MAX_KINDS: Final = 100
 
 
 class Refusals:
-    """What is done about every refusal of one application."""
+    """Handles the refusals of one application."""
 
     def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
         self._metrics = metrics
@@ -27,7 +27,7 @@ class Refusals:
         self._limits: dict[tuple[str, str], LineLimit] = {}
 
     def respond(self, error: Exception, principal: str | None) -> Response:
-        """Return the answer to a request that was refused, after writing down why."""
+        """Count and log a refusal, and return the response."""
         problem = as_problem(error)
         self._metrics.refused(problem.slug)
         suppressed = self._limit(problem).allow(self._clock())
@@ -43,11 +43,11 @@ class Refusals:
         return problem.response()
 
     def _limit(self, problem: Problem) -> LineLimit:
-        # A failure of the server has its own limit for each reason, so that every reason is shown.
+        # Failures of the server are limited for each reason, so every reason is logged.
         kind = (problem.slug, problem.reason if problem.status >= 500 else "")
         limit = self._limits.get(kind)
         if limit is None:
-            if len(self._limits) >= _MOST_KINDS:  # reasons may hold numbers that never repeat
+            if len(self._limits) >= _MAX_KINDS:  # reasons may contain numbers that never repeat
                 self._limits.clear()
             limit = self._limits[kind] = LineLimit(_LINES_PER_SECOND)
         return limit

@@ -1,1 +1,1 @@
-"""What an operator sees: metrics, spans and log lines."""
+"""Observability: metrics, spans and log lines."""

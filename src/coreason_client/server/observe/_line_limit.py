@@ -1,19 +1,19 @@
-"""A limit on how often one kind of log line is written. Pure: the caller brings the time.
+"""A limit on how often one kind of log line is written. Pure: the caller has the clock.
 
-Strangers decide how often a server refuses them. Without a limit they would fill the disk with
-lines, and writing the lines would cost more than the refusals.
+Clients can cause any number of refusals. Without a limit the log lines would fill the disk, and
+writing them would cost more than the refusals.
 """
 
 from ...errors import ArgumentError
 
-__all__ = ["LineLimit", "left_out"]
+__all__ = ["LineLimit", "suppressed_suffix"]
 
 
 class LineLimit:
-    """At most `lines` lines in each period of `seconds`; the rest is counted and not written.
+    """Allows `lines` lines in each period of `seconds`, and counts the others.
 
-    A period begins with the first line after the previous one ended, so lines that come rarely
-    are all written at once.
+    A period begins with the first line after the end of the previous period, so rare lines are all
+    written.
     """
 
     __slots__ = ("_left", "_lines", "_period_ends", "_seconds", "_suppressed")
@@ -28,9 +28,9 @@ class LineLimit:
         self._suppressed = 0
 
     def allow(self, now: float) -> int | None:
-        """Return how many lines were suppressed before this one, None to suppress this one too.
+        """Return the number of lines suppressed before this one, or None to suppress this one too.
 
-        `now` is in seconds, of a clock that does not go backwards.
+        `now` is in seconds of a monotonic clock.
         """
         if now >= self._period_ends:
             self._left = self._lines
@@ -43,6 +43,6 @@ class LineLimit:
         return suppressed
 
 
-def left_out(count: int) -> str:
-    """Return what a line says at its end about those that were suppressed before it."""
+def suppressed_suffix(count: int) -> str:
+    """Return the end of a log line that gives the number of suppressed lines."""
     return f" ({count} more like this were not logged)" if count else ""

@@ -1,14 +1,14 @@
-"""What an operator reads about streams: one log line for each thing that happens to one.
+"""Log lines about streams, for operators.
 
-Every line says the same in words and in fields (`extra`), so that a formatter can write JSON. Lines
-name ids, principals and numbers, and never what was said.
+Every line has the same facts in its text and in its fields (`extra`), so a formatter can write
+JSON. Lines contain ids, principals and numbers, and never the content of a conversation.
 """
 
 import logging
 from uuid import UUID
 
 from ..log.base import StreamMeta
-from ._line_limit import left_out
+from ._line_limit import suppressed_suffix
 
 __all__ = [
     "drained",
@@ -26,7 +26,7 @@ logger = logging.getLogger("coreason_client.server")
 
 
 def stream_started(meta: StreamMeta) -> None:
-    """An agent was set to work."""
+    """Log that an agent was started."""
     logger.info(
         "stream %s started for %s (request %s)",
         *(meta.stream_id, meta.principal, meta.request_id),
@@ -35,7 +35,7 @@ def stream_started(meta: StreamMeta) -> None:
 
 
 def stream_ended(meta: StreamMeta, outcome: str, packets: int, seconds: float) -> None:
-    """The last packet of a stream is in the log, or could not be written."""
+    """Log that the last packet of a stream is in the log, or could not be written."""
     logger.info(
         "stream %s ended after %.3f s and %d packets: %s",
         *(meta.stream_id, seconds, packets, outcome),
@@ -50,9 +50,9 @@ def stream_ended(meta: StreamMeta, outcome: str, packets: int, seconds: float) -
 
 
 def end_written(stream_id: UUID, outcome: str, packets: int) -> None:
-    """The last packet of a stream, which could not be written before, is in the log."""
+    """Log that the last packet of a stream was written after earlier attempts had failed."""
     logger.info(
-        "the end of stream %s is in the log now, after %d packets: %s",
+        "stream %s ended after %d packets: %s (earlier attempts to write the end had failed)",
         *(stream_id, packets, outcome),
         extra={
             "event": "stream_end_written",
@@ -64,7 +64,7 @@ def end_written(stream_id: UUID, outcome: str, packets: int) -> None:
 
 
 def resumed(meta: StreamMeta, after_seq: int) -> None:
-    """A reader continues a stream."""
+    """Log that a reader resumes a stream."""
     logger.info(
         "stream %s resumed after packet %d by %s",
         *(meta.stream_id, after_seq, meta.principal),
@@ -73,7 +73,7 @@ def resumed(meta: StreamMeta, after_seq: int) -> None:
 
 
 def taken_over(stream_id: UUID, last_seq: int, seconds: float | None = None) -> None:
-    """A stream without a producer was ended by this process."""
+    """Log that this process ended an orphaned stream."""
     logger.warning(
         "stream %s lost its producer after packet %d",
         *(stream_id, last_seq),
@@ -94,15 +94,15 @@ def refused(
     reason: str = "",
     suppressed: int = 0,
 ) -> None:
-    """A request was refused. `reason` is for the operator; a client sees only `detail`.
+    """Log a refused request. `reason` is for the operator; the client gets only `detail`.
 
-    `suppressed` is how many lines about the same problem were left out before this one.
+    `suppressed` is the number of lines about the same problem that were suppressed before.
     """
     logger.log(
         logging.WARNING if status >= 500 else logging.INFO,
-        "refused %s with %d %s: %s%s",
-        *(principal or "a request", status, problem, reason or detail),
-        left_out(suppressed),
+        "request%s refused with %d %s: %s%s",
+        *(f" of {principal}" if principal else "", status, problem, reason or detail),
+        suppressed_suffix(suppressed),
         extra={
             "event": "refused",
             "status": status,
@@ -115,7 +115,7 @@ def refused(
 
 
 def draining(streams: int, seconds: float) -> None:
-    """The server takes no new requests, and its streams have some time to end."""
+    """Log that the server accepts no new requests and waits for its streams to end."""
     logger.info(
         "draining: %d streams, up to %g seconds",
         *(streams, seconds),
@@ -124,7 +124,7 @@ def draining(streams: int, seconds: float) -> None:
 
 
 def drained(seconds: float) -> None:
-    """Every stream of this process has ended after the start of a drain."""
+    """Log that every stream of this process has ended."""
     logger.info(
         "drained in %.3f seconds",
         seconds,

@@ -1,10 +1,10 @@
-"""What an operator may know of a process, as numbers.
+"""Metrics of a process.
 
-The classes without a library count nothing and are what everybody calls when metrics are off; the
-ones with it take their place when they are on. So no caller ever asks whether anybody counts.
+`Metrics` and `StreamMeter` count nothing and are used while metrics are off; their Prometheus
+subclasses replace them while metrics are on. So callers need not check whether metrics are on.
 
-The values of labels are a closed list. An agent chooses the codes of its errors and a client the
-names of everything else, and neither may fill the memory of whoever collects.
+The values of labels are a closed list. Agents choose the codes of their errors and clients choose
+other names, and neither must fill the memory of the system that collects the metrics.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,20 +25,25 @@ _OUTCOMES = (
     "agent_error",
 )
 _ANY_OTHER_OUTCOME = "failed"
-# Seconds: a log in memory takes some 20 µs, one over a network some ms.
+# Seconds: an append takes about 20 µs in memory and a few ms over a network.
 _APPEND_BUCKETS = (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 _FIRST_PACKET_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
 class StreamMeter:
-    """Counts nothing of one stream."""
+    """The meter of one stream; this class counts nothing."""
 
     __slots__ = ()
 
     def appended(
-        self, first_seq: int, count: int, others: Sequence[StreamOpCode], began: float, now: float
+        self,
+        first_seq: int,
+        count: int,
+        other_ops: Sequence[StreamOpCode],
+        began: float,
+        now: float,
     ) -> None:
-        """Count a batch that is in the log; `others` are the ops of what is no DELTA in it."""
+        """Count a batch that is in the log; `other_ops` are the ops that are not DELTA."""
 
     def ended(self, outcome: str) -> None:
         """Count a stream whose last packet is in the log."""
@@ -48,28 +53,28 @@ NOT_METERED = StreamMeter()
 
 
 class Metrics:
-    """Counts nothing."""
+    """The metrics of one application; this class counts nothing."""
 
     __slots__ = ()
 
     def watch(self, streams: Callable[[], int], readers: Callable[[], int]) -> None:
-        """Take how many streams and readers are open from here, when somebody wants to know."""
+        """Set the functions that return the number of open streams and readers."""
 
     def started(self, accepted_at: float) -> StreamMeter:
-        """Count a stream that starts; return what counts the rest of it."""
+        """Count a new stream and return its meter."""
         return NOT_METERED
 
     def resumed(self) -> None:
-        """Count a reader that continues where it was."""
+        """Count a reader that resumes a stream."""
 
     def taken_over(self) -> None:
-        """Count a stream of a lost producer that was ended here."""
+        """Count an orphaned stream that this process ended."""
 
     def refused(self, slug: str) -> None:
-        """Count a refusal by the name of its problem."""
+        """Count a refusal under the slug of its problem."""
 
     def exposition(self) -> tuple[bytes, str]:
-        """Return all of it as a body and its content type."""
+        """Return all metrics as a body and its content type."""
         return b"", "text/plain"
 
 
@@ -77,7 +82,7 @@ NO_METRICS = Metrics()
 
 
 class PrometheusMetrics(Metrics):
-    """Counts in a registry of its own, so that two applications in a process do not mix.
+    """Counts in its own registry, so the metrics of two applications in a process do not mix.
 
     Raises:
         MissingExtraError: prometheus-client is not installed.
@@ -99,40 +104,40 @@ class PrometheusMetrics(Metrics):
 
     def __init__(self) -> None:
         try:
-            import prometheus_client as prometheus  # slow to import, and seldom wanted
+            import prometheus_client as prometheus  # slow to import and rarely needed
         except ImportError:
             raise MissingExtraError("metrics", "metrics") from None
         registry = prometheus.CollectorRegistry()
 
-        def counter(name: str, words: str, *labels: str) -> Any:
-            return prometheus.Counter(f"coreason_{name}", words, labels, registry=registry)
+        def counter(name: str, text: str, *labels: str) -> Any:
+            return prometheus.Counter(f"coreason_{name}", text, labels, registry=registry)
 
-        def gauge(name: str, words: str) -> Any:
-            return prometheus.Gauge(f"coreason_{name}", words, registry=registry)
+        def gauge(name: str, text: str) -> Any:
+            return prometheus.Gauge(f"coreason_{name}", text, registry=registry)
 
-        def histogram(name: str, words: str, buckets: Sequence[float]) -> Any:
+        def histogram(name: str, text: str, buckets: Sequence[float]) -> Any:
             return prometheus.Histogram(
-                f"coreason_{name}", words, buckets=buckets, registry=registry
+                f"coreason_{name}", text, buckets=buckets, registry=registry
             )
 
-        self._streams_open = gauge("streams_open", "Agents at work in this process.")
-        self._readers_open = gauge("readers_open", "Responses that are being read.")
-        self._started = counter("streams_started", "Streams that an agent was set to work on.")
+        self._streams_open = gauge("streams_open", "Running agents in this process.")
+        self._readers_open = gauge("readers_open", "Open responses in this process.")
+        self._started = counter("streams_started", "Streams for which an agent was started.")
         ended = counter("streams_ended", "Streams whose last packet is in the log.", "outcome")
         packets = counter("packets_appended", "Packets in the log.", "op")
-        # Made once: a look-up by label costs more than the counting, and a series that is there
-        # from the start shows its first increase.
+        # Created once: looking up a label costs more than counting, and a series that exists from
+        # the start shows its first increase.
         self._ended = {name: ended.labels(name) for name in (*_OUTCOMES, _ANY_OTHER_OUTCOME)}
         self._packets = {op: packets.labels(op.value) for op in StreamOpCode}
-        self._resumes = counter("resumes", "Readers that continued where they were.")
-        self._takeovers = counter("takeovers", "Streams of lost producers that were ended here.")
+        self._resumes = counter("resumes", "Requests that resumed a stream.")
+        self._takeovers = counter("takeovers", "Orphaned streams that this process ended.")
         self._refused = counter("requests_refused", "Problem documents sent.", "problem")
         self._append_seconds = histogram(
-            "append_seconds", "How long the log took to keep a batch of packets.", _APPEND_BUCKETS
+            "append_seconds", "Time to append a batch of packets to the log.", _APPEND_BUCKETS
         )
         self._first_packet_seconds = histogram(
             "first_packet_seconds",
-            "From the acceptance of a request to its first packet in the log.",
+            "Time from accepting a request to its first packet in the log.",
             _FIRST_PACKET_BUCKETS,
         )
         self._expose: Callable[[], tuple[bytes, str]] = lambda: (
@@ -148,20 +153,20 @@ class PrometheusMetrics(Metrics):
         self._started.inc()
         return _PrometheusMeter(self, accepted_at)
 
-    def appended(self, count: int, others: Sequence[StreamOpCode], seconds: float) -> None:
-        """Count a batch of some stream."""
+    def appended(self, count: int, other_ops: Sequence[StreamOpCode], seconds: float) -> None:
+        """Count a batch of any stream."""
         self._append_seconds.observe(seconds)
-        if count > len(others):
-            self._packets[StreamOpCode.DELTA].inc(count - len(others))
-        for op in others:
+        if count > len(other_ops):
+            self._packets[StreamOpCode.DELTA].inc(count - len(other_ops))
+        for op in other_ops:
             self._packets[op].inc()
 
     def first_packet(self, seconds: float) -> None:
-        """Count the first packet of some stream."""
+        """Count the first packet of any stream."""
         self._first_packet_seconds.observe(seconds)
 
     def ended(self, outcome: str) -> None:
-        """Count the end of some stream."""
+        """Count the end of any stream."""
         self._ended[outcome if outcome in _OUTCOMES else _ANY_OTHER_OUTCOME].inc()
 
     def resumed(self) -> None:
@@ -180,7 +185,7 @@ class PrometheusMetrics(Metrics):
 
 
 class _PrometheusMeter(StreamMeter):
-    """Counts one stream."""
+    """The meter of one stream."""
 
     __slots__ = ("_accepted_at", "_metrics")
 
@@ -189,9 +194,14 @@ class _PrometheusMeter(StreamMeter):
         self._accepted_at = accepted_at
 
     def appended(
-        self, first_seq: int, count: int, others: Sequence[StreamOpCode], began: float, now: float
+        self,
+        first_seq: int,
+        count: int,
+        other_ops: Sequence[StreamOpCode],
+        began: float,
+        now: float,
     ) -> None:
-        self._metrics.appended(count, others, now - began)
+        self._metrics.appended(count, other_ops, now - began)
         if first_seq == 1:
             self._metrics.first_packet(now - self._accepted_at)
 

@@ -1,12 +1,11 @@
-"""One span for each run of the agent, when OpenTelemetry is installed; nothing when it is not.
+"""One span for each run of an agent, if OpenTelemetry is installed.
 
-The names follow the semantic conventions for generative AI (`invoke_agent`). A span says who ran,
-for how long and how it ended, and never what was said.
+The names follow the semantic conventions for generative AI (`invoke_agent`). A span has the agent,
+the duration and the outcome, and never the content of a conversation.
 
-The agent runs in a context in which its span is the current one, so spans that the agent starts
-are children of it, although the request that started it may be long gone. The AI client starts no
-spans of its own. Without a configured SDK nothing is recorded, but the context of the caller still
-passes through.
+The agent runs in a context in which its span is current, so spans that the agent starts are its
+children, even if the request that started the agent has ended. The LLM client starts no spans.
+Without a configured SDK nothing is recorded, but the context of the caller is still propagated.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["NOT_TRACED", "AgentRun", "HeaderValues", "Tracing", "tracing"]
 
 _NAMES = ("traceparent", "tracestate")
-# Ends that somebody wished for.
+# Intended outcomes.
 _NO_FAILURES = frozenset({"complete", "cancelled", "abandoned"})
-# How a stream ends that its producer could not end.
+# The outcome of a stream that its producer could not end.
 _LOST = "producer_lost"
 
 
@@ -39,36 +38,36 @@ class HeaderValues(Protocol):
 
 
 class AgentRun:
-    """A run of an agent that nobody traces."""
+    """The run of an agent; this class traces nothing."""
 
     __slots__ = ()
 
     @property
     def context(self) -> contextvars.Context | None:
-        """What the agent's task runs in; None for a copy of the current context."""
+        """The context of the agent's task; None for a copy of the current context."""
         return None
 
     def end(self, packets: int, outcome: str | None, failure: BaseException | None) -> None:
-        """Note how it ended; an outcome of None means that its end is not in the log."""
+        """Record the end of the run; `outcome` is None if the end is not in the log."""
 
 
 NOT_TRACED = AgentRun()
 
 
 class Tracing:
-    """Traces nothing."""
+    """Starts the spans of an application; this class traces nothing."""
 
     __slots__ = ()
 
     def begin(
         self, agent_id: str, headers: HeaderValues, request: ServiceRequest, meta: StreamMeta
     ) -> AgentRun:
-        """Begin the span of a run, under the span that the request's headers name."""
+        """Begin the span of a run, as a child of the span in the headers of the request."""
         return NOT_TRACED
 
 
 def tracing(version: str) -> Tracing:
-    """Return what traces with the library, if it is there."""
+    """Return a tracer for OpenTelemetry, or one that traces nothing if it is not installed."""
     try:
         return _OpenTelemetry(version)
     except ImportError:
@@ -76,7 +75,7 @@ def tracing(version: str) -> Tracing:
 
 
 class _OpenTelemetry(Tracing):
-    """Traces with the provider that the application has configured."""
+    """Starts spans with the tracer provider that the application has configured."""
 
     __slots__ = ("_context", "_propagator", "_trace", "_tracer")
 
@@ -106,18 +105,18 @@ class _OpenTelemetry(Tracing):
                 "coreason.request_id": str(meta.request_id),
             },
         )
-        if not span.get_span_context().is_valid:  # no SDK, and nothing to pass through
+        if not span.get_span_context().is_valid:  # no SDK, and nothing to propagate
             return NOT_TRACED
         context = contextvars.copy_context()
         context.run(self._context.attach, self._trace.set_span_in_context(span, parent))
         return _TracedRun(span, context, self._trace.StatusCode.ERROR)
 
     def _parent(self, headers: HeaderValues) -> tuple[Context, SpanKind]:
-        """Return the context to run in, and what kind of span begins there.
+        """Return the parent context and the kind of the new span.
 
-        A span that is current here and belongs to the caller's trace is the one of an instrumented
-        HTTP server around this application, and stands between the caller and the agent. One of
-        another trace has nothing to do with the request: somebody runs the whole server in it.
+        A current span in the trace of the caller was started by an instrumented HTTP server around
+        this application: it is the parent. A current span of another trace is not related to the
+        request, for example a span around the whole server.
         """
         trace, here = self._trace, self._context.get_current()
         local = trace.get_current_span(here).get_span_context()
@@ -128,15 +127,15 @@ class _OpenTelemetry(Tracing):
         return trace.set_span_in_context(caller, here), trace.SpanKind.SERVER
 
     def _caller(self, headers: HeaderValues) -> Span:
-        """Return the span that the headers name; one that is not valid when they name none."""
+        """Return the span in the headers, or an invalid span if they have none."""
         carrier = {name: values for name in _NAMES if (values := headers.getlist(name))}
-        if len(carrier.get("traceparent", ())) != 1:  # of two, nobody knows which is right
+        if len(carrier.get("traceparent", ())) != 1:  # with two it is unknown which is right
             return self._trace.INVALID_SPAN
         return self._trace.get_current_span(self._propagator.extract(carrier))
 
 
 class _TracedRun(AgentRun):
-    """A run and its span."""
+    """The run of an agent, with its span."""
 
     __slots__ = ("_context", "_failed", "_span")
 
@@ -154,7 +153,7 @@ class _TracedRun(AgentRun):
         span.set_attribute("coreason.packets", packets)
         span.set_attribute("coreason.outcome", outcome)
         if failure is not None or outcome not in _NO_FAILURES:
-            # The type alone: the words of an exception may hold anything.
+            # Only the type: the text of an exception may contain secrets.
             span.set_attribute("error.type", outcome if failure is None else _name(failure))
             span.set_status(self._failed)
         span.end()

@@ -1,1 +1,1 @@
-"""The process that serves: sockets, connections, signals, the drain and worker processes."""
+"""The server process: sockets, connections, signals, the drain and worker processes."""

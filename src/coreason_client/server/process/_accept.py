@@ -1,7 +1,7 @@
-"""Accept connections within a limit, without a busy loop when descriptors run out.
+"""Accepts connections within a limit, without a busy loop when descriptors run out.
 
-asyncio's own loop accepts up to 2048 connections before the first of them is seen by a protocol,
-and when descriptors run out it logs a traceback for each connection that it could not accept.
+asyncio accepts up to 2048 connections before the first of them reaches a protocol, and when
+descriptors run out it logs a traceback for each connection that it could not accept.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import socket
 import ssl
 from collections.abc import Callable
 
-from ..observe._quiet import LimitedLine
+from ..observe._throttled_lines import ThrottledLine
 from ._connections import Connections
 from ._descriptors import descriptor_limit
 
@@ -21,12 +21,12 @@ __all__ = ["Listener"]
 logger = logging.getLogger("coreason_client.server")
 
 _AT_ONCE = 16
-_PAUSE = 0.1  # seconds, after the system could not accept
+_PAUSE = 0.1  # seconds after an accept failed
 _NO_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 class Listener:
-    """A listening socket on the running event loop; it stands in for an `asyncio.Server`."""
+    """A listening socket on the running event loop; it replaces an `asyncio.Server`."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Listener:
         self._tls = tls
         self._connecting: set[asyncio.Task[None]] = set()
         self._resuming: asyncio.TimerHandle | None = None
-        self._full, self._failed = LimitedLine(), LimitedLine()
+        self._full, self._failed = ThrottledLine(), ThrottledLine()
         sock.setblocking(False)
         self._resume()
 
@@ -56,14 +56,14 @@ class Listener:
         *,
         tls: ssl.SSLContext | None = None,
     ) -> "list[Listener]":
-        """Close a server of asyncio and listen at the same sockets in its place."""
+        """Close an asyncio server and listen on its sockets instead."""
         socks = [socket.socket(fileno=os.dup(sock.fileno())) for sock in server.sockets]
         server.close()
         return [cls(sock, protocol, connections, tls=tls) for sock in socks]
 
     @property
     def sockets(self) -> tuple[socket.socket, ...]:
-        """The listening socket, as `asyncio.Server.sockets` has it."""
+        """The listening socket, like `asyncio.Server.sockets`."""
         return () if self._sock.fileno() < 0 else (self._sock,)
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ class Listener:
         self._sock.close()
 
     async def wait_closed(self) -> None:
-        """Wait for handshakes that are under way."""
+        """Wait for handshakes in progress."""
         if self._connecting:
             await asyncio.wait(self._connecting)
 
@@ -100,7 +100,7 @@ class Listener:
             sock.close()
             if (suffix := self._full.suffix()) is not None:
                 logger.warning(
-                    "a connection was closed at once: %d are open, each with a request%s",
+                    "a new connection was closed at once: %d are open, each with a request%s",
                     *(len(self._connections), suffix),
                 )
             return
@@ -115,13 +115,13 @@ class Listener:
             await self._loop.connect_accepted_socket(
                 self._protocol, sock, ssl=self._tls, ssl_handshake_timeout=timeout
             )
-        except OSError as error:  # a handshake that failed, or a client that is gone
+        except OSError as error:  # the handshake failed, or the client has disconnected
             logger.debug("a connection was not established: %s", error)
             self._connections.release()
             sock.close()
 
     def _pause(self, error: OSError) -> None:
-        """Accept nothing for a moment; the system keeps new connections meanwhile."""
+        """Accept nothing for a moment; the operating system queues new connections meanwhile."""
         self._loop.remove_reader(self._sock)
         self._resuming = self._loop.call_later(_PAUSE, self._resume)
         if error.errno in _NO_RESOURCES:
@@ -130,6 +130,6 @@ class Listener:
         if (suffix := self._failed.suffix()) is not None:
             logger.error(
                 "cannot accept connections: %s; %d are open, and this process may open %s files; "
-                "trying again%s",
+                "retrying%s",
                 *(error.strerror, len(self._connections), descriptor_limit() or "any", suffix),
             )

@@ -1,9 +1,9 @@
-"""A lock on an address that a process serves: two processes cannot hold the same one.
+"""A lock on the address that a process serves: two processes cannot hold the same one.
 
-Processes that receive connections at the same local address share a listening socket, whoever
-started them and however. The lock is one byte of a file in the directory for temporary files, at a
-position that follows from the address. Such a lock (POSIX) belongs to the process: a forked child
-does not inherit it, and it ends with the process, even after SIGKILL.
+Processes that receive connections at the same local address share a listening socket, however they
+were started. The lock is one byte of a file in the directory for temporary files; its position is
+computed from the address. Such a lock (POSIX) belongs to the process: a forked child does not
+inherit it, and it ends with the process, even after SIGKILL.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # Windows, where nothing is locked
+except ImportError:  # Windows: nothing is locked
     fcntl = None  # type: ignore[assignment]
 
 __all__ = ["LocalAddress", "claim", "has_socket_at", "release"]
@@ -27,14 +27,14 @@ LocalAddress = tuple[str, int | None]  # host and port, or the path of a Unix so
 
 _guard = threading.Lock()
 _claims: Counter[LocalAddress] = Counter()
-_file: list[int] = []  # open as long as the process lives: closing it would end every lock
+_file: list[int] = []  # open until the process ends: closing it would release every lock
 _pid: list[int] = []
 
 
 def claim(address: LocalAddress) -> bool:
     """Return False if another process holds this address; otherwise this process holds it.
 
-    Several applications of one process may claim the same address. Where nothing can be locked,
+    Several applications of one process may claim the same address. If locks are not available,
     every claim succeeds.
     """
     with _guard:
@@ -57,12 +57,12 @@ def release(address: LocalAddress) -> None:
 
 
 def has_socket_at(address: LocalAddress) -> bool:
-    """Return True if this process has a socket at an address, and not only a test client."""
+    """Return True if this process has a socket at an address; a test client has none."""
     return any(name == address for name in _own_sockets())
 
 
 def _forget_parent() -> None:
-    """After a fork: the claims are those of the parent."""
+    """Drop the claims of the parent after a fork."""
     if _pid != [os.getpid()]:
         _pid[:] = [os.getpid()]
         _claims.clear()
@@ -97,7 +97,7 @@ def _open() -> int | None:
 
 def _position(address: LocalAddress) -> int:
     try:
-        network = str(Path("/proc/self/ns/net").readlink())  # a container has ports of its own
+        network = str(Path("/proc/self/ns/net").readlink())  # a container has its own ports
     except OSError:
         network = ""
     digest = hashlib.sha256(repr((network, address)).encode()).digest()
@@ -129,7 +129,7 @@ def _address_of(descriptor: int) -> LocalAddress | None:
     except OSError:
         return None
     finally:
-        sock.detach()  # it belongs to somebody else
+        sock.detach()  # the descriptor has another owner
     if isinstance(name, str):
         return name, None
     return (str(name[0]), int(name[1])) if isinstance(name, tuple) and len(name) > 1 else None

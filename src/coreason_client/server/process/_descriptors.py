@@ -1,4 +1,4 @@
-"""File descriptors: how many the process may open, and how many of them connections may use."""
+"""The limit of file descriptors, and the share of it for connections."""
 
 import contextlib
 
@@ -9,13 +9,13 @@ except ImportError:  # Windows has no such limit
 
 __all__ = ["default_max_connections", "descriptor_limit", "raise_descriptor_limit"]
 
-_MOST = 1 << 20  # some containers allow a thousand times as many, which no process needs
+_MAX_LIMIT = 1 << 20  # some containers allow a thousand times more, which no process needs
 _RESERVED = 64  # the listener, the event loop, the store, files
-_FEWEST = 8
+_MIN_CONNECTIONS = 8
 
 
 def descriptor_limit() -> int | None:
-    """Return how many descriptors this process may open, None for any number."""
+    """Return how many descriptors this process may open, None if there is no limit."""
     if resource is None:
         return None
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -29,16 +29,16 @@ def raise_descriptor_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return
-    wanted = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)
+    wanted = _MAX_LIMIT if hard == resource.RLIM_INFINITY else min(hard, _MAX_LIMIT)
     if wanted > soft:
-        with contextlib.suppress(OSError, ValueError):  # macOS has a lower limit of its own
+        with contextlib.suppress(OSError, ValueError):  # macOS has a lower limit
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def default_max_connections(limit: int | None) -> int | None:
-    """Return how many connections may be open under a limit of descriptors, None for any number.
+    """Return the default of max_connections for a limit of descriptors, None for no limit.
 
-    Half of what is left after a reserve: while an agent answers over a connection, it usually
-    has one of its own, to a model.
+    Half of the descriptors without a reserve: an agent that answers on a connection usually has
+    another connection to a model.
     """
-    return None if limit is None else max(_FEWEST, (limit - _RESERVED) // 2)
+    return None if limit is None else max(_MIN_CONNECTIONS, (limit - _RESERVED) // 2)

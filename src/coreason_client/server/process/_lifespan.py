@@ -1,4 +1,4 @@
-"""The lifespan protocol of ASGI, with failures told in one sentence instead of a traceback."""
+"""The lifespan protocol of ASGI; failures are reported in one sentence, without a traceback."""
 
 from contextlib import AbstractAsyncContextManager
 
@@ -14,7 +14,7 @@ async def serve_lifespan(
     await receive()  # lifespan.startup
     try:
         await context.__aenter__()
-    except Exception as error:  # noqa: BLE001 - the server is told, and decides
+    except Exception as error:  # noqa: BLE001 - reported to the server
         await send({"type": "lifespan.startup.failed", "message": str(error)})
         return
     await send({"type": "lifespan.startup.complete"})

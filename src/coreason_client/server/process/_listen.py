@@ -1,4 +1,4 @@
-"""Sockets that listen, as a server of streams needs them."""
+"""Listening sockets for servers of streams."""
 
 import errno
 import socket
@@ -7,19 +7,19 @@ from collections.abc import Sequence
 __all__ = ["listen", "listen_all"]
 
 _BACKLOG = 2048
-# A name may have an address of a family that this machine does not have.
+# A host name may have an address of a family that this machine does not support.
 _NO_SUCH_ADDRESS = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at an address; port 0 takes a free one.
+    """Return a socket that listens at an address; port 0 chooses a free port.
 
-    Small packets leave at once. asyncio sees to that only for sockets whose protocol is spelt out,
-    which those that uvicorn makes for its workers are not: there each packet would wait for the
-    acknowledgement of the one before it, up to 40 ms.
+    Small packets are sent at once (TCP_NODELAY). asyncio sets this only for sockets with an
+    explicit protocol, and the sockets that uvicorn makes for its workers have none: there each
+    packet would wait up to 40 ms for the acknowledgement of the previous one.
 
     Raises:
-        OSError: the address cannot be listened at.
+        OSError: the socket cannot listen at the address.
     """
     family, address = _addresses(host, port)[0]
     return _listening(family, address)
@@ -28,19 +28,19 @@ def listen(host: str, port: int) -> socket.socket:
 def listen_all(host: str, port: int) -> list[socket.socket]:
     """Return a socket for each address of a host, such as 127.0.0.1 and ::1 for localhost.
 
-    All have the same port; port 0 takes one that is free.
+    All have the same port; port 0 chooses a free one.
 
     Raises:
-        OSError: one of the addresses cannot be listened at.
+        OSError: a socket cannot listen at one of the addresses.
     """
     sockets: list[socket.socket] = []
     refused: OSError | None = None
     try:
         for family, address in _addresses(host, port):
             chosen = sockets[0].getsockname()[1] if sockets else port
-            place = (address[0], chosen, *address[2:])
+            full_address = (address[0], chosen, *address[2:])
             try:
-                sockets.append(_listening(family, place, one_family=True))
+                sockets.append(_listening(family, full_address, one_family=True))
             except OSError as error:
                 if error.errno not in _NO_SUCH_ADDRESS:
                     raise
@@ -68,7 +68,7 @@ def _listening(
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted ones inherit it
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted sockets inherit it
         if one_family and family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         sock.bind(tuple(address))

@@ -1,10 +1,9 @@
-"""One process for a log of one process.
+"""Makes sure that only one process serves a log that is not shared.
 
-A log that lives in one process cannot be served by several: a resume that reaches another process
-would not find its stream. Several processes are recognised in two ways. When the application
-starts, by the number of workers that its server was told to start, as far as the server can be
-asked. And with the first request at each local address, by a lock on that address: processes that
-share a listening socket, by fork or otherwise, receive connections at the same one.
+With several processes, a resume that reaches another process would not find its stream. They are
+detected in two ways: when the application starts, by the number of workers in the configuration of
+its server, as far as it is known; and with the first request at each local address, by a lock on
+that address, because processes that share a listening socket receive connections at the same one.
 """
 
 import asyncio
@@ -18,27 +17,27 @@ from .._internals import signalled_server
 from ..log.base import StreamLog
 from ._address_lock import LocalAddress, claim, has_socket_at, release
 
-__all__ = ["OneProcess", "SeveralProcesses", "check_workers", "workers_around"]
+__all__ = ["SeveralProcesses", "SingleProcessGuard", "check_workers", "configured_workers"]
 
-# An earlier process may still be draining, as after a reload.
+# Seconds: the previous process may still be draining, as after a reload.
 _WAIT = 2.0
-_LOOK_EVERY = 0.05
-_MOST_ADDRESSES = 1000  # a machine has few; names of test clients are not worth keeping
+_POLL_INTERVAL = 0.05
+_MAX_ADDRESSES = 1000  # a machine has few; test clients may use many names
 
 
 class SeveralProcesses(ValueError):
-    """More than one process serves a log that lives in one."""
+    """More than one process serves a log that is not shared."""
 
 
 class _TooManyWorkers(SeveralProcesses, ArgumentError):
-    """The number of workers is an argument."""
+    """More than one worker was configured for a log that is not shared."""
 
 
 def check_workers(log: StreamLog, workers: int) -> None:
     """Refuse more workers than the log can serve.
 
     Raises:
-        SeveralProcesses: the log lives in one process.
+        SeveralProcesses: the log is not shared.
     """
     if workers > 1 and not log.shared:
         raise _TooManyWorkers(
@@ -50,16 +49,16 @@ def check_workers(log: StreamLog, workers: int) -> None:
         )
 
 
-def workers_around(
+def configured_workers(
     argv: Sequence[str] | None = None,
     environ: Mapping[str, str] | None = None,
     server: object = None,
 ) -> int:
-    """Return how many workers the parent process has started, as far as it can be known.
+    """Return how many workers the parent process has started, as far as this is known.
 
-    uvicorn's own configuration says it for certain. Otherwise it is read from the command line and
-    the environment, which workers have in common with their parent. A process that nobody started
-    as a worker is the only one.
+    The configuration of uvicorn is certain. Otherwise the number is read from the command line and
+    the environment, which workers share with their parent. A process without such a parent is the
+    only one.
     """
     if multiprocessing.parent_process() is None:
         return 1
@@ -72,21 +71,21 @@ def workers_around(
     return max(_number(_option(argv)), _number(environ.get("WEB_CONCURRENCY", "")), 1)
 
 
-class OneProcess:
+class SingleProcessGuard:
     """Makes sure that no other process serves at the addresses of an application."""
 
     def __init__(
         self,
         log: StreamLog,
         *,
-        is_real: Callable[[LocalAddress], bool] = has_socket_at,
+        has_socket: Callable[[LocalAddress], bool] = has_socket_at,
         wait: float = _WAIT,
     ) -> None:
         self._log = log
-        self._is_real = is_real
+        self._has_socket = has_socket
         self._wait = wait
         self._pid = 0
-        self._known: dict[LocalAddress, bool] = {}  # whether it was claimed
+        self._known: dict[LocalAddress, bool] = {}  # True if it was claimed
 
     def check_start(self) -> None:
         """Refuse to start as one of several workers.
@@ -95,13 +94,13 @@ class OneProcess:
             SeveralProcesses: there are more workers than the log can serve.
         """
         if not self._log.shared:
-            check_workers(self._log, workers_around())
+            check_workers(self._log, configured_workers())
 
     async def check_address(self, server: Sequence[object] | None) -> None:
-        """Refuse a request at a local address (`server` of its ASGI scope) of another process.
+        """Refuse a request if another process serves its local address (`server` in the scope).
 
         Raises:
-            SeveralProcesses: another process serves there.
+            SeveralProcesses: another process serves this address.
         """
         if self._log.shared or server is None:
             return
@@ -122,22 +121,22 @@ class OneProcess:
         self._known.clear()
 
     async def _claim(self, address: LocalAddress) -> None:
-        if len(self._known) >= _MOST_ADDRESSES:
+        if len(self._known) >= _MAX_ADDRESSES:
             self.release()
-        if not self._is_real(address):
+        if not self._has_socket(address):
             self._known[address] = False
             return
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._wait
         while not claim(address):
             if loop.time() >= deadline:
-                self._wait = 0.0  # the next request is refused at once, or served if it is alone
+                self._wait = 0.0  # later requests do not wait
                 raise SeveralProcesses(
                     f"another process serves at {_shown(address)}, and {type(self._log).__name__} "
                     "serves one process: run one worker, or use a log that processes share"
                 )
-            await asyncio.sleep(_LOOK_EVERY)
-        if self._known.get(address):  # another request was faster
+            await asyncio.sleep(_POLL_INTERVAL)
+        if self._known.get(address):  # another request has claimed it meanwhile
             release(address)
         self._known[address] = True
 

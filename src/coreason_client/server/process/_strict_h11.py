@@ -1,8 +1,9 @@
-"""A stricter h11: what a proxy in front may read differently is refused.
+"""A stricter h11: it refuses requests that a proxy in front may read differently.
 
-Two readings of one head let an attacker smuggle a second request past a proxy. RFC 9112 allows a
+If a proxy and a server read a head differently, an attacker can smuggle a second request past the
+proxy. RFC 9112 allows a
 server to accept a bare LF (section 2.2) and `Transfer-Encoding` together with `Content-Length`
-(section 6.3), and h11 accepts both. httptools refuses both by itself.
+(section 6.3), and h11 accepts both. httptools refuses both.
 """
 
 import re
@@ -24,33 +25,33 @@ def has_bare_lf(data: bytes) -> bool:
 
 
 def has_two_lengths(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Return True if headers with lower-case names give the length of the body in both ways."""
+    """Return True if the headers, with lower-case names, give the length of the body twice."""
     return {b"content-length", b"transfer-encoding"} <= {name for name, _ in headers}
 
 
 class StrictConnection(h11.Connection):
-    """The server's side of a connection; it keeps the bytes of a head until h11 has parsed it."""
+    """A server connection; it keeps the bytes of a head until h11 has parsed it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._head = bytearray()
 
     def receive_data(self, data: bytes) -> None:
-        """Take bytes from the network."""
+        """Receive bytes from the network."""
         if self.their_state is h11.IDLE:
             self._head += data
         super().receive_data(data)
 
     def start_next_cycle(self) -> None:
-        """Get ready for the next request, of which some bytes may be here already."""
+        """Prepare for the next request; some of its bytes may have arrived already."""
         super().start_next_cycle()
         self._head = bytearray(self.trailing_data[0])
 
     def next_event(self) -> Any:
-        """Return what the bytes mean.
+        """Return the next event.
 
         Raises:
-            h11.RemoteProtocolError: they break HTTP, or could be read in two ways.
+            h11.RemoteProtocolError: the bytes are not HTTP, or are ambiguous.
         """
         event = super().next_event()
         if isinstance(event, h11.Request):

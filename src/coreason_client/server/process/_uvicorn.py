@@ -1,4 +1,4 @@
-"""uvicorn, with a drain before its shutdown, limits for connections, and signals of our own."""
+"""A uvicorn server with a drain before its shutdown, connection limits and signal handling."""
 
 import asyncio
 import os
@@ -18,12 +18,12 @@ import uvicorn
 from ...errors import ArgumentError
 from .._internals import listening_servers, protocol_factory
 from ..app import AgentApp
-from ..observe._quiet import limited_http_lines
+from ..observe._throttled_lines import throttled_http_lines
 from ._accept import Listener
 from ._connections import Connections, guarded
 from ._descriptors import default_max_connections, descriptor_limit
 
-__all__ = ["AFTER_DRAIN", "DrainingServer", "Limits", "leave_now"]
+__all__ = ["AFTER_DRAIN", "DrainingServer", "Limits", "exit_now"]
 
 _INTERNET = (socket.AF_INET, socket.AF_INET6)
 AFTER_DRAIN = 5  # seconds for responses to be sent, once the streams have ended
@@ -31,7 +31,7 @@ AFTER_DRAIN = 5  # seconds for responses to be sent, once the streams have ended
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What connections may do; None for as many as the descriptors allow."""
+    """The limits of connections; `max_connections` of None depends on the descriptors."""
 
     max_connections: int | None = None
     head_timeout: float = 10.0
@@ -43,7 +43,7 @@ class Limits:
             raise ArgumentError("head_timeout", "must be greater than 0", self.head_timeout)
 
     def connections(self) -> Connections:
-        """Return the connections of one server, of which there are none yet."""
+        """Return an empty collection of connections with these limits."""
         most = self.max_connections
         if most is None:
             most = default_max_connections(descriptor_limit())
@@ -51,11 +51,11 @@ class Limits:
 
 
 class DrainingServer(uvicorn.Server):
-    """Serves resumes while the streams of the application end, and stops listening after that.
+    """Serves resumes while the streams of the application end, and then stops listening.
 
-    The first signal starts the drain, a second one ends the process at once. A worker leaves both
-    to its parent: it takes no SIGINT, which a terminal sends to every process, and a second SIGTERM
-    changes nothing, since systemd sends one to every process and the parent passes on its own.
+    The first signal starts the drain, a second one ends the process at once. A worker ignores
+    SIGINT, which a terminal sends to every process, and a second SIGTERM: systemd sends one to
+    every process, and the parent sends another one.
     """
 
     def __init__(
@@ -75,14 +75,14 @@ class DrainingServer(uvicorn.Server):
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until a signal, or until `should_exit` is set."""
-        with self._handling_signals(), limited_http_lines():
+        with self._handling_signals(), throttled_http_lines():
             super().run(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Do nothing: signals are handled for the whole run, and are not raised again.
+        """Do nothing: `run` handles the signals and does not raise them again.
 
-        A drain that was asked for and has succeeded is no failure: the process leaves with code 0.
+        A drain that has succeeded is not a failure: the exit code of the process is 0.
         """
         yield
 
@@ -100,13 +100,13 @@ class DrainingServer(uvicorn.Server):
                 signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Start the drain with the first signal, end the process with the second."""
+        """Start the drain at the first signal, end the process at the second."""
         if self.should_exit and not self._is_worker:
-            leave_now(sig)
+            exit_now(sig)
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start as uvicorn does, and then accept connections within the limits."""
+        """Start uvicorn, and then accept connections within the limits."""
         config, connections = self.config, self._limits.connections()
         make_protocol = protocol_factory(self)
         if make_protocol is not None:
@@ -128,11 +128,11 @@ class DrainingServer(uvicorn.Server):
         connections: Connections,
     ) -> list[Any]:
         if any(sock.family not in _INTERNET for sock in server.sockets):
-            return [server]  # asyncio removes the file of a Unix socket that it closes
+            return [server]  # asyncio would remove the file of a Unix socket
         return Listener.take_over(server, make_protocol, connections, tls=self.config.ssl)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Drain while listening; then stop listening and wait for open responses."""
+        """Drain while still listening; then stop listening and wait for open responses."""
         if self._app is not None:
             began = time.monotonic()
             await self._drain(self._app)
@@ -147,12 +147,12 @@ class DrainingServer(uvicorn.Server):
         if drain.done():
             drain.result()
         else:
-            # The lifespan waits for the same streams once more.
+            # The lifespan will wait for the same streams again.
             drain.cancel()
 
 
-def leave_now(number: int) -> None:
-    """End the process at once, with the exit code of a shell for this signal."""
+def exit_now(number: int) -> None:
+    """End the process at once, with the exit code that shells use for this signal."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
             stream.flush()

@@ -1,7 +1,7 @@
-"""Worker processes: started, replaced when they die, and ended together.
+"""Worker processes: started, replaced when they die, and stopped together.
 
-The parent only watches. Each worker has a pipe to it: the worker reports that it is ready and
-answers pings, and when the pipe breaks because the parent is gone, it drains and leaves.
+The parent only supervises. Each worker has a pipe to the parent: the worker reports that it is
+ready and answers pings. If the pipe breaks because the parent has died, it drains and exits.
 """
 
 import logging
@@ -16,7 +16,7 @@ from multiprocessing.process import BaseProcess
 from time import monotonic
 from types import FrameType
 
-from ._uvicorn import leave_now
+from ._uvicorn import exit_now
 
 __all__ = ["StartFailed", "Supervisor", "WorkerLink", "exit_reason"]
 
@@ -24,13 +24,13 @@ logger = logging.getLogger("coreason_client.server")
 
 _TICK = 0.5
 _PING_EVERY = 5.0
-_HUNG_AFTER = 60.0  # a process that gets no CPU for some seconds is not hung
-_LONGEST_DELAY = 30.0  # between two attempts to replace workers that do not start
+_HUNG_AFTER = 60.0  # seconds; a process without CPU time for some seconds is not hung
+_MAX_DELAY = 30.0  # seconds between two attempts to replace workers that do not start
 _READY, _PING, _PONG = b"ready", b"ping", b"pong"
 
 
 class StartFailed(RuntimeError):
-    """No worker has started; the log says why."""
+    """No worker could start; the log has the reason."""
 
 
 class WorkerLink:
@@ -41,11 +41,11 @@ class WorkerLink:
         self._sending = threading.Lock()
 
     def open(self) -> None:
-        """Answer pings from now on, and end the process when the parent is gone."""
+        """Start to answer pings; end the process when the parent has died."""
         threading.Thread(target=self._answer, name="coreason-worker-link", daemon=True).start()
 
     def ready(self) -> None:
-        """Report that this worker serves."""
+        """Report that this worker accepts requests."""
         self._send(_READY)
 
     def _answer(self) -> None:
@@ -61,11 +61,11 @@ class WorkerLink:
 
 class _Worker:
     def __init__(self, start: "Callable[[Connection[bytes, bytes]], BaseProcess]") -> None:
-        self._pipe, theirs = Pipe()
+        self._pipe, worker_end = Pipe()
         self.ready = False
-        self._heard_at = self._pinged_at = monotonic()
-        self.process = start(theirs)
-        theirs.close()
+        self._replied_at = self._pinged_at = monotonic()
+        self.process = start(worker_end)
+        worker_end.close()
 
     @property
     def pid(self) -> int:
@@ -75,29 +75,29 @@ class _Worker:
     def handles(self) -> tuple[int, "Connection[bytes, bytes]"]:
         return self.process.sentinel, self._pipe
 
-    def listen(self) -> None:
-        """Read what the worker has sent."""
+    def read_messages(self) -> None:
+        """Read the messages of the worker."""
         with suppress(EOFError, OSError):
             while self._pipe.poll():
                 self.ready |= self._pipe.recv_bytes() == _READY
-                self._heard_at = monotonic()
+                self._replied_at = monotonic()
 
     def is_hung(self) -> bool:
-        """Ping now and then; return True if no answer came for a long time."""
+        """Send a ping if one is due; return True if the worker has not answered for a long time."""
         now = monotonic()
         if now - self._pinged_at >= _PING_EVERY:
-            if self._heard_at >= self._pinged_at:
+            if self._replied_at >= self._pinged_at:
                 self._pinged_at = now
             with suppress(OSError):
                 self._pipe.send_bytes(_PING)
-        return self.ready and now - max(self._heard_at, self._pinged_at) > _HUNG_AFTER
+        return self.ready and now - max(self._replied_at, self._pinged_at) > _HUNG_AFTER
 
     def terminate(self) -> None:
         with suppress(ProcessLookupError):
             self.process.terminate()
 
     def end(self, timeout: float | None = None) -> None:
-        """Kill the process if it does not end in time."""
+        """Wait for the process to end, and kill it after `timeout` seconds."""
         self.process.join(timeout)
         if self.process.is_alive():
             self.process.kill()
@@ -115,22 +115,22 @@ class Supervisor:
         self,
         start: "Callable[[Connection[bytes, bytes]], BaseProcess]",
         workers: int,
-        stop_within: float,
+        stop_timeout: float,
     ) -> None:
         self._start_process = start
-        self._wanted = workers
-        self._stop_within = stop_within
+        self._count = workers
+        self._stop_timeout = stop_timeout
         self._workers: list[_Worker] = []
-        self._leaving: list[_Worker] = []
+        self._stopping: list[_Worker] = []
         self._to_replace: list[_Worker] = []
         self._stopped_by: int | None = None
-        self._lost: list[str] = []  # workers that have no replacement yet, and why they ended
+        self._unreplaced: list[str] = []  # ended workers without a replacement, with the reasons
         self._ever_ready = False
-        self._failures = 0  # of starts, in a row
+        self._failures = 0  # consecutive failed starts
         self._start_at = 0.0
 
     def run(self) -> None:
-        """Serve until SIGINT or SIGTERM. A second one ends everything at once.
+        """Serve until SIGINT or SIGTERM. A second signal ends all processes at once.
 
         Raises:
             StartFailed: the first workers could not start.
@@ -141,7 +141,7 @@ class Supervisor:
                     self._fill()
                     self._wait()
                     self._check()
-                    self._roll()
+                    self._replace_next()
             finally:
                 self._stop()
 
@@ -163,32 +163,32 @@ class Supervisor:
 
     def _on_stop(self, number: int, _: FrameType | None) -> None:
         if self._stopped_by is not None:
-            for worker in (*self._workers, *self._leaving):
+            for worker in (*self._workers, *self._stopping):
                 worker.process.kill()
-            leave_now(number)
+            exit_now(number)
         self._stopped_by = number
 
     def _on_restart(self, _: int, __: FrameType | None) -> None:
         self._to_replace = list(self._workers)
 
     def _on_more(self, _: int, __: FrameType | None) -> None:
-        self._wanted += 1
+        self._count += 1
 
     def _on_fewer(self, _: int, __: FrameType | None) -> None:
-        self._wanted = max(self._wanted - 1, 1)
+        self._count = max(self._count - 1, 1)
 
     def _fill(self) -> None:
         extra = 1 if self._to_replace else 0
-        while len(self._workers) > self._wanted + extra:
+        while len(self._workers) > self._count + extra:
             self._retire(self._workers[-1])
-        while len(self._workers) < self._wanted + extra and monotonic() >= self._start_at:
+        while len(self._workers) < self._count + extra and monotonic() >= self._start_at:
             worker = _Worker(self._start_process)
             self._workers.append(worker)
             self._log_started(worker)
 
     def _log_started(self, worker: _Worker) -> None:
-        if self._lost:
-            reason = self._lost.pop(0)
+        if self._unreplaced:
+            reason = self._unreplaced.pop(0)
             logger.warning(
                 "%s and is replaced by worker %d",
                 *(reason, worker.pid),
@@ -206,21 +206,21 @@ class Supervisor:
 
     def _check(self) -> None:
         for worker in list(self._workers):
-            worker.listen()
+            worker.read_messages()
             if worker.ready:
                 self._ever_ready, self._failures = True, 0
             if worker.process.is_alive() and worker.is_hung():
-                logger.error("worker %d does not answer and is killed", worker.pid)
+                logger.error("worker %d does not answer and will be killed", worker.pid)
                 worker.process.kill()
                 worker.process.join()
             if not worker.process.is_alive():
-                self._lose(worker)
-        for worker in list(self._leaving):
+                self._remove_ended(worker)
+        for worker in list(self._stopping):
             if not worker.process.is_alive():
                 worker.end()
-                self._leaving.remove(worker)
+                self._stopping.remove(worker)
 
-    def _lose(self, worker: _Worker) -> None:
+    def _remove_ended(self, worker: _Worker) -> None:
         worker.end()
         self._workers.remove(worker)
         if worker in self._to_replace:
@@ -228,33 +228,35 @@ class Supervisor:
         reason = f"worker {worker.pid} ended ({exit_reason(worker.process.exitcode)})"
         if not worker.ready:
             if not self._ever_ready and self._stopped_by is None:
-                raise StartFailed(f"{reason} before it served; the lines above say why")
+                raise StartFailed(
+                    f"{reason} before it was ready; the log lines above have the reason"
+                )
             self._failures += 1
-            delay = min(2.0 ** (self._failures - 1), _LONGEST_DELAY)
+            delay = min(2.0 ** (self._failures - 1), _MAX_DELAY)
             self._start_at = monotonic() + delay
-        self._lost.append(reason)
+        self._unreplaced.append(reason)
 
-    def _roll(self) -> None:
-        """Retire the next worker that is to be replaced, once there is one more than needed."""
-        if self._to_replace and sum(worker.ready for worker in self._workers) > self._wanted:
+    def _replace_next(self) -> None:
+        """Retire the next worker to replace, once there is one more than needed."""
+        if self._to_replace and sum(worker.ready for worker in self._workers) > self._count:
             self._retire(self._to_replace.pop(0))
 
     def _retire(self, worker: _Worker) -> None:
         self._workers.remove(worker)
-        self._leaving.append(worker)
+        self._stopping.append(worker)
         worker.terminate()
 
     def _stop(self) -> None:
-        workers = (*self._workers, *self._leaving)
+        workers = (*self._workers, *self._stopping)
         for worker in workers:
             worker.terminate()
-        deadline = monotonic() + self._stop_within
+        deadline = monotonic() + self._stop_timeout
         for worker in workers:
             worker.end(max(deadline - monotonic(), 0.0))
 
 
 def exit_reason(code: int | None) -> str:
-    """Return why a process has ended, in words."""
+    """Return a description of the exit code of a process."""
     if code is None:
         return "unknown reason"
     if code >= 0:

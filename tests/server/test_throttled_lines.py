@@ -4,12 +4,12 @@ import logging
 
 import pytest
 
-from coreason_client.server.observe._quiet import LimitedLine, limited_http_lines
+from coreason_client.server.observe._throttled_lines import ThrottledLine, throttled_http_lines
 
 
 def test_a_limited_line_counts_what_it_left_out() -> None:
     now = 100.0
-    line = LimitedLine(lambda: now)
+    line = ThrottledLine(lambda: now)
     assert line.suffix() == ""
     now = 109.9
     assert [line.suffix() for _ in range(3)] == [None, None, None]
@@ -24,7 +24,7 @@ def test_the_lines_about_malformed_requests_are_limited_and_no_others(
 ) -> None:
     logger, line = logging.getLogger("uvicorn.error"), "Invalid HTTP request received."
     with caplog.at_level(logging.INFO, "uvicorn.error"):
-        with limited_http_lines():
+        with throttled_http_lines():
             for _ in range(5):
                 logger.warning(line)
                 logger.info("another line")

@@ -1,16 +1,16 @@
-"""Log lines that strangers cause are limited: one in ten seconds, which counts the others."""
+"""Log lines that clients can cause at will: one in ten seconds, with a count of the others."""
 
 import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ._line_limit import LineLimit, left_out
+from ._line_limit import LineLimit, suppressed_suffix
 
-__all__ = ["LimitedLine", "limited_http_lines"]
+__all__ = ["ThrottledLine", "throttled_http_lines"]
 
 _SECONDS = 10.0
-# uvicorn writes these for every such request, whoever sent it.
+# uvicorn logs these for every such request of any client.
 _HTTP_LINES = (
     "Invalid HTTP request received.",
     "Unsupported upgrade request.",
@@ -18,7 +18,7 @@ _HTTP_LINES = (
 )
 
 
-class LimitedLine:
+class ThrottledLine:
     """One kind of log line, written at most once in ten seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -26,15 +26,15 @@ class LimitedLine:
         self._limit = LineLimit(1, _SECONDS)
 
     def suffix(self) -> str | None:
-        """Return what to append to the line, None if it must not be written now."""
+        """Return the end of the line, None if the line must not be written now."""
         suppressed = self._limit.allow(self._clock())
-        return None if suppressed is None else left_out(suppressed)
+        return None if suppressed is None else suppressed_suffix(suppressed)
 
 
 class _HttpLines(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
-        self._lines = {line: LimitedLine() for line in _HTTP_LINES}
+        self._lines = {line: ThrottledLine() for line in _HTTP_LINES}
 
     def filter(self, record: logging.LogRecord) -> bool:
         message = str(record.msg)
@@ -51,7 +51,7 @@ class _HttpLines(logging.Filter):
 
 
 @contextmanager
-def limited_http_lines() -> Iterator[None]:
+def throttled_http_lines() -> Iterator[None]:
     """Limit uvicorn's lines about malformed requests and upgrades while the block runs."""
     logger, lines = logging.getLogger("uvicorn.error"), _HttpLines()
     logger.addFilter(lines)
