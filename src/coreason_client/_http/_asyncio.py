@@ -281,7 +281,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def _happy_eyeballs(loop: asyncio.AbstractEventLoop, host: str) -> dict[str, Any]:
-    """Return the option that tries several addresses of a host at once; uvloop lacks it."""
+    """Return the option that races the addresses of a host; uvloop does not support it."""
     if _is_ip_address(host) or not isinstance(loop, asyncio.BaseEventLoop):
         return {}
     return {"happy_eyeballs_delay": 0.25}
