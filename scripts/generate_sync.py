@@ -1,12 +1,12 @@
-"""Generates the sync half of the clients from the async half, which is written by hand.
+"""Generates the sync files of the clients from the async files, which are written by hand.
 
     python scripts/generate_sync.py           write the sync files
-    python scripts/generate_sync.py --check   fail if one of them is not up to date
+    python scripts/generate_sync.py --check   fail if a sync file is out of date
 
-Each file of `PAIRS` is translated word by word: `await` and `async` go, names are replaced, and
-ruff sorts the imports and formats the result. Code between the comments `# async only: begin` and
-`# async only: end` is left out. A word of async code that is left over is an error, so add it to
-`NAMES` (for code) or to `PHRASES` (for docstrings and comments).
+Each file of `PAIRS` is translated word by word: `await` and `async` are removed, names are
+replaced, and ruff sorts the imports and formats the result. Code between the comments
+`# async only: begin` and `# async only: end` is omitted. If a word of async code remains, the
+script fails: add the word to `NAMES` (for code) or to `PHRASES` (for docstrings and comments).
 """
 
 import argparse
@@ -34,7 +34,7 @@ PAIRS = {
     "cap/aclient.py": "cap/client.py",
 }
 
-# Text of docstrings and comments that has to read differently, replaced in this order.
+# Text of docstrings and comments that differs in the sync files, replaced in this order.
 PHRASES = {
     "The async ": "The sync ",
     "the async ": "the sync ",
@@ -91,10 +91,10 @@ _FIXES = "F401,F811,I,RUF022,SIM117"  # unused and repeated imports, order, nest
 
 
 class LeftoverError(ValueError):
-    """A word of async code is in the output; `line` is the number of its line, from 1."""
+    """The output contains a word of async code; `line` is its line number, from 1."""
 
     def __init__(self, word: str, line: int) -> None:
-        super().__init__(f"{word!r} is left in line {line}: add it to NAMES or PHRASES")
+        super().__init__(f"line {line} still contains {word!r}: add it to NAMES or PHRASES")
         self.word = word
         self.line = line
 
@@ -103,7 +103,7 @@ def translate(text: str) -> str:
     """Return the sync form of async source text, not yet formatted.
 
     Raises:
-        LeftoverError: a word of async code is left.
+        LeftoverError: a word of async code remains.
     """
     text = _ASYNC_ONLY.sub("", text)
     for phrase, replacement in PHRASES.items():
@@ -124,11 +124,11 @@ def _sync_name(match: re.Match[str]) -> str:
 
 
 def generate(source: Path, target: Path) -> str:
-    """Return the whole text of a sync file.
+    """Return the complete text of a sync file.
 
     Raises:
-        LeftoverError: a word of async code is left.
-        subprocess.CalledProcessError: ruff cannot read the result.
+        LeftoverError: a word of async code remains.
+        subprocess.CalledProcessError: ruff cannot parse the result.
     """
     header = (
         f"# Generated from {source.name} by scripts/generate_sync.py.\n"
@@ -154,7 +154,9 @@ def _ruff(*command: str, text: str, target: Path) -> str:
 def main(arguments: list[str] | None = None, root: Path = SOURCE) -> int:
     """Write or check the sync files; return the exit code."""
     parser = argparse.ArgumentParser(description="Generate the sync files from the async files.")
-    parser.add_argument("--check", action="store_true", help="write nothing, fail if out of date")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail if a file is out of date"
+    )
     check = parser.parse_args(arguments).check
     stale = 0
     for source, target in ((root / a, root / b) for a, b in PAIRS.items()):
@@ -167,7 +169,7 @@ def main(arguments: list[str] | None = None, root: Path = SOURCE) -> int:
             continue
         if check:
             stale = 1
-            print(f"{target} is not up to date: run `make sync`", file=sys.stderr)  # noqa: T201
+            print(f"{target} is out of date: run `make sync`", file=sys.stderr)  # noqa: T201
         else:
             target.write_text(text)
             print(f"wrote {target}")  # noqa: T201

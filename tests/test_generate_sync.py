@@ -114,7 +114,7 @@ def test_a_file_that_is_not_up_to_date_is_reported_and_rewritten(
 ) -> None:
     target = copy / "a_sync.py"
     assert generate_sync.main(["--check"], copy) == 1
-    assert "a_sync.py is not up to date" in capsys.readouterr().err
+    assert "a_sync.py is out of date" in capsys.readouterr().err
     assert not target.exists()
     assert generate_sync.main([], copy) == 0
     assert "Generated from a_async.py" in target.read_text()
@@ -131,7 +131,7 @@ def test_a_leftover_is_reported_with_its_file_and_nothing_is_written(
     assert generate_sync.main([], copy) == 1
     error = capsys.readouterr().err
     assert "a_async.py" in error
-    assert "'async' is left in line 1" in error
+    assert "line 1 still contains 'async'" in error
     assert not (copy / "a_sync.py").exists()
 
 

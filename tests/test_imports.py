@@ -1,4 +1,4 @@
-"""Who may import whom. The table below is the rule; it is read from the source with `ast`."""
+"""Import rules: the tables below list what each package may import; `ast` reads the imports."""
 
 import ast
 from collections.abc import Iterator
@@ -9,8 +9,9 @@ import pytest
 
 SRC = Path(__file__).parent.parent / "src"
 
-# A room is the longest entry that a module's name starts with. What a room may import of ours:
-ROOMS: dict[str, set[str]] = {
+# The packages and modules of this project that each package may import. A module belongs to the
+# longest entry that its name starts with.
+PACKAGES: dict[str, set[str]] = {
     "coreason_manifest.definitions": set(),
     "coreason_client": {"public"},
     "coreason_client._closing_async": set(),
@@ -56,7 +57,7 @@ ROOMS: dict[str, set[str]] = {
     "coreason_client.cap": {"core"},
     "coreason_client.cap.client": {"core", "coreason_client.cap", "coreason_client._http"},
     "coreason_client.cap.aclient": {"core", "coreason_client.cap", "coreason_client._http"},
-    "coreason_client.a2a": {"core"},  # and see LAZY_FACES
+    "coreason_client.a2a": {"core"},  # and see LAZY_PACKAGES
     "coreason_client.a2a._transport_async": {
         "core",
         "coreason_client.a2a",
@@ -83,7 +84,7 @@ ROOMS: dict[str, set[str]] = {
         "coreason_client.a2a._transport_async",
         "coreason_client._http",
     },
-    "coreason_client.llm": {"core", "coreason_client.llm.providers"},  # and see LAZY_FACES
+    "coreason_client.llm": {"core", "coreason_client.llm.providers"},  # and see LAZY_PACKAGES
     "coreason_client.llm.providers": {"coreason_client.llm"},
     "coreason_client.server": {
         "server core",
@@ -193,9 +194,9 @@ GROUPS: dict[str, set[str]] = {
         "coreason_client.llm",
     },
 }
-# Faces that name what is below them for type checkers, and load it when it is asked for.
-LAZY_FACES = {"coreason_client", "coreason_client.a2a", "coreason_client.llm"}
-# Libraries, and the only rooms that may import them.
+# Packages that import their submodules for type checkers, and otherwise on first use.
+LAZY_PACKAGES = {"coreason_client", "coreason_client.a2a", "coreason_client.llm"}
+# Third-party libraries, and the only packages that may import them.
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "httpx2": ("coreason_client._http",),
     "httpcore2": ("coreason_client._http",),
@@ -221,8 +222,8 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "opentelemetry": ("coreason_client.server.observe._spans",),
 }
 
-# Imported only to see whether an extra is installed.
-MAY_BE_TRIED = {"coreason_client.server": {"starlette"}}
+# Imported only to check whether an extra is installed.
+MAY_CHECK_INSTALLED = {"coreason_client.server": {"starlette"}}
 
 
 @cache
@@ -236,7 +237,7 @@ def modules() -> dict[str, Path]:
 
 @cache
 def imports(module: str) -> frozenset[str]:
-    """Return every module that this one imports, wherever in the file."""
+    """Return all modules that this one imports, at any place in the file."""
     path = modules()[module]
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     return frozenset(_imports(ast.parse(path.read_text()), package))
@@ -254,38 +255,38 @@ def _imports(tree: ast.AST, package: str) -> Iterator[str]:
                 yield full if full in modules() else source
 
 
-def room_of(module: str) -> str:
-    return max((room for room in ROOMS if _is_in(module, room)), key=len)
+def package_of(module: str) -> str:
+    return max((package for package in PACKAGES if _is_in(module, package)), key=len)
 
 
-def _is_in(module: str, room: str) -> bool:
-    return module == room or module.startswith(f"{room}.")
+def _is_in(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
 
 
-def allowed(room: str) -> set[str]:
-    names = ROOMS[room] | {room}
+def allowed(package: str) -> set[str]:
+    names = PACKAGES[package] | {package}
     return names.union(*(GROUPS.get(name, set()) for name in names))
 
 
 @pytest.mark.parametrize("module", modules())
-def test_a_module_imports_only_what_its_room_may(module: str) -> None:
-    room = room_of(module)
+def test_a_module_imports_only_what_its_package_may(module: str) -> None:
+    package = package_of(module)
     wrong = {
         target
         for target in imports(module)
         if target in modules()
-        and room_of(target) not in allowed(room)
-        and not (module in LAZY_FACES and _is_in(target, module))
+        and package_of(target) not in allowed(package)
+        and not (module in LAZY_PACKAGES and _is_in(target, module))
     }
-    assert not wrong, f"{module} ({room}) must not import {sorted(wrong)}"
+    assert not wrong, f"{module} ({package}) must not import {sorted(wrong)}"
 
 
 @pytest.mark.proves("R04p")
 @pytest.mark.parametrize("module", modules())
-def test_a_library_is_imported_only_in_its_room(module: str) -> None:
-    for target in imports(module) - MAY_BE_TRIED.get(module, set()):
-        rooms = LIBRARIES.get(target.split(".")[0])
-        assert rooms is None or any(_is_in(module, room) for room in rooms), (
+def test_a_library_is_imported_only_in_its_packages(module: str) -> None:
+    for target in imports(module) - MAY_CHECK_INSTALLED.get(module, set()):
+        packages = LIBRARIES.get(target.split(".")[0])
+        assert packages is None or any(_is_in(module, package) for package in packages), (
             f"{module} must not import {target}"
         )
 
@@ -293,26 +294,26 @@ def test_a_library_is_imported_only_in_its_room(module: str) -> None:
 def test_there_is_no_import_cycle() -> None:
     done: set[str] = set()
 
-    def visit(module: str, way: tuple[str, ...]) -> None:
-        assert module not in way, " → ".join((*way, module))
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, " → ".join((*path, module))
         if module in done or module not in modules():
             return
         for target in imports(module):
-            if target not in LAZY_FACES:
-                visit(target, (*way, module))
+            if target not in LAZY_PACKAGES:
+                visit(target, (*path, module))
         done.add(module)
 
     for module in modules():
         visit(module, ())
 
 
-def test_the_rule_itself_is_read_rightly() -> None:
+def test_the_import_parser_itself() -> None:
     tree = ast.parse("from ..sse import SSEDecoder\nfrom . import errors\nimport a.b")
     assert set(_imports(tree, "coreason_client.cap")) == {
         "coreason_client.sse",
         "coreason_client.cap.errors",
         "a.b",
     }
-    assert room_of("coreason_client._http._types") == "coreason_client._http._types"
-    assert room_of("coreason_client._http._sync") == "coreason_client._http"
+    assert package_of("coreason_client._http._types") == "coreason_client._http._types"
+    assert package_of("coreason_client._http._sync") == "coreason_client._http"
     assert "coreason_client._http" not in allowed("coreason_client.cap")

@@ -185,7 +185,7 @@ def test_values_that_the_caller_removes(registry: Registry) -> None:
 
 def test_a_forked_child_leaves_the_values_to_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[Any] = []
-    monkeypatch.setattr(_fork, "keep", kept.append)
+    monkeypatch.setattr(_fork, "never_finalize", kept.append)
     left: list[Value] = []
     registry: Registry = PerLoop(asyncio.get_running_loop, leave=left.append)
     assert registry in _fork._registered

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coreason_client._retry import Backoff, retry_after, seconds
+from coreason_client._retry import Backoff, parse_seconds, retry_after
 
 LEAST_JITTER, MOST_JITTER = 0.0, 1.0
 jitters = st.floats(LEAST_JITTER, MOST_JITTER)
@@ -173,7 +173,7 @@ def test_a_backoff_is_immutable() -> None:
     ],
 )
 def test_a_number_of_seconds(value: object, expected: float) -> None:
-    found = seconds(value)
+    found = parse_seconds(value)
     assert found == expected
     assert type(found) is float
 
@@ -202,7 +202,7 @@ NONSENSE = [
 
 @pytest.mark.parametrize("value", NONSENSE)
 def test_nonsense_is_no_number_of_seconds(value: str) -> None:
-    assert seconds(value) is None
+    assert parse_seconds(value) is None
     assert retry_after({"retry-after": value}, lambda: 0.0) is None
     assert retry_after({"retry-after-ms": value}, lambda: 0.0) is None
 
@@ -215,13 +215,13 @@ def test_nonsense_is_no_number_of_seconds(value: str) -> None:
     ],
 )
 def test_what_is_no_number_from_0_on_is_no_number_of_seconds(value: object) -> None:
-    assert seconds(value) is None
+    assert parse_seconds(value) is None
 
 
 @given(st.text(max_size=8) | st.text("0123456789.+-_eE \u0663", max_size=8))
 @settings(max_examples=300, deadline=None)
 def test_any_text_gives_a_finite_number_from_0_on_or_nothing(value: str) -> None:
-    found = seconds(value)
+    found = parse_seconds(value)
     assert found is None or 0 <= found < 10**12
 
 

@@ -194,7 +194,7 @@ def test_a_callable_is_called_for_the_first_value_and_for_a_refresh(way: str) ->
 
 
 def test_an_async_callable_needs_the_async_client() -> None:
-    with pytest.raises(TypeError, match="api_key is async: that needs an AsyncClient"):
+    with pytest.raises(TypeError, match="api_key is an async callable; use it with AsyncClient"):
         credential(later(lambda: SECRET)).get()
 
 
@@ -203,7 +203,7 @@ def test_an_awaitable_that_is_no_coroutine_needs_the_async_client() -> None:
         def __await__(self) -> Any:
             yield
 
-    with pytest.raises(TypeError, match="api_key is async"):
+    with pytest.raises(TypeError, match="api_key is an async callable"):
         credential(Later).get()
 
 

@@ -1,7 +1,7 @@
-"""Talk to agents and models without losing a word.
+"""Clients for agents (CAP, A2A) and for models; interrupted streams resume without lost data.
 
-The names below are loaded when they are first used (PEP 562), so that importing one client does
-not import what only another needs.
+Each name below is imported when it is first used (PEP 562), because importing one client should
+not import the dependencies of another.
 """
 
 from typing import TYPE_CHECKING
@@ -102,8 +102,8 @@ if TYPE_CHECKING:
         generate_sync,
     )
 
-# Where each name lives.
-_NAMES = {
+# The exported names, by the module that defines them.
+_NAMES_BY_MODULE = {
     "._secret": ("Secret",),
     ".a2a": (
         "A2AClient",
@@ -185,7 +185,7 @@ _NAMES = {
     ),
     "coreason_manifest.definitions.service": ("ServiceRequest",),
 }
-_HOMES = {name: home for home, names in _NAMES.items() for name in names}
+_MODULES = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 
 __all__ = [
     "A2AClient",
@@ -261,4 +261,4 @@ __all__ = [
     "generate_sync",
 ]
 
-__getattr__, __dir__ = lazy(__name__, _HOMES, __all__)
+__getattr__, __dir__ = lazy(__name__, _MODULES, __all__)

@@ -1,4 +1,4 @@
-"""The `coreason` command; it says so in one sentence when its extra is not installed."""
+"""Entry point of the `coreason` command; if its extra is not installed, it prints how to get it."""
 
 import sys
 
@@ -8,7 +8,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line; exits with its code."""
+    """Run the command and exit with its exit code."""
     try:
         from .cli import main as run
     except MissingExtraError as error:

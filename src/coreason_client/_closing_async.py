@@ -7,10 +7,10 @@ __all__ = ["AsyncClosing"]
 
 
 class AsyncClosing:
-    """An async context manager that closes itself at the end."""
+    """An async context manager that calls `aclose` on exit."""
 
     async def aclose(self) -> None:
-        """Release what is held; may be called twice."""
+        """Release all resources; may be called more than once."""
 
     async def __aenter__(self) -> Self:
         return self

@@ -9,10 +9,10 @@ __all__ = ["Closing"]
 
 
 class Closing:
-    """A context manager that closes itself at the end."""
+    """A context manager that calls `close` on exit."""
 
     def close(self) -> None:
-        """Release what is held; may be called twice."""
+        """Release all resources; may be called more than once."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,16 +1,16 @@
 """The life cycle of a stream that is read over several connections, one after the other. Pure.
 
-Both stream machines own one `Connections`; they keep the rules of their protocol, and here is what
-does not depend on it:
+Both stream machines own one `Connections`. The machines contain the rules of their protocol; this
+module contains the rules that do not depend on the protocol:
 
-* State. Between two connections the stream is IDLE, and what comes next is planned: a wait, the
-  request that a redirect leads to, or else a new attempt. A request makes it OPEN, an accepted
-  response READING. What settles a connection makes it IDLE; FINISHED is never left.
-* Attempts. A redirect belongs to the attempt that met it; redirects are counted for each attempt.
-* Losses are counted by the `RetryBudget`. The delay is at least what the server asks for, in a
-  header, in an error, or with the field `retry` of server-sent events. That field stays in force
+* State. Between two connections the stream is IDLE, and the next step is planned: a wait, the
+  request that follows a redirect, or else a new attempt. Sending a request changes the state to
+  OPEN, accepting a response to READING, settling a connection to IDLE. FINISHED is final.
+* Attempts. A redirect belongs to the attempt that received it; each attempt counts its redirects.
+* Losses are counted by the `RetryBudget`. The delay is at least what the server asks for: in a
+  header, in an error, or with the field `retry` of server-sent events. That field stays in effect
   for the following connections.
-* Deadline. A limit on the whole stream, which starts with the first request.
+* Deadline. A time limit for the whole stream, which starts with the first request.
 * Cursor. A Last-Event-ID is sent only if a header can carry it unchanged.
 """
 
@@ -32,28 +32,28 @@ _TIMER_SLACK = 0.01
 
 
 class State(Enum):
-    """What is done with the current connection."""
+    """State of the current connection."""
 
-    IDLE = auto()  # there is none
-    OPEN = auto()  # a request was sent, and at the moment nothing of a response is read
-    READING = auto()  # the response carries the stream, and more of it is wanted
+    IDLE = auto()  # no connection
+    OPEN = auto()  # a request was sent; its response is not being read
+    READING = auto()  # the response carries the stream and is being read
     FINISHED = auto()  # the stream is complete
 
 
 class Connections:
     """The connections of one stream.
 
-    `deadline` limits the whole stream, in seconds from the first request; `clock` returns seconds
-    that only grow.
+    `deadline` limits the whole stream, in seconds from the first request; `clock` is a monotonic
+    clock in seconds.
 
     Attributes:
         state: see `State`.
-        budget: counts losses in a row.
-        attempts: how many connections were tried.
+        budget: counts consecutive losses.
+        attempts: the number of connections that were attempted.
         request: the last request that was sent.
         head: the head of the last response.
         decoder: decodes the events of the current connection.
-        deadline: as it was given.
+        deadline: the constructor argument.
     """
 
     __slots__ = (
@@ -101,12 +101,12 @@ class Connections:
 
     @property
     def reading(self) -> bool:
-        """Whether more bytes of the current response are wanted."""
+        """Whether the current response is to be read further."""
         return self.state is State.READING
 
     @property
     def settled(self) -> bool:
-        """Whether nothing remains to be decided about the current connection."""
+        """Whether no connection is open, or the stream is complete."""
         return self.state is State.IDLE or self.state is State.FINISHED
 
     @property
@@ -117,22 +117,22 @@ class Connections:
     # Steps
 
     def planned_step(self) -> Wait | Request | None:
-        """Return the wait or the redirected request that comes next, None for a new attempt."""
+        """Return the planned wait or redirected request; None means to start a new attempt."""
         step, self._planned = self._planned, None
-        return self._sent(step) if isinstance(step, Request) else step
+        return self._record_request(step) if isinstance(step, Request) else step
 
     def open(self, request: Request, last_event_id: bytes = b"") -> Request:
-        """Start a new attempt and return its request; `last_event_id` is the id in force."""
+        """Start a new attempt and return its request; `last_event_id` is the current event id."""
         self.attempts += 1
         self._redirects = Redirects()
         self._save_retry()
         self.decoder = SSEDecoder(
             self._max_event_bytes, last_event_id=last_event_id.decode("utf-8", "replace")
         )
-        return self._sent(request)
+        return self._record_request(request)
 
-    def _sent(self, request: Request) -> Request:
-        """Limit a request to what is left of the deadline; it is sent now."""
+    def _record_request(self, request: Request) -> Request:
+        """Apply the deadline to a request and record it as the one that is sent now."""
         if self.deadline is not None:
             now = self._clock()
             if self._expires is None:
@@ -145,7 +145,7 @@ class Connections:
     # State
 
     def read(self) -> None:
-        """Read the current response, for the first time or again after `pause`."""
+        """Start reading the current response, or continue after `pause`."""
         self.state = State.READING
 
     def pause(self) -> None:
@@ -153,7 +153,7 @@ class Connections:
         self.state = State.OPEN
 
     def settle(self) -> None:
-        """Give up the current connection, if the stream is not finished."""
+        """Leave the current connection, unless the stream is finished."""
         if self.state is not State.FINISHED:
             self.state = State.IDLE
 
@@ -168,7 +168,7 @@ class Connections:
         return self._redirects.includes(head)
 
     def redirect(self, head: ResponseHead) -> None:
-        """Plan the request that a redirect leads to.
+        """Plan the request that follows a redirect.
 
         Raises:
             ValueError: there were too many redirects, or the location cannot be used.
@@ -180,7 +180,7 @@ class Connections:
     # Losses
 
     def server_delay(self, asked: float | None = None) -> float | None:
-        """Return the longest delay that the server asks for; `asked` is that of a response."""
+        """Return the longest delay that the server asked for; `asked` is from the last response."""
         self._save_retry()
         return max(filter(None, (asked, self._retry_seconds)), default=None)
 
@@ -189,7 +189,7 @@ class Connections:
     ) -> float | None:
         """Settle a lost connection; return the seconds before the next attempt, None to give up.
 
-        `drained` means that the server ended the response in order and asked to come back.
+        `drained` means that the server ended the response cleanly and asked to reconnect.
         """
         self.settle()
         delay = self.budget.after_drain(server_delay) if drained else None
@@ -207,16 +207,16 @@ class Connections:
     # Deadline
 
     def time_left(self) -> float:
-        """Return the seconds up to the deadline."""
+        """Return the seconds until the deadline."""
         return inf if self._expires is None else self._expires - self._clock()
 
     def expires_within(self, delay: float | None) -> bool:
-        """Return True if the deadline passes before an attempt after this delay could begin."""
-        # A timer may fire a moment early, and then the attempt would come too late.
+        """Return True if an attempt after this delay would begin after the deadline."""
+        # A timer may fire slightly early: an attempt this close to the deadline is too late.
         return self.time_left() <= (delay or _TIMER_SLACK)
 
 
 def header_cursor(last_event_id: bytes) -> str | None:
-    """Return the value of a Last-Event-ID header, None if a header cannot carry it unchanged."""
+    """Return the value of a Last-Event-ID header; None if a header cannot carry it unchanged."""
     cursor = last_event_id.decode("utf-8", "replace")
     return cursor if cursor and cursor == cursor.strip() and cursor.isprintable() else None

@@ -1,10 +1,10 @@
-"""Steps and results: what stream machines and unary flows exchange with their shells.
+"""Steps and results that stream machines and unary flows exchange with their shells.
 
-A machine holds every rule of a stream and does no I/O. A shell (`_drive_async`, and `_drive_sync`
-which is generated from it) asks it for the next step, takes that step, feeds it what came back, and
-hands out what it makes of it. When a machine stops reading, a side call may be made while the
-response stays open, after which it may read on. A unary call is a flow: a generator that yields
-steps and is sent their results.
+A stream machine contains all rules of a stream and does no I/O. A shell (`_drive_async`, and
+`_drive_sync`, which is generated from it) asks the machine for the next step, performs it, passes
+the result to the machine and yields the items that the machine returns. When a machine stops
+reading, the shell may make a side call while the response stays open, and then continue reading.
+A unary call is a flow: a generator that yields steps and receives their results.
 """
 
 import time
@@ -26,8 +26,8 @@ __all__ = [
     "no_side_call",
 ]
 
-# Of a body that is no stream: enough for any problem document, and a bound on what a broken
-# server can make us keep.
+# The limit for bodies that are not streams: enough for any problem document, and a bound on the
+# memory that a broken server can use.
 MAX_BODY_BYTES = 65_536
 
 Item = TypeVar("Item")
@@ -36,39 +36,39 @@ Item_co = TypeVar("Item_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A step: wait so many seconds."""
+    """A step: wait for this number of seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back for a request of a flow: all of it, or of a refusal what fits a bound."""
+    """The response to a request of a flow; error bodies are truncated to MAX_BODY_BYTES."""
 
     head: ResponseHead
     body: bytes
 
 
 Flow: TypeAlias = Generator[Request | Wait, Reply | TransportFailure | None, Item]
-"""A unary call: is sent a reply or a failure for a request, None for a wait; returns its value."""
+"""A unary call: receives a reply or failure per request, None per wait; returns its value."""
 
 
 SideCall: TypeAlias = tuple[Flow[Iterable[Item]], int]
-"""A call beside a stream, whose value is handed out, and the largest body of its answer."""
+"""A call during a stream: a flow that returns items of the stream, and its body size limit."""
 
 
 def no_side_call() -> SideCall[Item]:
-    """Return a side call that asks nothing and gives nothing."""
+    """Return a side call that sends no request and returns no items."""
 
-    def nothing() -> Flow[Iterable[Item]]:
+    def empty_flow() -> Flow[Iterable[Item]]:
         return ()
-        yield Wait(0)  # which makes it a generator
+        yield Wait(0)  # makes this function a generator
 
-    return nothing(), 0
+    return empty_flow(), 0
 
 
 class StreamMachine(Protocol[Item_co]):
-    """What a shell needs of a machine."""
+    """The methods of a stream machine that a shell calls."""
 
     def next_step(self) -> Request | Wait | None:
         """Return the next step; None when the stream is over."""
@@ -77,19 +77,19 @@ class StreamMachine(Protocol[Item_co]):
         """Return True if this response carries the stream."""
 
     def refused(self, head: ResponseHead, body: bytes) -> None:
-        """Record a response that does not carry the stream, with its bounded body."""
+        """Record a response that does not carry the stream; its body may be truncated."""
 
     def receive(self, chunk: bytes) -> Iterator[Item_co]:
-        """Take bytes of the stream and iterate over what they complete."""
+        """Process bytes of the stream and iterate over the items that they complete."""
 
     @property
     def reading(self) -> bool:
-        """Whether more bytes of this response are wanted."""
+        """Whether the current response is to be read further."""
 
     def lost(self, failure: TransportFailure | None) -> Iterable[Item_co]:
-        """Record that the connection is gone, with a failure or with a clean end.
+        """Record that the connection ended, with a failure or cleanly (None).
 
-        Return what only the end completes.
+        Return the items that are complete only at the end.
         """
 
 
@@ -102,7 +102,7 @@ class BodyTooLarge(TransportFailure):
 
 
 class ReplyBody:
-    """Gathers the body of an answer, which counts only when it is complete."""
+    """Collects a response body, which is used only if it is complete."""
 
     def __init__(self, request: Request, head: ResponseHead, limit: int, start: float) -> None:
         self._head = head
@@ -115,14 +115,16 @@ class ReplyBody:
         """Add bytes.
 
         Raises:
-            TransportFailure: the bound in size or in time is passed.
+            TransportFailure: the body exceeds its size limit or its time limit.
         """
         self._pieces += chunk
         if len(self._pieces) > self._limit:
             raise BodyTooLarge(self._head, self._limit)
         if self._deadline is not None and time.monotonic() > self._deadline:
-            raise TransportFailure(FailureKind.TIMEOUT, "the answer was not complete in time")
+            raise TransportFailure(
+                FailureKind.TIMEOUT, "the response body was not complete in time"
+            )
 
     def reply(self) -> Reply:
-        """Return the reply with all of its body."""
+        """Return the reply with its complete body."""
         return Reply(self._head, bytes(self._pieces))

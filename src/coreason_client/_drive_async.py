@@ -1,7 +1,7 @@
-"""The async shells: they run a stream machine or a unary flow (`_drive`) on a sender.
+"""The async shells, which run a stream machine or a unary flow (`_drive`) on a sender.
 
-They hold no rules. `drive_async` asks a machine for its next step, takes that step, feeds the
-machine with what came back, and yields what the machine makes of it. `run_async` does the same
+They contain no protocol rules. `drive_async` asks a machine for its next step, performs it, passes
+the result to the machine, and yields the items that the machine returns. `run_async` does the same
 for a flow, which returns one value.
 """
 
@@ -36,16 +36,16 @@ class _AsyncResponse(Protocol):
 
 
 class AsyncOpener(Protocol):
-    """What the async shell needs of a sender."""
+    """The methods of a sender that the async shell calls."""
 
     def open(self, request: Request) -> Awaitable[_AsyncResponse]: ...
     def sleep(self, seconds: float) -> Awaitable[None]: ...
 
 
-async def _opened(
+async def _perform_step(
     machine: StreamMachine[Item], sender: AsyncOpener, step: Request | Wait
 ) -> _AsyncResponse | None:
-    """Take a step; return the response that carries the stream, None where there is none."""
+    """Perform a step; return the response if it carries the stream, else None."""
     if isinstance(step, Wait):
         await sender.sleep(step.seconds)
         return None
@@ -66,11 +66,11 @@ async def drive_async(
     sender: AsyncOpener,
     side_call: Callable[[], SideCall[Item]] = no_side_call,
 ) -> AsyncGenerator[Item]:
-    """Run a machine to its end and yield what it hands out."""
+    """Run a machine to its end and yield its items."""
     while (step := machine.next_step()) is not None:
         failure: TransportFailure | None = None
         try:
-            if (response := await _opened(machine, sender, step)) is None:
+            if (response := await _perform_step(machine, sender, step)) is None:
                 continue
             try:
                 async with aclosing(response.chunks()) as chunks:
@@ -92,7 +92,7 @@ async def drive_async(
 
 
 async def run_async(flow: Flow[Item], sender: AsyncOpener, limit: int = MAX_BODY_BYTES) -> Item:
-    """Run a flow to its end and return its value; answers may have bodies up to the limit."""
+    """Run a flow to its end and return its value; `limit` bounds the body of each success."""
     result: Reply | TransportFailure | None = None
     try:
         while True:
@@ -105,7 +105,7 @@ async def run_async(flow: Flow[Item], sender: AsyncOpener, limit: int = MAX_BODY
                 start = time.monotonic()
                 response = await sender.open(step)
                 try:
-                    if response.head.status >= 300:  # of which the beginning is enough
+                    if response.head.status >= 300:  # error bodies are truncated
                         result = Reply(response.head, await response.read(MAX_BODY_BYTES))
                         continue
                     body = ReplyBody(step, response.head, limit, start)

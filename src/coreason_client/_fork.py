@@ -1,15 +1,15 @@
-"""What a forked child process does with the connections of its parent: it leaves them alone.
+"""Fork safety: a forked child process does not use the connections of its parent.
 
-After `os.fork()` both processes hold the same sockets. If the child read from them, answers would
-reach the wrong process; if it closed them in the ordinary way (`shutdown`, a TLS close_notify), it
-would cut the parent's streams. So in the child
+After `os.fork()` both processes hold the same sockets. If the child read from them, responses would
+reach the wrong process; if it closed them normally (`shutdown`, a TLS close_notify), it would break
+the parent's streams. Therefore, in the child:
 
-* every client starts with no connections and with new locks, because a lock may have been held by
-  a thread that does not exist in the child;
-* the child's copies of the sockets are replaced by a socket that leads nowhere: that tells the
-  peer nothing, and the parent alone decides when a connection ends;
-* the objects that belong to the parent's connections are never finalised, because their
-  finalisers act on event loops and locks that both processes copied.
+* Every client starts with no connections and with new locks, because a lock may have been held by
+  a thread that does not exist in the child.
+* The child's copies of the sockets are replaced by a socket without a peer. Nothing is sent to the
+  real peer, and only the parent closes the connection.
+* Objects that belong to the parent's connections are never finalised, because their finalisers act
+  on event loops and locks that were copied from the parent.
 """
 
 import logging
@@ -23,36 +23,36 @@ from ._http._types import FailureKind, TransportFailure
 
 __all__ = [
     "Inherited",
-    "ProcessMark",
-    "disconnect",
-    "keep",
+    "OwnerProcess",
+    "detach_socket",
+    "never_finalize",
     "register",
 ]
 
 logger = logging.getLogger("coreason_client")
 
 _generation = 0
-_kept: list[object] = []
-_immortal = False
+_never_finalized: list[object] = []
+_pinned = False
 
 
 class Inherited(Protocol):
-    """Something that must change when it finds itself in a forked child."""
+    """An object that must be reset in a forked child process."""
 
     def after_fork(self) -> None:
-        """Leave what belongs to the parent process; called in the child, before anything else."""
+        """Drop the resources of the parent process; called in the child, right after the fork."""
 
 
 _registered: "WeakSet[Inherited]" = WeakSet()
 
 
 def register(inherited: Inherited) -> None:
-    """Call `after_fork` of this object, for as long as it lives, in every forked child."""
+    """Call `after_fork` of this object in every forked child, while the object exists."""
     _registered.add(inherited)
 
 
-class ProcessMark:
-    """Remembers in which process an object was made."""
+class OwnerProcess:
+    """Records the process in which it was created."""
 
     __slots__ = ("_generation",)
 
@@ -60,46 +60,47 @@ class ProcessMark:
         self._generation = _generation
 
     @property
-    def is_here(self) -> bool:
-        """Whether this is still that process, and not a forked child of it."""
+    def is_current(self) -> bool:
+        """Whether this is the same process, not a forked child of it."""
         return self._generation == _generation
 
     def check(self) -> None:
-        """Refuse to go on in another process.
+        """Raise an error in a forked child.
 
         Raises:
-            TransportFailure: this is a forked child of the process.
+            TransportFailure: this process is a forked child of the recorded one.
         """
         if self._generation != _generation:
             raise TransportFailure(
                 FailureKind.CLOSED,
-                "this stream was begun in another process, before a fork: begin a new one here",
+                "this stream was started before a fork, in the parent process; start a new one",
             )
 
 
-def keep(value: object) -> None:
-    """Never finalise an object, not even when the interpreter ends."""
-    global _immortal
-    _kept.append(value)
-    if not _immortal:
-        _immortal = True
-        with suppress(ImportError, AttributeError):  # then it lives until the interpreter ends
+def never_finalize(value: object) -> None:
+    """Prevent an object from ever being finalised, even when the interpreter exits."""
+    global _pinned
+    _never_finalized.append(value)
+    if not _pinned:
+        _pinned = True
+        with suppress(ImportError, AttributeError):  # then it is kept until the interpreter exits
             import ctypes
 
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(_kept))
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(_never_finalized))
 
 
-def disconnect(sock: Any) -> None:
-    """Let the descriptor of an inherited socket lead nowhere, without a word to the peer.
+def detach_socket(sock: Any) -> None:
+    """Replace the descriptor of an inherited socket; nothing is sent to the peer.
 
-    The number stays in use: objects that still hold it must not close a new socket by it.
+    The descriptor number stays in use. Otherwise an object that still holds the number could close
+    a new socket.
     """
     descriptor = -1 if sock is None else sock.fileno()
     if descriptor < 0:
         return
-    nowhere, other_end = socket.socketpair()
-    with nowhere, other_end:
-        os.dup2(nowhere.fileno(), descriptor, inheritable=False)
+    replacement, peer = socket.socketpair()
+    with replacement, peer:
+        os.dup2(replacement.fileno(), descriptor, inheritable=False)
 
 
 def _after_fork_in_child() -> None:
@@ -109,8 +110,10 @@ def _after_fork_in_child() -> None:
         try:
             inherited.after_fork()
         except Exception:
-            logger.exception("a client could not leave the connections of the parent process")
+            logger.exception(
+                "a client could not drop the connections of the parent process after a fork"
+            )
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+if hasattr(os, "register_at_fork"):  # absent on Windows, which has no fork
     os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,4 +1,4 @@
-"""Public faces whose names are loaded when they are first used (PEP 562)."""
+"""Packages whose exported names are imported when they are first used (PEP 562)."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -8,16 +8,16 @@ __all__ = ["lazy"]
 
 
 def lazy(
-    face: str, homes: Mapping[str, str], names: Sequence[str]
+    package: str, modules: Mapping[str, str], names: Sequence[str]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` for a module; `homes` says where each name lives."""
+    """Return `__getattr__` and `__dir__` for a package; `modules` maps each name to its module."""
 
     def get(name: str) -> object:
-        home = homes.get(name)
-        if home is None:
-            raise AttributeError(f"module {face!r} has no attribute {name!r}")
-        value: object = getattr(import_module(home, face), name)
-        setattr(sys.modules[face], name, value)  # the next time it is simply there
+        module = modules.get(name)
+        if module is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value: object = getattr(import_module(module, package), name)
+        setattr(sys.modules[package], name, value)  # `get` is not called for it again
         return value
 
     return get, lambda: list(names)

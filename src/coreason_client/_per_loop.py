@@ -1,8 +1,8 @@
-"""One of something per event loop and per process.
+"""A registry with one value per event loop and per process.
 
-Connections, locks and tasks belong to the event loop that they were made on, and after a fork to
-the parent process. So each loop has its own; it is closed with its loop at the latest, and a forked
-child starts without any (see `_fork`).
+Connections, locks and tasks belong to the event loop on which they were created, and after a fork
+to the parent process. So each loop has its own value, which is closed when the loop ends at the
+latest. A forked child starts without values (see `_fork`).
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 
 class PerLoop(Generic[T]):
-    """The values of event loops.
+    """One value per event loop.
 
-    `current_loop` returns the running loop. `leave` is called with each value in a forked child,
-    where the value belongs to the parent process and is never closed or finalised.
+    `current_loop` returns the running loop. `leave` is called with each value in a forked child;
+    there the value belongs to the parent process and is never closed or finalised.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class PerLoop(Generic[T]):
         return loop in self._values
 
     def get(self) -> T | None:
-        """Return the value of the running loop, None if it has none."""
+        """Return the value of the running loop; None if it has no value."""
         return self._values.get(self._current_loop())
 
     def items(self) -> list[tuple[Any, T]]:
@@ -51,7 +51,7 @@ class PerLoop(Generic[T]):
         self._values[self._current_loop()] = value
 
     async def open(self, value: T, close: Callable[[], Awaitable[object]]) -> None:
-        """Set the value of the running loop, and close it when the loop ends or with `aclose`."""
+        """Set the value of the running loop; the end of the loop or `aclose` calls `close`."""
         loop = self._current_loop()
         self._values[loop] = value
         guard = self._guards[loop] = self._guard(loop, value, close)
@@ -60,8 +60,8 @@ class PerLoop(Generic[T]):
     async def _guard(
         self, loop: Any, value: T, close: Callable[[], Awaitable[object]]
     ) -> AsyncGenerator[None]:
-        # `asyncio.run`, and everything else that ends a loop in order, closes the async generators
-        # that were begun on it while it still runs: the last moment to close connections.
+        # `asyncio.run`, and everything else that ends a loop cleanly, closes the async generators
+        # of the loop while it still runs. That is the last opportunity to close connections.
         try:
             yield
         finally:
@@ -69,7 +69,7 @@ class PerLoop(Generic[T]):
             await close()
 
     def discard(self, loop: Any, value: T) -> None:
-        """Remove a value without closing it, unless its loop has another one by now."""
+        """Remove a value without closing it, unless its loop has a new value by now."""
         if self._values.get(loop) is value:
             del self._values[loop]
             self._guards.pop(loop, None)
@@ -81,15 +81,15 @@ class PerLoop(Generic[T]):
             await guard.aclose()
 
     def close_everywhere(self) -> None:
-        """Remove all values, and begin to close each on its own loop; for any thread."""
+        """Remove all values and start closing each on its own loop; safe from any thread."""
         guards, self._guards, self._values = self._guards, {}, {}
         for loop, guard in guards.items():
             _call_on(loop, _close_soon, loop, guard)
 
     async def close_dead(self, disconnect: Callable[[T], object]) -> None:
-        """Close the values whose loops are closed and did not end in order.
+        """Close the values of loops that were closed without a clean end.
 
-        `disconnect` is called before, because nothing can be sent on those loops any more.
+        `disconnect` is called first, because those loops cannot send anything any more.
         """
         for loop, value in self.items():
             if loop.is_closed():
@@ -106,23 +106,23 @@ class PerLoop(Generic[T]):
                 self.discard(loop, value)
 
     def call_on_each(self, function: Callable[[T], object]) -> None:
-        """Call a function with each value, on the loop of the value: at once on the running one."""
+        """Call a function with each value on its loop; immediately for the running loop."""
         try:
-            here = self._current_loop()
+            current = self._current_loop()
         except RuntimeError:  # no loop runs in this thread
-            here = None
+            current = None
         for loop, value in self.items():
-            if loop is here:
+            if loop is current:
                 function(value)
             else:
                 _call_on(loop, function, value)
 
     def after_fork(self) -> None:
-        """Leave the values to the parent process."""
+        """Drop the values, which belong to the parent process."""
         if self._leave is not None:
             for value in self._values.values():
                 self._leave(value)
-        _fork.keep((self._values, self._guards))
+        _fork.never_finalize((self._values, self._guards))
         self._values, self._guards = {}, {}
 
 
@@ -131,7 +131,7 @@ def _call_on(loop: Any, function: Callable[..., object], *arguments: object) -> 
         loop.call_soon_threadsafe(function, *arguments)
 
 
-_closing: set[Any] = set()  # the loops have weak references only
+_closing: set[Any] = set()  # event loops hold only weak references to tasks
 
 
 def _close_soon(loop: Any, guard: AsyncGenerator[None]) -> None:

@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC
 
-__all__ = ["RETRIED_STATUSES", "Backoff", "retry_after", "seconds"]
+__all__ = ["RETRIED_STATUSES", "Backoff", "parse_seconds", "retry_after"]
 
 RETRIED_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Transient statuses: the same request may succeed on a retry."""
 
-# ASCII on purpose: `float` also takes 1_000, +7, nan, inf and Arabic digits.
+# ASCII only, because `float` also accepts 1_000, +7, nan, inf and Arabic digits.
 _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?", re.ASCII)
 
 
@@ -18,7 +18,7 @@ _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?", re.ASCII)
 class Backoff:
     """Delays that double from `first` to `longest` seconds, with jitter.
 
-    The jitter takes away up to half of a delay, so that none is shorter than the one before it
+    The jitter subtracts at most half of a delay, so no delay is shorter than the one before it
     while they double. A server may ask for a longer delay, up to `max_server_delay` seconds.
     """
 
@@ -27,11 +27,11 @@ class Backoff:
     max_server_delay: float = 60.0
 
     def delay(self, failures: int, jitter: Callable[[], float]) -> float:
-        """Return the seconds to wait after this number of failures in a row.
+        """Return the seconds to wait after this number of consecutive failures.
 
         `jitter` returns numbers from 0 to 1.
         """
-        doublings = min(failures - 1, 64)  # beyond, the float would overflow
+        doublings = min(failures - 1, 64)  # more would overflow the float
         return min(self.first * 2.0**doublings, self.longest) * (1 - jitter() / 2)
 
     def retry_delay(
@@ -48,31 +48,31 @@ class Backoff:
 
 
 def retry_after(headers: Mapping[str, str], now: Callable[[], float]) -> float | None:
-    """Return the seconds that a response asks to wait, None when it says nothing that counts.
+    """Return the seconds that a response asks to wait; None if it contains no valid delay.
 
-    Understands `retry-after-ms`, and `Retry-After` in seconds or as an HTTP date. A date is
-    measured from the response's own `Date` where there is one, so that clocks need not agree;
-    `now` gives the seconds since 1970 where there is none.
+    Supports `retry-after-ms`, and `Retry-After` in seconds or as an HTTP date. A date is measured
+    from the response's own `Date`, because the clocks may differ; without that header it is
+    measured from `now`, which returns the seconds since 1970.
     """
-    milliseconds = seconds(headers.get("retry-after-ms"))
+    milliseconds = parse_seconds(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
     value = headers.get("retry-after")
     if value is None:
         return None
-    plain = seconds(value)
-    if plain is not None:
-        return plain
-    moment = _http_date(value)
-    if moment is None:
+    number = parse_seconds(value)
+    if number is not None:
+        return number
+    retry_at = _http_date(value)
+    if retry_at is None:
         return None
-    start = _http_date(headers.get("date", ""))
-    wait = moment - (now() if start is None else start)
+    sent_at = _http_date(headers.get("date", ""))
+    wait = retry_at - (now() if sent_at is None else sent_at)
     return wait if wait >= 0 else None
 
 
-def seconds(value: object) -> float | None:
-    """Read a number of seconds from the wire, None for nonsense and negative values."""
+def parse_seconds(value: object) -> float | None:
+    """Parse a number of seconds from the wire; None if it is invalid or negative."""
     if isinstance(value, str):
         return float(value) if _NUMBER.fullmatch(value.strip(" \t")) else None
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -81,11 +81,11 @@ def seconds(value: object) -> float | None:
 
 
 def _http_date(value: str) -> float | None:
-    from email.utils import parsedate_to_datetime  # rare, and slow to import
+    from email.utils import parsedate_to_datetime  # rarely needed and slow to import
 
     try:
-        moment = parsedate_to_datetime(value)
-        # The form of asctime names no zone; an HTTP date is in GMT whatever its form.
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        date = parsedate_to_datetime(value)
+        # The asctime format has no time zone, but every HTTP date is in GMT.
+        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None

@@ -1,10 +1,10 @@
 """The retry budget of a stream: how often and how long it reconnects without progress. Pure.
 
-* `max_retries` reconnections in a row without progress.
-* A stream that has begun is moreover not given up before `reconnect_for` seconds have passed since
-  the first loss after the last progress, so that it survives the restart of a server.
-* A server that drains sends `retry:` and ends the response in order. Reconnecting then costs
-  nothing, but not for ever: a server that only ever drains is given up too.
+* A stream reconnects up to `max_retries` times in a row without progress.
+* A stream that has already begun also reconnects until `reconnect_for` seconds have passed since
+  the first loss after the last progress, because a server may need that time to restart.
+* A server that drains sends `retry:` and ends the response cleanly. Reconnecting then does not use
+  a retry, but the number of drains in a row is limited too.
 * The delays double with each loss or poll until there is progress. They are never shorter than what
   the server asks for.
 """
@@ -21,10 +21,10 @@ _MAX_DRAINS = 10
 
 
 class RetryBudget:
-    """Counts losses and computes how long to wait for the next attempt.
+    """Counts losses and computes the delay before the next attempt.
 
     Attributes:
-        failures: the losses in a row that count against `max_retries`.
+        failures: the consecutive losses that count against `max_retries`.
         used: whether anything was counted since the last `refill`.
     """
 
@@ -63,19 +63,19 @@ class RetryBudget:
         return self._backoff.max_server_delay
 
     def refill(self) -> None:
-        """Start anew, because there was progress."""
+        """Reset all counters, because there was progress."""
         self.restore_retries()
         self._delays = 0  # since the last progress
         self._drains = 0
         self.used = False
 
     def restore_retries(self) -> None:
-        """Allow all retries again without progress; the delays continue to grow."""
+        """Allow all retries again although there was no progress; the delays continue to grow."""
         self._first_loss: float | None = None
         self.failures = 0
 
     def after_drain(self, server_delay: float | None) -> float | None:
-        """Return the seconds to wait for a server that drains, None if it drained too often."""
+        """Return the seconds to wait for a server that drains; None if it drained too often."""
         self.used = True
         self._drains += 1
         if self._max_retries == 0 or self._drains > _MAX_DRAINS:
@@ -83,7 +83,7 @@ class RetryBudget:
         return self._backoff.retry_delay(1, server_delay, self._jitter)
 
     def after_loss(self, server_delay: float | None, *, begun: bool = True) -> float | None:
-        """Count a loss; return the seconds to wait before the next attempt, None to give up."""
+        """Count a loss; return the seconds to wait before the next attempt; None to give up."""
         self.used = True
         self.failures += 1
         self._delays += 1
@@ -96,16 +96,18 @@ class RetryBudget:
         left = self._reconnect_for - (now - self._first_loss)
         if not begun or left <= 0:
             return None
-        return min(delay, max(left, server_delay or 0.0))  # the last attempt is at the very end
+        return min(
+            delay, max(left, server_delay or 0.0)
+        )  # the last attempt is made when the time is up
 
     def before_poll(self) -> float:
-        """Return the seconds to wait before polling; a poll costs no retry."""
+        """Return the seconds to wait before polling; a poll does not use a retry."""
         self.used = True
         self._delays += 1
         return self._backoff.delay(self._delays, self._jitter)
 
     def describe(self) -> str:
-        """Return the number of the next attempt in words."""
+        """Describe the next attempt for a log line."""
         if self.failures == 0:
             return "because the server is draining"
         if self.failures <= self._max_retries:

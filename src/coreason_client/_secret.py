@@ -1,8 +1,8 @@
-"""Credentials, and the one rule by which secrets are redacted in text that others wrote.
+"""Credentials, and the only rule for redacting secrets in text from servers and libraries.
 
-A server may repeat what it was sent, in an error's message or in its framing. What counts as a
-secret: keys and credentials, the values of headers that carry them by their names, and whatever
-the caller marked as a `Secret`.
+A server may repeat a request in its response, for example in an error message. Secrets are: keys
+and credentials, the values of headers whose names show that they carry credentials, and values
+that the caller marked as `Secret`.
 """
 
 import inspect
@@ -27,17 +27,19 @@ CredentialLike: TypeAlias = str | Callable[[], str] | Callable[[], Awaitable[str
 
 # Shorter keys (typical of local services) are not redacted: replacing them would mangle messages
 # and protect nothing.
-_SHORTEST = 6
+_MIN_SECRET_LENGTH = 6
 _MASK = "***"
-_NAMES = re.compile(r"(proxy-)?authorization|cookie|(.*[-_])?(api)?(key|token|secret|password)")
+_SECRET_HEADER_NAMES = re.compile(
+    r"(proxy-)?authorization|cookie|(.*[-_])?(api)?(key|token|secret|password)"
+)
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class Secret(str):
-    """Text that is redacted in errors and log lines, such as the value of a header of yours.
+    """Text that is redacted in errors and log lines, such as the value of a custom header.
 
-    Header values are redacted anyway when the name of the header shows that they are credentials
-    (`Authorization`, `Cookie`, `…-Key`, `…-Token`, `…-Secret`); mark others with this class.
+    Values of headers whose names show that they carry credentials (`Authorization`, `Cookie`,
+    `…-Key`, `…-Token`, `…-Secret`) are always redacted; mark other values with this class.
     """
 
     __slots__ = ()
@@ -47,9 +49,9 @@ class Secret(str):
 
 
 class Credential:
-    """A credential, or a callable, sync or async, that returns it; redacts what it has returned.
+    """A credential, or a callable, sync or async, that returns it; redacts its own value.
 
-    `name` stands for the credential in messages. `check` raises a ValueError for a value that
+    `name` is the name of the credential in messages. `check` raises a ValueError for a value that
     cannot be sent. `async_client` is the class to use with an async callable.
 
     Raises:
@@ -80,12 +82,12 @@ class Credential:
 
     @property
     def can_refresh(self) -> bool:
-        """Whether a refresh may give another value."""
+        """Whether a refresh may return another value."""
         return not isinstance(self._source, str)
 
     @property
     def value(self) -> str | None:
-        """The present value; None if the callable has not been called."""
+        """The current value; None if the callable has not been called."""
         return self._value
 
     def get(self, *, refresh: bool = False) -> str:
@@ -99,7 +101,7 @@ class Credential:
         if inspect.isawaitable(value):
             if inspect.iscoroutine(value):
                 value.close()
-            raise TypeError(f"{self._name} is async: that needs an {self._async_client}")
+            raise TypeError(f"{self._name} is an async callable; use it with {self._async_client}")
         return self._keep(value)
 
     async def get_async(self, *, refresh: bool = False) -> str:
@@ -122,7 +124,7 @@ class Credential:
         return self._value
 
     def _keep(self, value: Any) -> str:
-        # No message has the value in it.
+        # The messages do not contain the value.
         if not isinstance(value, str):
             kind = type(value).__name__
             raise TypeError(f"{self._name} must be a callable that returns a string, got {kind}")
@@ -133,10 +135,10 @@ class Credential:
 
 
 def header_secrets(headers: Mapping[str, str]) -> Iterator[str]:
-    """Yield the secrets among headers: marked ones, and those whose names say so."""
+    """Yield the secrets in headers: values marked as `Secret`, and those with secret names."""
     for name, value in headers.items():
         lower = name.lower()
-        if isinstance(value, Secret) or _NAMES.fullmatch(lower):
+        if isinstance(value, Secret) or _SECRET_HEADER_NAMES.fullmatch(lower):
             yield value
             if lower.endswith("authorization"):
                 yield from _credentials(value)
@@ -145,7 +147,7 @@ def header_secrets(headers: Mapping[str, str]) -> Iterator[str]:
 
 
 def _credentials(authorization: str) -> Iterator[str]:
-    """Yield what follows the scheme, and of Basic the password too."""
+    """Yield the credentials after the scheme; for Basic also the decoded ones and the password."""
     scheme, _, value = authorization.partition(" ")
     yield value.strip()
     if scheme.lower() == "basic":
@@ -158,9 +160,9 @@ def _credentials(authorization: str) -> Iterator[str]:
 
 
 def redact(text: str, secrets: Iterable[str | None]) -> str:
-    """Return a text with every secret in it replaced, also where it is percent or Base64 encoded.
+    """Return a text with every secret replaced, including percent and Base64 encoded forms.
 
-    The longest goes first, because one secret may be a part of another.
+    The longest is replaced first, because one secret may be a part of another.
     """
     forms = {form for secret in secrets if secret for form in _forms(str(secret))}
     for form in sorted(forms, key=lambda form: (-len(form), form)):
@@ -169,7 +171,7 @@ def redact(text: str, secrets: Iterable[str | None]) -> str:
 
 
 def _forms(secret: str) -> tuple[str, ...]:
-    if len(secret) < _SHORTEST:
+    if len(secret) < _MIN_SECRET_LENGTH:
         return ()
     encoded = b64encode(secret.encode("utf-8", "surrogatepass")).decode()
     return secret, quote(secret, safe="", errors="replace"), encoded
@@ -178,9 +180,9 @@ def _forms(secret: str) -> tuple[str, ...]:
 def redacted_cause(
     error: BaseException | None, redacted: Callable[[str], str]
 ) -> BaseException | None:
-    """Return an error of a library as the cause of ours: redacted, or None if that is impossible.
+    """Return a library's error, redacted, as the cause of ours; None if it cannot be redacted.
 
-    Our own errors are made of redacted text; those of libraries exist already and are changed.
+    Our own errors are created from redacted text. Errors of libraries are redacted in place.
     """
     if error is None:
         return None
@@ -189,36 +191,36 @@ def redacted_cause(
 
 
 def _has_secret(error: BaseException, redacted: Callable[[str], str]) -> bool:
-    return any(redacted(words) != words for words in (str(error), repr(error)))
+    return any(redacted(text) != text for text in (str(error), repr(error)))
 
 
 def redact_chain(error: BaseException, redacted: Callable[[str], str]) -> None:
-    """Redact the words of an error, its notes, and the errors that it came from.
+    """Redact the text of an error, its notes, and its causes and contexts.
 
-    An error whose words cannot be changed is taken out of the chain if they hold a secret.
+    An error whose text contains a secret and cannot be changed is removed from the chain.
     """
     seen: set[int] = set()
-    rest = [error]
-    while rest:
-        one = rest.pop()
-        if id(one) in seen:
+    pending = [error]
+    while pending:
+        current = pending.pop()
+        if id(current) in seen:
             continue
-        seen.add(id(one))
-        _redact_words(one, redacted)
+        seen.add(id(current))
+        _redact_text(current, redacted)
         for link in ("__cause__", "__context__"):
-            below = getattr(one, link)
-            if below is None:
+            linked = getattr(current, link)
+            if linked is None:
                 continue
-            _redact_words(below, redacted)
-            if _has_secret(below, redacted):
-                suppressed = one.__suppress_context__
-                setattr(one, link, None)
-                one.__suppress_context__ = suppressed
+            _redact_text(linked, redacted)
+            if _has_secret(linked, redacted):
+                suppressed = current.__suppress_context__
+                setattr(current, link, None)
+                current.__suppress_context__ = suppressed
             else:
-                rest.append(below)
+                pending.append(linked)
 
 
-def _redact_words(error: BaseException, redacted: Callable[[str], str]) -> None:
+def _redact_text(error: BaseException, redacted: Callable[[str], str]) -> None:
     changed = tuple(redacted(part) if isinstance(part, str) else part for part in error.args)
     if changed != error.args:
         error.args = changed

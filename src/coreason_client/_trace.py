@@ -1,7 +1,7 @@
-"""The W3C trace context of the caller's span, as headers. Pure, and without the library.
+"""The W3C trace context of the caller's span, as headers. Pure.
 
-Nobody has a current span who has not imported OpenTelemetry, so it is looked for among what is
-loaded and never imported: who does not trace pays for one look into a table.
+If OpenTelemetry was never imported, there is no current span. So it is looked up in `sys.modules`
+and never imported here; without tracing this costs one dict lookup.
 """
 
 import sys
@@ -10,15 +10,15 @@ from collections.abc import Mapping
 __all__ = ["trace_headers"]
 
 
-def trace_headers(*given: Mapping[str, str]) -> dict[str, str]:
-    """Return `traceparent` and `tracestate` of the current span; nothing when there is none.
+def trace_headers(*caller_headers: Mapping[str, str]) -> dict[str, str]:
+    """Return `traceparent` and `tracestate` of the current span; empty without a span.
 
-    Nor is there anything when the headers that the caller has `given` hold a `traceparent`: the
-    state of one trace must not travel with the parent of another.
+    Also empty if the caller's own headers contain a `traceparent`: the state of one trace must not
+    be sent with the parent of another.
     """
-    # While another thread imports it, the module is there before its names are.
+    # While another thread imports the module, it is in `sys.modules` before its names are defined.
     get_current_span = getattr(sys.modules.get("opentelemetry.trace"), "get_current_span", None)
-    if get_current_span is None or any(_names_parent(headers) for headers in given):
+    if get_current_span is None or any(map(_has_traceparent, caller_headers)):
         return {}
     span = get_current_span().get_span_context()
     if not span.is_valid:
@@ -29,5 +29,5 @@ def trace_headers(*given: Mapping[str, str]) -> dict[str, str]:
     return headers
 
 
-def _names_parent(headers: Mapping[str, str]) -> bool:
+def _has_traceparent(headers: Mapping[str, str]) -> bool:
     return any(name.lower() == "traceparent" for name in headers)

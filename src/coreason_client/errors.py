@@ -1,49 +1,50 @@
-"""The root of every error that this package raises on purpose, and the tree below it.
+"""The base class of all errors of this package, and the tree of its subclasses.
 
 ::
 
     CoreasonError
-    ├── A2AError                  anything that an A2A client raises; also ClientError
-    │   ├── A2AHTTPError          the HTTP exchange failed; kinds: connection, timeout, too large
-    │   ├── A2AJSONError          a body that is not the JSON that was expected
-    │   ├── A2AJSONRPCError       the agent answered with an error; a kind for each known code
-    │   ├── A2AEmptyResultError   an answer without the value that is required
-    │   ├── A2ANoSupportedInterfaceError  the card offers nothing that we speak
-    │   ├── A2ASSEParseError      an event of a stream that cannot be read
+    ├── A2AError                  base class of the A2A client's errors; also ClientError
+    │   ├── A2AHTTPError          the HTTP exchange failed; subclasses: connection, timeout, size
+    │   ├── A2AJSONError          a body that is not valid JSON or not the expected object
+    │   ├── A2AJSONRPCError       an error returned by the agent; a subclass for each known code
+    │   ├── A2AEmptyResultError   a response without the required result
+    │   ├── A2ANoSupportedInterfaceError  the agent card lists no supported interface
+    │   ├── A2ASSEParseError      a stream event that cannot be parsed
     │   └── A2AStreamClosedError  a stream ended before its task did
-    ├── CAPError                  anything that a CAP client raises
-    │   ├── CAPConnectionError    no connection, or none that lasted, within the retry budget
-    │   ├── CAPProtocolError      the server sent what the protocol does not allow
-    │   │   └── CAPStreamReset    after a reconnect the server answered with another stream
-    │   ├── CAPRuntimeError       the server refused the request, or ended the stream in error
+    ├── CAPError                  base class of the CAP client's errors
+    │   ├── CAPConnectionError    every attempt failed or broke off; the retry budget is used up
+    │   ├── CAPProtocolError      the server violated the protocol
+    │   │   └── CAPStreamReset    after a reconnect the server sent another stream
+    │   ├── CAPRuntimeError       the server rejected the request or ended the stream with an error
     │   └── CAPTimeoutError       the deadline passed; also a TimeoutError
-    ├── LLMError                  anything that the AI client raises
-    │   ├── LLMAuthenticationError    no key, or one that the provider does not know
-    │   ├── LLMPermissionError    the key may not do this
-    │   ├── LLMRequestError       the request is wrong
-    │   │   └── LLMContextLengthError  it is longer than the model can read
-    │   ├── LLMNotFoundError      there is no such model, or no such address
-    │   ├── LLMRateLimitError     too many requests or tokens for now
-    │   ├── LLMQuotaError         the money or the quota is used up
-    │   ├── LLMTimeoutError       no answer in time; also a TimeoutError
-    │   ├── LLMConnectionError    no connection, or one that broke; also a ConnectionError
+    ├── LLMError                  base class of the LLM client's errors
+    │   ├── LLMAuthenticationError    the API key is missing or invalid
+    │   ├── LLMPermissionError    the API key does not have the permission
+    │   ├── LLMRequestError       the request is invalid
+    │   │   └── LLMContextLengthError  it exceeds the context length of the model
+    │   ├── LLMNotFoundError      the model or the URL does not exist
+    │   ├── LLMRateLimitError     too many requests or tokens at the moment
+    │   ├── LLMQuotaError         the credit or the quota is used up
+    │   ├── LLMTimeoutError       no response in time; also a TimeoutError
+    │   ├── LLMConnectionError    connecting failed or the connection broke; also a ConnectionError
     │   ├── LLMServerError        the provider failed
-    │   │   └── LLMOverloadedError    it has too much to do
-    │   ├── LLMFilteredError      the answer was withheld
-    │   └── LLMResponseError      what came back is not what the protocol says
-    ├── LogError                  a server's log did not do what it was asked
-    │   ├── Fenced                another process has taken the stream over
-    │   ├── LogUnavailable        the store behind it does not answer
-    │   ├── OutOfSequence         an append is not the next in number
-    │   ├── PositionGone          what follows the position is no longer kept
-    │   ├── RequestConflict       a known request_id came with another body
-    │   └── UnknownStream         there is no such stream
+    │   │   └── LLMOverloadedError    it is overloaded
+    │   ├── LLMFilteredError      the answer was withheld by a content filter
+    │   └── LLMResponseError      a response that does not match the provider's protocol
+    ├── LogError                  an operation of a server's log failed
+    │   ├── Fenced                another process has taken over the stream
+    │   ├── LogUnavailable        the store of the log does not respond
+    │   ├── OutOfSequence         an append does not have the next number
+    │   ├── PositionGone          the entries after the position were deleted
+    │   ├── RequestConflict       a known request_id was sent with another body
+    │   └── UnknownStream         the stream does not exist
     ├── StreamEnded               an agent wrote after the end of its stream
-    ├── SSEEventTooLarge          a server-sent event passed the limit
-    ├── ArgumentError             an argument has a wrong value; also a ValueError
+    ├── SSEEventTooLarge          a server-sent event exceeded the limit
+    ├── ArgumentError             an argument has an invalid value; also a ValueError
     └── MissingExtraError         a part of the package needs an extra that is not installed
-Each family lives in the `errors` module of its room; the names are exported from
-`coreason_client`. Errors carry fields, so that no program needs to read their words.
+
+Each family is defined in the `errors` module of its package; the names are exported from
+`coreason_client`. Errors have fields, so programs need not parse their messages.
 """
 
 from typing import Final
@@ -51,16 +52,16 @@ from typing import Final
 __all__ = ["ArgumentError", "CoreasonError", "MissingExtraError"]
 
 _HIDDEN: Final = object()
-_LONGEST_SHOWN = 80
-_HUGE = 10**_LONGEST_SHOWN  # Python refuses to write numbers of thousands of digits
+_MAX_SHOWN = 80
+_HUGE = 10**_MAX_SHOWN  # Python refuses to format numbers with thousands of digits
 
 
 class CoreasonError(Exception):
-    """The root of every error of this package."""
+    """Base class of all errors of this package."""
 
 
 class MissingExtraError(CoreasonError, ImportError):
-    """A part of the package needs an extra that is not installed; `extra` names it."""
+    """A part of the package needs an extra that is not installed; `extra` is its name."""
 
     def __init__(self, part: str, extra: str) -> None:
         super().__init__(
@@ -74,15 +75,15 @@ class MissingExtraError(CoreasonError, ImportError):
 
 
 class ArgumentError(CoreasonError, ValueError):
-    """An argument has a value that it must not have; also a `ValueError`.
+    """An argument has an invalid value; also a `ValueError`.
 
-    Its text is made of its fields, as in "timeout must be greater than 0, got -1".
+    The message is built from the fields, as in "timeout must be greater than 0, got -1".
 
     Args:
         argument: the name of the argument.
-        rule: what it must be, such as "must be greater than 0".
-        value: what was given. The text shows it if it is short text, a number or None, and else
-            its type. Leave it out where it is a secret: the field is None then.
+        rule: the requirement, such as "must be greater than 0".
+        value: the value that was passed. The message contains it if it is short text, a number or
+            None, and otherwise its type. Omit it if it is a secret; the field is then None.
     """
 
     def __init__(self, argument: str, rule: str, value: object = _HIDDEN) -> None:
@@ -94,7 +95,7 @@ class ArgumentError(CoreasonError, ValueError):
         self.value = value if self._has_value else None
 
     def renamed(self, argument: str) -> "ArgumentError":
-        """Return the same error for the name that the argument has elsewhere, such as an option."""
+        """Return the same error with another argument name, such as a command line option."""
         return ArgumentError(argument, self.rule, *self._values())
 
     def __reduce__(self) -> tuple[type["ArgumentError"], tuple[object, ...]]:
@@ -105,10 +106,10 @@ class ArgumentError(CoreasonError, ValueError):
 
 
 def shown_value(value: object) -> str:
-    """Return a value in a few words; nothing that is inside of a container is repeated."""
+    """Return a short text for a value; for a container only its type."""
     if isinstance(value, str):
-        text = repr(value[:_LONGEST_SHOWN])
-        return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"
+        text = repr(value[:_MAX_SHOWN])
+        return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
     if value is None or isinstance(value, float):
         return repr(value)
     if isinstance(value, int) and abs(value) < _HUGE:

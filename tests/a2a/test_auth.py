@@ -72,7 +72,7 @@ def test_the_first_requirement_that_can_be_met() -> None:
 
 
 def test_nothing_leaves_its_origin() -> None:
-    away = Request("POST", "https://b.example", {}, bare=True)
+    away = Request("POST", "https://b.example", {}, without_client_defaults=True)
     assert credentials("t").apply(away) is away
 
 
@@ -103,7 +103,7 @@ def test_when_credentials_are_refreshed(
     source: Any, status: int, bare: bool, refreshed: bool
 ) -> None:
     found = card({"a": BEARER, "b": key("header")}, {"a": [], "b": []})
-    request = replace(REQUEST, bare=bare)
+    request = replace(REQUEST, without_client_defaults=bare)
     assert credentials(source, found).refresh_after(request, status) is refreshed
 
 

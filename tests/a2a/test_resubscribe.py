@@ -748,7 +748,7 @@ def test_redirects(run: Run) -> None:
         "https://agent.example/a2a",
         "https://other.example/x",
     ]
-    assert outcome.network.requests[1].bare
+    assert outcome.network.requests[1].without_client_defaults
     assert type(run(*[away] * 6).error) is A2AHTTPError
     assert type(run(gives(http_status(308, location="ftp://x"))).error) is A2AHTTPError
 

@@ -609,7 +609,12 @@ def test_a_redirect_at_the_same_origin_keeps_everything(play: Play, code: int) -
     outcome = play(moved("/v2/assist", code), sends(close(1)))
     first, second = outcome.network.requests
     assert second.url == "https://agent.example/v2/assist"
-    assert (second.method, second.content, dict(second.headers), second.bare) == (
+    assert (
+        second.method,
+        second.content,
+        dict(second.headers),
+        second.without_client_defaults,
+    ) == (
         first.method,
         first.content,
         dict(first.headers),
@@ -634,7 +639,7 @@ def test_credentials_never_leave_the_origin(play: Play, target: str) -> None:
     outcome = play(moved(target), moved(back), sends(close(1)))
     _, second, third = outcome.network.requests
     for request in (second, third):
-        assert request.bare
+        assert request.without_client_defaults
         assert set(request.headers) == {"Accept"}
         assert request.content == b'{"the": "request"}'
     assert third.url == back

@@ -270,7 +270,7 @@ def test_a_request_has_messages_or_a_payload(values: Fields, accepted: bool) -> 
             >= {name: value for name, value in values.items() if value is not None}.items()
         )
     else:
-        with pytest.raises(ValidationError, match="messages, or a payload"):
+        with pytest.raises(ValidationError, match="messages, payload or both"):
             AgentRequest.model_validate(values)
 
 

@@ -21,7 +21,7 @@ from tests.fuzz.strategies import examples
 KEY = "the-key"
 PROBES = ("/health", "/ready")
 # What a schema cannot say: that two fields are equal, and which days a calendar has.
-UNSAYABLE = ("name two different users", "datetime")
+UNSAYABLE = ("user.user_id must be equal", "datetime")
 
 
 async def agent(request: ServiceRequest, stream: AgentStream) -> None:

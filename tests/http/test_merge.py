@@ -48,7 +48,7 @@ class Client:
         for item in [*events, h11.EndOfMessage()]:
             written = self._connection.send(item)
             if self._merger is not None:
-                self._merger.sent(written or b"")
+                self._merger.request_sent(written or b"")
         self.body = b""
         self._take_events()
 
@@ -390,7 +390,7 @@ def test_equals_direct_h11_on_odd_lengths(length: str) -> None:
         compare([Exchange(read), Exchange([PLAIN_HEAD + CHUNKS + b"0\r\n\r\n"])])
 
 
-# The joints, byte for byte: what was read, and what h11 is given of it.
+# Separators, byte for byte: what was read, and what is passed to h11.
 
 JOINTS: dict[str, tuple[list[bytes], list[bytes]]] = {
     "several chunks become one": (
@@ -413,7 +413,7 @@ JOINTS: dict[str, tuple[list[bytes], list[bytes]]] = {
         [b"0", b"A", b"\r", b"\n", b"x"],
         [b"", b"", b"", b"", b"1\r\nx"],
     ),
-    "a joint may be cut anywhere": (
+    "a separator may be cut anywhere": (
         [b"1\r\nx", b"\r", b"\n", b"0", b"b", b"\r", b"\n", b"y"],
         [b"1\r\nx", b"", b"", b"", b"", b"", b"", b"\r\n1\r\ny"],
     ),
@@ -457,7 +457,7 @@ JOINTS: dict[str, tuple[list[bytes], list[bytes]]] = {
         [b"1\r\na\r", b"\r\n1\r\nb"],
         [b"1\r\na", b"\r\r\n1\r\nb"],
     ),
-    "a bare line feed is no joint": (
+    "a bare line feed is no separator": (
         [b"1\r\na\n1\nb\n"],
         [b"1\r\na\n1\nb\n"],
     ),
@@ -474,9 +474,9 @@ JOINTS: dict[str, tuple[list[bytes], list[bytes]]] = {
 
 @pytest.mark.proves("R04c")
 @pytest.mark.parametrize(("read", "given_to_h11"), JOINTS.values(), ids=JOINTS)
-def test_joints(read: list[bytes], given_to_h11: list[bytes]) -> None:
+def test_separators(read: list[bytes], given_to_h11: list[bytes]) -> None:
     merger = ChunkMerger()
-    merger.sent(b"GET / HTTP/1.1\r\n\r\n")
+    merger.request_sent(b"GET / HTTP/1.1\r\n\r\n")
     assert merger.receive(PLAIN_HEAD) == PLAIN_HEAD
     assert [merger.receive(data) for data in read] == given_to_h11
     compare([Exchange([PLAIN_HEAD, *read])])
@@ -508,7 +508,7 @@ HEADS_LEFT_ALONE = {
 def test_a_response_with_another_head_is_left_as_it_is(head: bytes) -> None:
     for read in ([head + CHUNKS], [head, CHUNKS], bytewise(head + CHUNKS)):
         merger = ChunkMerger()
-        merger.sent(b"GET / HTTP/1.1\r\n\r\n")
+        merger.request_sent(b"GET / HTTP/1.1\r\n\r\n")
         assert [merger.receive(data) for data in read] == read
         compare([Exchange(read)])
 
@@ -517,7 +517,7 @@ def test_a_response_with_another_head_is_left_as_it_is(head: bytes) -> None:
 @pytest.mark.parametrize("method", ["HEAD", "CONNECT"])
 def test_a_response_without_a_body_is_left_as_it_is(method: str) -> None:
     merger = ChunkMerger()
-    merger.sent(f"{method} / HTTP/1.1\r\n\r\n".encode())
+    merger.request_sent(f"{method} / HTTP/1.1\r\n\r\n".encode())
     assert merger.receive(PLAIN_HEAD + CHUNKS) == PLAIN_HEAD + CHUNKS
 
 
@@ -527,8 +527,8 @@ def test_a_response_without_a_body_is_left_as_it_is_though_an_empty_write_ended_
     method: str,
 ) -> None:
     merger = ChunkMerger()
-    merger.sent(f"{method} / HTTP/1.1\r\n\r\n".encode())
-    merger.sent(b"")  # httpcore2 writes what h11 makes of EndOfMessage
+    merger.request_sent(f"{method} / HTTP/1.1\r\n\r\n".encode())
+    merger.request_sent(b"")  # httpcore2 writes what h11 makes of EndOfMessage
     assert merger.receive(PLAIN_HEAD + CHUNKS) == PLAIN_HEAD + CHUNKS
 
 
@@ -557,13 +557,13 @@ def test_the_next_response_on_a_connection_is_merged_too(first: bytes) -> None:
     for read in ([first], [first[:-1], first[-1:]], bytewise(first)):
         merger = ChunkMerger()
         for _ in range(3):
-            merger.sent(b"POST / HTTP/1.1\r\n\r\n")
-            merger.sent(b"{}")
-            merger.sent(b"")
+            merger.request_sent(b"POST / HTTP/1.1\r\n\r\n")
+            merger.request_sent(b"{}")
+            merger.request_sent(b"")
             for data in read:
                 merger.receive(data)
-        merger.sent(b"GET / HTTP/1.1\r\n\r\n")
-        merger.sent(b"")
+        merger.request_sent(b"GET / HTTP/1.1\r\n\r\n")
+        merger.request_sent(b"")
         assert merger.receive(CHUNKED) == PLAIN_HEAD + b"2\r\nab\r\n0\r\n\r\n"
         compare([Exchange(read), Exchange(read, "POST", b"{}"), Exchange([CHUNKED])])
 
@@ -574,10 +574,10 @@ def test_the_next_response_on_a_connection_is_merged_too(first: bytes) -> None:
 def test_after_stray_bytes_nothing_is_touched(first: bytes, stray: bytes) -> None:
     for read in ([first + stray], [first, stray], bytewise(first + stray)):
         merger = ChunkMerger()
-        merger.sent(b"GET / HTTP/1.1\r\n\r\n")
+        merger.request_sent(b"GET / HTTP/1.1\r\n\r\n")
         for data in read:
             merger.receive(data)
-        merger.sent(b"GET / HTTP/1.1\r\n\r\n")
+        merger.request_sent(b"GET / HTTP/1.1\r\n\r\n")
         assert merger.receive(CHUNKED) == CHUNKED
         compare([Exchange(read), Exchange([CHUNKED])])
 

@@ -323,10 +323,10 @@ def test_a_place_at_the_same_origin(location: str, url: str) -> None:
 def test_a_place_at_another_origin_gets_what_is_harmless(location: str) -> None:
     moved = redirected(HERE, location)
     assert moved.headers == HARMLESS
-    assert moved.bare
+    assert moved.without_client_defaults
     assert (moved.method, moved.content, moved.timeouts) == ("POST", CONTENT, HERE.timeouts)
     back = redirected(moved, HERE.url)
-    assert (back.url, back.headers, back.bare) == (HERE.url, HARMLESS, True)
+    assert (back.url, back.headers, back.without_client_defaults) == (HERE.url, HARMLESS, True)
 
 
 @pytest.mark.parametrize(

@@ -502,7 +502,7 @@ def test_a_wire_decodes_with_a_cut_at_every_place(row: Row) -> None:
 @every_row
 @pytest.mark.parametrize("size", [1, 5, 10_000])
 def test_a_wire_decodes_line_by_line(row: Row, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_decode, "_DIGEST_ABOVE", 3)
+    monkeypatch.setattr(_decode, "_MAX_PENDING_BYTES", 3)
     assert decode(pieces(row.wire, size)) == row.outcome
 
 
@@ -584,7 +584,7 @@ def test_each_event_may_come_in_a_chunk_of_its_own(end: bytes) -> None:
 
 def test_a_reconnection_time_shows_before_its_block_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     for digest_above in (3, 65_536):
-        monkeypatch.setattr(_decode, "_DIGEST_ABOVE", digest_above)
+        monkeypatch.setattr(_decode, "_MAX_PENDING_BYTES", digest_above)
         decoder = SSEDecoder()
         seen = []
         for byte in pieces(b"retry: 1\ndata: x\nretry: 22\nid: y\n\nretry: 333\n", 1):
@@ -645,7 +645,7 @@ places = st.lists(st.integers(0, 120), max_size=12)
 
 def decoder_with(limit: int, digest_above: int) -> SSEDecoder:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_decode, "_DIGEST_ABOVE", digest_above)
+        patch.setattr(_decode, "_MAX_PENDING_BYTES", digest_above)
         return SSEDecoder(limit)
 
 
@@ -918,7 +918,7 @@ class CountingBuffer(bytearray):
 def test_a_slow_drip_is_linear_work(
     line: bytes, digest_above: int, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_decode, "_DIGEST_ABOVE", digest_above)
+    monkeypatch.setattr(_decode, "_MAX_PENDING_BYTES", digest_above)
     decoder = SSEDecoder()
     buffer = decoder._pending = CountingBuffer()
     total = 20_000

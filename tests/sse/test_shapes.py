@@ -127,7 +127,7 @@ def test_the_limit_holds_in_every_shape(
     wire = b"".join(blocks)
     for chunks in (blocks, [wire], cut(wire, places), one_by_one(wire)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_decode, "_DIGEST_ABOVE", keep_as_text)
+            patch.setattr(_decode, "_MAX_PENDING_BYTES", keep_as_text)
             decoder = SSEDecoder(limit)
         reference = Reference(limit)
         expected: list[Event] = []

@@ -1,1 +1,1 @@
-"""HTTP as plain data: the only room that imports an HTTP library, the LLM side apart."""
+"""HTTP as plain data: apart from `llm`, the only package that imports an HTTP library."""

@@ -1,4 +1,4 @@
-"""Sends requests with an `httpx2.AsyncClient`, or with a client of the caller's."""
+"""The async sender: sends requests with `httpx2.AsyncClient` or with the caller's client."""
 
 import sys
 from collections.abc import Awaitable, Callable
@@ -18,11 +18,12 @@ __all__ = ["AsyncResponse", "AsyncSender"]
 
 
 class AsyncSender:
-    """Opens responses, on whatever event loop is running.
+    """Sends requests on the running event loop.
 
-    `client` is the caller's own and stays open; without it one is made for each event loop,
-    because a pooled connection belongs to the loop that opened it. `authorization` gives the
-    value of that header, anew for every request. A forked child starts with no connections.
+    `client` is the caller's own and is never closed here. Without it, a client is created for each
+    event loop, because a pooled connection belongs to the loop that opened it. `authorization` is
+    called for every request and returns the value of that header. A forked child starts with no
+    connections.
     """
 
     def __init__(
@@ -31,16 +32,16 @@ class AsyncSender:
         check_http_client(client, is_async=True)
         self._authorization = authorization
         self._client = client
-        self._given = None if client is None else Shards(lambda: client)
+        self._caller_clients = None if client is None else Shards(lambda: client)
         self._clients: PerLoop[Shards[Any]] = PerLoop(_current_loop)
         self._closed = False
         _fork.register(self)
 
     async def open(self, request: Request) -> AsyncResponse:
-        """Send the request and return the response as soon as its head is there.
+        """Send the request and return the response as soon as its head has arrived.
 
         Raises:
-            TransportFailure: there is no response.
+            TransportFailure: no response was received.
         """
         self._check_open()
         return await open_response_async(await self._shards(), request, self._authorization)
@@ -49,26 +50,26 @@ class AsyncSender:
         """Wait.
 
         Raises:
-            TransportFailure: the sender was closed meanwhile.
+            TransportFailure: the sender was closed during the wait.
         """
-        import anyio  # loaded with the first request anyway
+        import anyio  # slow to import; the first request has imported it already
 
         await anyio.sleep(seconds)
         self._check_open()
 
     async def aclose(self) -> None:
-        """Close the HTTP client of this event loop if it is ours; may be called twice."""
+        """Close this event loop's client unless it is the caller's; may be called repeatedly."""
         self._closed = True
         await self._clients.aclose()
 
     def after_fork(self) -> None:
-        """Leave the connections to the parent process, and locks that its threads may hold."""
-        _fork.keep(self._given)
-        self._given = None if self._client is None else Shards(lambda: self._client)
+        """Drop the connections of the parent process, and locks that its threads may hold."""
+        _fork.never_finalize(self._caller_clients)
+        self._caller_clients = None if self._client is None else Shards(lambda: self._client)
 
     async def _shards(self) -> Shards[Any]:
-        if self._given is not None:
-            return self._given
+        if self._caller_clients is not None:
+            return self._caller_clients
         clients = self._clients.get()
         if clients is None:
             clients = Shards(_new_client)
@@ -86,17 +87,17 @@ async def _close_all(clients: Shards[Any]) -> None:
 
 
 def _current_loop() -> object:
-    import asyncio  # slow to import, and there already when this is called
+    import asyncio  # slow to import; already loaded when this is called
 
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
-        # Not under asyncio: then the one other library that httpx2 knows is loaded already.
+        # Not asyncio, so it is trio: the only other library that httpx2 supports.
         return sys.modules["trio"].lowlevel.current_trio_token()
 
 
 def _new_client() -> httpx2.AsyncClient:
-    from ._backend import merge_chunks  # httpcore2, which httpx2 imports with its first client
+    from ._backend import merge_chunks  # imports httpcore2, as the first httpx2 client does
 
     client = httpx2.AsyncClient(**client_options())
     merge_chunks(client)

@@ -1,9 +1,9 @@
 """A network backend of httpcore2 on asyncio's own transports.
 
-httpcore2 reaches asyncio through anyio, which opens a cancel scope with a timer for every read.
-With a thousand streams open that is most of what a read costs. Here a read that finds data waits
-for nothing, and a read that waits arms no timer of its own: one timer per connection looks after
-its deadline. Under any other event loop library the backend that was there before does the work.
+httpcore2 uses asyncio through anyio, which opens a cancel scope with a timer for every read. With
+a thousand open streams that is most of the cost of a read. Here a read that finds data returns at
+once, and a read that has to wait starts no timer of its own: each connection has one timer for its
+deadline. Other event loop libraries are served by the backend that this one replaces.
 """
 
 import asyncio
@@ -20,20 +20,20 @@ from ._types import SocketOption
 
 __all__ = ["AsyncioBackend"]
 
-# What a connection keeps that nobody has read yet, before it stops reading from the socket.
+# A connection stops reading from its socket when its buffer holds more unread bytes than this.
 _HIGH_WATER = 262_144
-_MOST_UNSENT = 65_536
+_MAX_UNSENT = 65_536
 
 
 class _Buffer(asyncio.Protocol):
-    """Collects what arrives; one reader waits for it at a time."""
+    """Buffers received bytes; at most one reader waits for them."""
 
     __slots__ = (
         "_data",
         "_deadline",
         "_ended",
+        "_error",
         "_loop",
-        "_lost",
         "_paused",
         "_reader",
         "_timer",
@@ -46,17 +46,17 @@ class _Buffer(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self._data = bytearray()
         self._ended = False
-        self._lost: Exception | None = None
+        self._error: Exception | None = None
         self._reader: asyncio.Future[None] | None = None
         self._deadline: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._paused = False
         self._writable: asyncio.Future[None] | None = None
 
-    # What the transport says
+    # Called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # A stream socket's. Not asserted: the transports of uvloop are of no class of asyncio's.
+        # Not asserted, because the transports of uvloop are not instances of asyncio's classes.
         self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -73,7 +73,7 @@ class _Buffer(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._ended = True
-        self._lost = exc
+        self._error = exc
         self._wake()
         self.resume_writing()
         if self._timer is not None:
@@ -88,30 +88,30 @@ class _Buffer(asyncio.Protocol):
             self._writable.set_result(None)
         self._writable = None
 
-    # What a stream asks
+    # Called by the stream
 
     @property
-    def has_news(self) -> bool:
-        """Whether a read would return at once: with data, or because it is over."""
+    def is_readable(self) -> bool:
+        """Whether a read would return at once, with data or at the end of the connection."""
         return bool(self._data) or self._ended
 
     async def read(self, max_bytes: int, timeout: float | None) -> bytes:
-        """Return what has arrived, or wait for it; empty at the end."""
+        """Return the received bytes, waiting if there are none; empty at the end."""
         if not self._data and not self._ended:
             await self._wait(timeout)
         if self._data:
             return self._take(max_bytes)
-        if self._lost is not None:
-            raise httpcore2.ReadError(str(self._lost)) from self._lost
+        if self._error is not None:
+            raise httpcore2.ReadError(str(self._error)) from self._error
         return b""
 
     async def drain(self, timeout: float | None) -> None:
-        """Wait until the transport takes more."""
+        """Wait until the transport accepts more data."""
         if self._writable is not None:
             async with asyncio.timeout(timeout):
                 await self._writable
-        if self._lost is not None:
-            raise self._lost
+        if self._error is not None:
+            raise self._error
 
     def _take(self, max_bytes: int) -> bytes:
         data = bytes(self._data) if len(self._data) <= max_bytes else bytes(self._data[:max_bytes])
@@ -123,35 +123,35 @@ class _Buffer(asyncio.Protocol):
 
     async def _wait(self, timeout: float | None) -> None:
         if self._reader is not None:
-            raise RuntimeError("two tasks read from one connection")
+            raise RuntimeError("two tasks are reading from the same connection")
         self._reader = self._loop.create_future()
         self._deadline = None if timeout is None else self._loop.time() + timeout
         if self._deadline is not None:
-            self._look_by(self._deadline)
+            self._start_timer(self._deadline)
         try:
             await self._reader
         finally:
             self._reader = None
 
-    def _look_by(self, deadline: float) -> None:
-        """See to it that somebody looks at the deadline when it has come."""
+    def _start_timer(self, deadline: float) -> None:
+        """Make sure that the timer fires no later than the deadline."""
         if self._timer is not None:
             if self._timer.when() <= deadline:
-                return  # it will look again
+                return  # it fires earlier and is then started again for the deadline
             self._timer.cancel()
-        self._timer = self._loop.call_at(deadline, self._look_at_deadline)
+        self._timer = self._loop.call_at(deadline, self._check_deadline)
 
     def _wake(self) -> None:
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 
-    def _look_at_deadline(self) -> None:
-        """Fail the read that has waited too long; else come back when the present one might."""
+    def _check_deadline(self) -> None:
+        """Fail the current read if its deadline has passed; otherwise start the timer again."""
         self._timer = None
         if self._reader is None or self._deadline is None:
             return
         if self._loop.time() < self._deadline:
-            self._timer = self._loop.call_at(self._deadline, self._look_at_deadline)
+            self._timer = self._loop.call_at(self._deadline, self._check_deadline)
         elif not self._reader.done():
             self._reader.set_exception(httpcore2.ReadTimeout())
 
@@ -164,16 +164,17 @@ class _AsyncioStream(httpcore2.AsyncNetworkStream):
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         if self._unsent:
-            # A server may answer, and close, before it has read the request: the answer counts.
+            # A server may respond and close before it has read the request. Then the response
+            # is what matters, not the failed write.
             with suppress(httpcore2.WriteError):
                 await self._flush(timeout)
         return await self._buffer.read(max_bytes, timeout)
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        # The head and the body of a request come one after the other, and then the response is
-        # read: together they are one system call, one segment, one TLS record.
+        # The head and the body of a request are written separately. Sent together, just before the
+        # response is read, they take one system call, one segment and one TLS record.
         self._unsent += buffer
-        if len(self._unsent) > _MOST_UNSENT:
+        if len(self._unsent) > _MAX_UNSENT:
             await self._flush(timeout)
 
     async def _flush(self, timeout: float | None) -> None:
@@ -187,7 +188,7 @@ class _AsyncioStream(httpcore2.AsyncNetworkStream):
             raise httpcore2.WriteError(str(error)) from error
 
     async def aclose(self) -> None:
-        # Not `close`: that would first wait for what is unsent, and under TLS for the peer's word.
+        # Not `close`, which would wait for unsent data and, under TLS, for the peer's close_notify.
         self._transport.abort()
 
     async def start_tls(
@@ -206,7 +207,7 @@ class _AsyncioStream(httpcore2.AsyncNetworkStream):
         except TimeoutError as error:
             self._transport.abort()
             raise httpcore2.ConnectTimeout from error
-        except OSError as error:  # TLS errors are of this kind
+        except OSError as error:  # includes TLS errors
             self._transport.abort()
             raise httpcore2.ConnectError(str(error)) from error
         except BaseException:
@@ -220,14 +221,14 @@ class _AsyncioStream(httpcore2.AsyncNetworkStream):
     def get_extra_info(self, info: str) -> Any:
         names = {"client_addr": "sockname", "server_addr": "peername"}
         if info == "is_readable":
-            return self._buffer.has_news
+            return self._buffer.is_readable
         if info == "socket" and self._transport.is_closing():
-            return None  # uvloop still names a descriptor that may be in use for something else
+            return None  # uvloop would return a descriptor that may have been reused
         return self._transport.get_extra_info(names.get(info, info))
 
 
 class AsyncioBackend(httpcore2.AsyncNetworkBackend):
-    """Connects through asyncio where it runs, and through the other backend where it does not."""
+    """Connects through asyncio if it is running, and otherwise through the other backend."""
 
     def __init__(self, other: httpcore2.AsyncNetworkBackend) -> None:
         self._other = other
@@ -247,7 +248,11 @@ class AsyncioBackend(httpcore2.AsyncNetworkBackend):
         try:
             async with asyncio.timeout(timeout):
                 transport, buffer = await loop.create_connection(
-                    lambda: _Buffer(loop), host, port, local_addr=local, **_racing(loop, host)
+                    lambda: _Buffer(loop),
+                    host,
+                    port,
+                    local_addr=local,
+                    **_happy_eyeballs(loop, host),
                 )
         except TimeoutError as error:
             raise httpcore2.ConnectTimeout from error
@@ -275,15 +280,14 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-def _racing(loop: asyncio.AbstractEventLoop, host: str) -> dict[str, Any]:
-    """Let the addresses of a name race, on event loops that can: uvloop tries one by one."""
-    if _is_address(host) or not isinstance(loop, asyncio.BaseEventLoop):
+def _happy_eyeballs(loop: asyncio.AbstractEventLoop, host: str) -> dict[str, Any]:
+    """Return the option that races the addresses of a host; uvloop does not support it."""
+    if _is_ip_address(host) or not isinstance(loop, asyncio.BaseEventLoop):
         return {}
     return {"happy_eyeballs_delay": 0.25}
 
 
-def _is_address(host: str) -> bool:
-    """Say whether there is nothing to look up, and so nothing to race."""
+def _is_ip_address(host: str) -> bool:
     try:
         ipaddress.ip_address(host)
     except ValueError:

@@ -1,7 +1,7 @@
-"""The chunk merger as a network backend of httpcore2, sync and async.
+"""Installs the chunk merger as the network backend of a client, sync or async.
 
-It is set on the pools of a client that we made (see `_internals`). If that is not possible, nothing
-is changed and the client works as it is, only slower.
+It is set on the connection pools of clients that this package creates (see `_internals`). If that
+is not possible, the client is left unchanged; it works the same, but slower.
 """
 
 import httpcore2
@@ -16,11 +16,11 @@ __all__ = ["merge_chunks"]
 
 
 def merge_chunks(client: httpx2.Client | httpx2.AsyncClient) -> bool:
-    """Put the merging backend under every pool of the client; False if that is not possible."""
-    return replace_network_backends(client, _merging)
+    """Set the merging backend on every pool of the client; return False if not possible."""
+    return replace_network_backends(client, _merging_backend)
 
 
-def _merging(backend: object) -> MergingBackend | AsyncMergingBackend | None:
+def _merging_backend(backend: object) -> MergingBackend | AsyncMergingBackend | None:
     if isinstance(backend, httpcore2.NetworkBackend):
         return MergingBackend(backend)
     if isinstance(backend, httpcore2.AsyncNetworkBackend):

@@ -1,4 +1,4 @@
-"""What the sync and the async sender share: making clients' requests and reading their heads."""
+"""Code that both senders share: building requests and inspecting responses of HTTP clients."""
 
 import time
 from collections.abc import Callable
@@ -10,13 +10,13 @@ from ._types import SHORTEST_SECONDS, Headers, Request, ResponseHead, shorter
 __all__ = [
     "MAX_ERROR_BODY_SECONDS",
     "body_reader",
-    "build",
-    "head_of",
-    "hurry",
-    "is_over",
-    "is_raw",
+    "build_request",
+    "can_read_raw",
+    "cap_read_timeout",
+    "is_body_complete",
+    "next_read_timeout",
     "once",
-    "read_limit",
+    "response_head",
     "send_options",
     "with_authorization",
 ]
@@ -24,19 +24,19 @@ __all__ = [
 MAX_ERROR_BODY_SECONDS = 5.0
 
 
-def build(client: Any, request: Request) -> Any:
-    """Build the request for the client, `httpx2` or `httpx`, in the classes of its library."""
+def build_request(client: Any, request: Request) -> Any:
+    """Build the request with the classes of the client's library, `httpx2` or `httpx`."""
     limits = request.timeouts
     built = client.build_request(
         request.method,
         request.url,
-        # Bytes, because the libraries encode text as ASCII where the standard says UTF-8.
+        # Bytes, because the libraries encode text as ASCII, but the standard requires UTF-8.
         headers={name: value.encode() for name, value in request.headers.items()},
         content=request.content,
-        # A tuple, because each library knows only its own Timeout class.
+        # A tuple, because each library accepts only its own Timeout class.
         **({"timeout": (limits.connect, limits.read, limits.write, limits.pool)} if limits else {}),
     )
-    if not request.bare:
+    if not request.without_client_defaults:
         return built
     return type(built)(
         request.method,
@@ -48,7 +48,7 @@ def build(client: Any, request: Request) -> Any:
 
 
 def once(action: Callable[[], None]) -> Callable[[], None]:
-    """Return a callable that does something the first time and nothing afterwards."""
+    """Return a callable that runs the action the first time and does nothing afterwards."""
     pending = [action]
 
     def act() -> None:
@@ -59,45 +59,46 @@ def once(action: Callable[[], None]) -> Callable[[], None]:
 
 
 def with_authorization(request: Request, authorization: str) -> Request:
-    """Return the request with this `Authorization`, unless it is bare or has its own."""
-    if request.bare or any(name.lower() == "authorization" for name in request.headers):
+    """Return the request with this `Authorization`, unless it has its own or must have none."""
+    has_own = any(name.lower() == "authorization" for name in request.headers)
+    if request.without_client_defaults or has_own:
         return request
     return replace(request, headers={**request.headers, "Authorization": authorization})
 
 
 def send_options(request: Request) -> dict[str, Any]:
-    """Return the arguments of `send`; redirects are ours to follow, because we know the rules."""
+    """Return the arguments of `send`; redirects are followed by `_redirect`, not by the client."""
     options: dict[str, Any] = {"stream": True, "follow_redirects": False}
-    if request.bare:
+    if request.without_client_defaults:
         options["auth"] = None
     return options
 
 
-def head_of(response: Any) -> ResponseHead:
+def response_head(response: Any) -> ResponseHead:
     return ResponseHead(response.status_code, Headers(response.headers.multi_items()))
 
 
-def hurry(response: Any, seconds: float) -> None:
-    """Let no read of this response's body wait longer than so many seconds."""
+def cap_read_timeout(response: Any, seconds: float) -> None:
+    """Cap the read timeout for the rest of this body."""
     limits = response.request.extensions.get("timeout")
-    if isinstance(limits, dict):  # the transport looks it up when it begins to read the body
+    if isinstance(limits, dict):  # the transport reads it when it starts to read the body
         read = limits.get("read")
         limits["read"] = seconds if read is None else min(read, seconds)
 
 
-def is_over(response: Any) -> bool:
-    """Say whether all of the body has arrived, so that reading it to its end waits for nothing.
+def is_body_complete(response: Any) -> bool:
+    """Return True if the whole body has arrived, so reading the rest of it does not wait.
 
-    Only our own network backend knows; of a caller's client it is never sure.
+    Only our network backend knows this: always False for a caller's own client.
     """
     stream = response.extensions.get("network_stream")
-    return getattr(stream, "response_is_over", False) is True
+    return getattr(stream, "response_complete", False) is True
 
 
 def body_reader(response: Any) -> tuple[Any, float | None]:
-    """Return what reads a body past h11, and with which timeout; None on a caller's client.
+    """Return a function that reads the body without h11 (None on a caller's client), and a timeout.
 
-    For each piece of a body h11 and the generators of httpx2 cost more than all the rest.
+    For each piece of a body, h11 and the generators of httpx2 cost more than everything else.
     """
     stream = response.extensions.get("network_stream")
     limits = response.request.extensions.get("timeout")
@@ -105,14 +106,14 @@ def body_reader(response: Any) -> tuple[Any, float | None]:
     return getattr(stream, "read_body", None), read
 
 
-def read_limit(timeout: float | None, deadline: float | None) -> float | None:
-    """Return how long the next read may wait: the read timeout, but not beyond the deadline."""
+def next_read_timeout(timeout: float | None, deadline: float | None) -> float | None:
+    """Return the seconds that the next read may take: the read timeout, capped at the deadline."""
     if deadline is None:
         return timeout
     return shorter(timeout, max(deadline - time.monotonic(), SHORTEST_SECONDS))
 
 
-def is_raw(response: Any, head: ResponseHead) -> bool:
-    """Say whether the raw body is the body: not encoded, and not read already by a mock."""
+def can_read_raw(response: Any, head: ResponseHead) -> bool:
+    """Return True if the body has no content encoding and was not already read by a mock."""
     encoding = head.headers.get("content-encoding", "identity").strip().lower()
     return encoding == "identity" and not response.is_stream_consumed

@@ -1,4 +1,4 @@
-"""Checks of URLs and headers before they are sent, and what of them may be shown. Pure."""
+"""Checks of URLs, headers and clients before use, and text that is safe to show. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -27,14 +27,14 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 
 
 def check_url(url: Any, argument: str = "url", *, credentials_go_into: str) -> SplitResult:
-    """Return the parts of a URL that requests can be sent to.
+    """Check a URL to send requests to, and return its parts.
 
-    `argument` is where the URL comes from. A URL with a user or a password is refused;
-    `credentials_go_into` is the argument that takes credentials.
+    `argument` is the name of the argument that contains the URL. A URL with a user or password is
+    rejected; `credentials_go_into` is the argument to use for credentials instead.
 
     Raises:
         TypeError: it is not a string.
-        ArgumentError: it is not a valid http or https URL; the password is not repeated.
+        ArgumentError: it is not a valid http or https URL; the message contains no password.
     """
     if not isinstance(url, str):
         raise TypeError(f"{argument} must be a string, got {type(url).__name__}")
@@ -56,13 +56,13 @@ def check_url(url: Any, argument: str = "url", *, credentials_go_into: str) -> S
 
 
 def wrong_url(argument: str, rule: str, url: Any) -> ArgumentError:
-    """Return the error for a URL; one that may contain a password is not repeated."""
+    """Return the error for a URL; the message omits a URL that may contain a password."""
     hidden = isinstance(url, str) and "@" in url
     return ArgumentError(argument, rule) if hidden else ArgumentError(argument, rule, url)
 
 
 def check_headers(headers: Mapping[Any, Any]) -> None:
-    """Refuse headers that cannot be sent; values may be secrets, so they are not repeated.
+    """Reject headers that cannot be sent; messages omit values, which may be secrets.
 
     Raises:
         ArgumentError: a name or a value is not valid.
@@ -83,7 +83,7 @@ def check_key(key: Any, argument: str = "api_key") -> str:
     """Return a key that can be sent in a header.
 
     Raises:
-        ArgumentError: it cannot be sent; it is not repeated.
+        ArgumentError: it cannot be sent; the message does not contain it.
     """
     if key == "":
         raise ArgumentError(argument, "must not be empty")
@@ -95,11 +95,11 @@ def check_key(key: Any, argument: str = "api_key") -> str:
 
 
 def check_http_client(client: Any, *, is_async: bool) -> None:
-    """Refuse an `http_client` that cannot send our requests; None means that one is made.
+    """Reject an `http_client` that cannot send our requests; None means to create one.
 
     Raises:
-        TypeError: it is not an HTTP client, or it is async where a sync one is needed, or the
-            other way round.
+        TypeError: it is not an HTTP client, or a sync client where an async one is needed, or
+            the reverse.
     """
     if client is None:
         return
@@ -125,7 +125,7 @@ def merged_headers(*layers: Mapping[str, str]) -> dict[str, str]:
 
 
 def problem_message(problem: object) -> str:
-    """Return the message in the JSON of an error response; empty if there is none.
+    """Return the message in the JSON of an error response; empty if it has none.
 
     Covers problem documents (RFC 9457), `{"error": "…"}` and `{"error": {"message": "…"}}`.
     """
@@ -142,6 +142,6 @@ def problem_message(problem: object) -> str:
 
 
 def shown(url: str) -> str:
-    """Return a URL without what may be secret in it: user, password, query and fragment."""
+    """Return a URL without the parts that may be secret: user, password, query, fragment."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

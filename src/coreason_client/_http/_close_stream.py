@@ -1,4 +1,4 @@
-"""How a connection is closed, which differs between threads and event loops."""
+"""Closing a connection, which differs between threads and event loops."""
 
 import socket
 from contextlib import suppress
@@ -10,8 +10,8 @@ __all__ = ["close_stream", "close_stream_async"]
 
 def close_stream(stream: httpcore2.NetworkStream) -> None:
     """Close a connection and wake a thread that is reading from it."""
-    # Closing a descriptor does not wake a thread that is reading from it; this does. The
-    # plain socket's method, because that of a TLS socket takes the reader's object away.
+    # Closing a descriptor does not wake a thread that is reading from it, but `shutdown` does.
+    # `socket.socket.shutdown`, because that of a TLS socket removes the object the reader uses.
     sock = stream.get_extra_info("socket")
     if isinstance(sock, socket.socket):
         with suppress(OSError):

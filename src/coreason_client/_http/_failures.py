@@ -1,7 +1,7 @@
-"""The exceptions of the HTTP libraries, translated once.
+"""Translates the exceptions of the HTTP libraries into `TransportFailure`.
 
-A caller may hand in a client of `httpx2` or of `httpx`: the same names, other classes, and the
-second may not be installed. So classes are known by their names.
+A caller may pass a client of `httpx2` or of `httpx`. Their classes have the same names but are
+different, and `httpx` may not be installed, so exceptions are recognised by class name.
 """
 
 import ssl
@@ -29,9 +29,9 @@ _KINDS = {
 
 
 class translated:  # noqa: N801 - used as `with translated():`
-    """Turn every transport error into a `TransportFailure`; anything else passes.
+    """Turn every transport error into a `TransportFailure`; other exceptions propagate.
 
-    A class, because the generator of `contextlib` would be a tenth of what an open stream costs.
+    A class, because a `contextlib` generator would be a tenth of the cost of an open stream.
     """
 
     __slots__ = ()
@@ -48,7 +48,7 @@ class translated:  # noqa: N801 - used as `with translated():`
         if isinstance(error, Exception):
             kind = _kind_of(error)
             if kind is not None:
-                raise TransportFailure(kind, _words(error)) from error
+                raise TransportFailure(kind, _message(error)) from error
 
 
 def _kind_of(error: Exception) -> FailureKind | None:
@@ -56,25 +56,25 @@ def _kind_of(error: Exception) -> FailureKind | None:
         cls.__name__ for cls in type(error).__mro__ if cls.__module__.split(".")[0] in _LIBRARIES
     ]
     kind = next((kind for name, kind in _KINDS.items() if name in names), None)
-    if kind is None and isinstance(error, OSError):  # a transport of the caller's own
+    if kind is None and isinstance(error, OSError):  # from a caller's own transport
         kind = FailureKind.BROKEN
     if kind is None and isinstance(error, UnicodeError | OverflowError):
-        kind = FailureKind.REQUEST  # a host or a port that the socket library refuses
+        kind = FailureKind.REQUEST  # a host or port that the socket library rejects
     if kind is FailureKind.CONNECT and _is_certificate_error(error):
         return FailureKind.CERTIFICATE
     return kind
 
 
 def _is_certificate_error(error: BaseException) -> bool:
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, ssl.SSLCertVerificationError):
+    current: BaseException | None = error
+    while current is not None:
+        if isinstance(current, ssl.SSLCertVerificationError):
             return True
-        seen = seen.__cause__ or seen.__context__
+        current = current.__cause__ or current.__context__
     return False
 
 
-def _words(error: Exception) -> str:
+def _message(error: Exception) -> str:
     name = type(error).__name__
     text = str(error)
     return f"{name}: {text}" if text else name

@@ -1,6 +1,6 @@
 """The undocumented names of httpx2 and httpcore2 that this package uses.
 
-httpx2 has no argument for a network backend, so it is set on the pools of a client that we made.
+httpx2 has no argument for a network backend, so it is set on the pools of clients that we create.
 That needs four private names: `_transport`, `_mounts`, `_pool` and `_network_backend`.
 """
 
@@ -13,10 +13,10 @@ __all__ = ["replace_network_backends"]
 
 
 def replace_network_backends(client: Any, replacement: Callable[[object], object | None]) -> bool:
-    """Replace the network backend of every pool of a client, or of none.
+    """Replace the network backends of all pools of a client, or change nothing.
 
-    `replacement` returns the new backend for an old one, None for one that it does not know.
-    Return False if nothing was changed: then the client works as it is, only slower.
+    `replacement` returns the new backend for an old one, None for an unknown one. Return False if
+    nothing was changed; the client then works the same, but slower.
     """
     try:
         transports = [client._transport, *client._mounts.values()]

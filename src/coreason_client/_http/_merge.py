@@ -1,16 +1,15 @@
-"""Merges the chunk framing of an HTTP/1.1 response that has already arrived. Pure.
+"""Merges the HTTP/1.1 chunks that one read received into one chunk. Pure.
 
-A streaming server flushes every packet as an HTTP chunk of its own, and httpx2 pays h11 and five
-generators for each of them: that is most of what a packet costs. This filter stands between the
-socket and h11. Of a chunked body it writes the chunks that one read brought as one chunk, so that
-they are paid once. Everything else goes through untouched.
-Once h11 has seen that a body has begun, it can be left out of the middle of it altogether.
+A streaming server sends every packet as an HTTP chunk of its own, and httpx2 runs h11 and five
+generators for each chunk: that is most of the cost of a packet. This filter sits between the socket
+and h11. It combines all chunks of a chunked body that one read received into one chunk, and passes
+everything else through unchanged. After h11 has read the beginning of a body, the middle of the
+body can bypass h11 completely.
 
-It must never change the outcome: the body, its end, or how it fails. So it only takes over where
-nothing is in doubt (a plain HTTP/1.1 200 head that says `Transfer-Encoding: chunked` and no more)
-and only reads plain chunk headers. At the first byte that is not as expected it hands h11 the
-original bytes from there on and stays out of the way until the next response. Data is never held
-back, only the framing around it.
+The filter must never change the body, its end, or its failures. So it is used only in unambiguous
+cases (a plain HTTP/1.1 200 head whose only framing header is `Transfer-Encoding: chunked`) and
+parses only plain chunk headers. From the first unexpected byte on it passes the original bytes to
+h11, until the next response. Data is never delayed, only the framing around it.
 """
 
 import re
@@ -20,68 +19,69 @@ __all__ = ["ChunkMerger"]
 
 _HEAD = re.compile(rb"HTTP/1\.1 200(?: [^\r\n\0]*)?\r\n(?:[!-9;-~]+:[^\r\n\0]*\r\n)*\r\n")
 _STATUS = b"HTTP/1.1 200"
-_LONGEST_HEAD = 65_536
+_MAX_HEAD_BYTES = 65_536
 _FRAMING = re.compile(
     rb"\r\n(transfer-encoding|content-length):[ \t]*([^\r\n]*?)[ \t]*(?=\r\n)", re.IGNORECASE
 )
 
-# A joint is what stands between the data of two chunks: the CRLF that ends one, and the header of
-# the next. The first chunk has a header only. More hex digits than this, an extension or a space
-# are legal and rare, and left to h11.
-_FIRST_JOINT = re.compile(rb"([0-9A-Fa-f]{1,15})\r\n")
-_JOINT = re.compile(rb"\r\n([0-9A-Fa-f]{1,15})\r\n")
-_PART_OF_FIRST_JOINT = re.compile(rb"[0-9A-Fa-f]{0,15}\r?")
-_PART_OF_JOINT = re.compile(rb"\r?|\r\n[0-9A-Fa-f]{0,15}\r?")
+# A separator is the text between the data of two chunks: the CRLF that ends one, and the header of
+# the next. Before the first chunk there is only a header. More hex digits, an extension or a space
+# are valid but rare, and left to h11.
+_FIRST_SEPARATOR = re.compile(rb"([0-9A-Fa-f]{1,15})\r\n")
+_SEPARATOR = re.compile(rb"\r\n([0-9A-Fa-f]{1,15})\r\n")
+_PARTIAL_FIRST_SEPARATOR = re.compile(rb"[0-9A-Fa-f]{0,15}\r?")
+_PARTIAL_SEPARATOR = re.compile(rb"\r?|\r\n[0-9A-Fa-f]{0,15}\r?")
 
 
 class ChunkMerger:
-    """Filters what arrives on one connection: `sent` takes what goes out, `receive` what comes.
+    """Filters the received bytes of one connection.
 
-    A response is only looked at when the connection is clean: when it is the first one, or the
-    one before it was followed to its end and not a byte came behind that. On any other connection
-    h11 may have bytes that this object has not seen the meaning of.
+    `request_sent` takes the bytes that are sent, `receive` the bytes that are received. A response
+    is parsed only if the connection is clean: it is the first response, or the one before was
+    parsed to its end and no byte followed. Otherwise h11 may be holding bytes that were not parsed
+    here.
     """
 
-    __slots__ = ("_begun", "_clean", "_held", "_left", "_step")
+    __slots__ = ("_begun", "_clean", "_handler", "_held", "_remaining")
 
     def __init__(self) -> None:
-        self._step: Callable[[bytes], bytes] = _as_it_is
+        self._handler: Callable[[bytes], bytes] = _pass_through
         self._clean = True
-        self._held = b""  # a copy of the head so far, later the part of a joint that has arrived
-        self._left = 0  # bytes of the present chunk or body that are still to come
-        self._begun = False  # h11 has read the data of a chunk, and waits for the CRLF behind it
+        self._held = b""  # a copy of the head so far; later an incomplete separator
+        self._remaining = 0  # bytes of the current chunk or body that have not arrived
+        self._begun = False  # h11 has read the data of a chunk and expects the CRLF after it
 
-    def sent(self, data: bytes) -> None:
-        """Take note of what goes out: the next thing to arrive may be a response."""
+    def request_sent(self, data: bytes) -> None:
+        """Record sent bytes: the next received bytes may be a response."""
         if not self._clean:
             return
         if data.startswith((b"HEAD ", b"CONNECT ")):
-            # Their responses have no body, whatever the headers say.
-            self._leave_alone()
+            # Their responses have no body, regardless of the headers.
+            self._stop_merging()
         elif data:
-            self._step = self._receive_head
+            self._handler = self._receive_head
 
     @property
-    def is_over(self) -> bool:
-        """Whether the last response was followed to its end, and nothing came behind it."""
-        return self._clean and self._step is _as_it_is
+    def response_complete(self) -> bool:
+        """Whether the last response was parsed to its end and no byte followed."""
+        return self._clean and self._handler is _pass_through
 
     def receive(self, data: bytes) -> bytes:
-        """Return what h11 is to read; empty while only a part of a joint has arrived."""
-        if self._clean and self._step is _as_it_is:
-            self._clean = False  # nobody asked for this
-        return self._step(data)
+        """Return the bytes for h11; empty while only a part of a separator has arrived."""
+        if self._clean and self._handler is _pass_through:
+            self._clean = False  # unsolicited bytes
+        return self._handler(data)
 
     @property
     def in_body(self) -> bool:
-        """Whether h11 has read some of a chunked body, and the rest may pass it by."""
-        return self._begun and self._step == self._receive_body
+        """Whether h11 has read a part of a chunked body, and the rest may bypass it."""
+        return self._begun and self._handler == self._receive_body
 
     def unframe(self, data: bytes) -> tuple[bytes, bytes]:
-        """Return the chunks' data in these bytes of the body, and what h11 has to read itself.
+        """Return the data of the chunks in these bytes, and the bytes that h11 has to read itself.
 
-        h11 may be left out for as long as `in_body` holds: it waits for the CRLF behind a chunk,
-        and what it has to read begins with one.
+        h11 may be bypassed while `in_body` is True: it expects the CRLF after a chunk, and the
+        bytes that it has to read begin with one.
         """
         data = self._held + data
         self._held = b""
@@ -89,14 +89,14 @@ class ChunkMerger:
         rest = self._take_chunks(data, pieces)
         return b"".join(pieces), rest
 
-    def _leave_alone(self) -> None:
+    def _stop_merging(self) -> None:
         self._clean = False
-        self._step = _as_it_is
+        self._handler = _pass_through
 
-    def _end_with(self, rest: bytes) -> None:
-        """Take note that the response is over; what stands behind it makes it unclean."""
+    def _end_response(self, rest: bytes) -> None:
+        """Record the end of the response; further bytes make the connection unclean."""
         self._clean = not rest
-        self._step = _as_it_is
+        self._handler = _pass_through
         self._begun = False
 
     def _receive_head(self, data: bytes) -> bytes:
@@ -104,45 +104,45 @@ class ChunkMerger:
         seen = len(self._held)
         head = self._held + data
         end = head.find(b"\r\n\r\n") + 4
-        if end < 4 and len(head) <= _LONGEST_HEAD and _STATUS.startswith(head[: len(_STATUS)]):
+        if end < 4 and len(head) <= _MAX_HEAD_BYTES and _STATUS.startswith(head[: len(_STATUS)]):
             self._held = head
             return data
         self._held = b""
         if end < 4 or not _HEAD.fullmatch(head, 0, end):
-            self._leave_alone()
+            self._stop_merging()
             return data
         return head[seen:end] + self._begin_body(head, end)
 
     def _begin_body(self, head: bytes, end: int) -> bytes:
-        """Decide by the head how the body is read; return what h11 is to read of it."""
+        """Choose the handler for the body by the head; return the bytes of the body for h11."""
         framing = [(name.lower(), value) for name, value in _FRAMING.findall(head, 0, end)]
         body = head[end:]
         match framing:
             case [(b"transfer-encoding", value)] if value.lower() == b"chunked":
-                self._step = self._receive_body
+                self._handler = self._receive_body
             case [(b"content-length", value)] if value.isdigit() and len(value) < 16:
-                self._left = int(value)
-                self._step = self._receive_counted
+                self._remaining = int(value)
+                self._handler = self._receive_sized_body
             case _:
-                self._leave_alone()
-        return self._step(body)
+                self._stop_merging()
+        return self._handler(body)
 
-    def _receive_counted(self, data: bytes) -> bytes:
-        """Let a body of known length through, to know where it ends."""
-        self._left -= len(data)
-        if self._left <= 0:
-            self._end_with(data[self._left :] if self._left else b"")
-            self._left = 0
+    def _receive_sized_body(self, data: bytes) -> bytes:
+        """Pass a body of known length through and detect its end."""
+        self._remaining -= len(data)
+        if self._remaining <= 0:
+            self._end_response(data[self._remaining :] if self._remaining else b"")
+            self._remaining = 0
         return data
 
     def _receive_end(self, data: bytes) -> bytes:
-        """Let the end of a chunked body through: the empty line after the last chunk."""
+        """Pass the end of a chunked body through: the empty line after the last chunk."""
         self._held += data
         if len(self._held) >= 2:
-            self._end_with(self._held.removeprefix(b"\r\n"))
+            self._end_response(self._held.removeprefix(b"\r\n"))
             self._held = b""
         elif self._held != b"\r"[: len(self._held)]:
-            self._leave_alone()
+            self._stop_merging()
         return data
 
     def _receive_body(self, data: bytes) -> bytes:
@@ -158,41 +158,41 @@ class ChunkMerger:
         return b"%b%x\r\n%b%b" % (footer, len(merged), merged, rest)
 
     def _take_chunks(self, data: bytes, pieces: list[bytes]) -> bytes:
-        """Move chunk data into `pieces`; return what h11 has to read for itself."""
+        """Move chunk data into `pieces`; return the bytes that h11 has to read itself."""
         position = 0
-        left = self._left
+        remaining = self._remaining
         while True:
-            if left:
-                piece = data[position : position + left]
+            if remaining:
+                piece = data[position : position + remaining]
                 if piece:
                     pieces.append(piece)
                     position += len(piece)
-                    left -= len(piece)
+                    remaining -= len(piece)
                     self._begun = True
-                if left:
-                    self._left = left
+                if remaining:
+                    self._remaining = remaining
                     return b""
-            joint = (_JOINT if self._begun else _FIRST_JOINT).match(data, position)
-            left = int(joint[1], 16) if joint else 0
-            if joint is None or left == 0:
-                self._left = 0
-                return self._stop_at(data[position:], joint is None)
-            position = joint.end()
+            separator = (_SEPARATOR if self._begun else _FIRST_SEPARATOR).match(data, position)
+            remaining = int(separator[1], 16) if separator else 0
+            if separator is None or remaining == 0:
+                self._remaining = 0
+                return self._handle_unparsed(data[position:], is_last_chunk=separator is not None)
+            position = separator.end()
 
-    def _stop_at(self, rest: bytes, unreadable: bool) -> bytes:
-        """Hold the part of a joint whose rest may still come; leave anything else to h11."""
-        if not unreadable:  # the last chunk
-            joint = (_JOINT if self._begun else _FIRST_JOINT).match(rest)
-            end = joint.end() if joint else 0
-            self._step = self._receive_end
+    def _handle_unparsed(self, rest: bytes, *, is_last_chunk: bool) -> bytes:
+        """Hold an incomplete separator; pass everything else to h11."""
+        if is_last_chunk:
+            separator = (_SEPARATOR if self._begun else _FIRST_SEPARATOR).match(rest)
+            end = separator.end() if separator else 0
+            self._handler = self._receive_end
             return rest[:end] + self._receive_end(rest[end:])
-        part = _PART_OF_JOINT if self._begun else _PART_OF_FIRST_JOINT
-        if part.fullmatch(rest):
+        partial = _PARTIAL_SEPARATOR if self._begun else _PARTIAL_FIRST_SEPARATOR
+        if partial.fullmatch(rest):
             self._held = rest
             return b""
-        self._leave_alone()
+        self._stop_merging()
         return rest
 
 
-def _as_it_is(data: bytes) -> bytes:
+def _pass_through(data: bytes) -> bytes:
     return data

@@ -19,36 +19,36 @@ _READ_BYTES = 65_536
 
 
 class MergingStream(httpcore2.NetworkStream):
-    """A connection whose responses arrive with as few chunks as possible."""
+    """A connection that merges the chunks of its responses."""
 
     def __init__(self, stream: httpcore2.NetworkStream) -> None:
         self._stream = stream
         self._merger = ChunkMerger()
-        self._unread = b""  # of a body, for h11
+        self._unread = b""  # bytes of a body that h11 has to read
         self._failure: Exception | None = None
         self._ended = False
         _fork.register(self)
 
     def after_fork(self) -> None:
-        """Leave the connection to the parent process."""
-        _fork.disconnect(self._stream.get_extra_info("socket"))
+        """Drop the connection of the parent process."""
+        _fork.detach_socket(self._stream.get_extra_info("socket"))
 
     @property
-    def response_is_over(self) -> bool:
-        """Whether all of the response has arrived."""
-        return self._merger.is_over  # what is unread then waits for nothing
+    def response_complete(self) -> bool:
+        """Whether the whole response has arrived."""
+        return self._merger.response_complete
 
     def read_body(self, timeout: float | None) -> bytes:
-        """Return more of the body without its framing; empty when h11 has to read on."""
+        """Return more of the body without its framing; empty if h11 has to read the rest."""
         try:
             while self._merger.in_body and not self._ended:
                 data = self._stream.read(_READ_BYTES, timeout)
-                self._ended = not data  # not every kind of stream can be asked again
+                self._ended = not data  # not every stream may be read after its end
                 body, rest = self._merger.unframe(data)
                 self._unread += rest
                 if body:
                     return body
-        except Exception as error:  # noqa: BLE001 - raised by the next read, through all of httpx2
+        except Exception as error:  # noqa: BLE001 - the next `read` raises it, within httpx2
             self._failure = error
         return b""
 
@@ -67,7 +67,7 @@ class MergingStream(httpcore2.NetworkStream):
         return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._merger.sent(buffer)
+        self._merger.request_sent(buffer)
         self._stream.write(buffer, timeout)
 
     def close(self) -> None:

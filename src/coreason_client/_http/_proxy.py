@@ -1,6 +1,6 @@
-"""The proxy that the environment names for a URL, by the rules of httpx2.
+"""The proxy that the environment variables define for a URL, by the rules of httpx2.
 
-A message about a failed connection names the proxy, because that is what could not be reached.
+A message about a failed connection includes the proxy, because the proxy may be unreachable.
 """
 
 import re
@@ -19,20 +19,20 @@ _ENTRY = re.compile(r"(?:(?P<scheme>[a-z]+)://)?(?P<host>\[[^]]*\]|[^:]*)(?::(?P
 def proxy_for(url: str) -> str | None:
     """Return the proxy that our clients use for a URL, without its user and password.
 
-    None if they connect directly, and for a URL that is not valid.
+    None if they connect directly, or if the URL is not valid.
     """
     try:
         parts = urlsplit(url)
-        known = getproxies()
-        proxy = known.get(parts.scheme) or known.get("all")
-        if not proxy or not parts.hostname or _is_excepted(parts, known.get("no", "")):
+        proxies = getproxies()
+        proxy = proxies.get(parts.scheme) or proxies.get("all")
+        if not proxy or not parts.hostname or _bypasses_proxy(parts, proxies.get("no", "")):
             return None
         return shown(proxy if "://" in proxy else f"http://{proxy}")
     except ValueError:
         return None
 
 
-def _is_excepted(url: SplitResult, no_proxy: str) -> bool:
+def _bypasses_proxy(url: SplitResult, no_proxy: str) -> bool:
     """Return True if an entry of `NO_PROXY` matches the URL."""
     entries = (entry.strip().lower() for entry in no_proxy.split(","))
     return any(entry == "*" or _matches(entry, url) for entry in entries if entry)
@@ -49,7 +49,7 @@ def _matches(entry: str, url: SplitResult) -> bool:
 
 
 def _network(entry: str) -> IPv4Network | IPv6Network | None:
-    """Return an address, or a range of them, as a network; None for a host name."""
+    """Return an IP address or range as a network; None for a host name."""
     try:
         return ip_network(entry.replace("[", "").replace("]", ""), strict=False)
     except ValueError:
@@ -67,7 +67,7 @@ def _matches_name(entry: str, url: SplitResult) -> bool:
 
 
 def _matches_host(host: str, name: str, scheme: str | None) -> bool:
-    if scheme is None and host != "localhost":  # `example.com` stands for its subdomains as well
+    if scheme is None and host != "localhost":  # `example.com` also matches its subdomains
         return name == host or name.endswith(host if host.startswith(".") else f".{host}")
     if host.startswith("*."):
         return name.endswith(host[1:])

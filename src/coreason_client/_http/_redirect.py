@@ -1,8 +1,8 @@
-"""Redirects: which ones are followed, how many in a row, and what another origin gets. Pure.
+"""Redirect rules: which are followed, how many in a row, what is sent to another origin. Pure.
 
-The HTTP libraries could follow redirects themselves, but a caller's client may be configured either
-way. And no credentials may reach another origin: neither our key nor what the caller has put into
-its own client.
+The HTTP libraries can follow redirects, but a caller's client may or may not be configured to. And
+no credentials may be sent to another origin, neither our key nor those configured in the caller's
+client.
 """
 
 from collections.abc import Set as AbstractSet
@@ -23,14 +23,14 @@ __all__ = [
 ]
 
 FOLLOWED = frozenset({307, 308})
-"""The redirects that keep the method and the body."""
+"""The redirect statuses that keep the method and the body."""
 
 FOLLOWED_FOR_GET = FOLLOWED | {301, 302, 303}
-"""The redirects that are safe to follow for a GET request, which has no body to lose."""
+"""The redirect statuses that are safe to follow for a GET request, which has no body."""
 
 MAX_REDIRECTS = 5
 
-_HARMLESS_HEADERS = frozenset(
+_SAFE_HEADERS = frozenset(
     {
         "a2a-extensions",
         "a2a-version",
@@ -46,7 +46,7 @@ _HARMLESS_HEADERS = frozenset(
 
 
 class Redirects:
-    """Counts the redirects of one request; `statuses` are those that are followed."""
+    """Counts the redirects of one request; `statuses` are the statuses that are followed."""
 
     __slots__ = ("_count", "_statuses")
 
@@ -75,7 +75,7 @@ def follow_redirects(
 ) -> Flow[Reply | TransportFailure]:
     """Send a request, follow its redirects, and return the last reply or the failure.
 
-    A redirect that cannot be followed is returned as the reply.
+    If a redirect cannot be followed, it is the reply that is returned.
     """
     redirects = Redirects(statuses)
     while True:
@@ -90,27 +90,27 @@ def follow_redirects(
 
 
 def redirected(request: Request, location: str) -> Request:
-    """Return the request for another location; once it left its origin it has no credentials.
+    """Return the request for a redirect; without credentials once it left its first origin.
 
     Raises:
         ValueError: the location is not an http or https URL with a valid host name.
     """
     target = urljoin(request.url, location)
-    scheme, host, _ = there = origin(target)
+    scheme, host, _ = target_origin = origin(target)
     if scheme not in ("http", "https") or not host:
         raise ValueError("not an http or https address")
     try:
         host.encode("idna")
     except UnicodeError:
         raise ValueError("the host name is not valid") from None
-    if not request.bare and there == origin(request.url):
+    if not request.without_client_defaults and target_origin == origin(request.url):
         return replace(request, url=target)
     return without_credentials(replace(request, url=target))
 
 
 def without_credentials(request: Request) -> Request:
     """Return the request without anything that identifies the sender."""
-    harmless = {
-        name: value for name, value in request.headers.items() if name.lower() in _HARMLESS_HEADERS
+    safe_headers = {
+        name: value for name, value in request.headers.items() if name.lower() in _SAFE_HEADERS
     }
-    return replace(request, headers=harmless, bare=True)
+    return replace(request, headers=safe_headers, without_client_defaults=True)

@@ -1,4 +1,4 @@
-"""Async responses of an HTTP client, and how they are opened."""
+"""Async responses of an HTTP client, and the function that opens them."""
 
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -9,13 +9,13 @@ from .. import _fork
 from ._build import (
     MAX_ERROR_BODY_SECONDS,
     body_reader,
-    build,
-    head_of,
-    hurry,
-    is_over,
-    is_raw,
+    build_request,
+    can_read_raw,
+    cap_read_timeout,
+    is_body_complete,
+    next_read_timeout,
     once,
-    read_limit,
+    response_head,
     send_options,
     with_authorization,
 )
@@ -26,27 +26,27 @@ from ._types import Request, TransportFailure
 __all__ = ["AsyncResponse", "open_response_async"]
 
 
-class _AsyncClosingHere:
-    """Closes a generator at the end of a block, unless this is a forked child process by then."""
+class _AsyncClosingUnlessForked:
+    """Closes a generator at the end of a block, but not in a forked child process."""
 
     __slots__ = ("_generator", "_process")
 
     def __init__(self, generator: Any) -> None:
         self._generator = generator
-        self._process = _fork.ProcessMark()
+        self._process = _fork.OwnerProcess()
 
     async def __aenter__(self) -> None:
         pass
 
     async def __aexit__(self, *_: object) -> None:
-        if self._process.is_here:
+        if self._process.is_current:
             await self._generator.aclose()
         else:
-            _fork.keep(self._generator)
+            _fork.never_finalize(self._generator)
 
 
 class AsyncResponse:
-    """A response whose body is still to be read; `aclose` it in any case."""
+    """A response whose body has not been read yet; call `aclose` in every case."""
 
     def __init__(
         self, response: Any, on_close: Callable[[], None], deadline: float | None = None
@@ -54,43 +54,43 @@ class AsyncResponse:
         self._response = response
         self._on_close = on_close
         self._deadline = deadline
-        self._process = _fork.ProcessMark()
-        self.head = head_of(response)
+        self._process = _fork.OwnerProcess()
+        self.head = response_head(response)
 
     async def chunks(self) -> AsyncGenerator[bytes]:
         """Iterate over the body as it arrives; close the iterator when stopping early.
 
         Raises:
-            TransportFailure: the connection broke, what had arrived was handed out before; or it
-                belongs to another process.
+            TransportFailure: the connection broke (everything that had arrived was yielded
+                before), or it belongs to the parent process.
         """
         self._process.check()
         response, deadline = self._response, self._deadline
-        raw = is_raw(response, self.head)
+        raw = can_read_raw(response, self.head)
         pieces = response.aiter_raw() if raw else response.aiter_bytes()
         read_body, timeout = body_reader(response) if raw else (None, None)
         with translated():
-            async with _AsyncClosingHere(pieces):
+            async with _AsyncClosingUnlessForked(pieces):
                 try:
                     async for chunk in pieces:
                         yield chunk
                         self._process.check()
                         while read_body is not None and (
-                            more := await read_body(read_limit(timeout, deadline))
+                            more := await read_body(next_read_timeout(timeout, deadline))
                         ):
                             yield more
                             self._process.check()
                 except GeneratorExit:
-                    # Then the connection can be used again.
-                    if is_over(response) and self._process.is_here:
+                    # Reading the rest lets the connection be reused.
+                    if is_body_complete(response) and self._process.is_current:
                         async for _ in pieces:
                             pass
                     raise
 
     async def read(self, limit: int) -> bytes:
-        """Read the body up to a limit; what arrived before a failure is the body."""
+        """Read the body up to a limit; after a failure, return the part that had arrived."""
         body = bytearray()
-        hurry(self._response, MAX_ERROR_BODY_SECONDS)
+        cap_read_timeout(self._response, MAX_ERROR_BODY_SECONDS)
         deadline = time.monotonic() + MAX_ERROR_BODY_SECONDS
         with suppress(TransportFailure):
             async with aclosing(self.chunks()) as chunks:
@@ -101,8 +101,8 @@ class AsyncResponse:
         return bytes(body[:limit])
 
     async def aclose(self) -> None:
-        """Close the response; its connection is closed too unless the body was read to its end."""
-        if not self._process.is_here:
+        """Close the response, and its connection too unless the whole body was read."""
+        if not self._process.is_current:
             return
         try:
             with suppress(TransportFailure), translated():
@@ -114,10 +114,10 @@ class AsyncResponse:
 async def open_response_async(
     clients: Shards[Any], request: Request, authorization: Callable[[], Awaitable[str]] | None
 ) -> AsyncResponse:
-    """Send a request with one of the clients; return the response as soon as its head is there.
+    """Send a request with one of the clients; return the response when its head has arrived.
 
     Raises:
-        TransportFailure: there is no response.
+        TransportFailure: no response was received.
     """
     if authorization is not None:
         request = with_authorization(request, await authorization())
@@ -125,7 +125,7 @@ async def open_response_async(
     release = once(lambda: clients.release(shard))
     try:
         with translated():
-            built = build(shard.client, request)
+            built = build_request(shard.client, request)
             response = await shard.client.send(built, **send_options(request))
             return AsyncResponse(response, release, request.deadline)
     except BaseException:

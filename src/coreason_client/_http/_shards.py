@@ -1,9 +1,9 @@
-"""Several small pools instead of a large one.
+"""Several small connection pools instead of a large one.
 
-A pool of httpcore2 looks at all of its connections for every request that comes or goes, so a
-thousand streams in one pool take a million looks to open. Here a client takes a bounded number of
-requests at a time, and the next ones go to another client. Up to that number there is one client,
-and its idle connections are used again as usual.
+A pool of httpcore2 checks all of its connections whenever a request starts or ends, so opening a
+thousand streams in one pool takes a million checks. Here each client handles a limited number of
+concurrent requests, and further requests use another client. Up to that number there is only one
+client, and its idle connections are reused as usual.
 """
 
 import ssl
@@ -24,7 +24,7 @@ Client = TypeVar("Client")
 
 
 class Shard(Generic[Client]):
-    """One client, and how many requests it has under way."""
+    """One client and the number of its active requests."""
 
     __slots__ = ("active", "client")
 
@@ -34,32 +34,32 @@ class Shard(Generic[Client]):
 
 
 class Shards(Generic[Client]):
-    """Hands out clients; makes another when all are busy. Safe to use from many threads."""
+    """Assigns clients to requests; creates another if all are busy. Thread-safe."""
 
-    def __init__(self, make: Callable[[], Client]) -> None:
-        self._make = make
+    def __init__(self, create: Callable[[], Client]) -> None:
+        self._create = create
         self._shards: list[Shard[Client]] = []
         self._lock = threading.Lock()
 
     def acquire(self) -> Shard[Client]:
-        """Return the first client with room for one more request."""
+        """Return the first client that can take one more request."""
         with self._lock:
             for shard in self._shards:
                 if shard.active < _REQUESTS_PER_CLIENT:
                     break
             else:
-                shard = Shard(self._make())
+                shard = Shard(self._create())
                 self._shards.append(shard)
             shard.active += 1
             return shard
 
     def release(self, shard: Shard[Client]) -> None:
-        """Take note that a request is over."""
+        """Record that a request has ended."""
         with self._lock:
             shard.active -= 1
 
     def drain(self) -> list[Client]:
-        """Return all clients, to be closed, and forget them."""
+        """Remove all clients and return them for closing."""
         with self._lock:
             clients = [shard.client for shard in self._shards]
             self._shards = []
@@ -67,7 +67,7 @@ class Shards(Generic[Client]):
 
 
 class ClientOptions(TypedDict):
-    """Arguments of an HTTP client, sync or async."""
+    """Constructor arguments of an HTTP client, sync or async."""
 
     cookies: CookieJar
     limits: httpx2.Limits
@@ -75,15 +75,15 @@ class ClientOptions(TypedDict):
 
 
 def client_options() -> ClientOptions:
-    """Return the arguments of the HTTP clients that we make."""
+    """Return the constructor arguments of the HTTP clients that this package creates."""
     return {
         # One client may serve many users: a cookie set for one must not be sent for another.
         "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-        # A stream holds its connection for as long as it lasts: a limit would be a limit on
-        # streams.
+        # A stream occupies its connection until it ends, so a limit on connections would limit
+        # the number of streams.
         "limits": httpx2.Limits(max_keepalive_connections=20),
-        # Shared, because reading the certificates takes a while; made as httpx2 makes it,
-        # environment variables included.
+        # Shared, because loading the certificates is slow. It is the context that httpx2 would
+        # create, which depends on these environment variables.
         "verify": _ssl_context(environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR")),
     }
 

@@ -1,4 +1,4 @@
-"""Sends requests with an `httpx2.Client`, or with a client of the caller's."""
+"""The sync sender: sends requests with `httpx2.Client` or with the caller's client."""
 
 import threading
 from collections.abc import Callable
@@ -16,27 +16,27 @@ __all__ = ["SyncResponse", "SyncSender"]
 
 
 class SyncSender:
-    """Opens responses; safe to use from many threads.
+    """Sends requests; safe to use from many threads.
 
-    `client` is the caller's own and stays open; without it one is made, and closed with this.
-    `authorization` gives the value of that header, anew for every request. A forked child starts
-    with no connections.
+    `client` is the caller's own and is never closed here. Without it, a client is created and
+    closed with the sender. `authorization` is called for every request and returns the value of
+    that header. A forked child starts with no connections.
     """
 
     def __init__(self, client: Any = None, authorization: Callable[[], str] | None = None) -> None:
         check_http_client(client, is_async=False)
         self._authorization = authorization
-        self._make = _new_client if client is None else lambda: client
-        self._clients = Shards(self._make)
+        self._create = _new_client if client is None else lambda: client
+        self._clients = Shards(self._create)
         self._owned = client is None
         self._closed = threading.Event()
         _fork.register(self)
 
     def open(self, request: Request) -> SyncResponse:
-        """Send the request and return the response as soon as its head is there.
+        """Send the request and return the response as soon as its head has arrived.
 
         Raises:
-            TransportFailure: there is no response.
+            TransportFailure: no response was received.
         """
         self._check_open()
         return open_response(self._clients, request, self._authorization)
@@ -51,15 +51,15 @@ class SyncSender:
         self._check_open()
 
     def close(self) -> None:
-        """Close the HTTP client if it is ours; may be called twice."""
+        """Close the HTTP client unless it is the caller's; may be called repeatedly."""
         self._closed.set()
         for client in self._clients.drain() if self._owned else ():
             client.close()
 
     def after_fork(self) -> None:
-        """Leave the connections to the parent process, and locks that its threads may hold."""
-        _fork.keep(self._clients)
-        self._clients = Shards(self._make)
+        """Drop the connections of the parent process, and locks that its threads may hold."""
+        _fork.never_finalize(self._clients)
+        self._clients = Shards(self._create)
         was_closed, self._closed = self._closed.is_set(), threading.Event()
         if was_closed:
             self._closed.set()
@@ -70,7 +70,7 @@ class SyncSender:
 
 
 def _new_client() -> httpx2.Client:
-    from ._backend import merge_chunks  # httpcore2, which httpx2 imports with its first client
+    from ._backend import merge_chunks  # imports httpcore2, as the first httpx2 client does
 
     client = httpx2.Client(**client_options())
     merge_chunks(client)

@@ -1,4 +1,4 @@
-"""Requests, responses and failures as plain data; no HTTP library is imported here."""
+"""Requests, responses and failures as plain data, independent of any HTTP library."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field, replace
@@ -29,13 +29,13 @@ __all__ = [
 ]
 
 _CONNECT_SECONDS = 10.0
-_ENDLESS_SECONDS = 1e8  # three years: sockets refuse much more, so it is no limit at all
+_ENDLESS_SECONDS = 1e8  # three years; sockets reject much more, so it means no limit
 SHORTEST_SECONDS = 0.001  # 0 would mean "do not block" to a socket
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class TimeoutLike(Protocol):
-    """An `httpx2.Timeout`, an `httpx.Timeout`, or anything with their four limits."""
+    """An `httpx2.Timeout`, an `httpx.Timeout`, or any object with these four limits."""
 
     connect: float | None
     read: float | None
@@ -53,7 +53,7 @@ class Timeouts:
     pool: float | None
 
     def within(self, seconds: float) -> "Timeouts":
-        """Return the same limits, none of them longer than so many seconds."""
+        """Return the limits, each capped at this number of seconds."""
         return Timeouts(*(shorter(own, seconds) for own in astuple(self)))
 
 
@@ -61,7 +61,7 @@ _NO_LIMITS = Timeouts(None, None, None, None)
 
 
 def shorter(limit: float | None, seconds: float) -> float:
-    """Return the shorter of two limits, of which the first may be missing."""
+    """Return the shorter of two limits; None means no limit."""
     return seconds if limit is None else min(limit, seconds)
 
 
@@ -72,7 +72,7 @@ TimeoutArgument: TypeAlias = float | TimeoutLike | None
 
 
 def timeouts_from(timeout: TimeoutArgument, argument: str = "timeout") -> Timeouts:
-    """Make all four limits from what a caller gave: a read timeout, or a timeout object.
+    """Return all four limits for a `timeout` argument: a read timeout or a timeout object.
 
     Raises:
         ArgumentError: a limit is not a positive number; `argument` is its name.
@@ -98,7 +98,7 @@ def _checked(seconds: float | None, argument: str) -> float | None:
 
 
 class Headers(Mapping[str, str]):
-    """Response headers: names in any case; a name that came twice has its values joined."""
+    """Response headers, case-insensitive; values of a repeated name are joined."""
 
     __slots__ = ("_values",)
 
@@ -122,19 +122,19 @@ class Headers(Mapping[str, str]):
         return isinstance(name, str) and name.lower() in self._values
 
     def __repr__(self) -> str:
-        return f"Headers({list(self._values)})"  # names alone: a value may be a cookie
+        return f"Headers({list(self._values)})"  # names only: a value may be a cookie
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request to be sent.
+    """One request to send.
 
-    `bare` means: these headers and nothing that the HTTP client would add by itself, such as its
-    default headers, cookies or authentication. So a redirect to another origin carries no
-    credentials, whoever configured them.
+    `without_client_defaults` means that the HTTP client adds nothing of its own, such as default
+    headers, cookies or authentication. It is set for a redirect to another origin, which must not
+    carry credentials.
 
-    `deadline` is the moment, on `time.monotonic`, after which no read of the body may wait. A
-    client that we made keeps it exactly; on a caller's client it shortens the read timeout.
+    `deadline` is the time, on `time.monotonic`, after which no read of the body may wait. It is
+    exact for clients that this package creates; for a caller's client it shortens the read timeout.
     """
 
     method: str
@@ -142,11 +142,11 @@ class Request:
     headers: Mapping[str, str] = field(repr=False)
     content: bytes = field(default=b"", repr=False)
     timeouts: Timeouts | None = None
-    bare: bool = False
+    without_client_defaults: bool = False
     deadline: float | None = None
 
     def expiring(self, deadline: float, now: float) -> "Request":
-        """Return the request with a deadline, and with no limit that goes beyond it."""
+        """Return the request with a deadline and with timeouts that end no later than it."""
         left = max(deadline - now, SHORTEST_SECONDS)
         limits = self.timeouts or _NO_LIMITS
         return replace(self, timeouts=limits.within(left), deadline=deadline)
@@ -193,11 +193,11 @@ UNSENT_FAILURES = frozenset({FailureKind.CONNECT, FailureKind.CONNECT_TIMEOUT})
 """Failures before any byte of the request was sent."""
 
 TIMEOUT_FAILURES = frozenset({FailureKind.TIMEOUT, FailureKind.CONNECT_TIMEOUT})
-"""Failures because a time limit has passed."""
+"""Failures because a time limit was exceeded."""
 
 
 class TransportFailure(Exception):
-    """The one failure that leaves this room; `__cause__` is the library's own exception."""
+    """The only failure that this package raises; `__cause__` is the library's exception."""
 
     def __init__(self, kind: FailureKind, message: str) -> None:
         super().__init__(message)
@@ -205,7 +205,7 @@ class TransportFailure(Exception):
 
 
 def origin(url: str) -> tuple[str, str, int | None]:
-    """Return scheme, host and port of a URL, for comparing.
+    """Return scheme, host and port of a URL for comparison.
 
     Raises:
         ValueError: the port is not a number.

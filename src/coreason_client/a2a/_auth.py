@@ -131,7 +131,7 @@ class Credentials:
         """
         return (
             status == 401
-            and not request.bare
+            and not request.without_client_defaults
             and any(credential.can_refresh for credential, _ in self.placed)
         )
 
@@ -146,7 +146,9 @@ class Credentials:
         return self._with_values(request, values)
 
     def _needed(self, request: Request) -> Sequence[Credential]:
-        return [] if request.bare else [credential for credential, _ in self.placed]
+        return (
+            [] if request.without_client_defaults else [credential for credential, _ in self.placed]
+        )
 
     def _with_values(self, request: Request, values: Sequence[str]) -> Request:
         for value, (_, place) in zip(values, self.placed, strict=False):

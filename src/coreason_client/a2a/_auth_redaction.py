@@ -18,7 +18,7 @@ class RedactingSender:
     _sent: Mapping[str, str] = MappingProxyType({})  # the headers of the last request
 
     def _remember(self, request: Request) -> Request:
-        if not request.bare:
+        if not request.without_client_defaults:
             self._sent = request.headers
         return request
 

@@ -47,7 +47,7 @@ from coreason_manifest.definitions.presentation import (
 from .._connections import Connections, State
 from .._drive import Wait
 from .._http._types import FINAL_FAILURES, Request, ResponseHead, TransportFailure
-from .._retry import RETRIED_STATUSES, Backoff, retry_after, seconds
+from .._retry import RETRIED_STATUSES, Backoff, parse_seconds, retry_after
 from .._retry_budget import RetryBudget
 from .._secret import redact_chain
 from ..sse import ServerSentEvent, SSEEventTooLarge
@@ -331,7 +331,7 @@ class ResumeMachine:
     def _take_error(self, error: StreamError) -> None:
         """Raise a FATAL error, reconnect after a TRANSIENT one, log a WARNING."""
         message = self._errors.redact(f"{error.code}: {error.message}")
-        server_delay = seconds((error.details or {}).get("retry_after"))
+        server_delay = parse_seconds((error.details or {}).get("retry_after"))
         evidence = Evidence(server_delay, stream_error=error)
         match error.severity:
             case ErrorSeverity.FATAL:

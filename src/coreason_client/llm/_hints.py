@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from .._http._types import Headers, ResponseHead
-from .._retry import retry_after, seconds
+from .._retry import parse_seconds, retry_after
 from ._terms import Fault
 
 __all__ = ["retry_hint"]
@@ -41,7 +41,7 @@ def retry_hint(head: ResponseHead, fault: Fault, now: Callable[[], float]) -> fl
     if head.status < 400 and fault.status is None:
         return fault.retry_after or None  # Anthropic sends the header with successes too
     headers = head.headers
-    milliseconds = seconds(headers.get("retry-after-ms"))
+    milliseconds = parse_seconds(headers.get("retry-after-ms"))
     if milliseconds:
         return milliseconds / 1000
     header = {name: headers[name] for name in ("retry-after", "date") if name in headers}
@@ -55,7 +55,7 @@ def _resets(headers: Headers, now: Callable[[], float]) -> Iterator[float]:
     """Return the seconds until each exhausted limit is reset."""
     for limit in _LIMITS:
         value = headers.get(limit.format("reset"))
-        if value is None or seconds(headers.get(limit.format("remaining"))):
+        if value is None or parse_seconds(headers.get(limit.format("remaining"))):
             continue
         wait = _duration(value)
         if wait is None:
@@ -66,7 +66,7 @@ def _resets(headers: Headers, now: Callable[[], float]) -> Iterator[float]:
 
 def _duration(value: str) -> float | None:
     """Read a duration such as `6m0s`, or a plain number of seconds."""
-    plain = seconds(value)
+    plain = parse_seconds(value)
     if plain is not None:
         return plain
     match = _DURATION.fullmatch(value.strip())

@@ -116,7 +116,7 @@ class Session:
     def after_fork(self) -> None:
         """Leave the connections to the parent process."""
         for connection in list(self._sockets):
-            _fork.disconnect(connection)
+            _fork.detach_socket(connection)
 
     def _new_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
         family, kind, protocol, *_ = address
@@ -233,7 +233,7 @@ class _Response:
 
     def __init__(self, session: Session, response: aiohttp.ClientResponse) -> None:
         self._session = session
-        self._process = _fork.ProcessMark()
+        self._process = _fork.OwnerProcess()
         session.reading.add(response)
         self._response = response
         self.head = ResponseHead(response.status, _Headers(response.headers))
@@ -266,7 +266,7 @@ class _Response:
 
     async def aclose(self) -> None:
         """Give the connection back when the body is over, else close it."""
-        if not self._process.is_here:
+        if not self._process.is_current:
             return
         content = self._response.content
         self._session.reading.discard(self._response)

@@ -1,4 +1,4 @@
-"""Server-sent events, to the letter of the WHATWG text: bytes to events and events to bytes."""
+"""Server-sent events by the WHATWG standard: bytes to events and events to bytes."""
 
 from ._decode import ServerSentEvent, SSEDecoder, SSEEventTooLarge
 from ._encode import encode_comment, encode_event

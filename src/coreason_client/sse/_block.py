@@ -2,10 +2,10 @@
 
 from ._event import SSEEventTooLarge
 
-__all__ = ["LONGEST_FIELD", "Block", "parse_retry"]
+__all__ = ["LONGEST_FIELD_PREFIX", "Block", "parse_retry"]
 
-LONGEST_FIELD = len(b"retry: ")
-# More digits make no sensible time, and `int` is slow on many digits or refuses them.
+LONGEST_FIELD_PREFIX = len(b"retry: ")
+# A longer number is no sensible time, and `int` is slow for many digits or rejects them.
 _MAX_RETRY_DIGITS = 18
 
 
@@ -17,7 +17,7 @@ def parse_retry(value: bytes) -> int | None:
 class Block:
     """The fields of one block, collected line by line.
 
-    Slower than the readers of complete blocks, but it takes a block in parts and checks the size.
+    Slower than the readers of complete blocks, but accepts a block in parts and checks its size.
     """
 
     __slots__ = ("data", "event", "event_fields", "last_event_id", "limit", "retry_ms")
@@ -25,7 +25,7 @@ class Block:
     def __init__(self, limit: int, event_fields: tuple[bytes, ...] = ()) -> None:
         self.limit = limit
         self.event_fields = event_fields
-        self.data = bytearray()  # each data line with its LF: takes less memory than a list
+        self.data = bytearray()  # each data line with its LF; uses less memory than a list
         self.event = b""
         self.last_event_id: bytes | None = None
         self.retry_ms: int | None = None
@@ -61,12 +61,12 @@ class Block:
         self._check(len(self.data) - 1, len(line))
 
     def check_unfinished(self, line: bytes | bytearray) -> None:
-        """Raise if the block is too large even if this line ends here."""
+        """Raise SSEEventTooLarge if the block is too large with this unfinished line."""
         size = len(self.data) - 1
         if line[:5] == b"data:":
             size += len(line) - (5 if line[5:6] == b" " else 4)
         self._check(size, len(line))
 
     def _check(self, size: int, line_size: int) -> None:
-        if size > self.limit or line_size > self.limit + LONGEST_FIELD:
+        if size > self.limit or line_size > self.limit + LONGEST_FIELD_PREFIX:
             raise SSEEventTooLarge(self.limit)

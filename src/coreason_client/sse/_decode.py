@@ -1,22 +1,22 @@
-"""Bytes in, events out. No I/O; linear in the number of bytes whatever the chunking.
+"""The decoder: bytes to events. No I/O; linear in the number of bytes, however they are chunked.
 
 The rules (WHATWG HTML, section "Server-sent events", interpreting an event stream):
 
-* Lines end with LF, CR or CRLF and with nothing else. A CR ends its line at once; a LF that
-  follows, in the next chunk too, belongs to it.
+* Lines end with LF, CR or CRLF only. A CR ends its line at once; a LF right after it, even in the
+  next chunk, belongs to the same line end.
 * One byte order mark at the very start is dropped.
-* `field: value` loses one space after the colon; a line without a colon is a field with an empty
-  value; a line that starts with a colon is a comment; unknown fields are ignored.
-* An empty line ends a block. A block without a data line is no event, but its id counts.
-* An `id` with a NUL is ignored. `retry` counts when it is ASCII digits only, and from the end of
-  its line on. A block that never ended is discarded with its id.
-* Text is UTF-8, always; what is not decodes to U+FFFD.
+* One space after the colon of `field: value` is dropped. A line without a colon is a field with an
+  empty value; a line that starts with a colon is a comment; unknown fields are ignored.
+* An empty line ends a block. A block without a data line is not an event, but its id takes effect.
+* An `id` with a NUL is ignored. `retry` must be ASCII digits only; it takes effect at the end of
+  its line. An unfinished block is discarded, with its id.
+* Text is always UTF-8; invalid bytes are decoded to U+FFFD.
 
-How: line ends become LF a chunk at a time. Complete blocks are read with the template of an
-earlier block (`_template.py`) if they all have its shape, else line by line (`_lines.py`). A block
-that is larger than some size, or that may pass the limit, is collected in parts (`_block.py`). Our
-own decoder because none of those on PyPI passes the standard's own tests, and because it is several
-times as fast (`bench/README.md`).
+Implementation: line ends are normalised to LF chunk by chunk. Complete blocks are read with the
+template of an earlier block (`_template.py`) if they have its shape, otherwise line by line
+(`_lines.py`). A block that is larger than some size, or that may exceed the limit, is collected in
+parts (`_block.py`). This is our own decoder because none of those on PyPI passes the standard's
+own tests, and because it is several times faster (`bench/README.md`).
 """
 
 import re
@@ -24,7 +24,7 @@ import sys
 from collections.abc import Iterator
 
 from ..errors import ArgumentError
-from ._block import LONGEST_FIELD, Block
+from ._block import LONGEST_FIELD_PREFIX, Block
 from ._event import ServerSentEvent, SSEEventTooLarge
 from ._lines import read_blocks
 from ._template import Template, learn
@@ -34,30 +34,30 @@ __all__ = ["DEFAULT_MAX_EVENT_BYTES", "SSEDecoder", "SSEEventTooLarge", "ServerS
 DEFAULT_MAX_EVENT_BYTES = 10_000_000
 
 _BOM = b"\xef\xbb\xbf"
-# As numbers, because `b"\r" in chunk` takes eight times as long as `13 in chunk`.
+# Integers, because `b"\r" in chunk` takes eight times as long as `13 in chunk`.
 _LF, _CR = b"\n\r"
 _LONE_CR = re.compile(rb"\r(?!\n)")
-# An unfinished block is kept as text up to here, and line by line beyond.
-_DIGEST_ABOVE = 65_536
-_LOOK_EVERY = 4096
+# An unfinished block is kept as text up to this size, and as parsed fields beyond.
+_MAX_PENDING_BYTES = 65_536
+_CHECK_EVERY = 4096  # bytes between two checks of an unfinished block
 
 
 class SSEDecoder:
-    """Decodes one event stream; every connection needs a new one.
+    """Decodes one event stream; every connection needs a new decoder.
 
-    `max_event_bytes` bounds the data of an event, and any single line. `last_event_id` is the id
-    in force at the start: that of the connection before, when there was one. `event_fields` are
-    fields beyond the standard that some servers send: each stands for an event of its name, with
-    its value as the data.
+    `max_event_bytes` limits the data of an event, and every single line. `last_event_id` is the id
+    at the start: that of the previous connection, if there was one. `event_fields` are fields that
+    some servers send beyond the standard: each makes its block an event with its name as the type
+    and its value as the data.
     """
 
     __slots__ = (
         "_after_cr",
         "_at_start",
         "_block",
-        "_digest_above",
+        "_check_above",
         "_event_fields",
-        "_look_above",
+        "_max_pending",
         "_misses",
         "_pending",
         "_retry_ms",
@@ -78,29 +78,29 @@ class SSEDecoder:
             raise ArgumentError("max_event_bytes", "must be at least 1", max_event_bytes)
         self.max_event_bytes = max_event_bytes
         self._event_fields = event_fields
-        self._pending = bytearray()  # text that no block end has followed yet
-        self._searched = 0  # up to here there is no LF in `_pending`
-        self._block: Block | None = None  # lines of the unfinished block that left `_pending`
-        self._digest_above = min(_DIGEST_ABOVE, max_event_bytes)
-        self._look_above = self._digest_above  # the size of `_pending` that calls for a look
+        self._pending = bytearray()  # text whose block has not ended yet
+        self._searched = 0  # `_pending` contains no LF before this index
+        self._block: Block | None = None  # parsed lines of the unfinished block
+        self._max_pending = min(_MAX_PENDING_BYTES, max_event_bytes)
+        self._check_above = self._max_pending  # check the limit when `_pending` is larger
         self._template: Template | None = None
-        self._misses = 0  # texts in a row to which the template did not apply
+        self._misses = 0  # consecutive texts that the template did not match
         self._at_start = True
         self._after_cr = False
-        self.last_event_id_bytes = last_event_id.encode()  # in force after the last complete block
+        self.last_event_id_bytes = last_event_id.encode()  # as of the last complete block
         self._retry_ms: int | None = None
 
     @property
     def last_event_id(self) -> str:
-        """The id in force after the last complete block, "" when there was none."""
+        """The last event id as of the last complete block; empty if there was none."""
         return self.last_event_id_bytes.decode("utf-8", "replace")
 
     @property
     def retry_ms(self) -> int | None:
         """The reconnection time that the server asked for last, in milliseconds."""
-        # The one field that counts before its block ends. It is asked for when a connection is
-        # lost, so it is looked up here and not on the way of every event.
-        unfinished = Block(sys.maxsize - LONGEST_FIELD)
+        # The only field that takes effect before its block ends. It is needed only when a
+        # connection is lost, so it is computed here and not for every event.
+        unfinished = Block(sys.maxsize - LONGEST_FIELD_PREFIX)
         unfinished.add(bytes(self._pending).rpartition(b"\n")[0])
         if unfinished.retry_ms is not None:
             return unfinished.retry_ms
@@ -109,12 +109,12 @@ class SSEDecoder:
         return self._retry_ms
 
     def events(self, chunk: bytes) -> Iterator[ServerSentEvent]:
-        """Take the next bytes and iterate over the events that are complete now.
+        """Process the next bytes and iterate over the events that are complete now.
 
-        The same as `feed`, but an error comes after the events that were complete before it.
+        Like `feed`, but an error is raised after the events that were complete before it.
 
         Raises:
-            SSEEventTooLarge: while iterating; the decoder is of no use afterwards.
+            SSEEventTooLarge: while iterating; the decoder cannot be used afterwards.
         """
         try:
             return iter(self.feed(chunk))
@@ -122,12 +122,12 @@ class SSEDecoder:
             return _events_then_error(error)
 
     def feed(self, chunk: bytes) -> list[ServerSentEvent]:
-        """Take the next bytes and return the events that are complete now.
+        """Process the next bytes and return the events that are complete now.
 
         Raises:
-            SSEEventTooLarge: the limit was passed; the decoder is of no use afterwards. Its
-                `events` are those that were complete before; `SSEDecoder.events` iterates over
-                them first and then raises.
+            SSEEventTooLarge: the limit was exceeded; the decoder cannot be used afterwards. The
+                `events` of the error are those that were complete before; `SSEDecoder.events`
+                yields them first and then raises.
         """
         if self._after_cr or _CR in chunk:
             chunk = self._normalise(chunk)
@@ -149,18 +149,19 @@ class SSEDecoder:
                 self._finish(chunk, end, events)
                 chunk = chunk[end:]
             if chunk:
-                self._keep(chunk)
+                self._store_unfinished(chunk)
         except SSEEventTooLarge as error:
             error.events = events
             raise
         return events
 
     def _normalise(self, chunk: bytes) -> bytes:
-        """Turn every line end into LF; a LF whose CR ended the chunk before is swallowed."""
+        """Turn every line end into LF; a LF whose CR ended the previous chunk is dropped."""
         if not self._after_cr and chunk[-1] != _CR:
             without_cr = chunk.replace(b"\r", b"")
-            # Dropping every CR is right if each is followed by a LF. If all line ends are CRLF, the
-            # way back shows it; replacing one byte twice is four times as fast as CRLF once.
+            # Dropping every CR is right if each is followed by a LF. If all line ends are CRLF,
+            # the reverse replacement proves that; replacing one byte twice is four times as fast
+            # as replacing CRLF once.
             if without_cr.replace(b"\n", b"\r\n") == chunk or not _LONE_CR.search(chunk):
                 return without_cr
         if self._after_cr and chunk[:1] == b"\n":
@@ -171,9 +172,9 @@ class SSEDecoder:
         return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _join(self, chunk: bytes, events: list[ServerSentEvent]) -> bytes:
-        """Return the unfinished block with this chunk, or nothing when it ends no block.
+        """Return the unfinished block plus this chunk; empty if the chunk does not end a block.
 
-        A block that was collected in parts is finished here, and what follows it is returned.
+        A block that was collected in parts is finished here, and the text after it is returned.
         """
         pending = self._pending
         before = pending[-1:] if pending else b"\n" if self._block is not None else b""
@@ -181,19 +182,19 @@ class SSEDecoder:
         if self._at_start:
             chunk = self._without_bom(chunk)
         if not ends_block:
-            self._keep(chunk)
+            self._store_unfinished(chunk)
             return b""
         if pending:
             chunk = bytes(pending) + chunk
             self._clear_pending()
         if self._block is not None:
-            chunk = self._finish_digested(self._block, chunk, events)
+            chunk = self._finish_partial_block(self._block, chunk, events)
         return chunk
 
     def _without_bom(self, chunk: bytes) -> bytes:
         start = bytes(self._pending) + chunk
         if start != _BOM and _BOM.startswith(start):
-            return chunk  # may become one
+            return chunk  # may be the beginning of one
         self._at_start = False
         if not start.startswith(_BOM):
             return chunk
@@ -203,12 +204,12 @@ class SSEDecoder:
     def _clear_pending(self) -> None:
         self._pending.clear()
         self._searched = 0
-        self._look_above = self._digest_above
+        self._check_above = self._max_pending
 
     def _finish(self, text: bytes, end: int, events: list[ServerSentEvent]) -> None:
         """Turn the complete blocks of the text into events."""
         if end > self.max_event_bytes:
-            self._finish_checked(text[: end - 2], events)
+            self._finish_with_size_checks(text[: end - 2], events)
             return
         template, last_event_id = self._template, self.last_event_id_bytes
         found = None
@@ -224,11 +225,11 @@ class SSEDecoder:
             self._retry_ms = retry_ms
 
     def _learn(self, text: bytes) -> None:
-        """Take the last block of the text as the template, but not at every miss.
+        """Make a template of the last block of the text, but not at every miss.
 
-        Learning costs more than reading a block line by line, and a template that does not apply
-        costs something too. So a single other block changes nothing, and the longer no template
-        applies, the rarer a new one is tried.
+        Learning costs more than reading a block line by line, and trying a template that does not
+        match costs time too. So a single different block keeps the template, and the longer no
+        template matches, the less often a new one is learned.
         """
         self._misses += 1
         misses = self._misses
@@ -237,15 +238,17 @@ class SSEDecoder:
         is_power_of_two = not misses & (misses - 1)
         self._template = learn(text.rpartition(b"\n\n")[2]) if is_power_of_two else None
 
-    def _finish_checked(self, text: bytes, events: list[ServerSentEvent]) -> None:
-        """Turn complete blocks into events when one of them may pass the limit."""
+    def _finish_with_size_checks(self, text: bytes, events: list[ServerSentEvent]) -> None:
+        """Turn complete blocks into events, if one of them may exceed the limit."""
         for lines in text.split(b"\n\n"):
             block = Block(self.max_event_bytes, self._event_fields)
-            block.add(lines.lstrip(b"\n"))  # further empty lines end no block
+            block.add(lines.lstrip(b"\n"))  # repeated empty lines end no further block
             self._dispatch(block, events)
 
-    def _finish_digested(self, block: Block, text: bytes, events: list[ServerSentEvent]) -> bytes:
-        """Add the rest of the digested block, end it, and return what follows."""
+    def _finish_partial_block(
+        self, block: Block, text: bytes, events: list[ServerSentEvent]
+    ) -> bytes:
+        """Add the rest of a block that was collected in parts, end it, return the text after it."""
         lines, _, rest = (b"", b"", text[1:]) if text[:1] == b"\n" else text.partition(b"\n\n")
         block.add(lines)
         self._block = None
@@ -261,25 +264,25 @@ class SSEDecoder:
             data = bytes(memoryview(block.data)[:-1])
             events.append(ServerSentEvent(data, block.event, self.last_event_id_bytes))
 
-    def _keep(self, text: bytes) -> None:
-        """Keep what has no end yet, within bounds: beyond some size as lines, not as text."""
+    def _store_unfinished(self, text: bytes) -> None:
+        """Store the unfinished block: up to some size as text, beyond as parsed fields."""
         pending = self._pending
         pending += text
-        if len(pending) <= self._look_above:
+        if len(pending) <= self._check_above:
             return
         last = pending.rfind(b"\n", self._searched)
         if last >= 0:
             if self._block is None:
                 self._block = Block(self.max_event_bytes, self._event_fields)
-                self._template = None  # applies to whole blocks only
+                self._template = None  # matches whole blocks only
             self._block.add(bytes(pending[:last]))
             del pending[: last + 1]
         self._searched = len(pending)
         block = self._block or Block(self.max_event_bytes)
         block.check_unfinished(pending)
-        # Not at every chunk: as long as there is room, some more bytes cannot pass the limit.
-        room = self.max_event_bytes - len(block.data)
-        self._look_above = min(len(pending) + _LOOK_EVERY, room)
+        # Not at every chunk: a few more bytes cannot exceed the limit while enough bytes are free.
+        free = self.max_event_bytes - len(block.data)
+        self._check_above = min(len(pending) + _CHECK_EVERY, free)
 
 
 def _events_then_error(error: SSEEventTooLarge) -> Iterator[ServerSentEvent]:

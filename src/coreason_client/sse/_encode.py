@@ -1,4 +1,4 @@
-"""Events in, bytes out; what could break the framing is refused."""
+"""The encoder: events to bytes; values that would break the framing are rejected."""
 
 from ..errors import ArgumentError
 
@@ -14,10 +14,10 @@ def encode_event(
     id: str | None = None,  # noqa: A002 - the name of the field on the wire
     retry_ms: int | None = None,
 ) -> bytes:
-    """Encode one event; without data it is a block that only carries the other fields.
+    """Encode one event; without data the block contains only the other fields.
 
-    A decoder gives back the same data, with line ends of every kind as LF: the wire format
-    cannot tell them apart.
+    A decoder returns the same data, but with every line end as LF, because the wire format does not
+    distinguish them.
 
     Raises:
         ArgumentError: a line end in `event` or `id`, a NUL in `id`, or a negative `retry_ms`.
@@ -27,7 +27,7 @@ def encode_event(
         fields += b"event: " + _one_line("event", event) + b"\n"
     if id is not None:
         if "\0" in id:
-            raise ArgumentError("id", "must not contain NUL: readers would ignore it")
+            raise ArgumentError("id", "must not contain NUL, because readers ignore such an id")
         fields += b"id: " + _one_line("id", id) + b"\n"
     if retry_ms is not None:
         if retry_ms < 0:
@@ -40,7 +40,7 @@ def encode_event(
 
 
 def encode_comment(text: str = "") -> bytes:
-    """Encode a comment, which keeps a connection alive and is no event.
+    """Encode a comment, which keeps a connection alive and is not an event.
 
     Raises:
         ArgumentError: a line end in the text.

@@ -8,7 +8,7 @@ __all__ = ["SSEEventTooLarge", "ServerSentEvent", "new_event"]
 
 
 class ServerSentEvent:
-    """One event; text is decoded when it is read."""
+    """One event; its text is decoded when it is accessed."""
 
     __slots__ = ("data_bytes", "event_bytes", "id_bytes")
 
@@ -24,12 +24,12 @@ class ServerSentEvent:
 
     @property
     def event(self) -> str:
-        """The type of the event, "message" when it has no name."""
+        """The type of the event; "message" if the server sent none."""
         return self.event_bytes.decode("utf-8", "replace") or "message"
 
     @property
     def id(self) -> str:
-        """The last event id in force, "" when there was none."""
+        """The last event id at this event; empty if there was none."""
         return self.id_bytes.decode("utf-8", "replace")
 
     def __repr__(self) -> str:
@@ -45,10 +45,11 @@ class ServerSentEvent:
 
 
 class _DecodedEvent(ServerSentEvent):
-    """An event whose fields the decoder sets.
+    """An event whose fields are set by the decoder.
 
-    Calling a class without an `__init__` in Python takes half the time, and a quarter less than
-    `ServerSentEvent.__new__`. Making the event is the largest part of decoding a short one.
+    Calling a class whose `__init__` is not written in Python takes half the time, and a quarter
+    less than `ServerSentEvent.__new__`. Creating the event is most of the cost of decoding a short
+    one.
     """
 
     __slots__ = ()
@@ -57,13 +58,13 @@ class _DecodedEvent(ServerSentEvent):
 
 
 new_event: Callable[[], ServerSentEvent] = _DecodedEvent
-"""Make an event without values; the caller sets all three fields."""
+"""Create an event without values; the caller must set all three fields."""
 
 
 class SSEEventTooLarge(CoreasonError):
     """The data of an event, or a single line, is longer than the limit of the decoder.
 
-    `limit` is that limit; `events` are the events that the same call had completed before.
+    `limit` is that limit; `events` are the events that the same call had decoded before.
     """
 
     def __init__(self, limit: int) -> None:

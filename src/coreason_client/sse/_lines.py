@@ -1,9 +1,8 @@
-"""Complete blocks of any shape to events: one loop over the lines.
+"""Decodes complete blocks of any shape, in one loop over their lines.
 
-The loop makes no function calls of its own for the common fields, because a call costs as much as
-the rest of the work on a line. The caller guarantees what makes that possible: the text consists
-of complete blocks, its line ends are LF, and it is not longer than the limit of the decoder, so
-that nothing in it can pass the limit.
+The loop makes no function calls for the common fields, because a call would double the cost of a
+line. The caller guarantees that the text consists of complete blocks, that its line ends are LF,
+and that it is not longer than the limit of the decoder, so no limit has to be checked.
 """
 
 from ._block import parse_retry
@@ -21,15 +20,15 @@ def read_blocks(  # noqa: C901 - one flat loop, see above
     last_event_id: bytes,
     event_fields: tuple[bytes, ...],
 ) -> tuple[bytes, int | None]:
-    """Append the events; return the id in force at the end, and the last reconnection time.
+    """Append the events; return the last event id, and the last reconnection time if any.
 
-    The text is given without its last LF. All its blocks are complete, so an id may take effect at
-    its line: the event of the block comes later.
+    The text is passed without its last LF. All its blocks are complete, so an id may take effect at
+    its line: the event of its block is always appended later.
     """
     retry_ms: int | None = None
     event_type = b""
     data: bytes | None = None  # the first line of data
-    more: list[bytes] = []  # its further lines
+    more: list[bytes] = []  # the other lines of data
     for line in text.split(b"\n"):
         if not line:
             if data is not None:
@@ -47,7 +46,7 @@ def read_blocks(  # noqa: C901 - one flat loop, see above
         # A field name contains no colon. So if the text before the first ": " is the name of a
         # field, the first colon of the line ends it, and the space after it is dropped.
         name, _, value = line.partition(b": ")
-        if name == b"data":  # by far the most frequent
+        if name == b"data":  # the most frequent case by far
             if data is None:
                 data = value
             else:

@@ -1,4 +1,4 @@
-"""The decoder around a plain iterable, or async iterable, of bytes."""
+"""Decoding of an iterable or async iterable of bytes."""
 
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack, aclosing
@@ -22,10 +22,10 @@ def parse_sse_stream(
     *,
     max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
 ) -> Iterator[ServerSentEvent] | AsyncIterator[ServerSentEvent]:
-    """Iterate over the events in chunks of bytes; async when the chunks are.
+    """Iterate over the events in chunks of bytes; async if the chunks are.
 
     Raises:
-        SSEEventTooLarge: an event passed the limit; those before it were handed out.
+        SSEEventTooLarge: an event exceeded the limit; the events before it were yielded.
     """
     decoder = SSEDecoder(max_event_bytes)
     if isinstance(chunks, AsyncIterable):

@@ -1,21 +1,21 @@
-"""Blocks of one shape to events, with the text around their values taken from an earlier block.
+"""Fast decoding of blocks that have the same shape as an earlier block.
 
-Servers send most events in one shape: the same fields in the same order, and the same type. So
+Servers send most events in one shape: the same fields in the same order, with the same type. So
 the text around the values is constant. In
 
     event: message LF id: 1 LF data: a LF LF event: message LF id: 2 LF data: b LF LF
 
 it is `event: message LF id: ` before the first value of a block, `LF data: ` between its values,
-and `LF LF event: message LF id: ` between two blocks. `bytes.split` and `bytes.partition` with
-these find the values without reading the text line by line.
+and `LF LF event: message LF id: ` between two blocks. `bytes.split` and `bytes.partition` find the
+values between these texts without reading line by line.
 
-Why the result is right: split and partition only cut, so the text is exactly the values with the
+Why the result is correct: split and partition only cut, so the text is exactly the values with the
 constant text between them. If no value of a block contains a line end, the lines of the block are
-those of the template with the values filled in. That is checked for every value, and a block for
-which it does not hold is read line by line. A value that looks like constant text does no harm:
-the text between two values contains a line end, and so cannot be a part of one. Two rules depend
-on the value itself and are checked as well: an id with a NUL is ignored, and a space after the
-colon is dropped, which matters if the template has no space there.
+those of the template with the values filled in. This is checked for every value, and a block that
+fails the check is read line by line. A value that looks like constant text does no harm: the text
+between two values contains a line end, so it cannot be part of a value. Two rules depend on the
+value itself and are checked as well: an id with a NUL is ignored, and a space after the colon is
+dropped, which matters if the template has no space there.
 """
 
 from abc import ABC, abstractmethod
@@ -26,24 +26,24 @@ from ._lines import read_blocks
 
 __all__ = ["Template", "learn"]
 
-# As numbers, because `b"\n" in text` takes eight times as long as `10 in text`.
+# Integers, because `b"\n" in text` takes eight times as long as `10 in text`.
 _NUL, _LF = b"\0\n"
 _END = b"\n\n"
-# A value that is not below this does not start with a space. Neither do some values below it, the
-# empty one for example; they are read line by line.
+# A value that sorts at or after this does not start with a space. Some values that sort before it
+# do not either, such as the empty one; they are read line by line.
 _ABOVE_SPACE = b"!"
-# A template is kept as long as the stream, so its size has a limit of its own.
+# A template is kept for the rest of the stream, so its size is limited separately.
 _MAX_CONSTANT_BYTES = 1024
 
 
 class Template(ABC):
-    """The constant text of one shape of block, and what it means.
+    """The constant text of one shape of block, and its meaning.
 
     `head` is the text before the first value, `middle` the text between two values of a block.
-    A value below `lowest` may start with a space that would have to be dropped.
+    A value that sorts before `lowest` may start with a space that would have to be dropped.
 
-    Each shape has a class of its own, and two methods that say the same: one for a single event,
-    and a loop without calls for many. That is where the time of decoding goes.
+    Each shape has its own class, with the same rule in two methods: one for a single event, and one
+    for many, which is a loop without function calls. Most of the decoding time is spent there.
     """
 
     __slots__ = ("_between", "_event", "_head", "_head_size", "_lowest", "_middle", "retry_ms")
@@ -62,7 +62,7 @@ class Template(ABC):
     def read_one(self, text: bytes, last_event_id: bytes) -> ServerSentEvent | None:
         """Return the event if the text is exactly one block of this shape, else None."""
         if text.startswith(self._head) and text[-2:] == _END:
-            # The head contains no empty line and does not end with LF: the end is behind it.
+            # The head contains no empty line and does not end with LF, so the LF LF is after it.
             return self._event_of(text[self._head_size : -2], last_event_id)
         return None
 
@@ -76,8 +76,8 @@ class Template(ABC):
     ) -> tuple[bytes, int | None] | None:
         """Append the events of the complete blocks before `end`, as `read_blocks` does.
 
-        Return None, with no event appended, if the last block has another shape: the server may
-        have changed to that.
+        Return None and append nothing if the last block has another shape, because the server may
+        have switched to that shape.
         """
         if not text.startswith(self._head):
             first, *pieces = text[: end - 2].split(self._between)
@@ -97,7 +97,7 @@ class Template(ABC):
         last_event_id: bytes,
         event_fields: tuple[bytes, ...],
     ) -> tuple[bytes, int | None] | None:
-        """Read the blocks of other shapes line by line; `first` stands before the first head."""
+        """Read blocks of other shapes line by line; `first` is the text before the first head."""
         if not pieces or self._event_of(pieces[-1], last_event_id) is None:
             return None
         retry_ms: int | None = None
@@ -194,7 +194,7 @@ class _IdAndData(Template):
 
 
 class _DataAndId(Template):
-    """A block with one line of data and an id after it, which is found sooner from the end."""
+    """A block with one line of data and then an id, which is found faster from the end."""
 
     __slots__ = ()
 
@@ -272,10 +272,10 @@ _KINDS: dict[tuple[bytes, ...], type[Template]] = {
 
 
 def learn(block: bytes) -> Template | None:
-    """Return the template of a block, given without its empty line; None if it can have none.
+    """Return the template of a block (without its empty line); None if its shape has no template.
 
-    The values that vary must be data, or data and an id, or two lines of data, the last of them
-    in the last line. Types, reconnection times and comments are constant text, of limited size.
+    The variable values must be data, or data and an id, or two lines of data, and the last line
+    must contain a value. Types, reconnection times and comments are constant text of limited size.
     """
     fields: tuple[bytes, ...] = ()
     texts: list[bytes] = []  # the constant text before each value
@@ -297,7 +297,7 @@ def learn(block: bytes) -> Template | None:
         elif name == b"retry":
             new_retry_ms = parse_retry(value)
             retry_ms = retry_ms if new_retry_ms is None else new_retry_ms
-        elif name or not colon:  # a field that is not known here
+        elif name or not colon:  # an unknown field
             return None
         constant += line + b"\n"
     kind = _KINDS.get(fields)

@@ -1,1 +1,1 @@
-"""The wire types of the Coreason Agent Protocol, as RFC 002, 004 and 005 name them."""
+"""The wire types of the Coreason Agent Protocol, with the names of RFC 002, 004 and 005."""

@@ -1,4 +1,4 @@
-"""What all wire models share: immutable, readable by key, JSON without nulls."""
+"""Base classes and field types of all wire models: immutable, readable by key, no nulls."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -15,31 +15,31 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-_SHOWN_PROBLEMS = 3
-_LONGEST_WHERE = 200  # the name of an unknown field may be of any length
+_MAX_PROBLEMS = 3
+_MAX_LOCATION = 200  # the name of an unknown field may have any length
 
 
 class CoReasonBaseModel(BaseModel):
-    """The base of every wire model; unknown fields are ignored unless a model refuses them."""
+    """Base class of all wire models; unknown fields are ignored unless a model rejects them."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     def dump(self) -> dict[str, Any]:
-        """Return a JSON-ready dict; fields that are None are left out."""
+        """Return a JSON-ready dict; fields that are None are omitted."""
         return self.model_dump(mode="json", exclude_none=True)
 
     def to_json(self) -> str:
-        """Return compact JSON; fields that are None are left out."""
+        """Return compact JSON; fields that are None are omitted."""
         return self.model_dump_json(exclude_none=True)
 
-    # RFC 004 reads packet.p['data']['citations'][0]['uri']: a payload is a model where it has
-    # the shape of one and a dict where it has not, and a reader should not need to care.
+    # RFC 004 reads packet.p['data']['citations'][0]['uri']. A payload is a model if it has the
+    # shape of one, otherwise a dict; the same code has to work for both.
 
     def __getitem__(self, key: str) -> Any:
-        """Read a field by its name.
+        """Return a field by its name.
 
         Raises:
-            KeyError: there is no such field.
+            KeyError: the field does not exist.
         """
         if key in type(self).model_fields:
             return getattr(self, key)
@@ -49,12 +49,12 @@ class CoReasonBaseModel(BaseModel):
         return key in type(self).model_fields
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Read a field by its name, or the default when there is no such field."""
+        """Return a field by its name, or the default if the field does not exist."""
         return getattr(self, key) if key in type(self).model_fields else default
 
 
 class StrictModel(CoReasonBaseModel):
-    """A wire model that refuses unknown fields."""
+    """A wire model that rejects unknown fields."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -67,13 +67,13 @@ def _as_utc(value: datetime) -> datetime:
     return value.replace(tzinfo=UTC)
 
 
-# Two branches because the first stays inside pydantic-core: a Python validator on every
-# timestamp would cost a tenth of a packet's validation.
+# Two branches, because the first one runs inside pydantic-core. A Python validator for every
+# timestamp would be a tenth of the cost of validating a packet.
 Timestamp = Annotated[
     AwareDatetime | Annotated[datetime, AfterValidator(_as_utc)],
     Field(union_mode="left_to_right"),
 ]
-"""A moment; one that comes without a zone is taken as UTC."""
+"""A date and time; without a time zone it is read as UTC."""
 
 
 def _uuid_as_text(value: object) -> object:
@@ -81,25 +81,25 @@ def _uuid_as_text(value: object) -> object:
 
 
 Id = Annotated[str, BeforeValidator(_uuid_as_text)]
-"""An id that is a string in JSON; a `UUID` object is taken as its text."""
+"""An id that is a string in JSON; a `UUID` object is converted to a string."""
 
 
 def explain(error: ValidationError) -> str:
-    """Say in one line which fields were wrong and why, without repeating their values."""
+    """Return one line that names the invalid fields and the reasons, without the values."""
     problems = error.errors(include_url=False, include_input=False)
-    shown = [_explain_one(problem) for problem in problems[:_SHOWN_PROBLEMS]]
-    if len(problems) > _SHOWN_PROBLEMS:
-        shown.append(f"and {len(problems) - _SHOWN_PROBLEMS} more")
+    shown = [_explain_one(problem) for problem in problems[:_MAX_PROBLEMS]]
+    if len(problems) > _MAX_PROBLEMS:
+        shown.append(f"and {len(problems) - _MAX_PROBLEMS} more")
     return "; ".join(shown)
 
 
 def _explain_one(problem: ErrorDetails) -> str:
-    where = ".".join(map(str, problem["loc"])) or "value"
-    words = problem["msg"]
-    if problem["type"] == "union_tag_invalid":  # whose message repeats the tag
+    location = ".".join(map(str, problem["loc"])) or "value"
+    message = problem["msg"]
+    if problem["type"] == "union_tag_invalid":  # its own message contains the value
         context = problem["ctx"]
-        words = f"{context['discriminator']} must be one of {context['expected_tags']}"
-    return f"{where[:_LONGEST_WHERE]}: {words}"
+        message = f"{context['discriminator']} must be one of {context['expected_tags']}"
+    return f"{location[:_MAX_LOCATION]}: {message}"
 
 
 __all__ = ["CoReasonBaseModel", "Id", "StrictModel", "Timestamp", "explain", "utc_now"]

@@ -1,4 +1,4 @@
-"""Messages and their parts; a part is told apart by its `type`."""
+"""Messages and their parts; the `type` of a part selects its model."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeAlias, overload
@@ -26,7 +26,7 @@ _MISSING: Any = object()
 
 
 class Role(StrEnum):
-    """Who speaks."""
+    """The author of a message."""
 
     SYSTEM = "system"
     USER = "user"
@@ -42,7 +42,7 @@ class TextPart(CoReasonBaseModel):
 
 
 class BlobPart(CoReasonBaseModel):
-    """Bytes inside the message, in base64."""
+    """Binary data in the message, as Base64."""
 
     type: Literal["blob"] = "blob"
     content: str
@@ -51,7 +51,7 @@ class BlobPart(CoReasonBaseModel):
 
 
 class FilePart(CoReasonBaseModel):
-    """A file that the service already has, by its id."""
+    """A file that the service already stores, by its id."""
 
     type: Literal["file"] = "file"
     file_id: Id
@@ -60,7 +60,7 @@ class FilePart(CoReasonBaseModel):
 
 
 class UriPart(CoReasonBaseModel):
-    """Something that lies at an address."""
+    """A resource, by its URI."""
 
     type: Literal["uri"] = "uri"
     uri: str
@@ -69,7 +69,7 @@ class UriPart(CoReasonBaseModel):
 
 
 class ToolCallPart(CoReasonBaseModel):
-    """A call of a tool that the assistant asks for."""
+    """A tool call that the assistant requests."""
 
     type: Literal["tool_call"] = "tool_call"
     name: str
@@ -78,7 +78,7 @@ class ToolCallPart(CoReasonBaseModel):
 
 
 class ToolCallResponsePart(CoReasonBaseModel):
-    """What a tool answered."""
+    """The result of a tool call."""
 
     type: Literal["tool_call_response"] = "tool_call_response"
     id: Id | None = None
@@ -86,7 +86,7 @@ class ToolCallResponsePart(CoReasonBaseModel):
 
 
 class ReasoningPart(CoReasonBaseModel):
-    """What the assistant thought on the way."""
+    """Reasoning of the assistant."""
 
     type: Literal["reasoning"] = "reasoning"
     content: str
@@ -107,12 +107,12 @@ class ChatMessage(CoReasonBaseModel):
 
     @classmethod
     def user(cls, content: str, name: str | None = None) -> "ChatMessage":
-        """Make a message of the user's from text."""
+        """Create a user message from text."""
         return cls(role=Role.USER, parts=[TextPart(content=content)], name=name)
 
     @classmethod
     def assistant(cls, content: str, name: str | None = None) -> "ChatMessage":
-        """Make a message of the assistant's from text."""
+        """Create an assistant message from text."""
         return cls(role=Role.ASSISTANT, parts=[TextPart(content=content)], name=name)
 
     @overload
@@ -141,16 +141,16 @@ class ChatMessage(CoReasonBaseModel):
         *,
         response: Any = _MISSING,
     ) -> "ChatMessage":
-        """Make a message with the answer of a tool: the id of the call, then the content.
+        """Create a message with the result of a tool: the id of the call, then the content.
 
         `response` is another name for `content`.
 
         Raises:
-            TypeError: the content is missing, or given twice.
+            TypeError: the content is missing, or was passed twice.
         """
         if (content is _MISSING) is (response is _MISSING):
             raise TypeError(
-                "ChatMessage.tool() takes the id of the tool call and then the content, once: "
+                "ChatMessage.tool() needs the content exactly once, after the id of the tool call: "
                 "ChatMessage.tool(tool_call_id, content)"
             )
         part = ToolCallResponsePart.model_validate(

@@ -1,9 +1,9 @@
-"""The stream: packets, errors and what an agent can show (RFC 002, RFC 005).
+"""Stream packets, errors and presentation events (RFC 002, RFC 005).
 
-A packet is checked by its `op`: DELTA carries text, EVENT a `PresentationEvent` or an object,
-ERROR a `StreamError`, CLOSE anything but null. Packets parsed from the wire are `DeltaPacket`,
-`EventPacket`, `ErrorPacket` or `ClosePacket`, so that `match` and a type checker tell them apart;
-each of them is a `StreamPacket`.
+The `op` of a packet defines its payload: DELTA carries text, EVENT a `PresentationEvent` or an
+object, ERROR a `StreamError`, CLOSE anything but null. Packets parsed from the wire are
+`DeltaPacket`, `EventPacket`, `ErrorPacket` or `ClosePacket`, which `match` and type checkers can
+distinguish; each of them is a `StreamPacket`.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ __all__ = [
 
 
 class StreamOpCode(StrEnum):
-    """What a packet carries."""
+    """The kind of a packet."""
 
     DELTA = "DELTA"
     EVENT = "EVENT"
@@ -55,7 +55,7 @@ class StreamOpCode(StrEnum):
 
 
 class ErrorSeverity(StrEnum):
-    """What a client does about a `StreamError`: give up, reconnect, or go on."""
+    """The reaction of a client to a `StreamError`: give up, reconnect, or continue."""
 
     FATAL = "FATAL"
     TRANSIENT = "TRANSIENT"
@@ -63,7 +63,7 @@ class ErrorSeverity(StrEnum):
 
 
 class PresentationEventType(StrEnum):
-    """The kinds of things that an agent can show besides text."""
+    """The kinds of content that an agent can show besides text."""
 
     THOUGHT_TRACE = "THOUGHT_TRACE"
     CITATION_BLOCK = "CITATION_BLOCK"
@@ -73,7 +73,7 @@ class PresentationEventType(StrEnum):
 
 
 class CitationItem(StrictModel):
-    """One source that an answer rests on."""
+    """One source of an answer."""
 
     source_id: Id
     uri: str
@@ -89,7 +89,7 @@ class CitationBlock(StrictModel):
 
 
 class ProgressUpdate(StrictModel):
-    """How far a step of the work has come."""
+    """The progress of one step of the work."""
 
     label: str
     status: Literal["running", "complete", "failed"]
@@ -97,7 +97,7 @@ class ProgressUpdate(StrictModel):
 
 
 class MediaItem(StrictModel):
-    """One picture, sound or film."""
+    """One image, audio or video."""
 
     url: str
     mime_type: str
@@ -105,7 +105,7 @@ class MediaItem(StrictModel):
 
 
 class MediaCarousel(StrictModel):
-    """Media to be shown together."""
+    """Media to show together."""
 
     items: list[MediaItem] = Field(fail_fast=True)
 
@@ -118,13 +118,13 @@ _DATA_MODELS: dict[PresentationEventType, type[CoReasonBaseModel]] = {
     PresentationEventType.MEDIA_CAROUSEL: MediaCarousel,
 }
 
-# The validation context of an event inside a packet, where what does not fit stays plain.
+# The validation context of an event inside a packet, where invalid data stays a dict.
 _INSIDE_PACKET = object()
 
 
 def _data_by_type(value: object, info: ValidationInfo) -> object:
     event_type = info.data.get("type")
-    if event_type is None:  # the type itself was wrong, and that is what gets reported
+    if event_type is None:  # the type is invalid, which is reported instead
         return value
     model = _DATA_MODELS.get(event_type)
     if model is None:
@@ -140,7 +140,7 @@ def _data_by_type(value: object, info: ValidationInfo) -> object:
 
 
 class PresentationEvent(StrictModel):
-    """Something to show; `data` is typed by `type`."""
+    """Content to show; `type` defines the model of `data`."""
 
     id: UUID = Field(default_factory=uuid4)
     timestamp: Timestamp = Field(default_factory=utc_now)
@@ -149,7 +149,7 @@ class PresentationEvent(StrictModel):
 
 
 class StreamError(StrictModel):
-    """What went wrong in a stream, for a program (`code`, `severity`) and a person (`message`)."""
+    """An error in a stream: `code` and `severity` for programs, `message` for people."""
 
     code: str
     message: str
@@ -207,7 +207,7 @@ def _payload_by_op(value: object, info: ValidationInfo) -> object:
 
 
 class StreamPacket(StrictModel):
-    """One packet of a stream, its payload `p` checked by its `op`."""
+    """One packet of a stream; its payload `p` is checked by its `op`."""
 
     stream_id: UUID
     seq: Annotated[int, Field(strict=True, ge=0)]
@@ -224,7 +224,7 @@ class DeltaPacket(StreamPacket):
 
 
 class EventPacket(StreamPacket):
-    """Something to show; an object that has not the shape of a `PresentationEvent` stays a dict."""
+    """Content to show; an object without the shape of a `PresentationEvent` stays a dict."""
 
     op: Literal[StreamOpCode.EVENT]
     p: Annotated[
@@ -234,7 +234,7 @@ class EventPacket(StreamPacket):
 
 
 class ErrorPacket(StreamPacket):
-    """An error in the stream; its severity says what to do."""
+    """An error in the stream; its severity defines the reaction."""
 
     op: Literal[StreamOpCode.ERROR]
     p: StreamError
@@ -253,8 +253,8 @@ Packet: TypeAlias = DeltaPacket | EventPacket | ErrorPacket | ClosePacket
 parse_packet: Callable[[bytes], Packet] = TypeAdapter[Packet](
     Annotated[Packet, Field(discriminator="op")]
 ).validator.validate_json
-"""Parse one packet from its JSON; raises pydantic's `ValidationError` when it is none.
+"""Parse one packet from its JSON; raises pydantic's `ValidationError` if it is not valid.
 
-The adapter's core validator is called directly: that is 1.3 times as fast as `model_validate_json`
-on one class, and the union costs nothing because `op` picks the branch.
+The adapter's core validator is called directly, which is 1.3 times as fast as `model_validate_json`
+of one class. The union costs nothing, because `op` selects the branch.
 """

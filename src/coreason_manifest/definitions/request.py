@@ -1,4 +1,4 @@
-"""What a client asks of an agent."""
+"""The request of a client to an agent."""
 
 from typing import Any, Self
 from uuid import UUID, uuid4
@@ -13,7 +13,7 @@ __all__ = ["AgentRequest", "ClientCapabilities"]
 
 
 class ClientCapabilities(CoReasonBaseModel):
-    """What the asking side is able to show."""
+    """The content that the client can show."""
 
     supported_events: list[PresentationEventType | str] = Field(
         default_factory=list, fail_fast=True
@@ -23,9 +23,9 @@ class ClientCapabilities(CoReasonBaseModel):
 
 
 class AgentRequest(CoReasonBaseModel):
-    """The question itself: messages, or a free-form payload, or both.
+    """The request itself: messages, or a free-form payload, or both.
 
-    A request with neither parent nor root is its own root; one with a parent names its root.
+    A request without a parent and a root is its own root; a request with a parent needs a root.
     """
 
     request_id: UUID = Field(default_factory=uuid4)
@@ -39,16 +39,16 @@ class AgentRequest(CoReasonBaseModel):
     metadata: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _asks_something(self) -> Self:
+    def _require_messages_or_payload(self) -> Self:
         if self.messages is None and self.payload is None:
-            raise ValueError("give messages, or a payload, or both")
+            raise ValueError("messages, payload or both are required")
         return self
 
     @model_validator(mode="after")
-    def _knows_its_root(self) -> Self:
+    def _set_root(self) -> Self:
         if self.root_request_id is None:
             if self.parent_request_id is not None:
                 raise ValueError("a request with a parent_request_id needs a root_request_id")
-            # The model is frozen for its users; here it is still being made.
+            # The model is frozen, but at this point it is still being created.
             object.__setattr__(self, "root_request_id", self.request_id)
         return self

@@ -1,4 +1,4 @@
-"""The envelope of a request, the answer to a unary call, and the health check."""
+"""The envelope of a request, the response to a unary call, and the health check."""
 
 from typing import Any, Literal
 from uuid import UUID, uuid4
@@ -13,7 +13,7 @@ __all__ = ["HealthCheckResponse", "ServiceRequest", "ServiceResponse"]
 
 
 class ServiceRequest(CoReasonBaseModel):
-    """What is posted to `/assist`; every attempt sends the same `request_id` and body."""
+    """The body of `POST /assist`; every attempt sends the same `request_id` and body."""
 
     request_id: UUID = Field(default_factory=uuid4)
     context: SessionContext
@@ -21,7 +21,7 @@ class ServiceRequest(CoReasonBaseModel):
 
 
 class ServiceResponse(CoReasonBaseModel):
-    """The whole answer of an agent that does not stream."""
+    """The complete response of an agent that does not stream."""
 
     request_id: UUID
     created_at: Timestamp = Field(default_factory=utc_now)
@@ -30,7 +30,7 @@ class ServiceResponse(CoReasonBaseModel):
 
 
 class HealthCheckResponse(CoReasonBaseModel):
-    """How an agent feels."""
+    """Health status of an agent."""
 
     status: Literal["ok", "degraded", "maintenance"]
     agent_id: Id

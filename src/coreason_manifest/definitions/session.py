@@ -1,4 +1,4 @@
-"""Who asks, in which conversation, and as part of which trace."""
+"""The user, conversation and trace of a request."""
 
 from typing import Any, Self
 
@@ -10,7 +10,7 @@ __all__ = ["SessionContext", "TraceContext", "UserContext"]
 
 
 class UserContext(CoReasonBaseModel):
-    """The person or program that asks."""
+    """The person or program that sends the request."""
 
     user_id: Id
     email: str | None = None
@@ -19,7 +19,7 @@ class UserContext(CoReasonBaseModel):
 
 
 class TraceContext(CoReasonBaseModel):
-    """Where a request stands in a distributed trace."""
+    """The position of a request in a distributed trace."""
 
     trace_id: Id
     span_id: Id
@@ -27,7 +27,7 @@ class TraceContext(CoReasonBaseModel):
 
 
 class SessionContext(CoReasonBaseModel):
-    """The conversation that a request belongs to; `user_id` may be given alone or inside `user`."""
+    """The conversation of a request; `user_id` may be passed alone or inside `user`."""
 
     session_id: Id
     user_id: Id
@@ -47,7 +47,7 @@ class SessionContext(CoReasonBaseModel):
         return values if user_id is None else {**values, "user_id": user_id}
 
     @model_validator(mode="after")
-    def _one_user(self) -> Self:
+    def _require_same_user(self) -> Self:
         if self.user is not None and self.user.user_id != self.user_id:
-            raise ValueError("user_id and user.user_id name two different users")
+            raise ValueError("user_id and user.user_id must be equal")
         return self
