@@ -11,13 +11,13 @@ _DECISION = f"{_T}/test_decision.py"
 _CURSOR = f"{_T}/test_cursor.py"
 _FRAMES = f"{_T}/test_frames.py"
 _LIFECYCLE = f"{_T}/test_lifecycle.py"
-_LIMITS = f"{_T}/test_limits.py"
+_LIMITS = f"{_T}/test_rate_limit.py"
 _METRICS = f"{_T}/test_metrics.py"
 _PRODUCERS = f"{_T}/test_producers.py"
-_READER = f"{_T}/test_reader.py"
+_READER = f"{_T}/test_response.py"
 _REFUSALS = f"{_T}/test_refusals.py"
-_TRACE = f"{_T}/test_trace.py"
-_TURNS = f"{_T}/test_turns.py"
+_TRACE = f"{_T}/test_spans.py"
+_TURNS = f"{_T}/test_conversation.py"
 
 
 def _mutant(file: str, name: str, old: str, new: str, *tests: str) -> Mutant:
@@ -30,91 +30,91 @@ def _anywhere(name: str, old: str, new: str, *tests: str) -> Mutant:
 
 _IN_THE_APPENDER = (
     _mutant(
-        "_appender.py",
+        "engine/_appender.py",
         "a batch that is sent again ends the stream though more is pending",
         "        outcome = batch.outcome\n        if",
         "        outcome = batch.outcome or self._pending.outcome\n        if",
         _APPENDER,
     ),
     _mutant(
-        "_appender.py",
+        "engine/_appender.py",
         "the first packet waits for others",
         "if self._pending.size >= FLUSH_BYTES or self.last_seq == 1:",
         "if self._pending.size >= FLUSH_BYTES:",
         _APPENDER,
     ),
     _mutant(
-        "_appender.py",
+        "engine/_appender.py",
         "the bytes that gather are not bounded",
         "if self._pending.size >= FLUSH_BYTES or self.last_seq == 1:",
         "if self.last_seq == 1:",
         _APPENDER,
     ),
     _mutant(
-        "_appender.py",
+        "engine/_appender.py",
         "the size of a batch that went out still counts",
         "            self._pending = _Batch()\n",
         "            self._pending = _Batch()\n            self._pending.size = batch.size\n",
         _APPENDER,
     ),
     _mutant(
-        "_appender.py",
+        "engine/_appender.py",
         "a stream has an outcome before its last packet is in the log",
         "        self._pending.outcome = outcome\n",
         "        self._pending.outcome = self.ending.outcome = outcome\n",
         f"{_TRACE}::test_a_stream_that_could_not_be_ended_is_lost",
     ),
     _mutant(
-        "_appender.py",
+        "engine/_appender.py",
         "a batch whose append was cancelled is dropped",
         "if batch is None:",
         "if True:",
         _APPENDER,
     ),
     _mutant(
-        "_appender.py",
+        "engine/_appender.py",
         "a packet never waits for others",
         "self._due = batch.began + FLUSH_EVERY",
         "self._due = batch.began",
         _APPENDER,
     ),
     _mutant(
-        "_appender.py",
+        "engine/_appender.py",
         "packets that gathered while the log was busy stay behind",
         "elif self._pending.entries and self._timer is None:",
         "elif False:",
         _APPENDER,
     ),
     _mutant(
-        "_appender.py",
+        "engine/_appender.py",
         "a cancel that an append reports is ignored",
         "            self._on_cancel()\n",
         "            pass\n",
         _APPENDER,
     ),
     _mutant(
-        "_appender.py",
+        "engine/_appender.py",
         "a stream that was given up keeps its timer",
         "        self._pending = _Batch()\n        self._stop_timer()",
         "        self._pending = _Batch()",
         _APPENDER,
     ),
     _mutant(
-        "_appender.py",
+        "engine/_appender.py",
         "a writer does not learn that the log failed",
         "        self.ending.raise_error()\n",
         "",
         _APPENDER,
     ),
     _mutant(
-        "_appender.py",
+        "engine/_appender.py",
         "a cancelled writer takes the progress from the others",
         "await asyncio.shield(self._progress)",
         "await self._progress",
         _APPENDER,
     ),
     _mutant(
-        "_appender.py",
+        "engine/_appender.py",
         "events are counted again with every batch",
         "            self._pending = _Batch()\n",
         "            self._pending = _Batch()\n"
@@ -122,7 +122,7 @@ _IN_THE_APPENDER = (
         f"{_METRICS}::test_a_stream_is_counted_from_its_start_to_its_end",
     ),
     _mutant(
-        "_ending.py",
+        "engine/_ending.py",
         "an ended stream takes more packets",
         "        if self.begun:\n            raise StreamEnded",
         "        if False:\n            raise StreamEnded",
@@ -132,28 +132,28 @@ _IN_THE_APPENDER = (
 
 _IN_THE_PRODUCERS = (
     _mutant(
-        "_producers.py",
+        "engine/_producers.py",
         "a stream that has ended takes a place until its producer is gone",
         "return most <= running + self._unfinished[principal]",
         "return True",
         _PRODUCERS,
     ),
     _mutant(
-        "_producers.py",
+        "engine/_producers.py",
         "the streams of all principals count for each",
         "p.meta.principal == principal and not p.ended",
         "not p.ended",
         _PRODUCERS,
     ),
     _mutant(
-        "_producers.py",
+        "engine/_producers.py",
         "a principal may have one stream more",
         "if self._running[principal] + self._unfinished[principal] < most:",
         "if self._running[principal] + self._unfinished[principal] <= most:",
         f"{_REFUSALS}::test_a_key_has_a_number_of_streams",
     ),
     _mutant(
-        "_producers.py",
+        "engine/_producers.py",
         "a reader that comes back does not save the producer",
         "                producer.abandon_timer.cancel()\n"
         "                producer.abandon_timer = None",
@@ -161,70 +161,70 @@ _IN_THE_PRODUCERS = (
         _PRODUCERS,
     ),
     _mutant(
-        "_producers.py",
+        "engine/_producers.py",
         "a producer without readers is cancelled whatever on_abandoned says",
         'if producer.readers == 0 and self._options.on_abandoned == "cancel":',
         "if producer.readers == 0:",
         _PRODUCERS,
     ),
     _mutant(
-        "_producers.py",
+        "engine/_producers.py",
         "a producer is cancelled when any of its readers leaves",
         'if producer.readers == 0 and self._options.on_abandoned == "cancel":',
         'if self._options.on_abandoned == "cancel":',
         _PRODUCERS,
     ),
     _mutant(
-        "_producers.py",
+        "engine/_producers.py",
         "the last reason of a stop counts instead of the first",
         "        if self._reason is None:\n",
         "        if True:\n",
         _PRODUCERS,
     ),
     _mutant(
-        "_producers.py",
+        "engine/_producers.py",
         "a stream that is being ended is taken for lost",
         "        if self.ended:\n            return\n",
         "",
         f"{_LIFECYCLE}::test_a_stream_that_is_just_being_ended_is_not_taken_for_lost",
     ),
     _mutant(
-        "_producers.py",
+        "engine/_producers.py",
         "an agent that ignores its cancellation holds the stream",
         "timeout=self._cancel_grace",
         "timeout=None",
         f"{_PRODUCERS}::test_the_first_reason_to_stop_counts",
     ),
     _mutant(
-        "_producers.py",
+        "engine/_producers.py",
         "a principal may have one reader more",
         "return self._readers[principal] < self._options.max_readers_per_key",
         "return self._readers[principal] <= self._options.max_readers_per_key",
         f"{_REFUSALS}::test_a_key_has_a_number_of_readers",
     ),
     _mutant(
-        "_producers.py",
+        "engine/_producers.py",
         "every principal ever seen stays in the tables",
         "    if not counts[principal]:",
         "    if False:",
         _PRODUCERS,
     ),
     _mutant(
-        "_producers.py",
+        "engine/_producers.py",
         "the text of an exception reaches the readers",
         "await self._writer.end_with(AGENT_ERROR)",
         'await self._writer.end_with(fatal("agent_error", str(error)))',
         f"{_APP}::test_an_agent_that_raises_ends_its_stream_without_telling_why",
     ),
     _mutant(
-        "_producers.py",
+        "engine/_producers.py",
         "a stream has no end when the event loop ends",
         "            self.stop(SERVER_STOPPED)\n",
         "            raise\n",
         f"{_LIFECYCLE}::test_a_mounted_agent_without_a_lifespan_still_ends_its_streams",
     ),
     _mutant(
-        "_producers.py",
+        "engine/_producers.py",
         "a cancelled agent does not see that it is cancelled",
         "            self._writer.cancelled = True\n",
         "",
@@ -234,42 +234,42 @@ _IN_THE_PRODUCERS = (
 
 _IN_THE_READER = (
     _mutant(
-        "_reader.py",
+        "cap/_response.py",
         "a reader is told to come back with every page",
         "if not self._retry_sent:",
         "if True:",
         _READER,
     ),
     _mutant(
-        "_reader.py",
+        "cap/_response.py",
         "a reader that has left still counts",
         "self._runtime.producers.remove_reader(self._meta)",
         "pass",
         _READER,
     ),
     _mutant(
-        "_reader.py",
+        "cap/_response.py",
         "a reader that takes nothing is never cut",
         "asyncio.timeout(self._runtime.options.send_timeout)",
         "asyncio.timeout(None)",
         _READER,
     ),
     _mutant(
-        "_reader.py",
+        "cap/_response.py",
         "the last page does not end the response",
         "more=not ended",
         "more=True",
         _READER,
     ),
     _mutant(
-        "_direct.py",
+        "http/_direct_write.py",
         "a chunk is written although the connection takes no more",
         "if flow.write_paused or cycle.disconnected",
         "if cycle.disconnected",
         _READER,
     ),
     _mutant(
-        "_reader.py",
+        "cap/_response.py",
         "a response ends in order though the log failed",
         "            logger.warning(\n"
         '                "a reader of stream %s was disconnected: %s",'
@@ -279,7 +279,7 @@ _IN_THE_READER = (
         _READER,
     ),
     _mutant(
-        "_reader.py",
+        "cap/_response.py",
         "a reader that has left is noticed with the next packet only",
         "asyncio.wait({deliver, gone}, return_when",
         "asyncio.wait({deliver}, return_when",
@@ -414,14 +414,14 @@ _IN_THE_RUNTIME = (
 
 _IN_THE_LIMITS = (
     _mutant(
-        "_limits.py",
+        "http/_rate_limit.py",
         "the last token is never given",
         "if wait > 0:",
         "if wait >= 0:",
         f"{_LIMITS}::test_giving_back_what_was_never_taken_changes_nothing",
     ),
     _mutant(
-        "_limits.py",
+        "http/_rate_limit.py",
         "a token that is given back leaves its key in the table",
         "        if full_at > now:\n            self._full_at[key] = full_at\n        else:\n"
         "            self._full_at.pop(key, None)",
@@ -429,21 +429,21 @@ _IN_THE_LIMITS = (
         f"{_LIMITS}::test_giving_back_what_was_never_taken_changes_nothing",
     ),
     _mutant(
-        "_limits.py",
+        "http/_rate_limit.py",
         "a wait in whole seconds is too short",
         "-(-wait // _SECOND)",
         "wait // _SECOND",
         f"{_LIMITS}::test_a_wait_is_told_in_whole_seconds_and_never_too_short",
     ),
     _mutant(
-        "_limits.py",
+        "http/_rate_limit.py",
         "idle keys are never forgotten",
         "if len(self._full_at) >= self._sweep_at:",
         "if False:",
         f"{_LIMITS}::test_idle_keys_are_forgotten",
     ),
     _mutant(
-        "_limits.py",
+        "http/_rate_limit.py",
         "a full table is swept with every new key",
         "max(_FEW, 2 * len(self._full_at))",
         "_FEW",
@@ -453,21 +453,21 @@ _IN_THE_LIMITS = (
 
 _IN_THE_CURSOR = (
     _mutant(
-        "_cursor.py",
+        "cap/_cursor.py",
         "a position may have something behind it",
         "_CURSOR.fullmatch(value)",
         "_CURSOR.match(value)",
         f"{_CURSOR}::test_refuses_everything_else",
     ),
     _mutant(
-        "_cursor.py",
+        "cap/_cursor.py",
         "a position may begin with zeros",
         "(0|[1-9][0-9]{0,17})",
         "([0-9]{1,18})",
         f"{_CURSOR}::test_refuses_everything_else",
     ),
     _mutant(
-        "_cursor.py",
+        "cap/_cursor.py",
         "a position in capitals is refused",
         "re.ASCII | re.IGNORECASE",
         "re.ASCII",
@@ -477,28 +477,28 @@ _IN_THE_CURSOR = (
 
 _IN_THE_FRAMES = (
     _mutant(
-        "_frames.py",
+        "engine/_frames.py",
         "a text of any size is a packet",
         "    _check_size(payload)\n",
         "",
         f"{_FRAMES}::test_text_that_cannot_be_sent_is_refused",
     ),
     _mutant(
-        "_frames.py",
+        "engine/_frames.py",
         "an event of any size is a packet",
         "        _check_size(data)\n",
         "",
         f"{_FRAMES}::test_what_does_not_fit_is_refused",
     ),
     _mutant(
-        "_frames.py",
+        "engine/_frames.py",
         "the limit of a packet leaves no room for the envelope",
         "DEFAULT_MAX_EVENT_BYTES - _ENVELOPE_BYTES",
         "DEFAULT_MAX_EVENT_BYTES",
         f"{_FRAMES}::test_the_largest_packet_is_one_that_readers_accept",
     ),
     _mutant(
-        "_frames.py",
+        "engine/_frames.py",
         "a moment in UTC is written with an offset",
         'if moment.endswith("+00:00"):',
         "if False:",
@@ -508,35 +508,35 @@ _IN_THE_FRAMES = (
 
 _IN_THE_TURNS = (
     _mutant(
-        "_turns.py",
+        "engine/_conversation.py",
         "the last answer counts as new",
         "            start = index\n",
         "            start = index - 1\n",
         f"{_TURNS}::test_only_messages_after_the_last_answer_are_new",
     ),
     _mutant(
-        "_turns.py",
+        "engine/_conversation.py",
         "a complete answer without text is no message",
         "if error is not None and not answer:",
         "if not answer:",
         f"{_TURNS}::test_a_turn_comes_back_as_it_was_kept",
     ),
     _mutant(
-        "_turns.py",
+        "engine/_conversation.py",
         "the mark of a failure goes to the question",
         'if not messages or messages[-1]["role"] != Role.ASSISTANT:',
         "if not messages:",
         f"{_TURNS}::test_the_mark_of_a_failure_is_on_an_answer",
     ),
     _mutant(
-        "_turns.py",
+        "engine/_conversation.py",
         "the mark of a failure becomes a message",
         "        messages.pop()\n",
         "        pass\n",
         f"{_TURNS}::test_a_turn_comes_back_as_it_was_kept",
     ),
     _mutant(
-        "_turns.py",
+        "engine/_conversation.py",
         "the first user message is the question",
         "for m in reversed(messages)",
         "for m in messages",
