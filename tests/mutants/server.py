@@ -39,15 +39,22 @@ _IN_THE_APPENDER = (
     _mutant(
         "engine/_appender.py",
         "the first packet waits for others",
-        "if self._pending.size >= FLUSH_BYTES or self.last_seq == 1:",
-        "if self._pending.size >= FLUSH_BYTES:",
+        "        if self.last_seq == 1:\n",
+        "        if False:\n",
         _APPENDER,
     ),
     _mutant(
         "engine/_appender.py",
         "the bytes that gather are not bounded",
-        "if self._pending.size >= FLUSH_BYTES or self.last_seq == 1:",
-        "if self.last_seq == 1:",
+        "        elif self._pending.size >= FLUSH_BYTES:\n",
+        "        elif False:\n",
+        _APPENDER,
+    ),
+    _mutant(
+        "engine/_appender.py",
+        "an agent that only writes stops everything else",
+        "        if not await self.flush():\n",
+        "        if not await self.flush() and False:\n",
         _APPENDER,
     ),
     _mutant(
@@ -281,8 +288,8 @@ _IN_THE_READER = (
     _mutant(
         "cap/_response.py",
         "a reader that has left is noticed with the next packet only",
-        "asyncio.wait({deliver, gone}, return_when",
-        "asyncio.wait({deliver}, return_when",
+        "gone.add_done_callback(leave)",
+        "gone.add_done_callback(id)",
         _READER,
     ),
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from .mutant import Mutant, Stale, find, mutate, problems
+from .table import MUTANTS
 
 SOURCE = "def add(a, b):\n    return a + b  # the sum\n"
 MUTANT = Mutant("it subtracts", "sums/add.py", "a + b", "a - b", ("tests/test_add.py::test_it",))
@@ -59,3 +60,7 @@ def test_a_table_is_compared_with_the_source(root: Path) -> None:
         "no text",
         "it subtracts",
     ]
+
+
+def test_every_entry_fits_the_source() -> None:
+    assert problems(MUTANTS, Path(__file__).parents[2]) == []

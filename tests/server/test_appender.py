@@ -58,6 +58,29 @@ async def stored(log: Recorder, stream_id: UUID) -> list[bytes]:
     return list((await log.read(stream_id, 0, 1000, 0)).entries)
 
 
+@pytest.mark.parametrize("kind", ["delta", "event"])
+@aio
+async def test_an_agent_that_only_writes_lets_others_run(kind: str) -> None:
+    """A log in memory acknowledges at once, so nothing else would suspend such an agent."""
+    log = MemoryStreamLog()  # a Recorder makes a task of each append
+    meta = (await log.open(NewStream(uuid4(), "p", uuid4(), "f"), "me")).meta
+    appender = Appender(log, meta.stream_id, meta.epoch, lambda: None)
+    iterations = 0
+
+    def count() -> None:
+        nonlocal iterations
+        iterations += 1
+        asyncio.get_running_loop().call_soon(count)
+
+    count()
+    for _ in range(100):
+        if kind == "delta":
+            await appender.add_delta(bytes(FLUSH_BYTES // 2))
+        else:
+            await appender.add(b"event")
+    assert iterations > 40
+
+
 @pytest.mark.proves("RES2-6c")
 @aio
 async def test_the_first_entry_is_in_the_log_when_add_returns() -> None:

@@ -100,8 +100,10 @@ class Appender:
     async def add_delta(self, entry: bytes) -> None:
         """Add an entry that may wait for others."""
         self._enqueue(entry)
-        if self._pending.size >= FLUSH_BYTES or self.last_seq == 1:
+        if self.last_seq == 1:
             await self.flush()
+        elif self._pending.size >= FLUSH_BYTES:
+            await self._flush_and_yield()
         elif self._running_append is None and self._timer is None:
             self._schedule()
 
@@ -109,7 +111,7 @@ class Appender:
         """Add an entry that is sent at once, together with the pending ones."""
         self._pending.other_ops.append(op)
         self._enqueue(entry)
-        await self.flush()
+        await self._flush_and_yield()
 
     async def finish(
         self, entry: bytes, outcome: str, op: StreamOpCode = StreamOpCode.CLOSE
@@ -119,18 +121,27 @@ class Appender:
         self._pending.outcome = outcome
         await self.add(entry, op)
 
-    async def flush(self) -> None:
-        """Wait until all entries added so far are in the log.
+    async def flush(self) -> bool:
+        """Wait until all entries added so far are in the log; return True if that took a wait.
 
         Raises:
             LogError: the log did not accept them.
         """
+        waited = False
         awaited = self._awaited_seq = self.last_seq
         while self.acked < awaited and self.ending.error is None:
             self._start()
             if self._running_append is not None:
+                waited = True
                 await self._wait_for_progress()
         self.ending.raise_error()
+        return waited
+
+    async def _flush_and_yield(self) -> None:
+        # A log in memory acknowledges at once. Without a pause, an agent that only writes would
+        # stop everything else on the event loop until it is done.
+        if not await self.flush():
+            await asyncio.sleep(0)
 
     def give_up(self, error: Exception) -> None:
         """Write nothing more, because another process owns the stream."""
