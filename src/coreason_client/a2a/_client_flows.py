@@ -9,11 +9,20 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from .._drive import Wait
+from .._http._types import TransportFailure
 from ._waiting import is_over, polls
-from .errors import MethodNotFoundError, UnsupportedOperationError
+from .errors import A2AConnectionError, MethodNotFoundError, UnsupportedOperationError
 from .types import ListTaskPushNotificationConfigsRequest, Task, TaskPushNotificationConfig
 
-__all__ = ["CallFlow", "ClientCall", "Pages", "ReadTask", "all_push_configs", "finished_task"]
+__all__ = [
+    "CallFlow",
+    "ClientCall",
+    "Pages",
+    "ReadTask",
+    "all_push_configs",
+    "finished_task",
+    "interrupted_wait",
+]
 
 Result = TypeVar("Result")
 
@@ -35,6 +44,13 @@ class ReadTask:
 
 CallFlow: TypeAlias = Generator[ClientCall | ReadTask | Wait, Any, Result]
 """A flow of calls; is sent the result of a call, None for a wait; returns its value."""
+
+
+def interrupted_wait(failure: TransportFailure) -> A2AConnectionError:
+    """Return the error for a wait between two calls that could not finish: the client is closed."""
+    error = A2AConnectionError(f"the wait for the next call was interrupted: {failure}")
+    error.__cause__ = failure
+    return error
 
 
 class Pages:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
 from .._drive import Wait
-from ._client_flows import CallFlow, ClientCall, ReadTask
+from .._http._types import TransportFailure
+from ._client_flows import CallFlow, ClientCall, ReadTask, interrupted_wait
 from ._options import CallOptions
 from .errors import A2AError
 from .types import Task
@@ -29,21 +30,23 @@ def run_calls(flow: CallFlow[Result], target: Any, sleep: Sleep, options: CallOp
             result: Result = done.value
             return result
         try:
-            proceed, value = flow.send, _taken(step, target, sleep, options)
+            proceed, value = flow.send, _take(step, target, sleep, options)
         except A2AError as error:
             proceed, value = flow.throw, error
+        except TransportFailure as failure:
+            proceed, value = flow.throw, interrupted_wait(failure)
 
 
-def _taken(step: Step, target: Any, sleep: Sleep, options: CallOptions) -> Any:
+def _take(step: Step, target: Any, sleep: Sleep, options: CallOptions) -> Any:
     """Take a step and return its result."""
     if isinstance(step, Wait):
         return sleep(step.seconds)
     if isinstance(step, ReadTask):
-        return _task_read(target.resubscribe(step.task_id, **options))
+        return _read_task(target.resubscribe(step.task_id, **options))
     return getattr(target, step.method)(step.argument, **options)
 
 
-def _task_read(events: Any) -> Task | None:
+def _read_task(events: Any) -> Task | None:
     """Read a stream of events to its end and return its task."""
     with events as stream:
         for _ in stream:
