@@ -67,10 +67,10 @@ MUTANTS = (
         ("tests/a2a/test_errors.py",),
     ),
     Mutant(
-        "a gap in another stream counts as tried",
+        "a gap in another stream counts as retried",
         "coreason_client/cap/_numbering.py",
-        "return self._tried_gap == (self.stream, self.seq)",
-        "return self._tried_gap is not None and self._tried_gap[1] == self.seq",
+        "return self._retried_gap == (self.stream, self.seq)",
+        "return self._retried_gap is not None and self._retried_gap[1] == self.seq",
         ("tests/cap/test_numbering.py",),
     ),
     Mutant(
