@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from coreason_client._drive import Wait
 from coreason_client._retry import Backoff
-from coreason_client.a2a import A2AClient, AsyncA2AClient, _waiting
+from coreason_client.a2a import A2AClient, AsyncA2AClient, _polling
 from coreason_client.a2a._client_flows import (
     CallFlow,
     ClientCall,
@@ -252,7 +252,7 @@ def wait_with_a_closed_client(way: str) -> None:
 def test_closing_the_client_between_two_polls_raises_a_connection_error(
     way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_waiting, "Backoff", lambda: Backoff(0.001, 0.002))
+    monkeypatch.setattr(_polling, "Backoff", lambda: Backoff(0.001, 0.002))
     with pytest.raises(A2AConnectionError, match="the client was closed") as raised:
         wait_with_a_closed_client(way)
     assert raised.value.__cause__ is not None

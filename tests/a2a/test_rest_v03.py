@@ -252,7 +252,7 @@ def test_push_configurations_and_their_names() -> None:
 )  # fmt: skip
 def test_errors(name: str, status: int, body: Any, expected: type[A2AError]) -> None:
     call = called(name, id="t", taskId="t", message=MESSAGE)
-    error = call.refusal(ResponseHead(status, Headers()), json.dumps(body).encode())
+    error = call.response_error(ResponseHead(status, Headers()), json.dumps(body).encode())
     assert type(error) is expected
     assert error.status == status
     assert "m" in str(error)
@@ -262,7 +262,7 @@ def test_subscribing_turns_to_get_where_there_is_no_post() -> None:
     channel = RestChannel(URL, Settings(), None, V03_REST)
     call = channel.call(OPERATIONS["resubscribe"], {"id": "t"})
     head = ResponseHead(405, Headers())
-    assert call.asks_otherwise(head, call.refusal(head, b'{"detail": "Method Not Allowed"}'))
+    assert call.try_other_verb(head, call.response_error(head, b'{"detail": "Method Not Allowed"}'))
     assert channel.call(OPERATIONS["resubscribe"], {"id": "t"}).request.method == "GET"
 
 
@@ -309,4 +309,4 @@ def test_any_answer_is_read_or_refused_with_an_error_of_ours(value: Any, name: s
         assert name != "get_task" or isinstance(found, Task)
     with suppress(A2AError):
         call.event(body) if call.operation.streams else None
-    assert isinstance(call.refusal(ResponseHead(404, Headers()), body), A2AError)
+    assert isinstance(call.response_error(ResponseHead(404, Headers()), body), A2AError)

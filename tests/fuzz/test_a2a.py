@@ -161,7 +161,7 @@ def check_call(call: Any, status: int, body: bytes) -> None:
         except A2AError as error:
             assert_short(error)
     head = ResponseHead(status, Headers({"content-type": "application/json"}.items()))
-    assert isinstance(call.refusal(head, body), A2AError)
+    assert isinstance(call.response_error(head, body), A2AError)
 
 
 @examples(40)

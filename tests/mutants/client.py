@@ -76,7 +76,7 @@ MUTANTS = (
     Mutant(
         "a busy server is never asked to subscribe again",
         "coreason_client/a2a/_stream_operation.py",
-        "return status not in _BUSY or self._refusals > 1",
+        "return status not in _BUSY or self._rejections > 1",
         "return True",
         ("tests/a2a/test_stream_operation.py",),
     ),
@@ -104,15 +104,15 @@ MUTANTS = (
     Mutant(
         "a task whose stream ended early is not polled",
         "coreason_client/a2a/_client_flows.py",
-        "        if is_over(task):\n            return task\n",
+        "        if has_stopped(task):\n            return task\n",
         "        if task is not None:\n            return task\n",
         ("tests/a2a/test_client_flows.py",),
     ),
     Mutant(
         "an event that says final is not the end",
         "coreason_client/a2a/_assemble.py",
-        "self.ended = self.final or self.status.is_terminal or _waits(self.status)",
-        "self.ended = self.status.is_terminal or _waits(self.status)",
+        "self.ended = self.final or self.status.is_terminal or _needs_input(self.status)",
+        "self.ended = self.status.is_terminal or _needs_input(self.status)",
         (_RESUBSCRIBE,),
     ),
     Mutant(

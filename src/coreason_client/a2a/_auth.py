@@ -222,7 +222,7 @@ class CardCredential:
         scheme = request.challenge.partition(" ")[0].lower()
         return Credentials([(self._credential, basic if scheme == "basic" else bearer)])
 
-    def hide(self, error: A2AError) -> None:
+    def redact_error(self, error: A2AError) -> None:
         """Redact the credential in an error, and in those that it came from."""
         if self._credential is not None:
             redact_chain(error, self._credential.redact)

@@ -13,30 +13,32 @@ __all__ = ["AsyncAuthSender", "AsyncCardSender"]
 class AsyncCardSender:
     """A sender of requests for cards."""
 
-    def __init__(self, sender: AsyncOpener, given: CardCredential) -> None:
+    def __init__(self, sender: AsyncOpener, credentials: CardCredential) -> None:
         self._sender = sender
-        self._given = given
+        self._credentials = credentials
         self.sleep = sender.sleep
 
     async def open(self, request: Request) -> Any:
         """Send the request, with the credential if it was refused without."""
-        given = self._given.for_request(request)
-        return await self._sender.open(await given.apply_async(request))
+        credentials = self._credentials.for_request(request)
+        return await self._sender.open(await credentials.apply_async(request))
 
 
 class AsyncAuthSender(RedactingSender):
     """A sender whose requests carry credentials."""
 
-    def __init__(self, sender: AsyncOpener, given: Credentials) -> None:
+    def __init__(self, sender: AsyncOpener, credentials: Credentials) -> None:
         self._sender = sender
-        self._given = given
+        self._credentials = credentials
         self.sleep = sender.sleep
 
     async def open(self, request: Request) -> Any:
         """Send the request, and once more with new credentials on a 401."""
-        response = await self._sender.open(self._remember(await self._given.apply_async(request)))
-        if not self._given.refresh_after(request, response.head.status):
+        response = await self._sender.open(
+            self._remember_headers(await self._credentials.apply_async(request))
+        )
+        if not self._credentials.refresh_after(request, response.head.status):
             return response
         await response.aclose()
-        refreshed = await self._given.apply_async(request, refresh=True)
-        return await self._sender.open(self._remember(refreshed))
+        refreshed = await self._credentials.apply_async(request, refresh=True)
+        return await self._sender.open(self._remember_headers(refreshed))

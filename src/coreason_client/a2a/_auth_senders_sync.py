@@ -15,30 +15,30 @@ __all__ = ["SyncAuthSender", "SyncCardSender"]
 class SyncCardSender:
     """A sender of requests for cards."""
 
-    def __init__(self, sender: SyncOpener, given: CardCredential) -> None:
+    def __init__(self, sender: SyncOpener, credentials: CardCredential) -> None:
         self._sender = sender
-        self._given = given
+        self._credentials = credentials
         self.sleep = sender.sleep
 
     def open(self, request: Request) -> Any:
         """Send the request, with the credential if it was refused without."""
-        given = self._given.for_request(request)
-        return self._sender.open(given.apply(request))
+        credentials = self._credentials.for_request(request)
+        return self._sender.open(credentials.apply(request))
 
 
 class SyncAuthSender(RedactingSender):
     """A sender whose requests carry credentials."""
 
-    def __init__(self, sender: SyncOpener, given: Credentials) -> None:
+    def __init__(self, sender: SyncOpener, credentials: Credentials) -> None:
         self._sender = sender
-        self._given = given
+        self._credentials = credentials
         self.sleep = sender.sleep
 
     def open(self, request: Request) -> Any:
         """Send the request, and once more with new credentials on a 401."""
-        response = self._sender.open(self._remember(self._given.apply(request)))
-        if not self._given.refresh_after(request, response.head.status):
+        response = self._sender.open(self._remember_headers(self._credentials.apply(request)))
+        if not self._credentials.refresh_after(request, response.head.status):
             return response
         response.close()
-        refreshed = self._given.apply(request, refresh=True)
-        return self._sender.open(self._remember(refreshed))
+        refreshed = self._credentials.apply(request, refresh=True)
+        return self._sender.open(self._remember_headers(refreshed))

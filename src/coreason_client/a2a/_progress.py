@@ -8,12 +8,12 @@ from ._resubscribe import ResubscribeMachine
 from .errors import A2AError
 from .types import Message, Task
 
-__all__ = ["EventProgress", "Hide", "show_all"]
+__all__ = ["EventProgress", "Redact", "leave_unchanged"]
 
-Hide: TypeAlias = Callable[[A2AError], None]
+Redact: TypeAlias = Callable[[A2AError], None]
 
 
-def show_all(error: A2AError) -> None:
+def leave_unchanged(error: A2AError) -> None:
     """Leave an error as it is: there are no secrets to redact."""
 
 
@@ -22,7 +22,7 @@ class EventProgress:
 
     _assembly: Assembly
     _machine: ResubscribeMachine | None
-    _hide: Hide = staticmethod(show_all)
+    _redact: Redact = staticmethod(leave_unchanged)
 
     @property
     def task(self) -> Task | None:
@@ -56,7 +56,7 @@ class EventProgress:
     @property
     def complete_artifacts(self) -> frozenset[str]:
         """The ids of the artifacts whose last chunk has come."""
-        return frozenset(self._assembly.complete)
+        return frozenset(self._assembly.complete_artifacts)
 
     def on_task(self, note: Callable[[str, str | None], None]) -> None:
         """Call a function with the ids of the task and its context as soon as they are known."""

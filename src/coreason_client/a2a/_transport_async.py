@@ -101,7 +101,7 @@ class _AsyncHttpTransport(HttpTransportBase):
         self._sender = AsyncSender(options.get("http_client"))
         self._opener = AsyncAuthSender(self._sender, credentials(options.get("auth"), card))
 
-    async def _ask(self, name: str, request: BaseModel, options: CallOptions) -> Any:
+    async def _call_unary(self, name: str, request: BaseModel, options: CallOptions) -> Any:
         call = self._call(name, request, options)
         limit = self._route.settings.max_body_bytes
         with call.observed():
@@ -112,18 +112,18 @@ class _AsyncHttpTransport(HttpTransportBase):
         self, name: str, request: BaseModel, resume: bool, options: CallOptions
     ) -> AsyncEventStream:
         call = self._call(name, request, options)
-        stream = AsyncEventStream.driven(
+        stream = AsyncEventStream.from_machine(
             call.machine(resume=resume, streams=self._streams), self._opener, call.redact
         )
         if self._hooks:
-            stream.watch(lambda events: _observed(events, call))
+            stream.wrap_events(lambda events: _observed(events, call))
         return stream
 
     async def send_message(
         self, request: SendMessageRequest, **options: Unpack[CallOptions]
     ) -> Event:
         """Send a message and return the answer; raises `A2AError`."""
-        event: Event = await self._ask("send_message", request, options)
+        event: Event = await self._call_unary("send_message", request, options)
         return event
 
     def send_message_stream(
@@ -134,19 +134,19 @@ class _AsyncHttpTransport(HttpTransportBase):
 
     async def get_task(self, request: GetTaskRequest, **options: Unpack[CallOptions]) -> Task:
         """Return a task; raises `A2AError`."""
-        task: Task = await self._ask("get_task", request, options)
+        task: Task = await self._call_unary("get_task", request, options)
         return task
 
     async def list_tasks(
         self, request: ListTasksRequest, **options: Unpack[CallOptions]
     ) -> ListTasksResponse:
         """Return a page of tasks; raises `A2AError`."""
-        page: ListTasksResponse = await self._ask("list_tasks", request, options)
+        page: ListTasksResponse = await self._call_unary("list_tasks", request, options)
         return page
 
     async def cancel_task(self, request: CancelTaskRequest, **options: Unpack[CallOptions]) -> Task:
         """Cancel a task and return it; raises `A2AError`."""
-        task: Task = await self._ask("cancel_task", request, options)
+        task: Task = await self._call_unary("cancel_task", request, options)
         return task
 
     def resubscribe(
@@ -163,21 +163,25 @@ class _AsyncHttpTransport(HttpTransportBase):
         self, request: TaskPushNotificationConfig, **options: Unpack[CallOptions]
     ) -> TaskPushNotificationConfig:
         """Ask for push notifications and return how they were configured; raises `A2AError`."""
-        config: TaskPushNotificationConfig = await self._ask("create_push_config", request, options)
+        config: TaskPushNotificationConfig = await self._call_unary(
+            "create_push_config", request, options
+        )
         return config
 
     async def get_push_config(
         self, request: GetTaskPushNotificationConfigRequest, **options: Unpack[CallOptions]
     ) -> TaskPushNotificationConfig:
         """Return a push configuration; raises `A2AError`."""
-        config: TaskPushNotificationConfig = await self._ask("get_push_config", request, options)
+        config: TaskPushNotificationConfig = await self._call_unary(
+            "get_push_config", request, options
+        )
         return config
 
     async def list_push_configs(
         self, request: ListTaskPushNotificationConfigsRequest, **options: Unpack[CallOptions]
     ) -> ListTaskPushNotificationConfigsResponse:
         """Return a page of a task's push configurations; raises `A2AError`."""
-        page: ListTaskPushNotificationConfigsResponse = await self._ask(
+        page: ListTaskPushNotificationConfigsResponse = await self._call_unary(
             "list_push_configs", request, options
         )
         return page
@@ -186,13 +190,13 @@ class _AsyncHttpTransport(HttpTransportBase):
         self, request: DeleteTaskPushNotificationConfigRequest, **options: Unpack[CallOptions]
     ) -> None:
         """Delete a push configuration; raises `A2AError`."""
-        await self._ask("delete_push_config", request, options)
+        await self._call_unary("delete_push_config", request, options)
 
     async def get_extended_card(
         self, request: GetExtendedAgentCardRequest, **options: Unpack[CallOptions]
     ) -> AgentCard:
         """Return the card that callers who are known get to see; raises `A2AError`."""
-        card: AgentCard = await self._ask("get_extended_card", request, options)
+        card: AgentCard = await self._call_unary("get_extended_card", request, options)
         return card
 
     async def aclose(self) -> None:

@@ -9,9 +9,9 @@ from .._drive import Flow
 from ._auth_redaction import RedactingSender
 from ._hooks import CallInfo, Hooks
 from ._options import CallOptions, Options, hooks_of
+from ._polling import can_stream, stream_operation
 from ._resubscribe import ResubscribeMachine
 from ._route import Route
-from ._waiting import can_stream, stream_operation
 from .types import AgentCard
 
 __all__ = ["HttpTransportBase", "TransportCall"]
@@ -46,7 +46,7 @@ class TransportCall:
     ) -> None:
         self.params = _params(request)
         self.route = route
-        self.redact = opener.hide
+        self.redact = opener.redact_error
         self._opener = opener
         self.info = CallInfo(name, _params(request) if hooks else self.params)
         self._hooks = hooks
@@ -65,7 +65,7 @@ class TransportCall:
 
     def flow(self) -> Flow[Any]:
         """Return the flow of a unary call."""
-        return self.route.ask(self.info.operation, self.params)
+        return self.route.call_unary(self.info.operation, self.params)
 
     def machine(self, *, resume: bool, streams: bool) -> ResubscribeMachine:
         """Return the machine of a stream; `streams` is False if the agent cannot stream."""

@@ -101,7 +101,7 @@ class _HttpTransport(HttpTransportBase):
         self._sender = SyncSender(options.get("http_client"))
         self._opener = SyncAuthSender(self._sender, credentials(options.get("auth"), card))
 
-    def _ask(self, name: str, request: BaseModel, options: CallOptions) -> Any:
+    def _call_unary(self, name: str, request: BaseModel, options: CallOptions) -> Any:
         call = self._call(name, request, options)
         limit = self._route.settings.max_body_bytes
         with call.observed():
@@ -112,16 +112,16 @@ class _HttpTransport(HttpTransportBase):
         self, name: str, request: BaseModel, resume: bool, options: CallOptions
     ) -> EventStream:
         call = self._call(name, request, options)
-        stream = EventStream.driven(
+        stream = EventStream.from_machine(
             call.machine(resume=resume, streams=self._streams), self._opener, call.redact
         )
         if self._hooks:
-            stream.watch(lambda events: _observed(events, call))
+            stream.wrap_events(lambda events: _observed(events, call))
         return stream
 
     def send_message(self, request: SendMessageRequest, **options: Unpack[CallOptions]) -> Event:
         """Send a message and return the answer; raises `A2AError`."""
-        event: Event = self._ask("send_message", request, options)
+        event: Event = self._call_unary("send_message", request, options)
         return event
 
     def send_message_stream(
@@ -132,19 +132,19 @@ class _HttpTransport(HttpTransportBase):
 
     def get_task(self, request: GetTaskRequest, **options: Unpack[CallOptions]) -> Task:
         """Return a task; raises `A2AError`."""
-        task: Task = self._ask("get_task", request, options)
+        task: Task = self._call_unary("get_task", request, options)
         return task
 
     def list_tasks(
         self, request: ListTasksRequest, **options: Unpack[CallOptions]
     ) -> ListTasksResponse:
         """Return a page of tasks; raises `A2AError`."""
-        page: ListTasksResponse = self._ask("list_tasks", request, options)
+        page: ListTasksResponse = self._call_unary("list_tasks", request, options)
         return page
 
     def cancel_task(self, request: CancelTaskRequest, **options: Unpack[CallOptions]) -> Task:
         """Cancel a task and return it; raises `A2AError`."""
-        task: Task = self._ask("cancel_task", request, options)
+        task: Task = self._call_unary("cancel_task", request, options)
         return task
 
     def resubscribe(
@@ -161,21 +161,23 @@ class _HttpTransport(HttpTransportBase):
         self, request: TaskPushNotificationConfig, **options: Unpack[CallOptions]
     ) -> TaskPushNotificationConfig:
         """Ask for push notifications and return how they were configured; raises `A2AError`."""
-        config: TaskPushNotificationConfig = self._ask("create_push_config", request, options)
+        config: TaskPushNotificationConfig = self._call_unary(
+            "create_push_config", request, options
+        )
         return config
 
     def get_push_config(
         self, request: GetTaskPushNotificationConfigRequest, **options: Unpack[CallOptions]
     ) -> TaskPushNotificationConfig:
         """Return a push configuration; raises `A2AError`."""
-        config: TaskPushNotificationConfig = self._ask("get_push_config", request, options)
+        config: TaskPushNotificationConfig = self._call_unary("get_push_config", request, options)
         return config
 
     def list_push_configs(
         self, request: ListTaskPushNotificationConfigsRequest, **options: Unpack[CallOptions]
     ) -> ListTaskPushNotificationConfigsResponse:
         """Return a page of a task's push configurations; raises `A2AError`."""
-        page: ListTaskPushNotificationConfigsResponse = self._ask(
+        page: ListTaskPushNotificationConfigsResponse = self._call_unary(
             "list_push_configs", request, options
         )
         return page
@@ -184,13 +186,13 @@ class _HttpTransport(HttpTransportBase):
         self, request: DeleteTaskPushNotificationConfigRequest, **options: Unpack[CallOptions]
     ) -> None:
         """Delete a push configuration; raises `A2AError`."""
-        self._ask("delete_push_config", request, options)
+        self._call_unary("delete_push_config", request, options)
 
     def get_extended_card(
         self, request: GetExtendedAgentCardRequest, **options: Unpack[CallOptions]
     ) -> AgentCard:
         """Return the card that callers who are known get to see; raises `A2AError`."""
-        card: AgentCard = self._ask("get_extended_card", request, options)
+        card: AgentCard = self._call_unary("get_extended_card", request, options)
         return card
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 from pydantic_core import from_json
 from typing_extensions import TypedDict  # which pydantic brings, and asks for before Python 3.12
 
-from ._dialects import KEYS_OF_KINDS, event_from_v03, shaped
+from ._dialects import WRAPPER_KEYS, convert_checked, event_from_v03
 from .types import (
     AgentCard,
     Event,
@@ -171,10 +171,10 @@ def bare_event(value: Mapping[str, Any]) -> Event | None:
 
 def _kind_of(value: Mapping[str, Any]) -> str | None:
     kind = value.get("kind")
-    return KEYS_OF_KINDS.get(kind) if isinstance(kind, str) else None
+    return WRAPPER_KEYS.get(kind) if isinstance(kind, str) else None
 
 
 def _of_v03(value: Mapping[str, Any]) -> Event:
-    wrapper = FROM_PYTHON["event"](shaped(event_from_v03, value))
+    wrapper = FROM_PYTHON["event"](convert_checked(event_from_v03, value))
     event: Event = next(wrapper[key] for key in EVENT_KEYS if wrapper.get(key) is not None)
     return event

@@ -90,7 +90,7 @@ class AsyncAgentCardResolver(AsyncClosing):
         try:
             return await run_async(flow, sender, self._rules.max_card_bytes)
         except A2AError as error:
-            self._credential.hide(error)
+            self._credential.redact_error(error)
             raise
 
     async def aclose(self) -> None:
@@ -113,7 +113,7 @@ class AsyncA2AClient(AsyncClosing):
     """
 
     def __init__(self, url: str, **options: Unpack[Options]) -> None:
-        self._begin(AsyncJsonRpcTransport(url, **options), None)
+        self._set_up(AsyncJsonRpcTransport(url, **options), None)
 
     @classmethod
     def from_agent_card(
@@ -128,12 +128,12 @@ class AsyncA2AClient(AsyncClosing):
             ValueError, TypeError: an argument that cannot work.
         """
         card = card if isinstance(card, AgentCard) else read_card(card)
-        return cls._made(AsyncCardTransport(card, **options), card)
+        return cls._from_transport(AsyncCardTransport(card, **options), card)
 
     @classmethod
     def with_transport(cls, transport: AsyncTransport) -> Self:
         """Make a client on a transport of your own."""
-        return cls._made(transport, None)
+        return cls._from_transport(transport, None)
 
     @classmethod
     async def connect(cls, base_url: str, **options: Unpack[Options]) -> Self:
@@ -156,14 +156,14 @@ class AsyncA2AClient(AsyncClosing):
             return cls.from_agent_card(await resolver.resolve(base_url), **options)
 
     @classmethod
-    def _made(cls, transport: AsyncTransport, card: AgentCard | None) -> Self:
+    def _from_transport(cls, transport: AsyncTransport, card: AgentCard | None) -> Self:
         client = cls.__new__(cls)
-        client._begin(transport, card)
+        client._set_up(transport, card)
         return client
 
-    def _begin(self, transport: AsyncTransport, card: AgentCard | None) -> None:
+    def _set_up(self, transport: AsyncTransport, card: AgentCard | None) -> None:
         self.transport = transport
-        self._calls: Any = transport  # one of the caller's own need not take options
+        self._untyped_transport: Any = transport  # one of the caller's own need not take options
         self.card = card
         self._conversations = Conversations()
         self._clock = AsyncSender()  # for its sleep alone
@@ -191,7 +191,9 @@ class AsyncA2AClient(AsyncClosing):
             A2AError: there was no answer, or it is an error.
         """
         request = self._conversations.request(message, config, reply_to, metadata)
-        return self._conversations.heard(await self._calls.send_message(request, **options))
+        return self._conversations.remember(
+            await self._untyped_transport.send_message(request, **options)
+        )
 
     async def send_message_with_config(
         self,
@@ -228,13 +230,18 @@ class AsyncA2AClient(AsyncClosing):
         """
         request = self._conversations.request(message, config, reply_to, metadata)
         if resume:
-            return self._noted(self._calls.send_message_stream(request, **options))
-        return self._noted(self._calls.send_message_stream(request, resume=False, **options))
+            return self._remembering(
+                self._untyped_transport.send_message_stream(request, **options)
+            )
+        return self._remembering(
+            self._untyped_transport.send_message_stream(request, resume=False, **options)
+        )
 
-    def _noted(self, stream: Any) -> AsyncEventStream:
-        noted = AsyncEventStream.of(stream)
-        noted.on_task(self._conversations.note)
-        return noted
+    def _remembering(self, events: Any) -> AsyncEventStream:
+        """Return the stream; its task is remembered as soon as it is known."""
+        stream = AsyncEventStream.of(events)
+        stream.on_task(self._conversations.remember_ids)
+        return stream
 
     # Tasks
 
@@ -247,8 +254,8 @@ class AsyncA2AClient(AsyncClosing):
     ) -> Task:
         """Return a task; raises `A2AError`."""
         request = GetTaskRequest(id=task_id, history_length=history_length)
-        task: Task = await self._calls.get_task(request, **options)
-        self._conversations.heard(task)
+        task: Task = await self._untyped_transport.get_task(request, **options)
+        self._conversations.remember(task)
         return task
 
     async def cancel_task(
@@ -260,7 +267,7 @@ class AsyncA2AClient(AsyncClosing):
     ) -> Task:
         """Cancel a task and return it; raises `A2AError`."""
         request = CancelTaskRequest(id=task_id, metadata=metadata)
-        task: Task = await self._calls.cancel_task(request, **options)
+        task: Task = await self._untyped_transport.cancel_task(request, **options)
         return task
 
     def resubscribe(
@@ -275,8 +282,10 @@ class AsyncA2AClient(AsyncClosing):
         """
         request = SubscribeToTaskRequest(id=task_id)
         if resume:
-            return self._noted(self._calls.resubscribe(request, **options))
-        return self._noted(self._calls.resubscribe(request, resume=False, **options))
+            return self._remembering(self._untyped_transport.resubscribe(request, **options))
+        return self._remembering(
+            self._untyped_transport.resubscribe(request, resume=False, **options)
+        )
 
     async def wait_for_task(self, task_id: str, **options: Unpack[CallOptions]) -> Task:
         """Wait until a task is over or waits for the user, and return it; raises `A2AError`."""
@@ -305,7 +314,7 @@ class AsyncA2AClient(AsyncClosing):
             status_timestamp_after=status_timestamp_after,
             include_artifacts=include_artifacts,
         )
-        page: ListTasksResponse = await self._calls.list_tasks(request, **options)
+        page: ListTasksResponse = await self._untyped_transport.list_tasks(request, **options)
         return page
 
     async def iter_tasks(
@@ -348,15 +357,19 @@ class AsyncA2AClient(AsyncClosing):
         if isinstance(config, str):
             config = TaskPushNotificationConfig(url=config)
         request = config.model_copy(update={"task_id": task_id})
-        made: TaskPushNotificationConfig = await self._calls.create_push_config(request, **options)
-        return made
+        created: TaskPushNotificationConfig = await self._untyped_transport.create_push_config(
+            request, **options
+        )
+        return created
 
     async def get_push_config(
         self, task_id: str, config_id: str | None = None, **options: Unpack[CallOptions]
     ) -> TaskPushNotificationConfig:
         """Return a push configuration of a task; raises `A2AError`."""
         request = GetTaskPushNotificationConfigRequest(task_id=task_id, id=config_id)
-        found: TaskPushNotificationConfig = await self._calls.get_push_config(request, **options)
+        found: TaskPushNotificationConfig = await self._untyped_transport.get_push_config(
+            request, **options
+        )
         return found
 
     async def list_push_configs(
@@ -364,21 +377,21 @@ class AsyncA2AClient(AsyncClosing):
     ) -> list[TaskPushNotificationConfig]:
         """Return all push configurations of a task; raises `A2AError`."""
         flow = all_push_configs(task_id)
-        return await run_calls_async(flow, self._calls, self._clock.sleep, options)
+        return await run_calls_async(flow, self._untyped_transport, self._clock.sleep, options)
 
     async def delete_push_config(
         self, task_id: str, config_id: str, **options: Unpack[CallOptions]
     ) -> None:
         """Delete a push configuration; one that is gone already does no harm; raises `A2AError`."""
         request = DeleteTaskPushNotificationConfigRequest(task_id=task_id, id=config_id)
-        await self._calls.delete_push_config(request, **options)
+        await self._untyped_transport.delete_push_config(request, **options)
 
     # The agent
 
     async def get_extended_card(self, **options: Unpack[CallOptions]) -> AgentCard:
         """Return the authenticated extended agent card; raises `A2AError`."""
         request = GetExtendedAgentCardRequest()
-        card: AgentCard = await self._calls.get_extended_card(request, **options)
+        card: AgentCard = await self._untyped_transport.get_extended_card(request, **options)
         return card
 
     async def aclose(self) -> None:

@@ -92,7 +92,7 @@ class AgentCardResolver(Closing):
         try:
             return run(flow, sender, self._rules.max_card_bytes)
         except A2AError as error:
-            self._credential.hide(error)
+            self._credential.redact_error(error)
             raise
 
     def close(self) -> None:
@@ -115,7 +115,7 @@ class A2AClient(Closing):
     """
 
     def __init__(self, url: str, **options: Unpack[Options]) -> None:
-        self._begin(JsonRpcTransport(url, **options), None)
+        self._set_up(JsonRpcTransport(url, **options), None)
 
     @classmethod
     def from_agent_card(
@@ -130,12 +130,12 @@ class A2AClient(Closing):
             ValueError, TypeError: an argument that cannot work.
         """
         card = card if isinstance(card, AgentCard) else read_card(card)
-        return cls._made(CardTransport(card, **options), card)
+        return cls._from_transport(CardTransport(card, **options), card)
 
     @classmethod
     def with_transport(cls, transport: Transport) -> Self:
         """Make a client on a transport of your own."""
-        return cls._made(transport, None)
+        return cls._from_transport(transport, None)
 
     @classmethod
     def connect(cls, base_url: str, **options: Unpack[Options]) -> Self:
@@ -158,14 +158,14 @@ class A2AClient(Closing):
             return cls.from_agent_card(resolver.resolve(base_url), **options)
 
     @classmethod
-    def _made(cls, transport: Transport, card: AgentCard | None) -> Self:
+    def _from_transport(cls, transport: Transport, card: AgentCard | None) -> Self:
         client = cls.__new__(cls)
-        client._begin(transport, card)
+        client._set_up(transport, card)
         return client
 
-    def _begin(self, transport: Transport, card: AgentCard | None) -> None:
+    def _set_up(self, transport: Transport, card: AgentCard | None) -> None:
         self.transport = transport
-        self._calls: Any = transport  # one of the caller's own need not take options
+        self._untyped_transport: Any = transport  # one of the caller's own need not take options
         self.card = card
         self._conversations = Conversations()
         self._clock = SyncSender()  # for its sleep alone
@@ -193,7 +193,9 @@ class A2AClient(Closing):
             A2AError: there was no answer, or it is an error.
         """
         request = self._conversations.request(message, config, reply_to, metadata)
-        return self._conversations.heard(self._calls.send_message(request, **options))
+        return self._conversations.remember(
+            self._untyped_transport.send_message(request, **options)
+        )
 
     def send_message_with_config(
         self,
@@ -228,13 +230,18 @@ class A2AClient(Closing):
         """
         request = self._conversations.request(message, config, reply_to, metadata)
         if resume:
-            return self._noted(self._calls.send_message_stream(request, **options))
-        return self._noted(self._calls.send_message_stream(request, resume=False, **options))
+            return self._remembering(
+                self._untyped_transport.send_message_stream(request, **options)
+            )
+        return self._remembering(
+            self._untyped_transport.send_message_stream(request, resume=False, **options)
+        )
 
-    def _noted(self, stream: Any) -> EventStream:
-        noted = EventStream.of(stream)
-        noted.on_task(self._conversations.note)
-        return noted
+    def _remembering(self, events: Any) -> EventStream:
+        """Return the stream; its task is remembered as soon as it is known."""
+        stream = EventStream.of(events)
+        stream.on_task(self._conversations.remember_ids)
+        return stream
 
     # Tasks
 
@@ -247,8 +254,8 @@ class A2AClient(Closing):
     ) -> Task:
         """Return a task; raises `A2AError`."""
         request = GetTaskRequest(id=task_id, history_length=history_length)
-        task: Task = self._calls.get_task(request, **options)
-        self._conversations.heard(task)
+        task: Task = self._untyped_transport.get_task(request, **options)
+        self._conversations.remember(task)
         return task
 
     def cancel_task(
@@ -260,7 +267,7 @@ class A2AClient(Closing):
     ) -> Task:
         """Cancel a task and return it; raises `A2AError`."""
         request = CancelTaskRequest(id=task_id, metadata=metadata)
-        task: Task = self._calls.cancel_task(request, **options)
+        task: Task = self._untyped_transport.cancel_task(request, **options)
         return task
 
     def resubscribe(
@@ -275,8 +282,10 @@ class A2AClient(Closing):
         """
         request = SubscribeToTaskRequest(id=task_id)
         if resume:
-            return self._noted(self._calls.resubscribe(request, **options))
-        return self._noted(self._calls.resubscribe(request, resume=False, **options))
+            return self._remembering(self._untyped_transport.resubscribe(request, **options))
+        return self._remembering(
+            self._untyped_transport.resubscribe(request, resume=False, **options)
+        )
 
     def wait_for_task(self, task_id: str, **options: Unpack[CallOptions]) -> Task:
         """Wait until a task is over or waits for the user, and return it; raises `A2AError`."""
@@ -305,7 +314,7 @@ class A2AClient(Closing):
             status_timestamp_after=status_timestamp_after,
             include_artifacts=include_artifacts,
         )
-        page: ListTasksResponse = self._calls.list_tasks(request, **options)
+        page: ListTasksResponse = self._untyped_transport.list_tasks(request, **options)
         return page
 
     def iter_tasks(
@@ -347,15 +356,19 @@ class A2AClient(Closing):
         if isinstance(config, str):
             config = TaskPushNotificationConfig(url=config)
         request = config.model_copy(update={"task_id": task_id})
-        made: TaskPushNotificationConfig = self._calls.create_push_config(request, **options)
-        return made
+        created: TaskPushNotificationConfig = self._untyped_transport.create_push_config(
+            request, **options
+        )
+        return created
 
     def get_push_config(
         self, task_id: str, config_id: str | None = None, **options: Unpack[CallOptions]
     ) -> TaskPushNotificationConfig:
         """Return a push configuration of a task; raises `A2AError`."""
         request = GetTaskPushNotificationConfigRequest(task_id=task_id, id=config_id)
-        found: TaskPushNotificationConfig = self._calls.get_push_config(request, **options)
+        found: TaskPushNotificationConfig = self._untyped_transport.get_push_config(
+            request, **options
+        )
         return found
 
     def list_push_configs(
@@ -363,21 +376,21 @@ class A2AClient(Closing):
     ) -> list[TaskPushNotificationConfig]:
         """Return all push configurations of a task; raises `A2AError`."""
         flow = all_push_configs(task_id)
-        return run_calls(flow, self._calls, self._clock.sleep, options)
+        return run_calls(flow, self._untyped_transport, self._clock.sleep, options)
 
     def delete_push_config(
         self, task_id: str, config_id: str, **options: Unpack[CallOptions]
     ) -> None:
         """Delete a push configuration; one that is gone already does no harm; raises `A2AError`."""
         request = DeleteTaskPushNotificationConfigRequest(task_id=task_id, id=config_id)
-        self._calls.delete_push_config(request, **options)
+        self._untyped_transport.delete_push_config(request, **options)
 
     # The agent
 
     def get_extended_card(self, **options: Unpack[CallOptions]) -> AgentCard:
         """Return the authenticated extended agent card; raises `A2AError`."""
         request = GetExtendedAgentCardRequest()
-        card: AgentCard = self._calls.get_extended_card(request, **options)
+        card: AgentCard = self._untyped_transport.get_extended_card(request, **options)
         return card
 
     def close(self) -> None:
