@@ -1,4 +1,4 @@
-"""Redacting what a sender has sent, shared by sync and async."""
+"""Redaction of the secrets that a sender has sent, shared by sync and async."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -12,10 +12,10 @@ __all__ = ["RedactingSender"]
 
 
 class RedactingSender:
-    """Redacts what was sent, which an agent may repeat."""
+    """Redacts the secrets that were sent, because an agent may quote them."""
 
     _credentials: Credentials
-    _sent_headers: Mapping[str, str] = MappingProxyType({})  # the headers of the last request
+    _sent_headers: Mapping[str, str] = MappingProxyType({})  # of the last request
 
     def _remember_headers(self, request: Request) -> Request:
         if not request.bare:
@@ -27,5 +27,5 @@ class RedactingSender:
         return self._credentials.redact(text, self._sent_headers)
 
     def redact_error(self, error: A2AError) -> None:
-        """Redact the words of an error, and of those that it came from."""
+        """Redact the secrets in an error and its causes."""
         redact_chain(error, self.redact)

@@ -389,7 +389,7 @@ class ResubscribeMachine:
     def _count_loss(
         self, cause: str, *, server_delay: float | None = None, error: Exception | None = None
     ) -> None:
-        """Plan the next connection, finish a stream that may end, or raise if it cannot be resumed."""
+        """Plan the next connection, finish if the stream may end, or raise."""
         connections, operation = self._connections, self._operation
         task_id, failures = self.assembly.task_id, connections.budget.failures
         if self.assembly.may_end:

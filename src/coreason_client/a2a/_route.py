@@ -129,10 +129,8 @@ class Route:
             if not interface.dialect_is_known:
                 interface.index = 0  # unknown in both dialects, so the dialect stays open
             return False
-        known = interface.channels[-1].dialect.methods
-        if (
-            interface.dialect_is_known and interface.index == 0
-        ) or call.operation.name not in known:
+        is_v10 = interface.dialect_is_known and interface.index == 0
+        if is_v10 or call.operation.name not in interface.channels[-1].dialect.methods:
             return False
         interface.index = len(interface.channels) - 1
         return interface.index > 0

@@ -1,4 +1,4 @@
-"""The async shell of the flows in `_client_flows`."""
+"""Runs the flows of `_client_flows` for the async client."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias, TypeVar
@@ -38,7 +38,7 @@ async def run_calls_async(
 
 
 async def _take(step: Step, target: Any, sleep: AsyncSleep, options: CallOptions) -> Any:
-    """Take a step and return its result."""
+    """Carry out a step and return its result."""
     if isinstance(step, Wait):
         return await sleep(step.seconds)
     if isinstance(step, ReadTask):

@@ -31,18 +31,18 @@ class AsyncEventStream(EventProgress, AsyncClosing):
     def from_machine(
         cls, machine: ResubscribeMachine, sender: AsyncOpener, redact: Redact = leave_unchanged
     ) -> Self:
-        """Make a stream of what a machine reads with a sender; `redact` redacts errors."""
+        """Return a stream that runs a machine on a sender; `redact` is called with its errors."""
         stream = cls(drive_async(machine, sender, machine.side_call), machine.assembly, machine)
         stream._redact = redact
         return stream
 
     def wrap_events(self, wrap: Callable[[AsyncIterator[Event]], AsyncIterator[Event]]) -> None:
-        """Read the events through another iterator, which may act before and after them."""
+        """Replace the event iterator by one that wraps it."""
         self._events = wrap(self._events)
 
     @classmethod
     def of(cls, events: Any) -> "AsyncEventStream":
-        """Make a stream of what the caller's own transport gives; it does not reconnect."""
+        """Return a stream of the events of a custom transport; it does not reconnect."""
         if isinstance(events, AsyncEventStream):
             return events
         assembly = Assembly()

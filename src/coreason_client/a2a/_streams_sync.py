@@ -33,18 +33,18 @@ class EventStream(EventProgress, Closing):
     def from_machine(
         cls, machine: ResubscribeMachine, sender: SyncOpener, redact: Redact = leave_unchanged
     ) -> Self:
-        """Make a stream of what a machine reads with a sender; `redact` redacts errors."""
+        """Return a stream that runs a machine on a sender; `redact` is called with its errors."""
         stream = cls(drive(machine, sender, machine.side_call), machine.assembly, machine)
         stream._redact = redact
         return stream
 
     def wrap_events(self, wrap: Callable[[Iterator[Event]], Iterator[Event]]) -> None:
-        """Read the events through another iterator, which may act before and after them."""
+        """Replace the event iterator by one that wraps it."""
         self._events = wrap(self._events)
 
     @classmethod
     def of(cls, events: Any) -> "EventStream":
-        """Make a stream of what the caller's own transport gives; it does not reconnect."""
+        """Return a stream of the events of a custom transport; it does not reconnect."""
         if isinstance(events, EventStream):
             return events
         assembly = Assembly()

@@ -1,7 +1,7 @@
-"""Async transports: what the async client requires of one, and those over HTTP.
+"""Async transports: the protocol that the async client requires, and those over HTTP.
 
-Each class of ours is one generic call over a table of methods (`_dialects`); the rules are in
-`_route` and `_resubscribe`. A client takes any object that fits `AsyncTransport`.
+The transports over HTTP make generic calls, using a table of methods (`_dialects`); the rules are
+in `_route` and `_resubscribe`. A client accepts any object that implements `AsyncTransport`.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -45,10 +45,10 @@ __all__ = [
 
 @runtime_checkable
 class AsyncTransport(Protocol):
-    """What `AsyncA2AClient` requires of a transport; calls that are never made may be missing.
+    """The transport that `AsyncA2AClient` requires; methods that are never called may be missing.
 
     The options of a call (`CallOptions`, and `resume` of a stream) are passed by name, and only
-    those that the caller gave, so a transport that takes none need not name them.
+    if the caller gave them, so a transport without options need not declare them.
     """
 
     async def send_message(self, request: SendMessageRequest) -> Event:
@@ -64,7 +64,7 @@ class AsyncTransport(Protocol):
         """Cancel a task and return it."""
 
     def resubscribe(self, request: SubscribeToTaskRequest) -> AsyncEventStream:
-        """Return the stream of a task that is under way, at once."""
+        """Return the stream of a running task, at once."""
 
     async def list_tasks(self, request: ListTasksRequest) -> ListTasksResponse:
         """Return a page of tasks."""
@@ -72,7 +72,7 @@ class AsyncTransport(Protocol):
     async def create_push_config(
         self, request: TaskPushNotificationConfig
     ) -> TaskPushNotificationConfig:
-        """Ask for push notifications and return how they were configured."""
+        """Create a push configuration and return it."""
 
     async def get_push_config(
         self, request: GetTaskPushNotificationConfigRequest
@@ -88,7 +88,7 @@ class AsyncTransport(Protocol):
         """Delete a push configuration."""
 
     async def get_extended_card(self, request: GetExtendedAgentCardRequest) -> AgentCard:
-        """Return the card that callers who are known get to see."""
+        """Return the authenticated extended agent card."""
 
 
 class _AsyncHttpTransport(HttpTransportBase):
@@ -156,13 +156,13 @@ class _AsyncHttpTransport(HttpTransportBase):
         resume: bool = True,
         **options: Unpack[CallOptions],
     ) -> AsyncEventStream:
-        """Return the stream of a task that is under way; iterating raises `A2AError`."""
+        """Return the stream of a running task; iterating raises `A2AError`."""
         return self._stream("resubscribe", request, resume, options)
 
     async def create_push_config(
         self, request: TaskPushNotificationConfig, **options: Unpack[CallOptions]
     ) -> TaskPushNotificationConfig:
-        """Ask for push notifications and return how they were configured; raises `A2AError`."""
+        """Create a push configuration and return it; raises `A2AError`."""
         config: TaskPushNotificationConfig = await self._call_unary(
             "create_push_config", request, options
         )
@@ -195,7 +195,7 @@ class _AsyncHttpTransport(HttpTransportBase):
     async def get_extended_card(
         self, request: GetExtendedAgentCardRequest, **options: Unpack[CallOptions]
     ) -> AgentCard:
-        """Return the card that callers who are known get to see; raises `A2AError`."""
+        """Return the authenticated extended agent card; raises `A2AError`."""
         card: AgentCard = await self._call_unary("get_extended_card", request, options)
         return card
 
@@ -205,10 +205,10 @@ class _AsyncHttpTransport(HttpTransportBase):
 
 
 class AsyncJsonRpcTransport(_AsyncHttpTransport):
-    """JSON-RPC to one address. Without a `version` 1.0 is tried, and 0.3 if it is not known.
+    """JSON-RPC to one URL. Without a `version`, 1.0 is tried first and then 0.3.
 
     Raises:
-        ValueError, TypeError: an argument that cannot work.
+        ValueError, TypeError: an argument is not valid.
     """
 
     def __init__(
@@ -223,10 +223,10 @@ class AsyncJsonRpcTransport(_AsyncHttpTransport):
 
 
 class AsyncRestTransport(_AsyncHttpTransport):
-    """HTTP+JSON to one address, in 1.0 or, with `version="0.3"`, in 0.3.
+    """HTTP+JSON to one URL, in version 1.0 or 0.3.
 
     Raises:
-        ValueError, TypeError: an argument that cannot work.
+        ValueError, TypeError: an argument is not valid.
     """
 
     def __init__(
@@ -241,10 +241,10 @@ class AsyncRestTransport(_AsyncHttpTransport):
 
 
 class AsyncCardTransport(_AsyncHttpTransport):
-    """The interfaces of a card, in its order; the next one when one cannot be reached.
+    """The interfaces of a card in their order; if one cannot be reached, the next one is used.
 
     Raises:
-        A2ANoSupportedInterfaceError: the card offers none that we speak.
+        A2ANoSupportedInterfaceError: this client supports none of the interfaces of the card.
     """
 
     def __init__(self, card: AgentCard, **options: Unpack[Options]) -> None:
@@ -252,7 +252,7 @@ class AsyncCardTransport(_AsyncHttpTransport):
 
 
 async def _observed(events: AsyncIterator[Event], call: TransportCall) -> AsyncGenerator[Event]:
-    """Iterate over a stream; the hooks run when it is first read, and at its end."""
+    """Iterate over a stream; the hooks run before the first event and at the end."""
     with call.observed():
         try:
             async for event in events:

@@ -1,4 +1,4 @@
-"""What the sync and the async transports over HTTP share: a call with its settings and hooks."""
+"""The base of the sync and the async transports over HTTP: a call with settings and hooks."""
 
 from contextlib import AbstractContextManager
 from typing import Any
@@ -20,7 +20,7 @@ _EMPTY_MEANS_ABSENT = frozenset({"extensions", "referenceTaskIds", "acceptedOutp
 
 
 def _params(request: BaseModel) -> dict[str, Any]:
-    """Return the parameters in the shape of 1.0, without lists that say nothing."""
+    """Return the parameters in the shape of 1.0, without optional empty lists."""
     params = request.model_dump(mode="json", by_alias=True, exclude_none=True)
     for name in ("message", "configuration"):
         inner = params.get(name)
@@ -34,7 +34,7 @@ def _params(request: BaseModel) -> dict[str, Any]:
 
 
 class TransportCall:
-    """One call: the route with its own settings, and what the hooks see of it."""
+    """One call: the route with the settings of the call, and the `CallInfo` for the hooks."""
 
     def __init__(
         self,
@@ -52,14 +52,14 @@ class TransportCall:
         self._hooks = hooks
 
     def observed(self) -> AbstractContextManager[None]:
-        """Redact the errors of what is done inside, and run the hooks around it."""
+        """Run the hooks around the body of the `with` statement, and redact its errors."""
         return self._hooks.around(self.info, self.prepare, self.redact)
 
     def prepare(self, info: CallInfo) -> None:
-        """Send the headers that a hook added.
+        """Add the headers of a hook to the settings.
 
         Raises:
-            ValueError: they cannot be sent.
+            ValueError: a header is not valid.
         """
         self.route.settings = self.route.settings.for_call(headers=info.headers)
 
@@ -90,7 +90,7 @@ class HttpTransportBase:
 
     @property
     def version(self) -> str:
-        """The version of the protocol that the next call speaks."""
+        """The protocol version of the next call."""
         return self._route.channel.dialect.version
 
     def _call(self, name: str, request: BaseModel, options: CallOptions) -> TransportCall:

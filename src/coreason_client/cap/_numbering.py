@@ -82,7 +82,7 @@ class Numbering:
         self._resumed = self.stream_id is not None
 
     def switch_stream(self, stream_id: UUID, seq: int) -> None:
-        """Make another stream the current one; `seq` is the number of its packet.
+        """Switch to another stream; `seq` is the number of its first packet here.
 
         Raises:
             CAPStreamReset: a reconnect brings a stream that was not seen before.
