@@ -155,7 +155,11 @@ ANSWERS = st.one_of(
 
 def check_call(call: Any, status: int, body: bytes) -> None:
     """Read a body in each way that there is."""
-    for read in (call.answer, call.event) if call.operation.streams else (call.answer,):
+    for read in (
+        (call.parse_response, call.parse_event)
+        if call.operation.streams
+        else (call.parse_response,)
+    ):
         try:
             read(body)
         except A2AError as error:

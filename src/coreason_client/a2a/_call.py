@@ -135,10 +135,10 @@ class Call(Protocol):
     @property
     def channel(self) -> "Channel": ...
 
-    def answer(self, body: bytes) -> Any:
+    def parse_response(self, body: bytes) -> Any:
         """Parse a complete body; raises the error that it contains."""
 
-    def event(self, data: bytes) -> Event:
+    def parse_event(self, data: bytes) -> Event:
         """Parse the data of one event of a stream; raises the error that it contains."""
 
     def response_error(self, head: ResponseHead, body: bytes) -> A2AError:

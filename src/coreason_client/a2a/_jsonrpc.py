@@ -96,7 +96,7 @@ class JsonRpcCall:
         converts = kind in channel.dialect.decode
         self._read = self._read_converted if converts else ENVELOPES[kind]
 
-    def answer(self, body: bytes) -> Any:
+    def parse_response(self, body: bytes) -> Any:
         """Return the result in a complete body.
 
         Raises:
@@ -111,7 +111,7 @@ class JsonRpcCall:
             raise json_error(what, body, error) from None
         return value
 
-    def event(self, data: bytes) -> Event:
+    def parse_event(self, data: bytes) -> Event:
         """Return the event in the data of a streamed response.
 
         Raises:

@@ -101,7 +101,7 @@ class RestCall:
         self.operation = operation
         self._read = BARE[operation.result]
 
-    def answer(self, body: bytes) -> Any:
+    def parse_response(self, body: bytes) -> Any:
         """Return the result in a complete body.
 
         Raises:
@@ -121,7 +121,7 @@ class RestCall:
         except (ValidationError, ValueError) as error:
             raise json_error(f"the response to {self.operation.name}", body, error) from None
 
-    def event(self, data: bytes) -> Event:
+    def parse_event(self, data: bytes) -> Event:
         """Return the event in the data of a streamed response.
 
         Raises:

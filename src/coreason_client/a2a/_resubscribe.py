@@ -99,7 +99,7 @@ class ResubscribeMachine:
         self.redact: Callable[[str], str] = str  # for log lines; the transport sets it
         self._skipped = 0  # interfaces in a row that could not be reached
         self._call: Call  # of this connection; set with the first request
-        self._received: type[Event] | None = None  # the first event on this connection
+        self._first_event_type: type[Event] | None = None  # on this connection
         self._silence = Silence(settings.stream.read, clock)
         self._must_check_task = False  # because the stream was silent
         self._body: UnaryBody | None = None  # of a response that is not a stream
@@ -136,8 +136,8 @@ class ResubscribeMachine:
         self._call = self._route.call(operation.name, operation.params, cursor)
         if operation.begun:
             self.assembly.reconnected()
-        self._received = None
-        self._silence.end()
+        self._first_event_type = None
+        self._silence.reset()
         return connections.open(self._call.request, (cursor or "").encode())
 
     def accepts(self, head: ResponseHead) -> bool:
@@ -175,7 +175,7 @@ class ResubscribeMachine:
                 f"{call.request.method} {shown(call.request.url)} was answered with type {kind}"
             )
             error = A2AHTTPError(message, status=200, headers=head.headers, body=body)
-        if self._route.record_answer(call, error) or call.try_other_verb(head, error):
+        if self._route.record_response(call, error) or call.try_other_verb(head, error):
             connections.settle()
         elif type(error) is A2AHTTPError:
             self._handle_http_error(head, error)
@@ -235,13 +235,13 @@ class ResubscribeMachine:
             yield from self._handle_body(self._body, chunk)
             return
         assembly, operation, budget = self.assembly, self._operation, self._connections.budget
-        apply, read = assembly.apply, self._call.event
+        apply, parse = assembly.apply, self._call.parse_event
         sse: ServerSentEvent | None = None
         silent = True
         try:
             for sse in self._connections.decoder.events(chunk):
                 try:
-                    event = read(sse.data_bytes)
+                    event = parse(sse.data_bytes)
                     new_events = apply(event)
                 except Gap:
                     self._fetch(_GAP)
@@ -253,7 +253,7 @@ class ResubscribeMachine:
                     return
                 silent = False
                 operation.last_event_id = sse.id_bytes
-                if self._received is None or budget.used:
+                if self._first_event_type is None or budget.used:
                     self._record_event(event, new_events)
                 yield from new_events
                 if assembly.ended:
@@ -262,18 +262,18 @@ class ResubscribeMachine:
         except SSEEventTooLarge as too_large:
             raise self._with_progress(A2ASSEParseError(str(too_large), chunk)) from too_large
         if silent:
-            self._keep_waiting(chunk, keep_alives=sse is not None)
+            self._check_silence(chunk, keep_alives=sse is not None)
         else:
-            self._silence.end()
+            self._silence.reset()
 
     def _record_event(self, event: Event, new_events: Sequence[Event]) -> None:
         """Record an event, and refill the budget if it shows that the task makes progress."""
         operation, budget = self._operation, self._connections.budget
-        if self._received is None:
-            self._received = type(event)
+        if self._first_event_type is None:
+            self._first_event_type = type(event)
             if not operation.begun:
                 operation.begun = True
-                self._route.record_answer(self._call)
+                self._route.record_response(self._call)
         if isinstance(event, Message | UnknownEvent):
             return
         operation.reset_rejections()
@@ -284,7 +284,7 @@ class ResubscribeMachine:
 
     # Silence
 
-    def _keep_waiting(self, chunk: bytes, *, keep_alives: bool) -> None:
+    def _check_silence(self, chunk: bytes, *, keep_alives: bool) -> None:
         """Pause reading to check the task if there was no event for too long."""
         if not self._silence.lasts_too_long(chunk, keep_alives=keep_alives):
             return
@@ -334,7 +334,7 @@ class ResubscribeMachine:
         self._body = None
         apply = self.assembly.apply
         try:
-            value = self._call.answer(body.content)
+            value = self._call.parse_response(body.content)
             new_events = (
                 _apply_fetched_task(self.assembly, value)
                 if self._operation.fetches
@@ -346,7 +346,7 @@ class ResubscribeMachine:
         except A2AError as error:
             self._handle_error(error)
             return ()
-        self._received = None
+        self._first_event_type = None
         self._record_event(value, new_events)
         self._connections.pause()
         if self.assembly.may_end:
@@ -361,10 +361,10 @@ class ResubscribeMachine:
         """Change the dialect or fetch the task if that may help, else raise the error."""
         self._connections.settle()
         operation = self._operation
-        if not operation.begun and self._route.record_answer(self._call, error):
+        if not operation.begun and self._route.record_response(self._call, error):
             return
-        refused = self._received is None or isinstance(error, _CANNOT_SUBSCRIBE)
-        if operation.subscribes and self._resume and refused:
+        rejected = self._first_event_type is None or isinstance(error, _CANNOT_SUBSCRIBE)
+        if operation.subscribes and self._resume and rejected:
             self._fetch(str(error))
             return
         raise self._with_progress(error)
@@ -404,7 +404,7 @@ class ResubscribeMachine:
             raise self._with_progress(stream_closed(cause, error, failures + 1, asked))
         connections.wait(delay)
         if not operation.fetches:
-            without_snapshot = operation.subscribes and self._received not in (None, Task)
+            without_snapshot = operation.subscribes and self._first_event_type not in (None, Task)
             operation.subscribe(task_id)
             if without_snapshot or not self._route.channel.dialect.subscribing_is_safe:
                 operation.fetch(task_id)

@@ -113,7 +113,7 @@ class Route:
             self._current.index = (index + 1) % len(self.interfaces)
         return skipped < len(self.interfaces) - 1
 
-    def record_answer(self, call: Call, error: A2AError | None = None) -> bool:
+    def record_response(self, call: Call, error: A2AError | None = None) -> bool:
         """Record a response; return True if the call should be repeated in the other dialect."""
         interface = self.interfaces[self._index(call)]
         tried = interface.channels.index(call.channel)
@@ -167,7 +167,7 @@ class Route:
                 try:
                     return self._value(call, result)
                 except A2AError as raised:
-                    if self.record_answer(call, raised):
+                    if self.record_response(call, raised):
                         continue
                     error = raised
             if failures and name == "cancel_task" and isinstance(error, TaskNotCancelableError):
@@ -193,8 +193,8 @@ class Route:
     def _value(self, call: Call, reply: Reply) -> Any:
         if not 200 <= reply.head.status < 300:
             raise call.response_error(reply.head, reply.body)
-        value = call.answer(reply.body)
-        self.record_answer(call)
+        value = call.parse_response(reply.body)
+        self.record_response(call)
         return value
 
     def _delay(

@@ -33,8 +33,8 @@ class Silence:
         self._clock = clock
         self._since: float | None = None
 
-    def end(self) -> None:
-        """Record an event, or the end of a connection."""
+    def reset(self) -> None:
+        """Restart the measurement after an event or a new connection."""
         self._since = None
 
     def lasts_too_long(self, chunk: bytes, *, keep_alives: bool) -> bool:

@@ -47,7 +47,7 @@ def fetch_task_once(route: Route, task_id: str | None) -> Flow[Task | None]:
     if isinstance(result, TransportFailure) or result.head.status != 200:
         return None
     try:
-        task: Task = call.answer(result.body)
+        task: Task = call.parse_response(result.body)
     except A2AError:
         return None
     return task if task.id == task_id else None
