@@ -69,7 +69,7 @@ class Hooks:
                 continue
             if not callable(hook) or inspect.iscoroutinefunction(hook):
                 kind = "an async function" if callable(hook) else type(hook).__name__
-                raise TypeError(f"{name} must be a plain function, got {kind}")
+                raise TypeError(f"{name} must be a function that is not async, got {kind}")
 
     def __bool__(self) -> bool:
         return self.on_request is not None or self.on_response is not None
