@@ -14,7 +14,7 @@ from coreason_client.a2a._dialects import dialect_of
 from coreason_client.a2a._jsonrpc import JsonRpcChannel
 from coreason_client.a2a._rest import RestChannel
 from coreason_client.a2a._resubscribe import ResubscribeMachine
-from coreason_client.a2a._route import Place, Route
+from coreason_client.a2a._route import Interface, Route
 from coreason_client.a2a.errors import A2AError
 from coreason_client.a2a.streams import AsyncEventStream, EventStream
 from coreason_client.a2a.types import (
@@ -178,13 +178,13 @@ def route_to(
     settings = settings or Settings(backoff=Backoff())
     ids = iter(range(1, 10_000))
     if rest:
-        return Route([Place(RestChannel(URL, settings))], settings), settings
+        return Route([Interface(RestChannel(URL, settings))], settings), settings
     channels = [
         JsonRpcChannel(URL, dialect, settings, ids)
         for version in versions or ("1.0",)
         if (dialect := dialect_of(version)) is not None
     ]
-    return Route([Place(*channels)], settings), settings
+    return Route([Interface(*channels)], settings), settings
 
 
 PARAMS: dict[str, Any] = {
@@ -236,7 +236,7 @@ def run_sync(machine: ResubscribeMachine, network: Network) -> Outcome:
     events: list[Event] = []
     error: A2AError | None = None
     try:
-        with EventStream.driven(machine, SyncPaper(network)) as stream:
+        with EventStream.from_machine(machine, SyncPaper(network)) as stream:
             events.extend(_watched(stream))
     except A2AError as raised:
         error = raised
@@ -253,7 +253,7 @@ def run_async(machine: ResubscribeMachine, network: Network) -> Outcome:
 
     async def main() -> A2AError | None:
         try:
-            async with AsyncEventStream.driven(machine, AsyncPaper(network)) as stream:
+            async with AsyncEventStream.from_machine(machine, AsyncPaper(network)) as stream:
                 async for event in stream:
                     events.append(event)  # noqa: PERF401 - those before an error count
         except A2AError as raised:

@@ -114,7 +114,7 @@ def test_statuses_that_were_missed_are_found_in_the_history() -> None:
     _, assembly = news(task(), status("WORKING", "An"))
     assembly.reconnected()
     fetched = Task.model_validate(history("An", "swer")["task"])
-    found = assembly.settle(fetched)
+    found = assembly.apply_fetched(fetched)
     assert "".join(event.text for event in found) == assembly.text == "Answer"
 
 
@@ -122,9 +122,9 @@ def test_messages_that_were_missed_are_found_in_the_history() -> None:
     before, assembly = news(task(), message("An"))
     assembly.reconnected()
     fetched = Task.model_validate(history("Answer", ", whole")["task"])
-    found = [*before, *assembly.settle(fetched)]
+    found = [*before, *assembly.apply_fetched(fetched)]
     assert "".join(event.text for event in found) == assembly.text == "Answer, whole"
-    assert assembly.settle(fetched) == ()
+    assert assembly.apply_fetched(fetched) == ()
 
 
 def test_the_text_of_a_task() -> None:

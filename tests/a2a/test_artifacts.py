@@ -44,23 +44,23 @@ def text_so_far(artifacts: KnownArtifacts) -> list[str]:
 def test_on_the_first_connection_every_update_is_new() -> None:
     artifacts = known()
     updates = [update("a", append=False), update("b"), update("x", append=False)]
-    assert [artifacts.take(event) for event in updates] == [(event,) for event in updates]
+    assert [artifacts.apply(event) for event in updates] == [(event,) for event in updates]
     assert text_so_far(artifacts) == ["x"]  # written anew
 
 
 def test_the_last_chunk_completes_an_artifact() -> None:
     artifacts = known()
-    artifacts.take(update("a"))
-    assert artifacts.complete == set()
-    artifacts.take(update("b", last=True))
-    assert artifacts.complete == {"a"}
+    artifacts.apply(update("a"))
+    assert artifacts.complete_ids == set()
+    artifacts.apply(update("b", last=True))
+    assert artifacts.complete_ids == {"a"}
 
 
 def test_artifacts_are_added_to_the_content_in_their_order() -> None:
     content: list[PartialArtifact | Message] = []
     artifacts = KnownArtifacts(content, attached=False)
     for name in ("b", "a", "b"):
-        artifacts.take(update("x", name=name))
+        artifacts.apply(update("x", name=name))
     assert len(content) == 2
     assert [item.artifact_id for item in artifacts.as_artifacts()] == ["b", "a"]
 
@@ -68,44 +68,44 @@ def test_artifacts_are_added_to_the_content_in_their_order() -> None:
 @pytest.mark.parametrize("append", [True, False])
 def test_after_a_loss_an_unknown_artifact_is_a_gap_until_a_snapshot_had_all(append: bool) -> None:
     artifacts = known()
-    artifacts.take(update("a"))
-    artifacts.reconnect(repeats=True)
-    assert not artifacts.whole
+    artifacts.apply(update("a"))
+    artifacts.reconnect(may_repeat=True)
+    assert not artifacts.gapless
     with pytest.raises(Gap):
-        artifacts.take(update("x", append=append, name="new"))
+        artifacts.apply(update("x", append=append, name="new"))
     artifacts.compare(task(artifact("a")))
-    assert artifacts.whole
+    assert artifacts.gapless
     if append:
         with pytest.raises(Gap):
-            artifacts.take(update("x", name="new"))
+            artifacts.apply(update("x", name="new"))
     else:
-        assert text_of(artifacts.take(update("x", append=False, name="new"))) == "x"
+        assert text_of(artifacts.apply(update("x", append=False, name="new"))) == "x"
 
 
 def test_after_a_loss_more_of_an_artifact_needs_its_beginning() -> None:
     artifacts = known()
-    artifacts.take(update("ab"))
-    artifacts.reconnect(repeats=True)
+    artifacts.apply(update("ab"))
+    artifacts.reconnect(may_repeat=True)
     with pytest.raises(Gap):
-        artifacts.take(update("c"))
-    assert text_of(artifacts.take_snapshot(task(artifact("abc")))) == "c"
-    assert text_of(artifacts.take(update("d"))) == "d"
+        artifacts.apply(update("c"))
+    assert text_of(artifacts.apply_snapshot(task(artifact("abc")))) == "c"
+    assert text_of(artifacts.apply(update("d"))) == "d"
     assert text_so_far(artifacts) == ["abcd"]
 
 
-def test_a_snapshot_without_a_known_artifact_is_not_whole() -> None:
+def test_a_snapshot_without_a_known_artifact_has_a_gap() -> None:
     artifacts = known()
-    artifacts.take(update("x"))
-    artifacts.reconnect(repeats=True)
+    artifacts.apply(update("x"))
+    artifacts.reconnect(may_repeat=True)
     artifacts.compare(task())
-    assert not artifacts.whole
+    assert not artifacts.gapless
 
 
 def test_a_snapshot_that_contradicts_is_a_rewrite() -> None:
     artifacts = known()
-    artifacts.take(update("abc"))
-    artifacts.reconnect(repeats=True)
-    (event,) = artifacts.take_snapshot(task(artifact("xyz")))
+    artifacts.apply(update("abc"))
+    artifacts.reconnect(may_repeat=True)
+    (event,) = artifacts.apply_snapshot(task(artifact("xyz")))
     assert isinstance(event, TaskArtifactUpdateEvent)
     assert (event.text, event.append) == ("xyz", False)
     assert text_so_far(artifacts) == ["xyz"]
@@ -113,20 +113,20 @@ def test_a_snapshot_that_contradicts_is_a_rewrite() -> None:
 
 def test_a_repetition_that_contradicts_later_is_a_gap() -> None:
     artifacts = known()
-    artifacts.take(update("abc"))
-    artifacts.reconnect(repeats=True)
-    assert artifacts.take(update("ab", append=False)) == ()
+    artifacts.apply(update("abc"))
+    artifacts.reconnect(may_repeat=True)
+    assert artifacts.apply(update("ab", append=False)) == ()
     with pytest.raises(Gap):
-        artifacts.take(update("x"))
+        artifacts.apply(update("x"))
 
 
 def test_a_stream_that_attaches_may_have_missed_the_beginning() -> None:
     artifacts = known(attached=True)
-    assert not artifacts.whole
-    artifacts.whole = True  # as the first snapshot makes it
+    assert not artifacts.gapless
+    artifacts.gapless = True  # as the first snapshot makes it
     with pytest.raises(Gap):
-        artifacts.take(update("x"))
-    assert text_of(artifacts.take(update("x", append=False))) == "x"
+        artifacts.apply(update("x"))
+    assert text_of(artifacts.apply(update("x", append=False))) == "x"
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_a_stream_that_attaches_may_have_missed_the_beginning() -> None:
 )
 def test_whether_a_task_has_more(found: list[Artifact], behind: bool) -> None:
     artifacts = known()
-    artifacts.take(update("ab"))
-    assert artifacts.are_behind(task(*found)) is behind
+    artifacts.apply(update("ab"))
+    assert artifacts.lack_content_of(task(*found)) is behind
 
 
 def pieces(text: str, cuts: list[int]) -> list[str]:
@@ -161,12 +161,12 @@ def test_however_it_is_cut_and_repeated_each_character_is_new_once(
     artifacts = known()
     news: list[Event] = []
     for number, piece in enumerate(pieces(text[:delivered], first)):
-        news += artifacts.take(update(piece, append=number > 0))
-    artifacts.reconnect(repeats=True)
+        news += artifacts.apply(update(piece, append=number > 0))
+    artifacts.reconnect(may_repeat=True)
     if snapshot:
-        news += artifacts.take_snapshot(task(artifact(*pieces(text, second))))
+        news += artifacts.apply_snapshot(task(artifact(*pieces(text, second))))
     else:
         for number, piece in enumerate(pieces(text, second)):
-            news += artifacts.take(update(piece, append=number > 0))
+            news += artifacts.apply(update(piece, append=number > 0))
     assert text_of(news) == text
     assert text_so_far(artifacts) == [text]

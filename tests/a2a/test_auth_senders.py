@@ -128,7 +128,7 @@ def test_what_was_sent_is_redacted(way: str) -> None:
     assert made.redact("secret-value, key-of-header, rest") == "***, ***, rest"
     error = A2AError("no secret-value")
     error.__cause__ = ValueError("key-of-header")
-    made.hide(error)
+    made.redact_error(error)
     assert (str(error), str(error.__cause__)) == ("no ***", "***")
 
 

@@ -31,7 +31,7 @@ from coreason_client.a2a import (
     TaskNotFoundError,
     TaskState,
     _options,
-    _waiting,
+    _polling,
 )
 from tests.a2a.loopback import CUT, HANG, Agent, Answer, Seen, as_json, serve, stream_of
 
@@ -48,7 +48,7 @@ def agent() -> Iterator[Agent]:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_options, "Backoff", lambda **given: Backoff(0.01, 0.02, **given))
-    monkeypatch.setattr(_waiting, "Backoff", lambda: Backoff(0.001, 0.002))
+    monkeypatch.setattr(_polling, "Backoff", lambda: Backoff(0.001, 0.002))
 
 
 def using(way: str, agent: Agent, use: Callable[[Any], Any], **options: Any) -> Any:
@@ -494,7 +494,7 @@ def test_the_id_of_an_answer_may_be_written_in_digits(
     if right:
         assert using(way, agent, CALLS["send_message"]).text == "Said."
     else:
-        with pytest.raises(A2AJSONError, match=r"its id is 1\.0, and not 1"):
+        with pytest.raises(A2AJSONError, match=r"its id must be 1, got 1\.0"):
             using(way, agent, CALLS["send_message"])
 
 

@@ -53,7 +53,7 @@ from coreason_client.a2a import (
     Transport,
     UnsupportedOperationError,
     _options,
-    _waiting,
+    _polling,
 )
 from tests.a2a.loopback import CUT, HANG, Agent, Answer, Seen, as_json, serve, stream_of
 from tests.a2a.v03 import task_to_v03
@@ -74,7 +74,7 @@ def agent() -> Iterator[Agent]:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_options, "Backoff", lambda **given: Backoff(0.01, 0.02, **given))
-    monkeypatch.setattr(_waiting, "Backoff", lambda: Backoff(0.001, 0.002))
+    monkeypatch.setattr(_polling, "Backoff", lambda: Backoff(0.001, 0.002))
 
 
 class Both:
@@ -299,7 +299,7 @@ def test_the_context_of_a_known_task_is_remembered(agent: Agent) -> None:
         client.send_message("say", reply_to=stream)
         message = agent.seen[-1].json["params"]["message"]
         assert (message["taskId"], message["contextId"]) == ("task-1", "context-1")
-        with pytest.raises(TypeError, match="not int"):
+        with pytest.raises(TypeError, match="got int"):
             client.send_message(7)  # type: ignore[arg-type]
 
 
@@ -694,7 +694,7 @@ def test_any_object_that_fits_is_a_transport() -> None:
             client.resubscribe("7")
     for kind in (JsonRpcTransport, RestTransport):
         assert isinstance(kind("http://a.example"), Transport)
-    with pytest.raises(TypeError, match="no option colour"):
+    with pytest.raises(TypeError, match="unknown option: colour"):
         JsonRpcTransport("http://a.example", colour="red")  # type: ignore[call-arg]
 
 

@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client._drive import Wait
+from coreason_client._retry import Backoff
+from coreason_client.a2a import A2AClient, AsyncA2AClient, _polling
 from coreason_client.a2a._client_flows import (
     CallFlow,
     ClientCall,
@@ -21,6 +23,7 @@ from coreason_client.a2a._client_flows import (
 from coreason_client.a2a._run_calls_async import run_calls_async
 from coreason_client.a2a._run_calls_sync import run_calls
 from coreason_client.a2a.errors import (
+    A2AConnectionError,
     A2AError,
     MethodNotFoundError,
     TaskNotFoundError,
@@ -210,3 +213,46 @@ def test_a_shell_raises_an_error_that_the_flow_does_not_take(way: str) -> None:
     found, target, _ = run_on(way, MethodNotFoundError("no"), error)
     assert found is error
     assert len(target.calls) == 2
+
+
+class ClosingTransport:
+    """A transport that cannot subscribe, and whose client is closed during the first poll."""
+
+    client: Any
+
+    def resubscribe(self, request: Any) -> Any:
+        raise UnsupportedOperationError("no")
+
+
+class SyncClosingTransport(ClosingTransport):
+    def get_task(self, request: Any) -> Task:
+        self.client.close()
+        return WORKING
+
+
+class AsyncClosingTransport(ClosingTransport):
+    async def get_task(self, request: Any) -> Task:
+        await self.client.aclose()
+        return WORKING
+
+
+def wait_with_a_closed_client(way: str) -> None:
+    transport: Any
+    if way == "sync":
+        transport = SyncClosingTransport()
+        transport.client = A2AClient.with_transport(transport)
+        transport.client.wait_for_task("t")
+    else:
+        transport = AsyncClosingTransport()
+        transport.client = AsyncA2AClient.with_transport(transport)
+        asyncio.run(transport.client.wait_for_task("t"))
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+def test_closing_the_client_between_two_polls_raises_a_connection_error(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_polling, "Backoff", lambda: Backoff(0.001, 0.002))
+    with pytest.raises(A2AConnectionError, match="the client was closed") as raised:
+        wait_with_a_closed_client(way)
+    assert raised.value.__cause__ is not None

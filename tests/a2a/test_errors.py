@@ -6,7 +6,7 @@ import pytest
 
 from coreason_client._http._types import FailureKind, Request, TransportFailure
 from coreason_client.a2a import errors
-from coreason_client.a2a._call import connection_error, json_rpc_error, status_error, unreached
+from coreason_client.a2a._call import connection_error, json_rpc_error, status_error, was_never_sent
 from coreason_client.a2a._dialects import ERRORS_BY_CODE, ERRORS_BY_REASON
 from coreason_client.a2a.errors import (
     A2AConnectionError,
@@ -95,4 +95,4 @@ def test_a_connection_error_says_where_without_secrets() -> None:
 @pytest.mark.parametrize("kind", FailureKind)
 def test_another_interface_is_used_only_if_nothing_was_sent(kind: FailureKind) -> None:
     never_sent = {"connect", "connect_timeout"}
-    assert unreached(TransportFailure(kind, "x")) is (kind in never_sent)
+    assert was_never_sent(TransportFailure(kind, "x")) is (kind in never_sent)

@@ -90,12 +90,12 @@ WAYS = pytest.mark.parametrize("way", ["sync", "async"])
     ],
 )
 def test_which_origins_are_the_same(named: str, found: str, same: bool) -> None:
-    assert Origins.given(named, [], has_secrets=True).is_trusted(found) is same
-    assert Origins.given(named, [], has_secrets=True).may_call(found) is same
+    assert Origins.from_options(named, [], has_secrets=True).is_trusted(found) is same
+    assert Origins.from_options(named, [], has_secrets=True).may_call(found) is same
     is_downgrade = named.startswith("https") and found.startswith("http:")
-    assert Origins.given(named, [], has_secrets=False).may_call(found) is not is_downgrade
+    assert Origins.from_options(named, [], has_secrets=False).may_call(found) is not is_downgrade
     for has_secrets in (True, False):
-        listed = Origins.given(named, [found], has_secrets=has_secrets)
+        listed = Origins.from_options(named, [found], has_secrets=has_secrets)
         assert listed.is_trusted(found)
         assert listed.may_call(found)
 
@@ -110,7 +110,7 @@ urls = st.builds(
 def test_secrets_never_go_to_a_host_that_nobody_named(
     named: str, found: str, allowed: list[str]
 ) -> None:
-    if Origins.given(named, allowed, has_secrets=True).may_call(found):
+    if Origins.from_options(named, allowed, has_secrets=True).may_call(found):
         this_machine = {"localhost", "127.0.0.1"}
         hosts = {origin(url)[1] for url in (named, *allowed)}
         hosts |= this_machine if hosts & this_machine else set()
@@ -277,7 +277,7 @@ def test_https_does_not_lead_to_http() -> None:
         {"name": "x", "supportedInterfaces": interfaces("http://agent.example/rpc")}
     )
     card._fetched_from = "https://agent.example"
-    with pytest.raises(A2AOriginError, match="an agent at https is not called over http"):
+    with pytest.raises(A2AOriginError, match="an https address is not called over http"):
         A2AClient.from_agent_card(card)
     with A2AClient.from_agent_card(card, interface_origins=["http://agent.example"]) as client:
         assert client.card is card

@@ -193,7 +193,7 @@ SAID = {"messageId": "m", "role": "ROLE_AGENT", "content": [{"text": "hi"}], "me
     ],
 )  # fmt: skip
 def test_events(data: Any, kind: str, text: str | None) -> None:
-    event = called("send_message_stream", message=MESSAGE).event(json.dumps(data).encode())
+    event = called("send_message_stream", message=MESSAGE).parse_event(json.dumps(data).encode())
     assert type(event).__name__ == kind
     assert text is None or event.text == text
 
@@ -201,7 +201,7 @@ def test_events(data: Any, kind: str, text: str | None) -> None:
 def test_a_status_update_with_its_message_and_end() -> None:
     update = {**IDS, "status": {"state": "TASK_STATE_CANCELLED", "message": SAID}, "final": True}
     data = json.dumps({"statusUpdate": update}).encode()
-    event: Any = called("send_message_stream", message=MESSAGE).event(data)
+    event: Any = called("send_message_stream", message=MESSAGE).parse_event(data)
     assert event.status.state is TaskState.CANCELED
     assert event.status.message.text == "hi"
     assert event.final is True
@@ -210,14 +210,14 @@ def test_a_status_update_with_its_message_and_end() -> None:
 def test_push_configurations_and_their_names() -> None:
     inner = {"id": "p", "url": "https://hook.example", "authentication": {"schemes": ["Bearer"]}}
     named = {"name": "tasks/t/pushNotificationConfigs/p", "pushNotificationConfig": inner}
-    found = called("get_push_config", taskId="t", id="p").answer(json.dumps(named).encode())
+    found = called("get_push_config", taskId="t", id="p").parse_response(json.dumps(named).encode())
     assert (found.task_id, found.id, found.url) == ("t", "p", "https://hook.example")
     assert found.authentication.scheme == "Bearer"
     listing = called("list_push_configs", taskId="t")
     for body in ({"configs": [named]}, [named]):
-        [config] = listing.answer(json.dumps(body).encode()).configs
+        [config] = listing.parse_response(json.dumps(body).encode()).configs
         assert (config.task_id, config.id) == ("t", "p")
-    assert listing.answer(b"{}").configs == []
+    assert listing.parse_response(b"{}").configs == []
 
 
 # Errors.
@@ -252,7 +252,7 @@ def test_push_configurations_and_their_names() -> None:
 )  # fmt: skip
 def test_errors(name: str, status: int, body: Any, expected: type[A2AError]) -> None:
     call = called(name, id="t", taskId="t", message=MESSAGE)
-    error = call.refusal(ResponseHead(status, Headers()), json.dumps(body).encode())
+    error = call.response_error(ResponseHead(status, Headers()), json.dumps(body).encode())
     assert type(error) is expected
     assert error.status == status
     assert "m" in str(error)
@@ -262,7 +262,7 @@ def test_subscribing_turns_to_get_where_there_is_no_post() -> None:
     channel = RestChannel(URL, Settings(), None, V03_REST)
     call = channel.call(OPERATIONS["resubscribe"], {"id": "t"})
     head = ResponseHead(405, Headers())
-    assert call.asks_otherwise(head, call.refusal(head, b'{"detail": "Method Not Allowed"}'))
+    assert call.try_other_verb(head, call.response_error(head, b'{"detail": "Method Not Allowed"}'))
     assert channel.call(OPERATIONS["resubscribe"], {"id": "t"}).request.method == "GET"
 
 
@@ -305,8 +305,8 @@ def test_any_answer_is_read_or_refused_with_an_error_of_ours(value: Any, name: s
     call = called(name, id="t", taskId="t", message=MESSAGE)
     body = json.dumps(value).encode()
     with suppress(A2AError):
-        found = call.answer(body)
+        found = call.parse_response(body)
         assert name != "get_task" or isinstance(found, Task)
     with suppress(A2AError):
-        call.event(body) if call.operation.streams else None
-    assert isinstance(call.refusal(ResponseHead(404, Headers()), body), A2AError)
+        call.parse_event(body) if call.operation.streams else None
+    assert isinstance(call.response_error(ResponseHead(404, Headers()), body), A2AError)

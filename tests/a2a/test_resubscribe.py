@@ -26,7 +26,7 @@ from coreason_client.a2a._assemble import Assembly
 from coreason_client.a2a._call import Settings
 from coreason_client.a2a._dialects import V10
 from coreason_client.a2a._jsonrpc import JsonRpcChannel
-from coreason_client.a2a._route import Place, Route
+from coreason_client.a2a._route import Interface, Route
 from tests.a2a.paper import (
     SHELLS,
     TASK,
@@ -289,12 +289,12 @@ def test_a_subscription_may_be_asked_for_again(run: Run) -> None:
 def test_a_loss_lets_every_interface_be_tried_again(run: Run, kind: FailureKind) -> None:
     settings = Settings(backoff=Backoff())
     ids = iter(range(1, 100))
-    places = [Place(JsonRpcChannel(URL, V10, settings, ids)) for _ in range(2)]
-    unreached = broken(failure(kind))
+    places = [Interface(JsonRpcChannel(URL, V10, settings, ids)) for _ in range(2)]
+    was_never_sent = broken(failure(kind))
     outcome = run(
-        gives(unreached),
+        gives(was_never_sent),
         tells(*START, end=failure()),
-        gives(unreached),
+        gives(was_never_sent),
         tells(task("COMPLETED", "1", "2")),
         route=Route(places, settings),
     )
@@ -764,22 +764,22 @@ def news(
     assembly = Assembly(TASK if attached else None, attached=attached)
     found: list[Any] = []
     for event in events:
-        found += assembly.take(event_of(FROM_PYTHON["event"](event)))
+        found += assembly.apply(event_of(FROM_PYTHON["event"](event)))
     if again:
         assembly.reconnected()
         found = []
     for event in again:
-        found += assembly.take(event_of(FROM_PYTHON["event"](event)))
+        found += assembly.apply(event_of(FROM_PYTHON["event"](event)))
     return found, assembly
 
 
 def test_append_adds_and_its_absence_replaces() -> None:
     _, assembly = news(task(), chunk("1", append=False), chunk("2"), chunk("x", append=False))
     assert assembly.text == "x"
-    assert assembly.complete == set()
+    assert assembly.complete_artifacts == set()
     _, assembly = news(task(), chunk("1"), chunk("2", last=True), chunk("b", artifact="b"))
     assert assembly.text == "12b"
-    assert assembly.complete == {"a"}
+    assert assembly.complete_artifacts == {"a"}
 
 
 def test_a_task_in_the_middle_tells_only_what_is_new() -> None:
@@ -848,7 +848,7 @@ def test_events_of_another_task_are_dropped() -> None:
     ]
     found, assembly = news(*START, *strange, chunk("2"))
     assert [event.text for event in found] == ["", "1", "2"]
-    assert not assembly.over
+    assert not assembly.may_end
     found, assembly = news(*strange[:1], attached=True)
     assert (found, assembly.task) == ([], None)
 

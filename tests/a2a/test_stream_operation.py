@@ -60,11 +60,11 @@ def test_subscribing_keeps_the_cursor_and_fetching_drops_it() -> None:
 def test_a_busy_server_is_asked_once_more(status: int, first: bool, second: bool) -> None:
     operation = StreamOperation("resubscribe", {"id": "t"})
     for expected in (first, second):
-        operation.count_refusal()
-        assert operation.is_refused_for_good(status) is expected
-    operation.reset_refusals()
-    operation.count_refusal()
-    assert operation.is_refused_for_good(status) is first
+        operation.count_rejection()
+        assert operation.is_rejected_for_good(status) is expected
+    operation.reset_rejections()
+    operation.count_rejection()
+    assert operation.is_rejected_for_good(status) is first
 
 
 @given(st.lists(st.sampled_from(["refuse", "reset", "fetch", "subscribe"])))
@@ -74,13 +74,13 @@ def test_refusals_are_counted_in_a_row(steps: list[str]) -> None:
     for step in steps:
         match step:
             case "refuse":
-                operation.count_refusal()
+                operation.count_rejection()
                 refusals += 1
             case "reset":
-                operation.reset_refusals()
+                operation.reset_rejections()
                 refusals = 0
             case _:
                 getattr(operation, step)("t")
                 assert operation.fetches is (step == "fetch")
-        assert operation.is_refused_for_good(503) is (refusals > 1)
-        assert operation.is_refused_for_good(404)
+        assert operation.is_rejected_for_good(503) is (refusals > 1)
+        assert operation.is_rejected_for_good(404)

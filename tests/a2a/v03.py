@@ -3,36 +3,38 @@
 from collections.abc import Callable, Mapping
 
 from coreason_client.a2a._dialects import (
-    _STATES,
+    _STATES_TO_V03,
     JSON,
     _message_from_v03,
     _message_to_v03,
     _parts_to_v03,
     _push_from_v03,
-    each,
-    object_with,
-    swap,
+    convert_each,
+    convert_members,
+    convert_object,
+    translate,
     without,
-    word,
 )
 
 __all__ = ["event_to_v03", "send_from_v03", "task_to_v03"]
 
 
 def _status_to_v03(status: JSON) -> JSON:
-    return swap(status, state=word(_STATES), message=object_with(_message_to_v03))
+    return convert_members(
+        status, state=translate(_STATES_TO_V03), message=convert_object(_message_to_v03)
+    )
 
 
 def _artifact_to_v03(artifact: JSON) -> JSON:
-    return swap(artifact, parts=_parts_to_v03)
+    return convert_members(artifact, parts=_parts_to_v03)
 
 
 def task_to_v03(task: JSON) -> JSON:
-    swapped = swap(
+    swapped = convert_members(
         task,
-        status=object_with(_status_to_v03),
-        artifacts=each(_artifact_to_v03),
-        history=each(_message_to_v03),
+        status=convert_object(_status_to_v03),
+        artifacts=convert_each(_artifact_to_v03),
+        history=convert_each(_message_to_v03),
     )
     return {**swapped, "kind": "task"}
 
@@ -41,11 +43,11 @@ _PAYLOADS_TO_V03: Mapping[str, Callable[[JSON], JSON]] = {
     "task": task_to_v03,
     "message": _message_to_v03,
     "statusUpdate": lambda event: {
-        **swap(event, status=object_with(_status_to_v03)),
+        **convert_members(event, status=convert_object(_status_to_v03)),
         "kind": "status-update",
     },
     "artifactUpdate": lambda event: {
-        **swap(event, artifact=object_with(_artifact_to_v03)),
+        **convert_members(event, artifact=convert_object(_artifact_to_v03)),
         "kind": "artifact-update",
     },
 }
@@ -71,8 +73,8 @@ def _configuration_from_v03(configuration: JSON) -> JSON:
 
 def send_from_v03(params: JSON) -> JSON:
     """Turn the parameters of sending from 0.3 into 1.0."""
-    return swap(
+    return convert_members(
         params,
-        message=object_with(_message_from_v03),
-        configuration=object_with(_configuration_from_v03),
+        message=convert_object(_message_from_v03),
+        configuration=convert_object(_configuration_from_v03),
     )

@@ -16,7 +16,7 @@ A, B, C = (UUID(int=number) for number in (1, 2, 3))
 def read(numbering: Numbering, stream_id: UUID, seq: int, event_id: bytes = b"") -> None:
     """Move to a packet as the resume machine does."""
     if stream_id.int != numbering.stream:
-        numbering.switch(stream_id, seq)
+        numbering.switch_stream(stream_id, seq)
     if seq > numbering.seq + 1:
         numbering.skip_to(seq)
     numbering.seq = max(numbering.seq, seq)
@@ -30,7 +30,7 @@ def test_before_the_first_packet() -> None:
 
 def test_a_stream_may_start_anywhere() -> None:
     numbering = Numbering()
-    numbering.switch(A, 7)
+    numbering.switch_stream(A, 7)
     assert (numbering.stream_id, numbering.stream, numbering.seq) == (A, A.int, 6)
 
 
@@ -58,9 +58,9 @@ def test_a_stream_that_comes_back_continues_after_its_last_number() -> None:
     read(numbering, A, 1)
     read(numbering, A, 2)
     read(numbering, B, 5)
-    numbering.switch(A, 9)
+    numbering.switch_stream(A, 9)
     assert numbering.seq == 2
-    numbering.switch(B, 9)
+    numbering.switch_stream(B, 9)
     assert numbering.seq == 5
 
 
@@ -70,9 +70,9 @@ def test_a_connection_after_the_first_may_only_bring_known_streams() -> None:
     read(numbering, A, 1)
     read(numbering, B, 1)  # the first connection may bring any
     numbering.connect()
-    numbering.switch(A, 2)
+    numbering.switch_stream(A, 2)
     with pytest.raises(CAPStreamReset) as raised:
-        numbering.switch(C, 1)
+        numbering.switch_stream(C, 1)
     assert raised.value.position == Position(stream_id=A, seq=1)
     assert numbering.stream_id == A
 
@@ -80,14 +80,14 @@ def test_a_connection_after_the_first_may_only_bring_known_streams() -> None:
 def test_a_gap_is_tried_once_at_each_place() -> None:
     numbering = Numbering()
     read(numbering, A, 1)
-    assert not numbering.gap_was_tried
-    numbering.try_gap()
-    assert numbering.gap_was_tried
+    assert not numbering.gap_was_retried
+    numbering.record_gap_retry()
+    assert numbering.gap_was_retried
     read(numbering, A, 2)
-    assert not numbering.gap_was_tried
-    numbering.try_gap()
+    assert not numbering.gap_was_retried
+    numbering.record_gap_retry()
     read(numbering, B, 2)
-    assert not numbering.gap_was_tried
+    assert not numbering.gap_was_retried
 
 
 @given(st.lists(st.tuples(st.sampled_from([A, B]), st.integers(0, 12)), min_size=1, max_size=40))
@@ -97,7 +97,7 @@ def test_exactly_the_numbers_that_arrived_are_known(packets: list[tuple[UUID, in
     arrived: dict[UUID, set[int]] = {A: set(), B: set()}
     for stream_id, seq in packets:
         if stream_id.int != numbering.stream:
-            numbering.switch(stream_id, seq)
+            numbering.switch_stream(stream_id, seq)
         if seq <= numbering.seq:
             assert numbering.has_arrived(seq) is (seq in arrived[stream_id])
             continue

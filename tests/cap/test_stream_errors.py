@@ -13,7 +13,7 @@ from coreason_client._http._types import (
 from coreason_client._retry import Backoff
 from coreason_client._retry_budget import RetryBudget
 from coreason_client.cap._numbering import Numbering
-from coreason_client.cap._stream_errors import NO_EVIDENCE, Evidence, StreamErrors
+from coreason_client.cap._stream_errors import NO_DETAILS, FailureDetails, StreamErrors
 from coreason_client.cap.errors import CAPProtocolError
 from coreason_client.cap.position import Position
 
@@ -43,15 +43,15 @@ def test_before_the_first_request() -> None:
     error = errors.make(CAPProtocolError, f"bad {KEY}")
     assert str(error) == "bad ***"
     assert (error.method, error.url, error.proxy, error.position) == (None, None, None, None)
-    assert errors.where() == "the request"
+    assert errors.describe_request() == "the request"
 
 
 def test_all_fields() -> None:
     position = Position(stream_id="0a0a0a0a-0000-4000-8000-00000000000a", seq=3)
     connections, errors = stream(position=position, failures=2)
     connections.open(Request("POST", "https://a.example/assist?key=1", {}))
-    evidence = Evidence(4.0, head=HEAD, body=b"no")
-    error = errors.make(CAPProtocolError, "bad", evidence)
+    details = FailureDetails(4.0, head=HEAD, body=b"no")
+    error = errors.make(CAPProtocolError, "bad", details)
     assert str(error) == f"bad (read up to {position})"
     assert (error.position, error.attempts, error.retry_after) == (position, 2, 4.0)
     assert (error.method, error.url) == ("POST", "https://a.example/assist")
@@ -70,7 +70,7 @@ def test_all_fields() -> None:
 def test_a_budget_that_is_spent(failures: int, asked: float | None, reason: str) -> None:
     connections, errors = stream(failures=failures)
     connections.open(Request("POST", "https://a.example/assist", {}))
-    error = errors.exhausted("reset", Evidence(asked))
+    error = errors.exhausted("reset", FailureDetails(asked))
     assert str(error) == f"{WHERE} failed: {reason}; the last one: reset"
     assert (error.attempts, error.retry_after) == (failures, asked)
 
@@ -86,7 +86,7 @@ def test_a_response_that_is_not_the_stream() -> None:
     connections.open(Request("POST", "https://a.example/assist", {}))
     body = b'{"detail": "no such key: sk_very_secret"}'
     words = "POST https://a.example/assist was answered with HTTP 503: no such key: ***"
-    assert errors.describe(HEAD, body) == words
+    assert errors.describe_response(HEAD, body) == words
     error = errors.unusable_redirect(HEAD, body, ValueError("too many"))
     assert str(error) == f"{words}, a redirect that is not followed: too many"
     assert (error.status_code, error.body) == (503, body)
@@ -94,7 +94,7 @@ def test_a_response_that_is_not_the_stream() -> None:
 
 def test_the_cause_of_an_error() -> None:
     failure = TransportFailure(FailureKind.BROKEN, "reset")
-    assert Evidence(failure=failure).cause is failure
+    assert FailureDetails(failure=failure).cause is failure
     failure.__cause__ = OSError("below")
-    assert Evidence(failure=failure).cause is failure.__cause__
-    assert NO_EVIDENCE.cause is None
+    assert FailureDetails(failure=failure).cause is failure.__cause__
+    assert NO_DETAILS.cause is None

@@ -181,7 +181,7 @@ def test_a_cancelled_task(peer: str) -> None:
         ("cut", {"after": 0}, ["stream"], 3, "closed before its task ended"),
         ("bad_json", {}, ["stream"], 4, "not valid"),
         ("html", {}, ["stream"], 4, "type text/html"),
-        ("wrong_id", {}, ["stream"], 4, "its id is"),
+        ("wrong_id", {}, ["stream"], 4, "its id must be"),
     ],
 )
 def test_a_fault_of_the_agent_has_its_exit_code(

@@ -155,13 +155,17 @@ ANSWERS = st.one_of(
 
 def check_call(call: Any, status: int, body: bytes) -> None:
     """Read a body in each way that there is."""
-    for read in (call.answer, call.event) if call.operation.streams else (call.answer,):
+    for read in (
+        (call.parse_response, call.parse_event)
+        if call.operation.streams
+        else (call.parse_response,)
+    ):
         try:
             read(body)
         except A2AError as error:
             assert_short(error)
     head = ResponseHead(status, Headers({"content-type": "application/json"}.items()))
-    assert isinstance(call.refusal(head, body), A2AError)
+    assert isinstance(call.response_error(head, body), A2AError)
 
 
 @examples(40)

@@ -1,4 +1,4 @@
-"""A2A: one client for every agent, in both versions of the protocol.
+"""Agent2Agent (A2A): clients for agents with version 1.0 or 0.3 of the protocol.
 
 The names below are loaded when they are first used (PEP 562).
 """

@@ -1,11 +1,11 @@
-"""The text of an answer, as the events of a stream build it up. Pure.
+"""The text of an answer, built up from the events of a stream. Pure.
 
-* Artifacts and messages are the answer: each in the order in which it first came, an artifact in
-  one piece. So the text that a loop prints is this text, unless an agent writes two artifacts in
-  turns or writes one anew.
-* An agent that sends neither answers with its status: with the message of the status that ends
-  the task or waits for the user, or else with the messages of all statuses. Only the last status
-  shows that nothing else comes, so that event has the text.
+* The answer consists of artifacts and messages, in the order of their first events; an artifact is
+  one piece. This is also the text that a loop over the events prints, unless an agent alternates
+  between two artifacts or replaces one.
+* If an agent sends neither, its status is the answer: the message of the status that ends the task
+  or waits for the user, or else the messages of all statuses. Only the last status shows that
+  nothing else follows, so the event of the last status has the text.
 """
 
 from ._partial import PartialArtifact
@@ -21,11 +21,11 @@ class Answer:
         self.content: list[PartialArtifact | Message] = []
         self._status_texts: list[str] = []
         self._message_ids: set[str] = set()
-        self._recalled: set[str] = set()
-        self._delivered = ""  # by statuses
+        self._ids_from_history: set[str] = set()
+        self._delivered = ""  # text that statuses have delivered
 
     def text(self, status: TaskStatus) -> str:
-        """Return the text so far; `status` is the present one."""
+        """Return the text so far; `status` is the current one."""
         return "".join([piece.text for piece in self.content]) or self._status_text(status)
 
     def _status_text(self, status: TaskStatus) -> str:
@@ -33,21 +33,21 @@ class Answer:
         return (ends and status.text) or "".join(self._status_texts)
 
     def begin(self, task: Task) -> None:
-        """Record the first task of a stream, which is delivered as it is."""
-        self.recall(task)
+        """Record the first task of a stream, which is delivered unchanged."""
+        self.record_history(task)
         self.record(task.status)
         self._delivered = "" if self._has_content() else task.text
 
-    def recall(self, task: Task) -> None:
-        """Record the messages in a task's history that were missed."""
+    def record_history(self, task: Task) -> None:
+        """Record the messages in a task's history that were not delivered."""
         for message in latest_messages(task):
             if message.message_id not in self._message_ids:
-                self._recalled.add(message.message_id)
+                self._ids_from_history.add(message.message_id)
                 self._add(message)
 
     def record(self, status: TaskStatus) -> None:
-        """Record the message of a status that is new."""
-        if status.message is not None and status.message.message_id not in self._recalled:
+        """Record the message of a new status."""
+        if status.message is not None and status.message.message_id not in self._ids_from_history:
             self._add(status.message)
 
     def _add(self, message: Message) -> None:
@@ -58,7 +58,7 @@ class Answer:
         return any(piece.text for piece in self.content)
 
     def missed(self, task: Task) -> str:
-        """Return the text by which the history of a task goes beyond the messages delivered."""
+        """Return the text in the history of a task that was not delivered in messages."""
         if not self.content or not all(isinstance(piece, Message) for piece in self.content):
             return ""
         delivered = "".join([piece.text for piece in self.content])
@@ -66,7 +66,7 @@ class Answer:
         return whole.removeprefix(delivered) if whole.startswith(delivered) else ""
 
     def complete(self, event: TaskStatusUpdateEvent) -> None:
-        """Give a status that may be the last one the text that is still to be delivered."""
+        """Set the text of an event whose status may be the last: what is still to be delivered."""
         text = "" if self._has_content() else self._status_text(event.status)
         event._answer = text.removeprefix(self._delivered)
         self._delivered = text or self._delivered

@@ -1,59 +1,59 @@
-"""The artifacts of a task so far, and what of an update to them is new. Pure.
+"""The artifacts of a task so far; finds out what is new in an update. Pure.
 
 The rules are at the head of `_assemble`.
 """
 
 from collections.abc import Sequence
 
-from ._partial import Match, PartialArtifact, kept
+from ._partial import PartialArtifact, ReplayMatch, compact
 from .types import Artifact, Event, Message, Part, Task, TaskArtifactUpdateEvent
 
 __all__ = ["Gap", "KnownArtifacts"]
 
 
 class Gap(Exception):
-    """What came cannot be joined to what was delivered before."""
+    """The received content does not continue what was delivered before."""
 
 
 class KnownArtifacts:
     """The artifacts that were delivered.
 
-    `content` is the list that new artifacts are added to; `attached` means that the stream did not
-    begin with a message, so that earlier artifacts may exist.
+    New artifacts are added to the list `content`. `attached` means that the stream subscribes to a
+    running task, so earlier artifacts may exist.
 
     Attributes:
-        complete: the ids of the artifacts that are marked as complete.
-        repeats: whether what was delivered before may be sent again, as after a loss.
-        whole: whether this connection can be complete.
+        complete_ids: the ids of the artifacts that are marked as complete.
+        may_repeat: whether delivered content may be sent again, as after a loss.
+        gapless: whether this connection has sent everything; see `_assemble`.
     """
 
-    __slots__ = ("_attached", "_content", "_partials", "complete", "repeats", "whole")
+    __slots__ = ("_attached", "_content", "_partials", "complete_ids", "gapless", "may_repeat")
 
     def __init__(self, content: list[PartialArtifact | Message], *, attached: bool) -> None:
         self._content = content
         self._attached = attached
         self._partials: dict[str, PartialArtifact] = {}
-        self.complete: set[str] = set()
-        self.repeats = False
-        self.whole = not attached
+        self.complete_ids: set[str] = set()
+        self.may_repeat = False
+        self.gapless = not attached
 
     def as_artifacts(self) -> list[Artifact]:
         """Return the artifacts with their parts so far."""
         return [partial.as_artifact() for partial in self._partials.values()]
 
-    def reconnect(self, *, repeats: bool) -> None:
-        """Record that what follows comes on another connection."""
-        self.repeats = repeats
-        self.whole = not repeats and not self._attached
+    def reconnect(self, *, may_repeat: bool) -> None:
+        """Record that the following updates come over another connection."""
+        self.may_repeat = may_repeat
+        self.gapless = not may_repeat and not self._attached
         for partial in self._partials.values():
             partial.match = None
-            partial.shown = self.whole
+            partial.sent_from_start = self.gapless
 
     def compare(self, task: Task) -> None:
-        """Decide whether a connection that begins with this snapshot can be complete."""
-        self.whole = {artifact.artifact_id for artifact in task.artifacts} >= set(self._partials)
+        """Decide whether a connection that begins with this snapshot is gapless."""
+        self.gapless = {artifact.artifact_id for artifact in task.artifacts} >= set(self._partials)
 
-    def are_behind(self, task: Task) -> bool:
+    def lack_content_of(self, task: Task) -> bool:
         """Return True if a task has content that was not delivered."""
         for artifact in task.artifacts:
             partial = self._partials.get(artifact.artifact_id)
@@ -62,36 +62,36 @@ class KnownArtifacts:
         return False
 
     def add(self, artifact: Artifact) -> None:
-        """Add an artifact that was not known."""
+        """Add a new artifact."""
         partial = PartialArtifact(artifact)
         self._partials[artifact.artifact_id] = partial
         self._content.append(partial)
 
-    def take(self, event: TaskArtifactUpdateEvent) -> Sequence[Event]:
-        """Apply an update and return what of it is new.
+    def apply(self, event: TaskArtifactUpdateEvent) -> Sequence[Event]:
+        """Apply an update and return what is new in it.
 
         Raises:
-            Gap: it cannot be joined to what was delivered before.
+            Gap: it does not continue what was delivered before.
         """
         artifact = event.artifact
         if event.last_chunk:
-            self.complete.add(artifact.artifact_id)
+            self.complete_ids.add(artifact.artifact_id)
         partial = self._partials.get(artifact.artifact_id)
         if partial is None:
-            if not self.whole or (event.append and (self.repeats or self._attached)):
+            if not self.gapless or (event.append and (self.may_repeat or self._attached)):
                 raise Gap
             self.add(artifact)
             return (event,)
         if event.append:
-            return _take_more(event, partial)
-        if self.repeats:
-            return _take_again(event, partial)
-        partial.artifact, partial.parts = artifact, kept(artifact.parts)
+            return _apply_parts(event, partial)
+        if self.may_repeat:
+            return _apply_replay(event, partial)
+        partial.artifact, partial.parts = artifact, compact(artifact.parts)
         return (event,)
 
-    def take_snapshot(self, task: Task) -> list[Event]:
-        """Apply the artifacts of a snapshot and return what of them is new, as updates."""
-        news: list[Event] = []
+    def apply_snapshot(self, task: Task) -> list[Event]:
+        """Apply the artifacts of a snapshot and return what is new in them, as updates."""
+        new_events: list[Event] = []
         for artifact in task.artifacts:
             event = TaskArtifactUpdateEvent(
                 task_id=task.id, context_id=task.context_id, artifact=artifact
@@ -99,42 +99,42 @@ class KnownArtifacts:
             partial = self._partials.get(artifact.artifact_id)
             if partial is None:
                 self.add(artifact)
-                news.append(event)
+                new_events.append(event)
             else:
-                news.extend(_take_again(event, partial))
-        return news
+                new_events.extend(_apply_replay(event, partial))
+        return new_events
 
 
-def _take_again(event: TaskArtifactUpdateEvent, partial: PartialArtifact) -> Sequence[Event]:
-    """Apply an update that sends an artifact from its beginning once more."""
-    partial.match = Match(partial.parts)
-    partial.shown = True
-    return _take_more(event, partial)
+def _apply_replay(event: TaskArtifactUpdateEvent, partial: PartialArtifact) -> Sequence[Event]:
+    """Apply an update that repeats an artifact from its beginning."""
+    partial.match = ReplayMatch(partial.parts)
+    partial.sent_from_start = True
+    return _apply_parts(event, partial)
 
 
-def _take_more(event: TaskArtifactUpdateEvent, partial: PartialArtifact) -> Sequence[Event]:
+def _apply_parts(event: TaskArtifactUpdateEvent, partial: PartialArtifact) -> Sequence[Event]:
     parts = event.artifact.parts
     match = partial.match
     if match is None:
-        if not partial.shown:
+        if not partial.sent_from_start:
             raise Gap
-        partial.parts.extend(kept(parts))
+        partial.parts.extend(compact(parts))
         if event.artifact.metadata or event.artifact.name:
-            partial.describe(event.artifact)
+            partial.update_details(event.artifact)
         return (event,)
-    beyond = match.receive(parts)
+    new_parts = match.skip_known(parts)
     if match.contradicts:
         partial.match = None
         if event.append:
-            partial.shown = False
+            partial.sent_from_start = False
             raise Gap
-        partial.parts = kept(match.received)
+        partial.parts = compact(match.received)
         return (_with_parts(event, match.received, append=False),)
-    if match.is_level:
+    if match.caught_up:
         partial.match = None
-    partial.parts.extend(kept(beyond))
-    partial.describe(event.artifact)
-    return (_with_parts(event, beyond, append=True),) if beyond else ()
+    partial.parts.extend(compact(new_parts))
+    partial.update_details(event.artifact)
+    return (_with_parts(event, new_parts, append=True),) if new_parts else ()
 
 
 def _with_parts(

@@ -1,14 +1,14 @@
-"""Where a credential goes, as the card's security schemes say, and its one refresh on 401.
+"""Credentials: where the security schemes of a card put them, and the refresh after a 401.
 
-* A plain value goes where the first requirement of the card that it can meet wants it; without a
-  card, or without a requirement, it is a bearer token. A mapping gives values by scheme name, and
-  meets the first requirement all of whose schemes it has.
-* A callable is called once and its value kept; after a 401 it is called again, and the request is
-  sent once more. A fixed value cannot be refreshed.
-* A request that a redirect took to another origin carries no credential.
-* The card itself is asked for without a credential. Where it is refused with 401 or 403, it is
-  asked for once more with the credential: basic if the server asks for that, else as a bearer
-  token, since only the card could say otherwise.
+* A single value is used for the first requirement of the card with exactly one scheme; without a
+  card, or without a requirement, it is a bearer token. A mapping has values by scheme name, and
+  is used for the first requirement whose schemes it all contains.
+* A callable is called once and its value is reused; after a 401 it is called again, and the request
+  is sent once more. A fixed value cannot be refreshed.
+* A request that was redirected to another origin has no credential.
+* The card itself is requested without a credential. After a 401 or 403 it is requested once more
+  with the credential: as basic if the server asks for that, else as a bearer token, because only
+  the card could define another scheme.
 """
 
 from base64 import b64encode
@@ -59,8 +59,8 @@ def _header(name: str) -> Placement:
 
 def _cookie(name: str) -> Placement:
     def place(request: Request, value: str) -> Request:
-        given = [v for n, v in request.headers.items() if n.lower() == "cookie"]
-        return _with_header(request, "Cookie", "; ".join([*given, f"{name}={value}"]))
+        cookies = [v for n, v in request.headers.items() if n.lower() == "cookie"]
+        return _with_header(request, "Cookie", "; ".join([*cookies, f"{name}={value}"]))
 
     return place
 
@@ -88,7 +88,7 @@ def _with_header(request: Request, name: str, value: str) -> Request:
 
 
 def _placement_of(scheme: SecurityScheme) -> Placement | None:
-    """Return where a scheme wants its credential, None where that is not in the request."""
+    """Return the placement for a scheme, None if its credential is not part of the request."""
     key = scheme.api_key_security_scheme
     if key is not None:
         make = _KEY_PLACEMENTS.get(key.location.lower())
@@ -106,7 +106,7 @@ def _placement_of(scheme: SecurityScheme) -> Placement | None:
 
 def _check_value(value: str) -> None:
     if not value or any(c in value for c in "\r\n\0"):
-        raise ArgumentError("auth", "must be text in one line, and not empty")
+        raise ArgumentError("auth", "must be one line of text, and not empty")
 
 
 def _credential(source: CredentialLike) -> Credential:
@@ -115,19 +115,19 @@ def _credential(source: CredentialLike) -> Credential:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The credentials of every request, and where each goes; the repr shows none of them."""
+    """The credentials of every request with their placements."""
 
     placed: Sequence[tuple[Credential, Placement]] = ()
 
     def redact(self, text: str, headers: Mapping[str, str]) -> str:
-        """Return a text without the credentials and without the secrets among the headers."""
+        """Return a text without the credentials and without the secrets in the headers."""
         values = (credential.value for credential, _ in self.placed)
         return redact(text, (*values, *header_secrets(headers)))
 
     def refresh_after(self, request: Request, status: int) -> bool:
-        """Return True if a response means that the request is sent again with new credentials.
+        """Return True if the request should be sent again with new credentials.
 
-        The shells ask once for each request, so there is one refresh.
+        The senders call this once for each request, so there is at most one refresh.
         """
         return (
             status == 401
@@ -136,12 +136,12 @@ class Credentials:
         )
 
     def apply(self, request: Request, *, refresh: bool = False) -> Request:
-        """Return the request with the credentials, unless it left its origin."""
+        """Return the request with the credentials, unless it was redirected to another origin."""
         values = [c.get(refresh=refresh) for c in self._needed(request)]
         return self._with_values(request, values)
 
     async def apply_async(self, request: Request, *, refresh: bool = False) -> Request:
-        """Return the request with the credentials, unless it left its origin."""
+        """Return the request with the credentials, unless it was redirected to another origin."""
         values = [await c.get_async(refresh=refresh) for c in self._needed(request)]
         return self._with_values(request, values)
 
@@ -157,37 +157,37 @@ class Credentials:
 
 
 def credentials(auth: Auth | None, card: AgentCard | None = None) -> Credentials:
-    """Decide where credentials go.
+    """Return credentials with the placements that the card requires.
 
     Raises:
-        ValueError: the card asks for schemes that were not given, or a value cannot be sent.
-        TypeError: what was given is not a credential.
+        ValueError: the card requires schemes that were not given, or a value cannot be sent.
+        TypeError: `auth` is not a credential.
     """
     if auth is None:
         return Credentials()
-    wanted = [] if card is None else [list(r.schemes) for r in card.security_requirements]
+    required = [] if card is None else [list(r.schemes) for r in card.security_requirements]
     schemes = {} if card is None else card.security_schemes
     if isinstance(auth, Mapping):
-        return Credentials(_named(auth, wanted, schemes))
-    for names in wanted:
-        places = [_placement_of(schemes[name]) for name in names if name in schemes]
-        if len(names) == len(places) == 1 and places[0] is not None:
-            return Credentials([(_credential(auth), places[0])])
+        return Credentials(_by_scheme_name(auth, required, schemes))
+    for names in required:
+        placements = [_placement_of(schemes[name]) for name in names if name in schemes]
+        if len(names) == len(placements) == 1 and placements[0] is not None:
+            return Credentials([(_credential(auth), placements[0])])
     only = [place for s in schemes.values() if (place := _placement_of(s)) is not None]
     return Credentials([(_credential(auth), only[0] if len(only) == 1 else bearer)])
 
 
-def _named(
+def _by_scheme_name(
     auth: Mapping[str, CredentialLike],
-    wanted: Sequence[Sequence[str]],
+    required: Sequence[Sequence[str]],
     schemes: Mapping[str, SecurityScheme],
 ) -> list[tuple[Credential, Placement]]:
-    for names in [*wanted, list(auth)]:
+    for names in [*required, list(auth)]:
         if names and all(name in auth and name in schemes for name in names):
             pairs = [(auth[name], _placement_of(schemes[name])) for name in names]
-            return [(_credential(given), place) for given, place in pairs if place is not None]
-    asked: Any = [" and ".join(names) for names in wanted] or sorted(schemes)
-    rule = f"must be for schemes that the card asks for, {asked}; it is for {sorted(auth)}"
+            return [(_credential(value), place) for value, place in pairs if place is not None]
+    expected: Any = [" and ".join(names) for names in required] or sorted(schemes)
+    rule = f"must have the schemes that the card requires, {expected}; got {sorted(auth)}"
     raise ArgumentError("auth", rule)
 
 
@@ -196,13 +196,13 @@ def _named(
 
 @dataclass(frozen=True, slots=True)
 class ChallengedRequest(Request):
-    """A request for a card that was refused; `challenge` is the answer's `WWW-Authenticate`."""
+    """A card request after a 401 or 403; `challenge` is the `WWW-Authenticate` header."""
 
     challenge: str = ""
 
 
 class CardCredential:
-    """The credential for a card that needs one: the one that was given, if there is just one.
+    """The credential for a card that requires one; empty unless exactly one was given.
 
     Raises:
         ValueError: it cannot be sent.
@@ -218,13 +218,13 @@ class CardCredential:
         return self._credential is not None
 
     def for_request(self, request: Request) -> Credentials:
-        """Return what goes into a request: nothing, unless it was refused before."""
+        """Return the credentials of a request; empty unless the server has challenged it."""
         if self._credential is None or not isinstance(request, ChallengedRequest):
             return Credentials()
         scheme = request.challenge.partition(" ")[0].lower()
         return Credentials([(self._credential, basic if scheme == "basic" else bearer)])
 
-    def hide(self, error: A2AError) -> None:
-        """Redact the credential in an error, and in those that it came from."""
+    def redact_error(self, error: A2AError) -> None:
+        """Redact the credential in an error and its causes."""
         if self._credential is not None:
             redact_chain(error, self._credential.redact)

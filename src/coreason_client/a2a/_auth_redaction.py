@@ -1,4 +1,4 @@
-"""Redacting what a sender has sent, shared by sync and async."""
+"""Redaction of the secrets that a sender has sent, shared by sync and async."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -12,20 +12,20 @@ __all__ = ["RedactingSender"]
 
 
 class RedactingSender:
-    """Redacts what was sent, which an agent may repeat."""
+    """Redacts the secrets that were sent, because an agent may quote them."""
 
-    _given: Credentials
-    _sent: Mapping[str, str] = MappingProxyType({})  # the headers of the last request
+    _credentials: Credentials
+    _sent_headers: Mapping[str, str] = MappingProxyType({})  # of the last request
 
-    def _remember(self, request: Request) -> Request:
+    def _remember_headers(self, request: Request) -> Request:
         if not request.without_client_defaults:
-            self._sent = request.headers
+            self._sent_headers = request.headers
         return request
 
     def redact(self, text: str) -> str:
         """Return a text without the secrets that were sent."""
-        return self._given.redact(text, self._sent)
+        return self._credentials.redact(text, self._sent_headers)
 
-    def hide(self, error: A2AError) -> None:
-        """Redact the words of an error, and of those that it came from."""
+    def redact_error(self, error: A2AError) -> None:
+        """Redact the secrets in an error and its causes."""
         redact_chain(error, self.redact)

@@ -1,4 +1,4 @@
-"""The async senders that put credentials into requests; the rules are in `_auth`."""
+"""The async senders that add credentials to requests; the rules are in `_auth`."""
 
 from typing import Any
 
@@ -11,32 +11,33 @@ __all__ = ["AsyncAuthSender", "AsyncCardSender"]
 
 
 class AsyncCardSender:
-    """A sender of requests for cards."""
+    """A sender of card requests."""
 
-    def __init__(self, sender: AsyncOpener, given: CardCredential) -> None:
+    def __init__(self, sender: AsyncOpener, credentials: CardCredential) -> None:
         self._sender = sender
-        self._given = given
+        self._credentials = credentials
         self.sleep = sender.sleep
 
     async def open(self, request: Request) -> Any:
-        """Send the request, with the credential if it was refused without."""
-        given = self._given.for_request(request)
-        return await self._sender.open(await given.apply_async(request))
+        """Send the request, with the credential if the server has challenged it."""
+        credentials = self._credentials.for_request(request)
+        return await self._sender.open(await credentials.apply_async(request))
 
 
 class AsyncAuthSender(RedactingSender):
-    """A sender whose requests carry credentials."""
+    """A sender that adds credentials to requests."""
 
-    def __init__(self, sender: AsyncOpener, given: Credentials) -> None:
+    def __init__(self, sender: AsyncOpener, credentials: Credentials) -> None:
         self._sender = sender
-        self._given = given
+        self._credentials = credentials
         self.sleep = sender.sleep
 
     async def open(self, request: Request) -> Any:
         """Send the request, and once more with new credentials on a 401."""
-        response = await self._sender.open(self._remember(await self._given.apply_async(request)))
-        if not self._given.refresh_after(request, response.head.status):
+        prepared = await self._credentials.apply_async(request)
+        response = await self._sender.open(self._remember_headers(prepared))
+        if not self._credentials.refresh_after(request, response.head.status):
             return response
         await response.aclose()
-        refreshed = await self._given.apply_async(request, refresh=True)
-        return await self._sender.open(self._remember(refreshed))
+        refreshed = await self._credentials.apply_async(request, refresh=True)
+        return await self._sender.open(self._remember_headers(refreshed))

@@ -1,4 +1,4 @@
-"""What the bindings share: settings, the shape of a call, and how refusals become errors. Pure."""
+"""Shared by the bindings: settings, the protocol of a call, and error responses. Pure."""
 
 import time
 from collections.abc import Mapping
@@ -50,18 +50,18 @@ __all__ = [
     "json_rpc_error",
     "status_error",
     "stream_closed",
-    "unreached",
+    "was_never_sent",
 ]
 
-_LONGEST_BODY_KEPT = 65_536
+_MAX_BODY_KEPT = 65_536
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to talk to an agent, whatever the interface; checked when it is made.
+    """The settings for calls to an agent, on any interface; checked when they are created.
 
     Raises:
-        ArgumentError: a setting that cannot work.
+        ArgumentError: a setting is not valid.
     """
 
     unary: Timeouts = field(default_factory=lambda: timeouts_from(180.0))
@@ -75,7 +75,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if isinstance(self.max_retries, bool) or not isinstance(self.max_retries, int):
-            raise TypeError(f"max_retries must be a whole number, not {self.max_retries!r}")
+            raise TypeError(f"max_retries must be a whole number, got {self.max_retries!r}")
         if self.max_retries < 0:
             raise ArgumentError("max_retries", "must be 0 or more", self.max_retries)
         for name in ("max_event_bytes", "max_body_bytes"):
@@ -86,8 +86,8 @@ class Settings:
     def sent_headers(
         self, dialect: Dialect, operation: Operation, params: Mapping[str, Any]
     ) -> dict[str, str]:
-        """Return the headers of a call; those of the protocol are not the caller's to change."""
-        own = {
+        """Return the headers of a call; the caller cannot replace those of the protocol."""
+        protocol_headers = {
             "Accept": "text/event-stream, application/json"
             if operation.streams
             else "application/json",
@@ -95,17 +95,19 @@ class Settings:
         }
         uris = [*self.extensions, *_message_extensions(params)]
         if uris:
-            own |= dict.fromkeys(dialect.extension_headers, ",".join(dict.fromkeys(uris)))
+            value = ",".join(dict.fromkeys(uris))
+            protocol_headers |= dict.fromkeys(dialect.extension_headers, value)
         agent = {"User-Agent": f"coreason-client/{__version__}"}
-        return merged_headers(agent, trace_headers(self.headers), self.headers, own)
+        trace = trace_headers(self.headers)
+        return merged_headers(agent, trace, self.headers, protocol_headers)
 
     def for_call(
         self, timeout: float | TimeoutLike | None = None, headers: Mapping[str, str] | None = None
     ) -> "Settings":
-        """Return the settings of one call: its own timeout, and headers over those of the client.
+        """Return the settings of one call; its headers replace those of the client.
 
         Raises:
-            ValueError, TypeError: they cannot be used.
+            ValueError, TypeError: the timeout or a header is not valid.
         """
         if timeout is None and not headers:
             return self
@@ -124,7 +126,7 @@ def _message_extensions(params: Mapping[str, Any]) -> list[str]:
 
 
 class Call(Protocol):
-    """One request to an agent, and how what comes back is read."""
+    """One request to an agent, and the parsing of its response."""
 
     request: Request
 
@@ -133,17 +135,17 @@ class Call(Protocol):
     @property
     def channel(self) -> "Channel": ...
 
-    def answer(self, body: bytes) -> Any:
-        """Read a complete body; raises what it says."""
+    def parse_response(self, body: bytes) -> Any:
+        """Parse a complete body; raises the error that it contains."""
 
-    def event(self, data: bytes) -> Event:
-        """Read the data of one event of a stream; raises what it says."""
+    def parse_event(self, data: bytes) -> Event:
+        """Parse the data of one event of a stream; raises the error that it contains."""
 
-    def refusal(self, head: ResponseHead, body: bytes) -> A2AError:
-        """Return the error for a status that is no success."""
+    def response_error(self, head: ResponseHead, body: bytes) -> A2AError:
+        """Return the error for a response whose status is not 2xx."""
 
-    def asks_otherwise(self, head: ResponseHead, error: A2AError) -> bool:
-        """Say whether the agent should be asked again in another manner, and remember it."""
+    def try_other_verb(self, head: ResponseHead, error: A2AError) -> bool:
+        """Return True if the call should be repeated with another HTTP verb, and switch to it."""
 
 
 class Channel(Protocol):
@@ -159,23 +161,23 @@ class Channel(Protocol):
         last_event_id: str | None = None,
         settings: Settings | None = None,
     ) -> Call:
-        """Make a call; `params` have the shape of 1.0, `settings` replace those of the channel."""
+        """Build a call; `params` have the shape of 1.0, `settings` replace those of the channel."""
 
 
 # Errors
 
 
 def json_error(what: str, body: bytes, error: Exception) -> A2AJSONError:
-    """Return the error for a body that is not what was expected.
+    """Return the error for a body that does not have the expected form.
 
-    Raise it from None: the error below it repeats what the agent sent, which may be a key.
+    Raise it from None: the original error quotes what the agent sent, which may be a key.
     """
-    words = explain(error) if isinstance(error, ValidationError) else str(error)
-    return A2AJSONError(f"{what} is not valid: {words}", body=body[:_LONGEST_BODY_KEPT])
+    reason = explain(error) if isinstance(error, ValidationError) else str(error)
+    return A2AJSONError(f"{what} is not valid: {reason}", body=body[:_MAX_BODY_KEPT])
 
 
 def json_rpc_error(error: object, **fields: Any) -> A2AJSONRPCError | None:
-    """Return the exception for a JSON-RPC error object, None where it is no such object."""
+    """Return the exception for a JSON-RPC error object, None if it is not one."""
     if not isinstance(error, dict):
         return None
     code = error.get("code")
@@ -186,22 +188,25 @@ def json_rpc_error(error: object, **fields: Any) -> A2AJSONRPCError | None:
 
 
 def status_error(error: object, **fields: Any) -> A2AJSONRPCError | None:
-    """Return the exception for a `google.rpc.Status` that the protocol has a name for."""
+    """Return the exception for a `google.rpc.Status`, None if the protocol does not define it."""
     if not isinstance(error, dict):
         return None
     details = error.get("details")
     kind = ERRORS_BY_REASON.get(reason_of(details) or "")
-    if kind is None and isinstance(word := error.get("status"), str):
-        kind = ERRORS_BY_STATUS.get(word)
+    if kind is None and isinstance(status := error.get("status"), str):
+        kind = ERRORS_BY_STATUS.get(status)
     return None if kind is None else kind(str(error.get("message", "")), data=details, **fields)
 
 
-def http_error(request: Request, head: ResponseHead, body: bytes, typed: Any) -> A2AError:
-    """Return the error for a refusal; `typed` makes the protocol's own of an error object."""
+def http_error(request: Request, head: ResponseHead, body: bytes, parse_error: Any) -> A2AError:
+    """Return the error for a response whose status is not 2xx.
+
+    `parse_error` turns an error object into a protocol exception, or returns None.
+    """
     fields: dict[str, Any] = {
         "status": head.status,
         "headers": head.headers,
-        "body": body[:_LONGEST_BODY_KEPT],
+        "body": body[:_MAX_BODY_KEPT],
         "retry_after": retry_after(head.headers, time.time),
     }
     try:
@@ -209,18 +214,18 @@ def http_error(request: Request, head: ResponseHead, body: bytes, typed: Any) ->
     except ValueError:
         problem = None
     problem = problem if isinstance(problem, dict) else {}
-    own: A2AError | None = typed(problem.get("error"), **fields)
-    if own is not None:
-        return own
-    words = f"{request.method} {shown(request.url)} was answered with HTTP {head.status}"
-    message = problem_message(problem)
-    return A2AHTTPError(f"{words}: {message}" if message else words, **fields)
+    protocol_error: A2AError | None = parse_error(problem.get("error"), **fields)
+    if protocol_error is not None:
+        return protocol_error
+    message = f"{request.method} {shown(request.url)} was answered with HTTP {head.status}"
+    detail = problem_message(problem)
+    return A2AHTTPError(f"{message}: {detail}" if detail else message, **fields)
 
 
 def connection_error(
     request: Request, failure: TransportFailure, attempts: int
 ) -> A2AConnectionError:
-    """Return the error for an exchange without an answer."""
+    """Return the error for a request without a response."""
     kind = A2ATimeoutError if failure.kind in TIMEOUT_FAILURES else A2AConnectionError
     error = kind(f"no answer to {request.method} {shown(request.url)}: {failure}")
     error.attempts = attempts
@@ -234,31 +239,31 @@ def stream_closed(
     failures: int = 0,
     server_delay: float | None = None,
 ) -> A2AStreamClosedError:
-    """Return the error for a stream that cannot go on.
+    """Return the error for a stream that cannot be continued.
 
-    `error` is what closed it; `failures` are the connections in a row that brought nothing.
+    `error` is what closed it; `failures` is the number of connections in a row without an event.
     """
-    words = f"the stream closed before its task ended: {cause}"
+    message = f"the stream closed before its task ended: {cause}"
     if failures > 1:
-        words = f"{words} ({failures} connections in a row brought nothing)"
+        message = f"{message} ({failures} connections in a row brought nothing new)"
     fields: dict[str, Any] = {"retry_after": server_delay}
     if isinstance(error, A2AError):
         fields |= {"status": error.status, "headers": error.headers, "body": error.body}
-    closed = A2AStreamClosedError(words, **fields)
+    closed = A2AStreamClosedError(message, **fields)
     closed.__cause__ = error if error is None else error.__cause__ or error
     return closed
 
 
-def unreached(failure: TransportFailure) -> bool:
-    """Return True if the request was never sent, so that another interface may be used."""
+def was_never_sent(failure: TransportFailure) -> bool:
+    """Return True if the request was never sent, so another interface may be used."""
     return failure.kind in UNSENT_FAILURES
 
 
 def checked_url(url: str, argument: str = "url") -> str:
-    """Return a URL that an agent or a card can be called at; `argument` is where it comes from.
+    """Return the URL of an agent or a card after checking it; `argument` names it in errors.
 
     Raises:
-        ArgumentError: it cannot be called, with the reason.
+        ArgumentError: it cannot be called.
         TypeError: it is not a string.
     """
     check_url(url, argument, credentials_go_into="auth")

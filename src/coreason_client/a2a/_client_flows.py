@@ -1,4 +1,4 @@
-"""The rules of client methods that take several calls, as flows. Pure.
+"""Client methods that make several calls, as flows. Pure.
 
 A flow yields calls and waits. It is sent the result of a call; an `A2AError` of a call is raised
 inside the flow. `run_calls_async` and `run_calls` run a flow.
@@ -9,18 +9,27 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from .._drive import Wait
-from ._waiting import is_over, polls
-from .errors import MethodNotFoundError, UnsupportedOperationError
+from .._http._types import TransportFailure
+from ._polling import has_stopped, poll_delays
+from .errors import A2AConnectionError, MethodNotFoundError, UnsupportedOperationError
 from .types import ListTaskPushNotificationConfigsRequest, Task, TaskPushNotificationConfig
 
-__all__ = ["CallFlow", "ClientCall", "Pages", "ReadTask", "all_push_configs", "finished_task"]
+__all__ = [
+    "CallFlow",
+    "ClientCall",
+    "Pages",
+    "ReadTask",
+    "all_push_configs",
+    "finished_task",
+    "interrupted_wait",
+]
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
 class ClientCall:
-    """A step: call a method with this argument and the caller's options; its result is sent."""
+    """A step: call a method with this argument and the caller's options; returns its result."""
 
     method: str
     argument: Any
@@ -28,17 +37,24 @@ class ClientCall:
 
 @dataclass(frozen=True, slots=True)
 class ReadTask:
-    """A step: subscribe to a task and read its events to the end; the task is sent, or None."""
+    """A step: subscribe to a task and read its events to the end; returns the task or None."""
 
     task_id: str
 
 
 CallFlow: TypeAlias = Generator[ClientCall | ReadTask | Wait, Any, Result]
-"""A flow of calls; is sent the result of a call, None for a wait; returns its value."""
+"""A generator of steps; `send` gets the result of a call, or None after a wait."""
+
+
+def interrupted_wait(failure: TransportFailure) -> A2AConnectionError:
+    """Return the error for a wait between two calls that could not finish: the client is closed."""
+    error = A2AConnectionError(f"the wait for the next call was interrupted: {failure}")
+    error.__cause__ = failure
+    return error
 
 
 class Pages:
-    """The position in a list that is fetched page by page.
+    """The position in a paged list.
 
     Attributes:
         token: the token of the page to fetch; None for the first.
@@ -50,9 +66,9 @@ class Pages:
         self.done = False
 
     def received(self, next_token: str | None) -> None:
-        """Record that a page was received, by the token of the page after it.
+        """Record that a page was received; `next_token` is that of the page after it.
 
-        The last page has no such token. A page that names its own token is also the last, because
+        The last page has none. A page that repeats its own token is also the last, because
         fetching it again would never end.
         """
         self.done = not next_token or next_token == self.token
@@ -60,15 +76,15 @@ class Pages:
 
 
 def finished_task(task_id: str) -> CallFlow[Task]:
-    """Return a task when it is over or waits for the user: subscribe to it, or else poll it."""
+    """Return a task once it is over or waits for the user: subscribe to it, or else poll it."""
     try:
         task = yield ReadTask(task_id)
-        if is_over(task):
+        if has_stopped(task):
             return task
     except (UnsupportedOperationError, MethodNotFoundError):
         pass  # the agent cannot stream the events of a task
-    delays = polls()
-    while not is_over(task := (yield ClientCall("get_task", task_id))):
+    delays = poll_delays()
+    while not has_stopped(task := (yield ClientCall("get_task", task_id))):
         yield Wait(next(delays))
     return task
 

@@ -1,8 +1,8 @@
-"""What is sent when a user says something: messages from text, and ids that belong together. Pure.
+"""Requests for the messages of a user, with the ids of their conversation. Pure.
 
-A follow-up carries `contextId` and `taskId` together: a server that gets a task without its context
-may make up another one. A task that is over cannot be continued, so a reply to it goes to its
-context alone.
+A follow-up has both `contextId` and `taskId`: a server that gets a task without its context may
+create another context. A task that is over cannot be continued, so a reply to it has only the
+`contextId`.
 """
 
 from collections import OrderedDict
@@ -22,28 +22,28 @@ from .types import (
 __all__ = ["Conversations", "ReplyTo"]
 
 ReplyTo: TypeAlias = Event | EventProgress
-_MOST_REMEMBERED = 1000
+_MAX_REMEMBERED = 1000
 
 
 class Conversations:
-    """Remembers to which context a task belongs, for the last thousand tasks."""
+    """Remembers the contexts of the last thousand tasks."""
 
     def __init__(self) -> None:
         self._contexts: OrderedDict[str, str] = OrderedDict()
 
-    def note(self, task_id: str | None, context_id: str | None) -> None:
-        """Remember a task."""
+    def remember_ids(self, task_id: str | None, context_id: str | None) -> None:
+        """Remember the context of a task."""
         if task_id and context_id:
             self._contexts[task_id] = context_id
-            while len(self._contexts) > _MOST_REMEMBERED:
+            while len(self._contexts) > _MAX_REMEMBERED:
                 self._contexts.popitem(last=False)
 
-    def heard(self, event: Event) -> Event:
-        """Remember what an event tells, and return it."""
+    def remember(self, event: Event) -> Event:
+        """Remember the task and the context of an event, and return the event."""
         if isinstance(event, Task):
-            self.note(event.id, event.context_id)
+            self.remember_ids(event.id, event.context_id)
         else:
-            self.note(getattr(event, "task_id", None), getattr(event, "context_id", None))
+            self.remember_ids(getattr(event, "task_id", None), getattr(event, "context_id", None))
         return event
 
     def request(
@@ -53,7 +53,7 @@ class Conversations:
         reply_to: ReplyTo | None,
         metadata: dict[str, Any] | None = None,
     ) -> SendMessageRequest:
-        """Return what is sent for a message.
+        """Return the request that sends a message.
 
         Raises:
             TypeError: it is neither a string nor a message.
@@ -61,7 +61,7 @@ class Conversations:
         if isinstance(message, str):
             message = Message.user(message)
         elif not isinstance(message, Message):
-            raise TypeError(f"a message is a string or a Message, not {type(message).__name__}")
+            raise TypeError(f"message must be a string or a Message, got {type(message).__name__}")
         changes: dict[str, Any] = {}
         if message.role == Role.UNSPECIFIED:
             changes["role"] = Role.USER

@@ -1,12 +1,12 @@
-"""The two dialects of the protocol, each whole, as data; conversions between them are pure.
+"""The two dialects (versions) of the protocol as data, and the conversions between them. Pure.
 
-Inside this package everything has the shape of 1.0. What 0.3 says differently is said here and
-nowhere else: method names, the header of extensions, the words of enums, the shape of parts,
-results without a wrapper, push configurations in two layers, and the card's older fields. Where
-both directions are here, they are inverse to each other on what both dialects can say.
+Inside this package all objects have the shape of 1.0. The differences of 0.3 are defined only
+here: method names, extension headers, enum values, the shape of parts, results without a wrapper,
+nested push configurations, and the older fields of the card. Where both directions are defined,
+one is the inverse of the other for everything that both dialects can express.
 
-The conversions take and return JSON values and never look at what they do not know, so unknown
-fields and words pass through them.
+The conversions take and return JSON values. Unknown fields and unknown enum values pass through
+unchanged.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,26 +21,26 @@ __all__ = [
     "ERRORS_BY_REASON",
     "ERRORS_BY_STATUS",
     "JSON",
-    "KEYS_OF_KINDS",
     "OPERATIONS",
     "ROLES_FROM_V03",
     "STATES_FROM_V03",
     "V03",
     "V10",
+    "WRAPPER_KEYS",
     "Dialect",
     "Operation",
     "card_from_v03",
     "configuration_to_v03",
+    "convert_checked",
+    "convert_each",
+    "convert_members",
+    "convert_object",
     "dialect_of",
-    "each",
-    "given",
-    "object_with",
     "part_from_v03",
     "part_to_v03",
-    "shaped",
-    "swap",
+    "translate",
     "without",
-    "word",
+    "without_none",
 ]
 
 JSON: TypeAlias = dict[str, Any]
@@ -49,24 +49,24 @@ Conversion: TypeAlias = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Something that an agent can be asked; `again`: asking twice does no harm."""
+    """An operation of the protocol; `idempotent` means that it may be sent twice."""
 
     name: str
     result: str
-    again: bool = True
+    idempotent: bool = True
     streams: bool = False
 
 
 OPERATIONS: Mapping[str, Operation] = {
     operation.name: operation
     for operation in (
-        Operation("send_message", "event", again=False),
-        Operation("send_message_stream", "event", again=False, streams=True),
+        Operation("send_message", "event", idempotent=False),
+        Operation("send_message_stream", "event", idempotent=False, streams=True),
         Operation("get_task", "task"),
         Operation("list_tasks", "tasks"),
         Operation("cancel_task", "task"),
         Operation("resubscribe", "event", streams=True),
-        Operation("create_push_config", "push", again=False),
+        Operation("create_push_config", "push", idempotent=False),
         Operation("get_push_config", "push"),
         Operation("list_push_configs", "pushes"),
         Operation("delete_push_config", "nothing"),
@@ -80,9 +80,9 @@ class Dialect:
     """One version of the protocol.
 
     `methods` are the JSON-RPC names, `paths` the verb and path of REST, `media_type` is the type of
-    a REST body. `encode` turns the parameters of an operation from 1.0 into this dialect, `decode`
-    a kind of result back. `subscribing_is_safe` is False where subscribing to a task makes servers
-    double its content: there a lost stream is resumed by fetching the task.
+    a REST body. `encode` converts the parameters of an operation from 1.0 to this dialect, `decode`
+    converts a kind of result to 1.0. `subscribing_is_safe` is False if subscribing to a task makes
+    servers duplicate its content: then a lost stream is resumed by fetching the task.
     """
 
     version: str
@@ -99,27 +99,27 @@ class Dialect:
         """Return a kind of result in the shape of 1.0.
 
         Raises:
-            ValueError: it has not the shape of this dialect.
+            ValueError: it does not have the shape of this dialect.
         """
         convert = self.decode.get(kind)
-        return value if convert is None else shaped(convert, value)
+        return value if convert is None else convert_checked(convert, value)
 
 
-def shaped(convert: Conversion, value: Any) -> Any:
-    """Convert what came from outside.
+def convert_checked(convert: Conversion, value: Any) -> Any:
+    """Convert a value that an agent sent.
 
     Raises:
-        ValueError: it has not the expected shape.
+        ValueError: it does not have the expected shape.
     """
     try:
         return convert(value)
     except (AttributeError, IndexError, KeyError, TypeError) as error:
-        raise ValueError(f"it has not the shape that was expected ({error})") from error
+        raise ValueError(f"it does not have the expected shape ({error})") from error
 
 
 # Errors
 
-_NAMED = (
+_ERROR_CLASSES = (
     (errors.JSONParseError, None),
     (errors.InvalidRequestError, None),
     (errors.MethodNotFoundError, None),
@@ -136,20 +136,20 @@ _NAMED = (
     (errors.VersionNotSupportedError, "VERSION_NOT_SUPPORTED"),
 )
 ERRORS_BY_CODE: Mapping[int, type[A2AJSONRPCError]] = {
-    kind.default_code: kind for kind, _ in _NAMED
+    kind.default_code: kind for kind, _ in _ERROR_CLASSES
 }
 ERRORS_BY_REASON: Mapping[str, type[A2AJSONRPCError]] = {
-    reason: kind for kind, reason in _NAMED if reason is not None
+    reason: kind for kind, reason in _ERROR_CLASSES if reason is not None
 }
-# Over HTTP+JSON the plain errors of JSON-RPC come without a reason.
+# Over HTTP+JSON the general JSON-RPC errors have no reason.
 ERRORS_BY_STATUS: Mapping[str, type[A2AJSONRPCError]] = {
     "INTERNAL": errors.InternalError,
     "INVALID_ARGUMENT": errors.InvalidParamsError,
 }
 
-# Words
+# Enum values
 
-_STATES = {
+_STATES_TO_V03 = {
     "TASK_STATE_UNSPECIFIED": "unknown",
     "TASK_STATE_SUBMITTED": "submitted",
     "TASK_STATE_WORKING": "working",
@@ -160,29 +160,29 @@ _STATES = {
     "TASK_STATE_REJECTED": "rejected",
     "TASK_STATE_AUTH_REQUIRED": "auth-required",
 }
-_ROLES = {"ROLE_USER": "user", "ROLE_AGENT": "agent"}
-STATES_FROM_V03 = {word: state for state, word in _STATES.items()}
-ROLES_FROM_V03 = {word: role for role, word in _ROLES.items()}
+_ROLES_TO_V03 = {"ROLE_USER": "user", "ROLE_AGENT": "agent"}
+STATES_FROM_V03 = {old: state for state, old in _STATES_TO_V03.items()}
+ROLES_FROM_V03 = {old: role for role, old in _ROLES_TO_V03.items()}
 _KINDS = {
     "task": "task",
     "message": "message",
     "statusUpdate": "status-update",
     "artifactUpdate": "artifact-update",
 }
-KEYS_OF_KINDS: Mapping[str, str] = {kind: key for key, kind in _KINDS.items()}
-# Where a server leaves the kind out: the member that gives it away, the telling ones first.
-_TELLTALES = {
+WRAPPER_KEYS: Mapping[str, str] = {kind: key for key, kind in _KINDS.items()}
+# If a server omits `kind`, it is inferred from a distinguishing member, most specific first.
+_KINDS_BY_MEMBER = {
     "artifact": "artifactUpdate",
     "parts": "message",
     "taskId": "statusUpdate",
     "status": "task",
 }
-# 1.0 allows any JSON value as data, 0.3 only an object: others travel in one, marked.
-_WRAPPED = "data_part_compat"
+# 1.0 allows any JSON value as data, 0.3 only objects: other values are wrapped and marked.
+_WRAPPED_MARK = "data_part_compat"
 
 
-def swap(value: JSON, **conversions: Conversion) -> JSON:
-    """Return the object with some members converted, where they are there."""
+def convert_members(value: JSON, **conversions: Conversion) -> JSON:
+    """Return the object with these members converted if they are present."""
     changed = {
         name: convert(value[name])
         for name, convert in conversions.items()
@@ -191,11 +191,11 @@ def swap(value: JSON, **conversions: Conversion) -> JSON:
     return {**value, **changed}
 
 
-def word(words: Mapping[str, str]) -> Conversion:
-    return lambda word: words.get(word, word) if isinstance(word, str) else word
+def translate(values: Mapping[str, str]) -> Conversion:
+    return lambda value: values.get(value, value) if isinstance(value, str) else value
 
 
-def each(convert: Conversion) -> Conversion:
+def convert_each(convert: Conversion) -> Conversion:
     return lambda items: (
         [convert(item) if isinstance(item, dict) else item for item in items]
         if isinstance(items, list)
@@ -203,7 +203,7 @@ def each(convert: Conversion) -> Conversion:
     )
 
 
-def object_with(convert: Callable[[JSON], JSON]) -> Conversion:
+def convert_object(convert: Callable[[JSON], JSON]) -> Conversion:
     return lambda value: convert(value) if isinstance(value, dict) else value
 
 
@@ -211,7 +211,7 @@ def without(value: JSON, *names: str) -> JSON:
     return {name: member for name, member in value.items() if name not in names}
 
 
-def given(**members: Any) -> JSON:
+def without_none(**members: Any) -> JSON:
     return {name: member for name, member in members.items() if member is not None}
 
 
@@ -220,17 +220,17 @@ def given(**members: Any) -> JSON:
 
 def part_to_v03(part: JSON) -> JSON:
     rest = without(part, "text", "raw", "url", "data", "filename", "mediaType")
-    about = given(name=part.get("filename"), mimeType=part.get("mediaType"))
+    about = without_none(name=part.get("filename"), mimeType=part.get("mediaType"))
     if part.get("raw") is not None:
         return {**rest, "kind": "file", "file": {"bytes": part["raw"], **about}}
     if part.get("url") is not None:
         return {**rest, "kind": "file", "file": {"uri": part["url"], **about}}
-    rest |= given(filename=part.get("filename"), mediaType=part.get("mediaType"))
+    rest |= without_none(filename=part.get("filename"), mediaType=part.get("mediaType"))
     if "data" not in part:
         return {**rest, "kind": "text", "text": part.get("text", "")}
     if isinstance(part["data"], dict):
         return {**rest, "kind": "data", "data": part["data"]}
-    marked = {**(part.get("metadata") or {}), _WRAPPED: True}
+    marked = {**(part.get("metadata") or {}), _WRAPPED_MARK: True}
     return {**rest, "kind": "data", "data": {"value": part["data"]}, "metadata": marked}
 
 
@@ -239,7 +239,7 @@ def part_from_v03(part: JSON) -> JSON:
     file = part.get("file")
     if isinstance(file, dict):
         rest = {**without(rest, "file"), **without(file, "bytes", "uri", "name", "mimeType")}
-        return rest | given(
+        return rest | without_none(
             raw=file.get("bytes"),
             url=file.get("uri"),
             filename=file.get("name"),
@@ -247,65 +247,69 @@ def part_from_v03(part: JSON) -> JSON:
         )
     metadata = part.get("metadata")
     data = part.get("data")
-    if isinstance(metadata, dict) and metadata.get(_WRAPPED) and isinstance(data, dict):
-        rest |= {"data": data.get("value"), "metadata": without(metadata, _WRAPPED)}
+    if isinstance(metadata, dict) and metadata.get(_WRAPPED_MARK) and isinstance(data, dict):
+        rest |= {"data": data.get("value"), "metadata": without(metadata, _WRAPPED_MARK)}
         return rest if rest["metadata"] else without(rest, "metadata")
     return rest
 
 
-_parts_to_v03 = each(part_to_v03)
-_parts_from_v03 = each(part_from_v03)
+_parts_to_v03 = convert_each(part_to_v03)
+_parts_from_v03 = convert_each(part_from_v03)
 
 # Messages, tasks and events
 
 
 def _message_to_v03(message: JSON) -> JSON:
-    swapped = swap(message, role=word(_ROLES), parts=_parts_to_v03)
-    return {**swapped, "kind": "message"}
+    converted = convert_members(message, role=translate(_ROLES_TO_V03), parts=_parts_to_v03)
+    return {**converted, "kind": "message"}
 
 
 def _message_from_v03(message: JSON) -> JSON:
-    return swap(without(message, "kind"), role=word(ROLES_FROM_V03), parts=_parts_from_v03)
+    return convert_members(
+        without(message, "kind"), role=translate(ROLES_FROM_V03), parts=_parts_from_v03
+    )
 
 
 def _status_from_v03(status: JSON) -> JSON:
-    return swap(status, state=word(STATES_FROM_V03), message=object_with(_message_from_v03))
+    return convert_members(
+        status, state=translate(STATES_FROM_V03), message=convert_object(_message_from_v03)
+    )
 
 
 def _artifact_from_v03(artifact: JSON) -> JSON:
-    return swap(artifact, parts=_parts_from_v03)
+    return convert_members(artifact, parts=_parts_from_v03)
 
 
 def _task_from_v03(task: JSON) -> JSON:
-    return swap(
+    return convert_members(
         without(task, "kind"),
-        status=object_with(_status_from_v03),
-        artifacts=each(_artifact_from_v03),
-        history=each(_message_from_v03),
+        status=convert_object(_status_from_v03),
+        artifacts=convert_each(_artifact_from_v03),
+        history=convert_each(_message_from_v03),
     )
 
 
 _PAYLOADS_FROM_V03: Mapping[str, Callable[[JSON], JSON]] = {
     "task": _task_from_v03,
     "message": _message_from_v03,
-    "statusUpdate": lambda event: swap(
-        without(event, "kind"), status=object_with(_status_from_v03)
+    "statusUpdate": lambda event: convert_members(
+        without(event, "kind"), status=convert_object(_status_from_v03)
     ),
-    "artifactUpdate": lambda event: swap(
-        without(event, "kind"), artifact=object_with(_artifact_from_v03)
+    "artifactUpdate": lambda event: convert_members(
+        without(event, "kind"), artifact=convert_object(_artifact_from_v03)
     ),
 }
 
 
 def event_from_v03(event: JSON) -> JSON:
-    """Turn the bare object of 0.3 into the wrapper of 1.0; an unknown kind stays as it is."""
+    """Convert the bare object of 0.3 to the wrapper of 1.0; an unknown kind stays unchanged."""
     kind = event.get("kind")
-    key = _guess(event) if kind is None else KEYS_OF_KINDS.get(kind)
+    key = _infer_kind(event) if kind is None else WRAPPER_KEYS.get(kind)
     return event if key is None else {key: _PAYLOADS_FROM_V03[key](event)}
 
 
-def _guess(event: JSON) -> str | None:
-    return next((key for name, key in _TELLTALES.items() if name in event), None)
+def _infer_kind(event: JSON) -> str | None:
+    return next((key for name, key in _KINDS_BY_MEMBER.items() if name in event), None)
 
 
 # Parameters
@@ -325,19 +329,21 @@ def _push_from_v03(config: JSON) -> JSON:
     if not isinstance(authentication, dict):
         return config
     schemes = authentication.get("schemes") or [""]
-    if isinstance(schemes, str):  # not a list, though it should be one
+    if isinstance(schemes, str):  # some servers send a string instead of a list
         schemes = [schemes]
     plain = {**without(authentication, "schemes"), "scheme": schemes[0]}
     return {**config, "authentication": plain}
 
 
 def push_to_v03(config: JSON) -> JSON:
-    """Turn the flat push configuration of 1.0 into the two layers of 0.3."""
-    return given(taskId=config.get("taskId")) | {"pushNotificationConfig": _push_to_v03(config)}
+    """Convert the flat push configuration of 1.0 to the nested one of 0.3."""
+    return without_none(taskId=config.get("taskId")) | {
+        "pushNotificationConfig": _push_to_v03(config)
+    }
 
 
 def push_from_v03(config: JSON) -> JSON:
-    """Turn the push configuration of 0.3 into the flat one of 1.0."""
+    """Convert the nested push configuration of 0.3 to the flat one of 1.0."""
     inner = config.get("pushNotificationConfig")
     flat = _push_from_v03(inner) if isinstance(inner, dict) else {}
     return {**without(config, "pushNotificationConfig"), **flat}
@@ -354,29 +360,29 @@ def configuration_to_v03(configuration: JSON) -> JSON:
 
 
 def send_to_v03(params: JSON) -> JSON:
-    """Turn the parameters of sending from 1.0 into 0.3, which knows no tenant."""
-    return swap(
+    """Convert the parameters of sending from 1.0 to 0.3, which has no tenants."""
+    return convert_members(
         without(params, "tenant"),
-        message=object_with(_message_to_v03),
-        configuration=object_with(configuration_to_v03),
+        message=convert_object(_message_to_v03),
+        configuration=convert_object(configuration_to_v03),
     )
 
 
-def _plain_to_v03(params: JSON) -> JSON:
+def _without_tenant(params: JSON) -> JSON:
     return without(params, "tenant")
 
 
-def _push_name_to_v03(params: JSON) -> JSON:
-    return given(id=params.get("taskId"), pushNotificationConfigId=params.get("id"))
+def _push_reference_to_v03(params: JSON) -> JSON:
+    return without_none(id=params.get("taskId"), pushNotificationConfigId=params.get("id"))
 
 
 # The card
 
 
 def card_from_v03(card: JSON) -> JSON:
-    """Return the card with what only its older fields say put where 1.0 has it.
+    """Return the card with the information of its older fields in the fields of 1.0.
 
-    Cards that carry both versions are common: what 1.0 says wins.
+    Cards often contain both; then the fields of 1.0 win.
     """
     card = dict(card)
     if not card.get("supportedInterfaces"):
@@ -385,10 +391,12 @@ def card_from_v03(card: JSON) -> JSON:
         card["securityRequirements"] = _requirements(card["security"])
     if isinstance(card.get("securitySchemes"), dict):
         schemes = card["securitySchemes"].items()
-        card["securitySchemes"] = {name: object_with(_scheme)(scheme) for name, scheme in schemes}
+        card["securitySchemes"] = {
+            name: convert_object(_scheme)(scheme) for name, scheme in schemes
+        }
     if card.get("supportsAuthenticatedExtendedCard"):
         card["capabilities"] = {"extendedAgentCard": True, **(card.get("capabilities") or {})}
-    card["skills"] = each(_skill)(card.get("skills"))
+    card["skills"] = convert_each(_skill)(card.get("skills"))
     return card
 
 
@@ -400,20 +408,20 @@ def _interfaces_of_v03(card: JSON) -> list[JSON]:
     found += [other for other in card.get("additionalInterfaces") or () if other not in found]
     return [
         {
-            "url": place.get("url"),
-            "protocolBinding": place.get("transport") or "JSONRPC",
+            "url": interface.get("url"),
+            "protocolBinding": interface.get("transport") or "JSONRPC",
             "protocolVersion": version,
         }
-        for place in found
+        for interface in found
     ]
 
 
 def _requirements(security: Any) -> Any:
-    return each(
-        lambda needed: (
-            needed
-            if "schemes" in needed
-            else {"schemes": {name: {"list": scopes} for name, scopes in needed.items()}}
+    return convert_each(
+        lambda required: (
+            required
+            if "schemes" in required
+            else {"schemes": {name: {"list": scopes} for name, scopes in required.items()}}
         )
     )(security)
 
@@ -434,12 +442,12 @@ _SCHEME_TYPES = {
 
 
 def _scheme(scheme: JSON) -> JSON:
-    """Turn a security scheme in the manner of OpenAPI into the one of 1.0."""
+    """Convert a security scheme in OpenAPI form to the form of 1.0."""
     key = _SCHEME_TYPES.get(scheme.get("type", ""))
     if key is None:
         return scheme
     rest = without(scheme, "type", "in")
-    return {key: rest | given(location=scheme.get("in"))}
+    return {key: rest | without_none(location=scheme.get("in"))}
 
 
 # The dialects
@@ -474,7 +482,7 @@ V10 = Dialect(
         "delete_push_config": ("DELETE", "/tasks/{taskId}/pushNotificationConfigs/{id}"),
         "get_extended_card": ("GET", "/extendedAgentCard"),
     },
-    decode={"card": card_from_v03},  # an extended card may carry older fields too
+    decode={"card": card_from_v03},  # an extended card may have older fields too
 )
 
 V03 = Dialect(
@@ -496,29 +504,29 @@ V03 = Dialect(
     encode={
         "send_message": send_to_v03,
         "send_message_stream": send_to_v03,
-        "get_task": _plain_to_v03,
-        "cancel_task": _plain_to_v03,
-        "resubscribe": _plain_to_v03,
+        "get_task": _without_tenant,
+        "cancel_task": _without_tenant,
+        "resubscribe": _without_tenant,
         "create_push_config": push_to_v03,
-        "get_push_config": _push_name_to_v03,
-        "list_push_configs": _push_name_to_v03,
-        "delete_push_config": _push_name_to_v03,
+        "get_push_config": _push_reference_to_v03,
+        "list_push_configs": _push_reference_to_v03,
+        "delete_push_config": _push_reference_to_v03,
         "get_extended_card": lambda params: {},
     },
     decode={
-        "event": object_with(event_from_v03),
-        "task": object_with(_task_from_v03),
-        "push": object_with(push_from_v03),
-        "pushes": lambda configs: {"configs": each(push_from_v03)(configs)},
-        "card": object_with(card_from_v03),
+        "event": convert_object(event_from_v03),
+        "task": convert_object(_task_from_v03),
+        "push": convert_object(push_from_v03),
+        "pushes": lambda configs: {"configs": convert_each(push_from_v03)(configs)},
+        "card": convert_object(card_from_v03),
     },
 )
 
 
 def dialect_of(version: str) -> Dialect | None:
-    """Return the dialect of a version; the patch part does not matter. None: not one of ours."""
+    """Return the dialect of a version, None if unsupported; the patch number is ignored."""
     major, _, rest = version.partition(".")
     if major == "1":
         return V10
-    # 0.2 has the method names and shapes of 0.3.
+    # 0.2 has the same method names and shapes as 0.3.
     return V03 if major == "0" and rest.partition(".")[0] in ("2", "3") else None

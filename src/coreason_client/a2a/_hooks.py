@@ -1,11 +1,11 @@
 """Hooks before and after a call of the protocol. Pure.
 
-* `on_request` runs before the first request of a call and may add headers to `call.headers`. What
-  it raises is raised instead of making the call.
+* `on_request` runs before the first request of a call and may add headers to `call.headers`. If it
+  raises, the call is not made and the caller gets the exception.
 * `on_response` runs once when the call is over: with its result, with its error, or when the
-  stream was read to its end or closed. What it raises is logged, so that no result is lost.
-* Attempts, resubscribing and fetching belong to the call that they serve; they are not seen.
-* The hooks are plain functions, the same for the sync and the async client.
+  stream was read to its end or closed. If it raises, the exception is logged, so no result is lost.
+* Retries, resubscriptions and fetches are part of a call; the hooks do not run for them.
+* The hooks are plain functions, also for the async client.
 """
 
 import inspect
@@ -25,16 +25,16 @@ logger = logging.getLogger("coreason_client.a2a")
 
 @dataclass
 class CallInfo:
-    """One call of the protocol, as `on_request` and `on_response` get it: the same object in both.
+    """One call of the protocol; `on_request` and `on_response` get the same object.
 
     Attributes:
         operation: the name of the client's method, such as "send_message".
-        params: the parameters, as 1.0 writes them; changing them has no effect.
+        params: the parameters in the form of 1.0; changing them has no effect.
         headers: headers to send with every request of this call; `on_request` may add to them.
-        state: empty; for hooks to keep something between before and after.
+        state: empty; hooks may store data here between request and response.
         duration: the seconds that the call took; None before it is over.
-        error: what the call raised, None if it succeeded or a stream was closed early.
-        result: what a unary call returned, None for streams.
+        error: the exception of the call, None if it succeeded or a stream was closed early.
+        result: the result of a unary call, None for streams.
     """
 
     operation: str
@@ -76,10 +76,9 @@ class Hooks:
 
     @contextmanager
     def around(self, call: CallInfo, prepare: Prepare, redact: Redact) -> Iterator[None]:
-        """Run the hooks before and after what is done inside.
+        """Run the hooks before and after the body of the `with` statement.
 
-        `prepare` gets the call when `on_request` is done with it, `redact` an error before
-        `on_response` sees it.
+        `prepare` gets the call after `on_request`; `redact` gets an error before `on_response`.
         """
         if self.on_request is not None:
             self.on_request(call)

@@ -1,11 +1,11 @@
-"""The JSON-RPC binding, in either dialect: requests out, answers and events in. Pure.
+"""The JSON-RPC binding in both dialects: builds requests, parses responses and events. Pure.
 
 * A request is `{"jsonrpc": "2.0", "method", "params", "id"}`; ids count up and never repeat.
-* An answer carries the id of its request, as a number or as its digits. An error may carry null
-  instead, when the agent could not read the request; anything else is not an answer to it. An
-  event of a stream may come without the envelope.
-* `error` wins over `result`; it may be a string. Without a result there is no value, which only
-  delete may say.
+* A response has the id of its request, as a number or as a string of digits. An error may have the
+  id null, if the agent could not read the request; any other id is an error. An event of a stream
+  may come without the envelope.
+* `error` wins over `result`; it may be a string. Only the response to a delete may omit the
+  result.
 """
 
 from collections.abc import Iterator
@@ -30,11 +30,11 @@ from .types import Event
 
 __all__ = ["JsonRpcCall", "JsonRpcChannel"]
 
-_LONGEST_WORDS = 500
+_MAX_MESSAGE = 500
 
 
 class JsonRpcChannel:
-    """An interface that speaks JSON-RPC, in one dialect."""
+    """An interface over JSON-RPC in one dialect."""
 
     def __init__(
         self,
@@ -57,15 +57,15 @@ class JsonRpcChannel:
         last_event_id: str | None = None,
         settings: Settings | None = None,
     ) -> "JsonRpcCall":
-        """Make a call.
+        """Build a call.
 
         Raises:
             UnsupportedOperationError: this dialect has no such method.
         """
         method = self.dialect.methods.get(operation.name)
         if method is None:
-            words = f"version {self.dialect.version} of the protocol has no {operation.name}"
-            raise UnsupportedOperationError(words)
+            message = f"version {self.dialect.version} of the protocol has no {operation.name}"
+            raise UnsupportedOperationError(message)
         if self._tenant and self.dialect.has_tenants:
             params = {"tenant": self._tenant, **params}
         settings = settings or self._settings
@@ -83,7 +83,7 @@ class JsonRpcChannel:
 
 
 class JsonRpcCall:
-    """One request, and how its answer is read."""
+    """One request, and the parsing of its response."""
 
     def __init__(
         self, channel: JsonRpcChannel, request: Request, operation: Operation, number: int
@@ -96,63 +96,63 @@ class JsonRpcCall:
         converts = kind in channel.dialect.decode
         self._read = self._read_converted if converts else ENVELOPES[kind]
 
-    def answer(self, body: bytes) -> Any:
-        """Return the value in a complete body.
+    def parse_response(self, body: bytes) -> Any:
+        """Return the result in a complete body.
 
         Raises:
             A2AJSONRPCError: the agent's error.
-            A2AEmptyResultError: there is no value where one is needed.
-            A2AJSONError: it is no answer to this request.
+            A2AEmptyResultError: a required result is missing.
+            A2AJSONError: the body is not a response to this request.
         """
-        what = f"the answer to {self.operation.name}"
+        what = f"the response to {self.operation.name}"
         try:
             value = self._value(self._read(body))
         except (ValidationError, ValueError) as error:
             raise json_error(what, body, error) from None
         return value
 
-    def event(self, data: bytes) -> Event:
+    def parse_event(self, data: bytes) -> Event:
         """Return the event in the data of a streamed response.
 
         Raises:
             A2AJSONRPCError: the agent's error.
-            A2ASSEParseError: it is no response to this request.
+            A2ASSEParseError: it is not a response to this request.
         """
         event: Event
         try:
             envelope = self._read(data)
-            # The common case first: an event of ours.
+            # The common case first, for speed: an event of this request.
             result = envelope.get("result")
             if result and envelope.get("id") == self._number and envelope.get("error") is None:
                 return event_of(result)
             event = self._without_envelope(data, envelope) or self._value(envelope)
         except (ValidationError, ValueError, A2AJSONError) as error:
-            words = str(json_error("an event of the stream", data, error))
-            raise A2ASSEParseError(words, data) from None
+            message = str(json_error("an event of the stream", data, error))
+            raise A2ASSEParseError(message, data) from None
         return event
 
-    def refusal(self, head: ResponseHead, body: bytes) -> A2AError:
-        """Return the error for a status that is no success."""
+    def response_error(self, head: ResponseHead, body: bytes) -> A2AError:
+        """Return the error for a response whose status is not 2xx."""
         return http_error(self.request, head, body, json_rpc_error)
 
-    def asks_otherwise(self, head: ResponseHead, error: A2AError) -> bool:
-        """Say whether the agent should be asked again in another manner: there is none."""
+    def try_other_verb(self, head: ResponseHead, error: A2AError) -> bool:
+        """Return False: JSON-RPC uses POST only."""
         return False
 
     def _value(self, envelope: dict[str, Any]) -> Any:
         number, error = envelope.get("id"), envelope.get("error")
-        ours = type(number) is int and number == self._number
-        ours = ours or number == str(self._number)
-        if not ours and not (number is None and error is not None):
-            raise ValueError(f"its id is {number!r:.50}, and not {self._number}")
+        matches = type(number) is int and number == self._number
+        matches = matches or number == str(self._number)
+        if not matches and not (number is None and error is not None):
+            raise ValueError(f"its id must be {self._number}, got {number!r:.50}")
         if error is not None:
             raise _error_of(error)
         result = envelope.get("result")
         kind = self.operation.result
-        if kind == "nothing":  # null, {} and, where nulls are left out, no result at all
+        if kind == "nothing":  # null, {}, or no result at all if the agent omits nulls
             return None
         if result is None or (kind == "event" and not result):
-            raise A2AEmptyResultError(f"the answer to {self.operation.name} holds no result")
+            raise A2AEmptyResultError(f"the response to {self.operation.name} contains no result")
         return event_of(result) if kind == "event" else result
 
     def _without_envelope(self, data: bytes, envelope: dict[str, Any]) -> Event | None:
@@ -162,7 +162,7 @@ class JsonRpcCall:
         return bare_event(value) if "jsonrpc" not in value else None
 
     def _read_converted(self, data: bytes) -> dict[str, Any]:
-        """Read an envelope whose result is in the shape of another dialect."""
+        """Parse an envelope and convert its result from another dialect."""
         envelope = parse_json(data)
         if not isinstance(envelope, dict):
             raise ValueError("it is not a JSON object")
@@ -175,5 +175,5 @@ class JsonRpcCall:
 
 def _error_of(error: object) -> Exception:
     if isinstance(error, str):
-        return A2AJSONRPCError(error[:_LONGEST_WORDS])
+        return A2AJSONRPCError(error[:_MAX_MESSAGE])
     return json_rpc_error(error) or ValueError("its error is not an error object")

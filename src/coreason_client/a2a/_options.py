@@ -1,4 +1,4 @@
-"""What can be set on a client or a transport, and how it becomes settings and a route. Pure."""
+"""The options of clients and transports, and how they become settings and a route. Pure."""
 
 from collections.abc import Mapping, Sequence
 from itertools import count
@@ -16,7 +16,7 @@ from ._jsonrpc import JsonRpcChannel
 from ._origins import Origins
 from ._rest import RestChannel
 from ._rest_v03 import V03_REST
-from ._route import Place, Route
+from ._route import Interface, Route
 from .errors import A2ANoSupportedInterfaceError, ExtensionSupportRequiredError
 from .types import AgentCard, AgentInterface
 
@@ -37,21 +37,21 @@ class Options(TypedDict, total=False):
 
     Attributes:
         auth: a credential, or a callable that returns it, or a mapping of them by scheme name.
-            Where it goes is what the card says; without a card it is a bearer token.
+            The card defines where it is sent; without a card it is a bearer token.
         timeout: the limit of a unary call in seconds (180), or an `httpx2.Timeout`.
         stream_timeout: the longest silence of a stream in seconds (60), or an `httpx2.Timeout`.
-        max_retries: losses in a row before a call or a stream gives up (3).
+        max_retries: how often in a row a call is retried or a stream reconnects (3).
         max_retry_delay: the longest wait that a server may ask for, in seconds (60).
         headers: extra headers for every request.
-        extensions: the URIs of the protocol's extensions to ask for; those that the card requires
-            must be among them.
-        interface_origins: origins, such as "https://api.example", where interfaces of the card may
-            be called with credentials and headers, besides the origin that was named.
-        on_request: a function that gets a `CallInfo` before each call, and may add headers to it.
+        extensions: the URIs of protocol extensions to activate; they must include those that the
+            card requires.
+        interface_origins: origins, such as "https://api.example", to which credentials and headers
+            may be sent, besides the origin of the address given to `connect`.
+        on_request: a function that gets a `CallInfo` before each call and may add headers to it.
         on_response: a function that gets the same `CallInfo` when the call is over.
         http_client: an `httpx2` or `httpx` client of your own, which stays open.
         max_event_bytes: the largest event of a stream that is accepted (10 MB).
-        max_body_bytes: the largest answer that is accepted (10 MB).
+        max_body_bytes: the largest response body that is accepted (10 MB).
     """
 
     auth: Auth | None
@@ -74,7 +74,7 @@ class CallOptions(TypedDict, total=False):
 
     Attributes:
         timeout: the limit of a unary call in seconds, or the longest silence of a stream, or an
-            `httpx2.Timeout`; instead of what the client was given.
+            `httpx2.Timeout`; replaces the option of the client.
         headers: headers for the requests of this call; they replace those of the client.
     """
 
@@ -83,7 +83,7 @@ class CallOptions(TypedDict, total=False):
 
 
 class ResolverOptions(TypedDict):
-    """The options of a client that are also those of a resolver of cards."""
+    """The options of a client that a card resolver also has."""
 
     auth: Auth | None
     timeout: float | TimeoutLike
@@ -94,10 +94,10 @@ class ResolverOptions(TypedDict):
 
 
 def resolver_options(options: Options) -> ResolverOptions:
-    """Return what a resolver needs of the options of a client.
+    """Return the options of a client that a card resolver needs.
 
     Raises:
-        ValueError, TypeError: an option cannot work, so nothing needs to be sent.
+        ValueError, TypeError: an option is not valid; checked here, before anything is sent.
     """
     settings = _settings(options)
     hooks_of(options)
@@ -113,20 +113,20 @@ def resolver_options(options: Options) -> ResolverOptions:
 
 
 def hooks_of(options: Options) -> Hooks:
-    """Return the hooks of a client; raises what `Hooks` says."""
+    """Return the hooks of a client; raises as `Hooks`."""
     return Hooks(options.get("on_request"), options.get("on_response"))
 
 
 def _origins(named: str, options: Options) -> Origins:
     has_secrets = options.get("auth") is not None or bool(options.get("headers"))
     allowed = options.get("interface_origins") or ()
-    return Origins.given(named, allowed, has_secrets=has_secrets)
+    return Origins.from_options(named, allowed, has_secrets=has_secrets)
 
 
 def _settings(options: Options) -> Settings:
     unknown = set(options) - set(Options.__annotations__)
     if unknown:
-        raise TypeError(f"there is no option {', '.join(sorted(unknown))}")
+        raise TypeError(f"unknown option: {', '.join(sorted(unknown))}")
     delay = options.get("max_retry_delay", 60.0)
     if not delay >= 0:
         raise ArgumentError("max_retry_delay", "must be 0 or more", delay)
@@ -145,23 +145,23 @@ def _settings(options: Options) -> Settings:
     )
 
 
-def _jsonrpc_place(
+def _jsonrpc_interface(
     url: str, version: str | None, settings: Settings, tenant: str | None = None
-) -> Place:
-    ids = count(1)  # one count for both dialects; `next` on it is safe between threads
+) -> Interface:
+    ids = count(1)  # shared by both dialects; `next` on it is thread-safe
     dialects = (V10, V03) if not version else (dialect_of(version),)
     channels = [
         JsonRpcChannel(url, dialect, settings, ids, tenant) for dialect in dialects if dialect
     ]
     if not channels:
         raise ArgumentError("version", "must be 1.0 or 0.3", version)
-    return Place(*channels)
+    return Interface(*channels)
 
 
 def jsonrpc_route(url: str, version: str | None, tenant: str | None, options: Options) -> Route:
-    """Return the route to one address that speaks JSON-RPC; no version: 1.0, else 0.3."""
+    """Return the route to one URL over JSON-RPC; without a version, 1.0 and then 0.3 is tried."""
     settings = _settings(options)
-    return Route([_jsonrpc_place(checked_url(url), version, settings, tenant)], settings)
+    return Route([_jsonrpc_interface(checked_url(url), version, settings, tenant)], settings)
 
 
 def _rest_dialect(version: str | None) -> Dialect | None:
@@ -170,12 +170,12 @@ def _rest_dialect(version: str | None) -> Dialect | None:
 
 
 def rest_route(url: str, version: str, tenant: str | None, options: Options) -> Route:
-    """Return the route to one address that speaks HTTP+JSON."""
+    """Return the route to one URL over HTTP+JSON."""
     settings = _settings(options)
     dialect = _rest_dialect(version)
     if dialect is None:
         raise ArgumentError("version", "must be 1.0 or 0.3", version)
-    return Route([Place(RestChannel(checked_url(url), settings, tenant, dialect))], settings)
+    return Route([Interface(RestChannel(checked_url(url), settings, tenant, dialect))], settings)
 
 
 def _can_be_called(url: str) -> bool:
@@ -187,56 +187,56 @@ def _can_be_called(url: str) -> bool:
 
 
 def card_route(card: AgentCard, options: Options) -> Route:
-    """Return the route through the interfaces of a card, in its order.
+    """Return the route over the interfaces of a card, in the order of the card.
 
     Raises:
-        A2ANoSupportedInterfaceError: none of them is one that we speak.
-        A2AOriginError: none of those is at an origin that may be called.
+        A2ANoSupportedInterfaceError: this client supports none of them.
+        A2AOriginError: none of the supported ones is at an origin that may be called.
         ExtensionSupportRequiredError: the card requires an extension that was not declared.
     """
     settings = _settings(options)
-    spoken = [
-        interface
-        for interface in card.supported_interfaces
-        if _is_spoken(interface) and _can_be_called(interface.url)
+    supported = [
+        entry
+        for entry in card.supported_interfaces
+        if _is_supported(entry) and _can_be_called(entry.url)
     ]
-    if not spoken:
-        raise _nothing_spoken(card)
+    if not supported:
+        raise _no_supported_interface(card)
     _check_extensions(card, settings.extensions)
-    origins = _origins(fetched_from(card) or spoken[0].url, options)
-    places = [
-        _place(interface, settings, trusted=origins.is_trusted(interface.url))
-        for interface in spoken
-        if origins.may_call(interface.url)
+    origins = _origins(fetched_from(card) or supported[0].url, options)
+    interfaces = [
+        _card_interface(entry, settings, trusted=origins.is_trusted(entry.url))
+        for entry in supported
+        if origins.may_call(entry.url)
     ]
-    if not places:
-        raise origins.error(card.name, [interface.url for interface in spoken])
-    return Route(places, settings)
+    if not interfaces:
+        raise origins.error(card.name, [entry.url for entry in supported])
+    return Route(interfaces, settings)
 
 
-def _is_spoken(interface: AgentInterface) -> bool:
-    version = interface.protocol_version
+def _is_supported(entry: AgentInterface) -> bool:
+    version = entry.protocol_version
     is_known = not version or dialect_of(version) is not None
-    return is_known and interface.protocol_binding.upper() in ("JSONRPC", "HTTP+JSON")
+    return is_known and entry.protocol_binding.upper() in ("JSONRPC", "HTTP+JSON")
 
 
-def _place(interface: AgentInterface, settings: Settings, *, trusted: bool) -> Place:
-    url, version, tenant = interface.url, interface.protocol_version, interface.tenant
-    if interface.protocol_binding.upper() == "JSONRPC":
-        place = _jsonrpc_place(url, version, settings, tenant)
+def _card_interface(entry: AgentInterface, settings: Settings, *, trusted: bool) -> Interface:
+    url, version, tenant = entry.url, entry.protocol_version, entry.tenant
+    if entry.protocol_binding.upper() == "JSONRPC":
+        interface = _jsonrpc_interface(url, version, settings, tenant)
     else:
-        place = Place(RestChannel(url, settings, tenant, _rest_dialect(version) or V10))
-    place.trusted = trusted
-    return place
+        interface = Interface(RestChannel(url, settings, tenant, _rest_dialect(version) or V10))
+    interface.trusted = trusted
+    return interface
 
 
-def _nothing_spoken(card: AgentCard) -> A2ANoSupportedInterfaceError:
+def _no_supported_interface(card: AgentCard) -> A2ANoSupportedInterfaceError:
     offered = ", ".join(
-        f"{interface.protocol_binding or '?'} {interface.protocol_version or '?'}"
-        for interface in card.supported_interfaces
+        f"{entry.protocol_binding or '?'} {entry.protocol_version or '?'}"
+        for entry in card.supported_interfaces
     )
     return A2ANoSupportedInterfaceError(
-        f"the card of {card.name!r} offers {offered or 'no interface'}; this client speaks"
+        f"the card of {card.name!r} offers {offered or 'no interface'}; this client supports"
         " JSONRPC and HTTP+JSON, each in 1.0 and 0.3"
     )
 

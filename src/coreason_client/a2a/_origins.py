@@ -1,18 +1,18 @@
-"""Which interfaces of a card may be called, and with what. Pure.
+"""Origin rules: which interfaces of a card may be called, and which get credentials. Pure.
 
-The caller names an origin: that of the address given to `connect` or to a resolver; for a card that
-no resolver fetched, that of its first interface which this client speaks.
+The named origin is that of the URL given to `connect` or to a resolver; for a card that no resolver
+fetched, it is that of the first interface that this client supports.
 
-* An interface at that origin, or at one listed in `interface_origins`, gets credentials and
+* Interfaces at the named origin, or at one listed in `interface_origins`, get credentials and
   headers.
-* Other origins get neither. A caller who gave credentials or headers needs them there, so such an
-  interface is left out; a caller who gave none may use it, without anything that the HTTP client
-  adds by itself.
-* An https origin never leads to an http interface, whatever was given, unless it is listed.
-* When nothing is left, that is an error before anything is sent.
+* Other origins get neither. If the caller gave credentials or headers, such an interface is left
+  out, because the call would fail without them. Otherwise it is used, without anything that the
+  HTTP client adds by itself.
+* If the named origin is https, http interfaces are left out, unless they are listed.
+* If no interface is left, an error is raised before anything is sent.
 
-The same origin has the same scheme, host and port. Two exceptions: https on its default port in
-place of http on its own, at the same host, and the names of this machine for each other.
+Two origins are the same if scheme, host and port are equal. Two exceptions: http on port 80 may be
+replaced by https on port 443 at the same host, and all names of this machine are the same host.
 """
 
 from collections.abc import Collection, Sequence
@@ -31,36 +31,36 @@ _THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa:
 
 
 def origin_of(url: str) -> str:
-    """Return the origin of an address in the usual form, with the port if it is not the default."""
+    """Return the origin of a URL as text, with the port if it is not the default."""
     scheme, host, port = origin(url)
     host = f"[{host}]" if ":" in host else host
     default = DEFAULT_PORTS.get(scheme)
     return f"{scheme}://{host}" if port == default else f"{scheme}://{host}:{port}"
 
 
-def _same(named: Origin, found: Origin) -> bool:
+def _is_same(named: Origin, found: Origin) -> bool:
     if named == found:
         return True
     if (named[0], named[2], found[0], found[2]) == ("http", 80, "https", 443):
         return named[1] == found[1]
-    here = named[1] in _THIS_MACHINE and found[1] in _THIS_MACHINE
-    return here and (named[0], named[2]) == (found[0], found[2])
+    is_local = named[1] in _THIS_MACHINE and found[1] in _THIS_MACHINE
+    return is_local and (named[0], named[2]) == (found[0], found[2])
 
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """The origin that the caller named, those that it allows, and whether it gave secrets."""
+    """The named origin, the allowed ones, and whether the caller gave credentials or headers."""
 
     named: str
     allowed: Collection[Origin] = ()
     has_secrets: bool = False
 
     @classmethod
-    def given(cls, named: str, allowed: Sequence[str], *, has_secrets: bool) -> "Origins":
-        """Make it from options.
+    def from_options(cls, named: str, allowed: Sequence[str], *, has_secrets: bool) -> "Origins":
+        """Create it from options.
 
         Raises:
-            ValueError, TypeError: an allowed origin is not an address.
+            ValueError, TypeError: an allowed origin is not a URL.
         """
         if isinstance(allowed, str):
             raise TypeError(f"interface_origins must be a list of origins, got {allowed!r}")
@@ -70,7 +70,7 @@ class Origins:
     def is_trusted(self, url: str) -> bool:
         """Return True if an interface gets credentials and headers."""
         found = origin(url)
-        return found in self.allowed or _same(origin(self.named), found)
+        return found in self.allowed or _is_same(origin(self.named), found)
 
     def may_call(self, url: str) -> bool:
         """Return True if an interface may be called at all."""
@@ -80,13 +80,13 @@ class Origins:
         return not is_downgrade and not self.has_secrets
 
     def error(self, name: str, urls: Sequence[str]) -> A2AOriginError:
-        """Return the error for a card whose interfaces are all elsewhere."""
+        """Return the error for a card whose interfaces are all at other origins."""
         named = origin_of(self.named)
         found = list(dict.fromkeys(map(origin_of, urls)))
         why = (
             "credentials and headers are not sent to another origin"
             if self.has_secrets
-            else "an agent at https is not called over http"
+            else "an agent with an https address is not called over http"
         )
         return A2AOriginError(
             f"the card of {name!r} names interfaces at {', '.join(found)}, but the caller named"
@@ -97,10 +97,10 @@ class Origins:
 
 
 def headers_refused(url: str) -> A2AOriginError:
-    """Return the error for a call with headers of its own to an interface that gets none."""
+    """Return the error for a call with its own headers to an interface that gets none."""
     found = origin_of(url)
     return A2AOriginError(
-        f"the interface is at {found}, which is not the origin that was named; headers are not"
+        f"the interface is at {found}, which is not the named origin; headers are not"
         f" sent there; to allow it, pass interface_origins={[found]!r}",
         found=[found],
     )

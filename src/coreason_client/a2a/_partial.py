@@ -1,6 +1,6 @@
-"""An artifact so far, and how parts that are sent again are compared with it. Pure.
+"""An artifact so far, and the comparison of repeated parts with it. Pure.
 
-Text is compared character by character, whatever parts it is cut into; other parts as a whole.
+Text is compared character by character, however it is divided into parts; other parts as a whole.
 """
 
 from collections.abc import Sequence
@@ -8,29 +8,29 @@ from typing import Any, TypeAlias
 
 from .types import Artifact, Part
 
-__all__ = ["Match", "PartialArtifact", "kept"]
+__all__ = ["PartialArtifact", "ReplayMatch", "compact"]
 
-Kept: TypeAlias = Part | str
-_TEXT_ALONE = {"text"}
+CompactPart: TypeAlias = Part | str
+_TEXT_ONLY = {"text"}
 
 
-def kept(parts: Sequence[Part]) -> list[Kept]:
-    """Return what is kept of parts: of a text without anything beside it, the string alone.
+def compact(parts: Sequence[Part]) -> list[CompactPart]:
+    """Return the parts in compact form: a part that is only text becomes a string.
 
-    A stream may have many thousand; strings cost the garbage collector nothing.
+    A stream may have many thousands of parts; strings cost the garbage collector nothing.
     """
     return [
-        part.text if part.text is not None and part.model_fields_set == _TEXT_ALONE else part
+        part.text if part.text is not None and part.model_fields_set == _TEXT_ONLY else part
         for part in parts
     ]
 
 
-def _plain_text(part: Kept) -> str | None:
+def _plain_text(part: CompactPart) -> str | None:
     return part if isinstance(part, str) else part.text
 
 
-def _tokens(parts: list[Kept]) -> list[str | Part]:
-    """Return the parts with neighbouring texts joined: how text is cut does not matter."""
+def _tokens(parts: list[CompactPart]) -> list[str | Part]:
+    """Return the parts with adjacent texts joined, because the division of text has no meaning."""
     found: list[str | Part] = []
     texts: list[str] = []
     for part in parts:
@@ -47,10 +47,10 @@ def _tokens(parts: list[Kept]) -> list[str | Part]:
     return found
 
 
-class Match:
-    """Compares parts that are sent again with those that were delivered."""
+class ReplayMatch:
+    """Compares repeated parts with those that were delivered."""
 
-    def __init__(self, delivered: list[Kept]) -> None:
+    def __init__(self, delivered: list[CompactPart]) -> None:
         self._delivered = _tokens(delivered)
         self._index = 0
         self._offset = 0
@@ -58,29 +58,29 @@ class Match:
         self.contradicts = False
 
     @property
-    def is_level(self) -> bool:
-        """Whether all that was delivered has been sent again."""
+    def caught_up(self) -> bool:
+        """Whether everything that was delivered has been repeated."""
         return self._index == len(self._delivered)
 
-    def receive(self, parts: Sequence[Part]) -> list[Part]:
-        """Return what goes beyond; `contradicts` is set when it does not fit at all."""
+    def skip_known(self, parts: Sequence[Part]) -> list[Part]:
+        """Return the new parts; `contradicts` is set if they differ from what was delivered."""
         self.received.extend(parts)
-        beyond: list[Part] = []
+        new_parts: list[Part] = []
         for part in parts:
-            rest = part if self.is_level else self._receive(part)
+            rest = part if self.caught_up else self._skip_known(part)
             if self.contradicts:
                 return []
             if rest is not None:
-                beyond.append(rest)
-        return beyond
+                new_parts.append(rest)
+        return new_parts
 
-    def _receive(self, part: Part) -> Part | None:
+    def _skip_known(self, part: Part) -> Part | None:
         text = _plain_text(part)
         if text is None:
             self.contradicts = self._delivered[self._index] != part
             self._index += 1
             return None
-        while text and not self.is_level:
+        while text and not self.caught_up:
             delivered = self._delivered[self._index]
             if not isinstance(delivered, str):
                 self.contradicts = True
@@ -97,15 +97,18 @@ class Match:
 
 
 class PartialArtifact:
-    """An artifact so far; `shown`: the present connection has sent it from its beginning."""
+    """An artifact so far.
 
-    __slots__ = ("artifact", "match", "parts", "shown")
+    `sent_from_start` means that the current connection has sent it from its beginning.
+    """
+
+    __slots__ = ("artifact", "match", "parts", "sent_from_start")
 
     def __init__(self, artifact: Artifact) -> None:
         self.artifact = artifact
-        self.parts = kept(artifact.parts)
-        self.match: Match | None = None
-        self.shown = True
+        self.parts = compact(artifact.parts)
+        self.match: ReplayMatch | None = None
+        self.sent_from_start = True
 
     @property
     def text(self) -> str:
@@ -117,8 +120,8 @@ class PartialArtifact:
         parts = [Part(text=part) if isinstance(part, str) else part for part in self.parts]
         return self.artifact.model_copy(update={"parts": parts})
 
-    def describe(self, artifact: Artifact) -> None:
-        """Take over what an update has beside the parts; most have nothing new."""
+    def update_details(self, artifact: Artifact) -> None:
+        """Apply the name, description, extensions and metadata of an update, if they are new."""
         known = self.artifact
         changes: dict[str, Any] = {
             name: value
@@ -133,5 +136,5 @@ class PartialArtifact:
             self.artifact = known.model_copy(update=changes)
 
     def lacks(self, parts: Sequence[Part]) -> bool:
-        """Return True if the parts, from the beginning, go beyond what was delivered."""
-        return bool(Match(self.parts).receive(parts))
+        """Return True if the parts of the whole artifact contain more than was delivered."""
+        return bool(ReplayMatch(self.parts).skip_known(parts))

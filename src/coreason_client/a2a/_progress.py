@@ -1,4 +1,4 @@
-"""The state of a stream of events, shared by sync and async: what it has delivered so far."""
+"""The state of a stream of events, shared by sync and async."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
@@ -8,59 +8,59 @@ from ._resubscribe import ResubscribeMachine
 from .errors import A2AError
 from .types import Message, Task
 
-__all__ = ["EventProgress", "Hide", "show_all"]
+__all__ = ["EventProgress", "Redact", "leave_unchanged"]
 
-Hide: TypeAlias = Callable[[A2AError], None]
+Redact: TypeAlias = Callable[[A2AError], None]
 
 
-def show_all(error: A2AError) -> None:
-    """Leave an error as it is: there are no secrets to redact."""
+def leave_unchanged(error: A2AError) -> None:
+    """Leave an error unchanged: there are no secrets to redact."""
 
 
 class EventProgress:
-    """What a stream has delivered so far."""
+    """The task, messages and text that a stream has delivered so far."""
 
     _assembly: Assembly
     _machine: ResubscribeMachine | None
-    _hide: Hide = staticmethod(show_all)
+    _redact: Redact = staticmethod(leave_unchanged)
 
     @property
     def task(self) -> Task | None:
-        """The task assembled so far; None when the agent has sent none."""
+        """The task assembled so far; None if the agent has sent none."""
         return self._assembly.task
 
     @property
     def message(self) -> Message | None:
-        """The last message that came as an event of its own."""
+        """The last message that was an event of its own."""
         return self._assembly.message
 
     @property
     def text(self) -> str:
         """The text of the answer so far.
 
-        It is the text of artifacts and messages, each where it first came, an artifact in one
-        piece. An agent that sends neither answers with its status.
+        It is the text of artifacts and messages, in the order of their first events; an artifact is
+        one piece. If the agent sends neither, it is the text of the status.
         """
         return self._assembly.text
 
     @property
     def task_id(self) -> str | None:
-        """The task that the stream is about, None before it is known."""
+        """The id of the task, None before it is known."""
         return self._assembly.task_id
 
     @property
     def context_id(self) -> str | None:
-        """The conversation that the stream belongs to, None before it is known."""
+        """The id of the conversation, None before it is known."""
         return self._assembly.context_id
 
     @property
     def complete_artifacts(self) -> frozenset[str]:
-        """The ids of the artifacts whose last chunk has come."""
-        return frozenset(self._assembly.complete)
+        """The ids of the artifacts whose last chunk has arrived."""
+        return frozenset(self._assembly.complete_artifacts)
 
-    def on_task(self, note: Callable[[str, str | None], None]) -> None:
+    def on_task(self, callback: Callable[[str, str | None], None]) -> None:
         """Call a function with the ids of the task and its context as soon as they are known."""
-        self._assembly.on_task = note
+        self._assembly.on_task = callback
 
     @property
     def reconnects(self) -> int:
@@ -69,6 +69,6 @@ class EventProgress:
 
     @property
     def response_headers(self) -> Mapping[str, str]:
-        """The headers of the last response; empty before there was one."""
+        """The headers of the last response; empty before the first one."""
         head = None if self._machine is None else self._machine.response_head
         return {} if head is None else head.headers

@@ -1,7 +1,7 @@
 """The HTTP+JSON form of 0.3 as a dialect: conversions to and from 1.0, and its errors. Pure.
 
-Servers of that generation do not use the JSON of 0.3's own specification here, but the ProtoJSON of
-its proto file:
+Servers of 0.3 do not use the JSON of the 0.3 specification here, but the ProtoJSON of its proto
+file:
 
 * A message has `content` instead of `parts`; a file is `{"file": {"fileWithUri"}}` or
   `{"fileWithBytes"}`, data is `{"data": {"data": {...}}}`.
@@ -9,11 +9,11 @@ its proto file:
 * Events have the wrapper of 1.0; `statusUpdate` has `final`.
 * A push configuration is named `tasks/{task}/pushNotificationConfigs/{id}`.
 * An error is a status with `{"message"}`, and sometimes `{"type"}`; there is no code.
-* `blocking` is false when it is absent, where 1.0 blocks by default: it is always sent.
+* `blocking` defaults to false, but 1.0 blocks by default, so it is always sent.
 
-Requests hold nothing that the proto does not define, because servers refuse unknown fields. So
-`referenceTaskIds`, the metadata of a cancel, and the media type of text are not sent. Answers
-in the JSON-RPC form of 0.3 are understood as well.
+Requests contain only what the proto defines, because servers reject unknown fields. So
+`referenceTaskIds`, the metadata of a cancel, and the media type of text are not sent. Responses
+in the JSON-RPC form of 0.3 are also accepted.
 """
 
 import re
@@ -33,21 +33,21 @@ from ._dialects import (
     V03,
     card_from_v03,
     configuration_to_v03,
-    each,
+    convert_each,
+    convert_members,
+    convert_object,
     event_from_v03,
-    given,
-    object_with,
     part_from_v03,
     part_to_v03,
     push_from_v03,
     push_to_v03,
-    swap,
+    translate,
     without,
-    word,
+    without_none,
 )
 from .errors import A2AHTTPError, A2AJSONRPCError
 
-__all__ = ["V03_REST", "named_error"]
+__all__ = ["V03_REST", "protocol_error"]
 
 _PUSH_NAME = re.compile(r"tasks/([^/]+)/pushNotificationConfigs/(.*)")
 _WRAPPERS = ("task", "message", "statusUpdate", "artifactUpdate")
@@ -57,16 +57,16 @@ _WRAPPERS = ("task", "message", "statusUpdate", "artifactUpdate")
 
 def _part_to_rest(part: JSON) -> JSON:
     old = part_to_v03(part)
-    found = given(metadata=old.get("metadata"))
+    found = without_none(metadata=old.get("metadata"))
     if old["kind"] == "text":
         return {"text": old["text"], **found}
     if old["kind"] == "data":
         return {"data": {"data": old["data"]}, **found}
     file = old["file"]
-    about = given(mimeType=file.get("mimeType"), name=file.get("name"))
+    about = without_none(mimeType=file.get("mimeType"), name=file.get("name"))
     if "uri" in file:
         return {"file": {"fileWithUri": file["uri"], **about}, **found}
-    # The reference server takes the bytes of this field for base64 text, so it is encoded twice.
+    # The reference server expects base64 text as the bytes of this field, so it is encoded twice.
     twice = b64encode(file["bytes"].encode()).decode()
     return {"file": {"fileWithBytes": twice, **about}, **found}
 
@@ -74,8 +74,8 @@ def _part_to_rest(part: JSON) -> JSON:
 def _part_from_rest(part: JSON) -> JSON:
     file, data = part.get("file"), part.get("data")
     if isinstance(file, dict):
-        plain = without(file, "fileWithUri", "fileWithBytes") | given(
-            uri=file.get("fileWithUri"), bytes=_encoded_once(file.get("fileWithBytes"))
+        plain = without(file, "fileWithUri", "fileWithBytes") | without_none(
+            uri=file.get("fileWithUri"), bytes=_decode_once(file.get("fileWithBytes"))
         )
         part = {**part, "file": plain}
     elif isinstance(data, dict) and "kind" not in part:
@@ -83,8 +83,8 @@ def _part_from_rest(part: JSON) -> JSON:
     return part_from_v03(part)
 
 
-def _encoded_once(value: object) -> object:
-    """Return base64 text; what the reference server encoded twice is decoded once."""
+def _decode_once(value: object) -> object:
+    """Return base64 text; decode it once if the reference server encoded it twice."""
     if not isinstance(value, str):
         return value
     try:
@@ -101,44 +101,54 @@ def _encoded_once(value: object) -> object:
 def _message_to_rest(message: JSON) -> JSON:
     names = ("messageId", "contextId", "taskId", "role", "metadata", "extensions")
     kept = {name: message[name] for name in names if message.get(name)}
-    return {**kept, "content": each(_part_to_rest)(message.get("parts", []))}
+    return {**kept, "content": convert_each(_part_to_rest)(message.get("parts", []))}
 
 
 def _message_from_rest(message: JSON) -> JSON:
     if "content" in message and "parts" not in message:
         message = {**without(message, "content"), "parts": message["content"]}
-    return swap(without(message, "kind"), role=word(ROLES_FROM_V03), parts=each(_part_from_rest))
+    return convert_members(
+        without(message, "kind"),
+        role=translate(ROLES_FROM_V03),
+        parts=convert_each(_part_from_rest),
+    )
 
 
-_STATES = {**STATES_FROM_V03, "TASK_STATE_CANCELLED": "TASK_STATE_CANCELED"}
+_STATES_FROM_REST = {**STATES_FROM_V03, "TASK_STATE_CANCELLED": "TASK_STATE_CANCELED"}
 
 
 def _status_from_rest(status: JSON) -> JSON:
-    return swap(status, state=word(_STATES), message=object_with(_message_from_rest))
+    return convert_members(
+        status, state=translate(_STATES_FROM_REST), message=convert_object(_message_from_rest)
+    )
 
 
 def _artifact_from_rest(artifact: JSON) -> JSON:
-    return swap(artifact, parts=each(_part_from_rest))
+    return convert_members(artifact, parts=convert_each(_part_from_rest))
 
 
 def _task_from_rest(task: JSON) -> JSON:
-    return swap(
+    return convert_members(
         without(task, "kind"),
-        status=object_with(_status_from_rest),
-        artifacts=each(_artifact_from_rest),
-        history=each(_message_from_rest),
+        status=convert_object(_status_from_rest),
+        artifacts=convert_each(_artifact_from_rest),
+        history=convert_each(_message_from_rest),
     )
 
 
 def _event_from_rest(event: JSON) -> JSON:
     if not any(name in event for name in _WRAPPERS) and "kind" in event:
         return event_from_v03(event)
-    return swap(
+    return convert_members(
         event,
-        task=object_with(_task_from_rest),
-        message=object_with(_message_from_rest),
-        statusUpdate=object_with(lambda e: swap(e, status=object_with(_status_from_rest))),
-        artifactUpdate=object_with(lambda e: swap(e, artifact=object_with(_artifact_from_rest))),
+        task=convert_object(_task_from_rest),
+        message=convert_object(_message_from_rest),
+        statusUpdate=convert_object(
+            lambda e: convert_members(e, status=convert_object(_status_from_rest))
+        ),
+        artifactUpdate=convert_object(
+            lambda e: convert_members(e, artifact=convert_object(_artifact_from_rest))
+        ),
     )
 
 
@@ -149,20 +159,20 @@ def _send_to_rest(params: JSON) -> JSON:
     old = configuration_to_v03(params.get("configuration") or {})
     configuration = {
         "blocking": old.get("blocking", True),
-        **given(
+        **without_none(
             acceptedOutputModes=old.get("acceptedOutputModes"),
             historyLength=old.get("historyLength"),
             pushNotification=old.get("pushNotificationConfig"),
         ),
     }
     return {
-        "message": object_with(_message_to_rest)(params.get("message")),
+        "message": convert_object(_message_to_rest)(params.get("message")),
         "configuration": configuration,
-        **given(metadata=params.get("metadata")),
+        **without_none(metadata=params.get("metadata")),
     }
 
 
-def _only(*names: str) -> Any:
+def _keep_members(*names: str) -> Any:
     return lambda params: {name: params[name] for name in names if name in params}
 
 
@@ -181,13 +191,13 @@ def _push_to_rest(params: JSON) -> JSON:
 def _push_from_rest(config: JSON) -> JSON:
     flat = push_from_v03(without(config, "name"))
     name = _PUSH_NAME.fullmatch(str(config.get("name", "")))
-    return given(taskId=name[1], id=name[2] or None) | flat if name else flat
+    return without_none(taskId=name[1], id=name[2] or None) | flat if name else flat
 
 
 def _pushes_from_rest(page: Any) -> JSON:
     if isinstance(page, list):
-        return {"configs": each(_push_from_rest)(page)}
-    return swap(page, configs=each(_push_from_rest))
+        return {"configs": convert_each(_push_from_rest)(page)}
+    return convert_members(page, configs=convert_each(_push_from_rest))
 
 
 V03_REST = replace(
@@ -208,21 +218,21 @@ V03_REST = replace(
     encode={
         "send_message": _send_to_rest,
         "send_message_stream": _send_to_rest,
-        "get_task": _only("id", "historyLength"),
-        "cancel_task": _only("id"),
-        "resubscribe": _only("id"),
+        "get_task": _keep_members("id", "historyLength"),
+        "cancel_task": _keep_members("id"),
+        "resubscribe": _keep_members("id"),
         "create_push_config": _push_to_rest,
-        "get_push_config": _only("taskId", "id"),
-        "list_push_configs": _only("taskId", "pageSize", "pageToken"),
-        "delete_push_config": _only("taskId", "id"),
+        "get_push_config": _keep_members("taskId", "id"),
+        "list_push_configs": _keep_members("taskId", "pageSize", "pageToken"),
+        "delete_push_config": _keep_members("taskId", "id"),
         "get_extended_card": lambda params: {},
     },
     decode={
-        "event": object_with(_event_from_rest),
-        "task": object_with(_task_from_rest),
-        "push": object_with(_push_from_rest),
+        "event": convert_object(_event_from_rest),
+        "task": convert_object(_task_from_rest),
+        "push": convert_object(_push_from_rest),
         "pushes": _pushes_from_rest,
-        "card": object_with(card_from_v03),
+        "card": convert_object(card_from_v03),
     },
 )
 
@@ -249,17 +259,17 @@ _BY_TYPE: Mapping[str, type[A2AJSONRPCError]] = {
 }
 
 
-def named_error(operation: str, error: A2AHTTPError) -> A2AHTTPError | A2AJSONRPCError:
-    """Return the protocol's error for a refusal, or the same error where it is not the agent's.
+def protocol_error(operation: str, error: A2AHTTPError) -> A2AHTTPError | A2AJSONRPCError:
+    """Return the protocol error for an HTTP error; the same error if the agent did not send it.
 
-    The agent's own refusals have a JSON body with a `message`; those of routers and proxies do not.
-    Deleting a push configuration has no route on the reference server: a 405 means that.
+    Errors of the agent have a JSON body with a `message`; those of routers and proxies do not.
+    The reference server has no route for deleting a push configuration and answers with 405.
     """
     kind: type[A2AJSONRPCError] | None
     if (error.status, operation) == (405, "delete_push_config"):
         kind, message = errors.UnsupportedOperationError, str(error)
     else:
-        kind, message = _agents_own(operation, error)
+        kind, message = _error_class(operation, error)
     if kind is None:
         return error
     return kind(
@@ -271,7 +281,7 @@ def named_error(operation: str, error: A2AHTTPError) -> A2AHTTPError | A2AJSONRP
     )
 
 
-def _agents_own(operation: str, error: A2AHTTPError) -> tuple[type[A2AJSONRPCError] | None, str]:
+def _error_class(operation: str, error: A2AHTTPError) -> tuple[type[A2AJSONRPCError] | None, str]:
     try:
         problem = from_json(error.body or b"")
     except ValueError:

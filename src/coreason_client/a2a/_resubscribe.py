@@ -1,32 +1,33 @@
-"""The resubscribe machine: how a stream of a task is read over as many connections as it takes.
+"""The resubscribe machine: reads the stream of a task over as many connections as needed.
 
-It does no I/O and knows no thread or event loop. What of an event is new is decided in `_assemble`,
-and what does not depend on the protocol is in `_connections`. The rules, by their numbers in
+It does no I/O and uses no threads and no event loop. `_assemble` decides what is new in an event;
+rules that do not depend on the protocol are in `_connections`. The rules, by their numbers in
 `docs/decisions.md`:
 
-* End. What `_assemble` calls `ended` ends the stream at once, whatever follows in the same chunk.
-  An end of body or a break after AUTH_REQUIRED or a message ends it too. Any other is a loss.
-* Loss. With a task known: resubscribe, with the common back-off; the last SSE id goes along as a
-  cursor (25). Before the first event there is no task to go on with: `A2AStreamClosedError`, or
-  the next interface when nothing was sent. A subscription itself may be asked for again.
-  `resume=False`: `A2AStreamClosedError` at any loss.
-* 0.3 (40). Servers of that generation store an event once for every subscriber, so that subscribing
-  doubles content: the task is fetched instead, after a loss and for `resubscribe` alike.
-* Budget (24). `max_retries` losses in a row. New content or a new state refills it, and so does a
-  snapshot that shows the task still running; the delays go on growing until there is something
-  new. Messages and events that are not known do neither.
-* Fetching. An agent that refuses to subscribe, whatever its error, is asked for the task, and so
-  is one whose subscription leaves a gap or ends without a snapshot. A busy server (429, 502, 503,
-  504) is asked to subscribe once more before that. The rest is delivered from the answer; while
-  the task is still running it is asked for again, at growing delays.
-* Silence. Keep-alives do not count: after `stream_timeout` without an event the task is asked for
-  while the connection stays open. If it is over the rest is delivered; if it has more than was
-  delivered, the connection is a loss; else reading goes on.
-* Agents that do not stream. The message is sent as a unary call, and the task is fetched.
-* Answers that are no stream. A JSON body is an error, or the one event there is. 307 and 308 are
+* End. If `_assemble` reports `ended`, the stream ends at once, even if the chunk contains more. An
+  end of the body or a broken connection after AUTH_REQUIRED or a message is also an end. In all
+  other cases it is a loss.
+* Loss. If the task is known: resubscribe, with the common back-off; the last SSE id is sent as the
+  cursor (25). Before the first event there is no task to resume: `A2AStreamClosedError`, or the
+  next interface if nothing was sent. A subscription itself may be repeated. With `resume=False`
+  any loss raises `A2AStreamClosedError`.
+* 0.3 (40). Its servers store an event once for every subscriber, so subscribing duplicates content:
+  the task is fetched instead, after a loss and for `resubscribe`.
+* Budget (24). `max_retries` losses in a row. New content or a new state refills it. A snapshot that
+  shows the task still running restores the retries, but the delays continue to grow until there is
+  something new. Messages and unknown events do neither.
+* Fetching. The task is fetched if the agent rejects a subscription, with any error, and if a
+  subscription leaves a gap or ends without a snapshot. After 429, 502, 503 or 504 the subscription
+  is tried once more first. What is new in the fetched task is delivered; while the task is still
+  running it is polled, at growing delays.
+* Silence. Keep-alives do not count: after `stream_timeout` without an event the task is fetched
+  while the connection stays open. If the task has stopped, the rest is delivered; if it has more
+  content than was delivered, the connection counts as lost; else reading continues.
+* Agents that do not stream. The message is sent as a unary call, and the task is polled.
+* Responses that are not streams. A JSON body is an error or the only event. 307 and 308 are
   followed.
 * Dialect and interface (20) as for unary calls: they may change before the first event.
-* Errors in the stream, and what is not an event, are raised and not retried.
+* Errors in the stream, and data that is not an event, are raised and not retried.
 """
 
 import logging
@@ -43,11 +44,11 @@ from .._retry import RETRIED_STATUSES, retry_after
 from .._retry_budget import RetryBudget
 from ..sse import ServerSentEvent, SSEEventTooLarge
 from ._assemble import Assembly, Gap
-from ._call import Call, connection_error, stream_closed, unreached
+from ._call import Call, connection_error, stream_closed, was_never_sent
 from ._route import Route
 from ._silence import Silence, is_keep_alive
 from ._stream_operation import StreamOperation
-from ._unary import Body, asked_once
+from ._unary import UnaryBody, fetch_task_once
 from .errors import (
     A2AError,
     A2AHTTPError,
@@ -64,16 +65,16 @@ __all__ = ["ResubscribeMachine"]
 logger = logging.getLogger("coreason_client.a2a")
 
 _CANNOT_SUBSCRIBE = (UnsupportedOperationError, MethodNotFoundError)
-_NOT_ALLOWED = frozenset({401, 403, 407})
+_UNAUTHORIZED = frozenset({401, 403, 407})
 _READING = State.READING
-_GAP = "its subscription does not join what was delivered before"
+_GAP = "the subscription does not continue what was delivered before"
 
 
 class ResubscribeMachine:
     """Reads the stream of one task.
 
     `name` and `params` are the operation that begins it. `jitter` returns numbers from 0 to 1,
-    `now` the seconds since 1970, `clock` seconds that only grow; tests replace them.
+    `now` the Unix time, `clock` monotonic seconds; tests replace them.
     """
 
     def __init__(
@@ -98,10 +99,10 @@ class ResubscribeMachine:
         self.redact: Callable[[str], str] = str  # for log lines; the transport sets it
         self._skipped = 0  # interfaces in a row that could not be reached
         self._call: Call  # of this connection; set with the first request
-        self._received: type[Event] | None = None  # the first event on this connection
+        self._first_event_type: type[Event] | None = None  # on this connection
         self._silence = Silence(settings.stream.read, clock)
-        self._checks_task = False  # because of silence
-        self._body: Body | None = None  # of a response that is not a stream
+        self._must_check_task = False  # because the stream was silent
+        self._body: UnaryBody | None = None  # of a response that is not a stream
 
     @property
     def reconnects(self) -> int:
@@ -121,7 +122,7 @@ class ResubscribeMachine:
     # Steps
 
     def next_step(self) -> Request | Wait | None:
-        """Return what to do next; None when the stream is over."""
+        """Return the next step; None if the stream is over."""
         connections, operation = self._connections, self._operation
         if connections.finished:
             return None
@@ -135,12 +136,12 @@ class ResubscribeMachine:
         self._call = self._route.call(operation.name, operation.params, cursor)
         if operation.begun:
             self.assembly.reconnected()
-        self._received = None
-        self._silence.end()
+        self._first_event_type = None
+        self._silence.reset()
         return connections.open(self._call.request, (cursor or "").encode())
 
     def accepts(self, head: ResponseHead) -> bool:
-        """Return True if this response can be read: a stream, or a body of JSON."""
+        """Return True if this response can be read: an event stream or a JSON body."""
         self._connections.head = head
         self._body = None
         unary = not self._call.operation.streams
@@ -149,253 +150,261 @@ class ResubscribeMachine:
         if head.content_type != "text/event-stream" or unary:
             if not unary and not head.content_type.endswith("json"):
                 return False
-            self._body = Body(head, self._route.settings.max_body_bytes)
+            self._body = UnaryBody(head, self._route.settings.max_body_bytes)
         self._connections.read()
         return True
 
     def refused(self, head: ResponseHead, body: bytes) -> None:
-        """Follow a redirect, count a loss, fetch the task, or raise what the response means.
+        """Follow a redirect, count a loss, fetch the task, or raise the error of the response.
 
         Raises:
-            A2AError: the server refuses, or this was one loss too many.
+            A2AError: the server rejected the request, or the retry budget is exhausted.
         """
         connections, call = self._connections, self._call
         if connections.is_redirect(head):
             try:
                 connections.redirect(head)
             except ValueError:
-                pass  # an error like any other status
+                pass  # not a usable redirect: an error like any other status
             else:
                 return
-        error = call.refusal(head, body)
+        error = call.response_error(head, body)
         if head.status == 200:
             kind = head.content_type or "unknown"
-            words = f"{call.request.method} {shown(call.request.url)} was answered with type {kind}"
-            error = A2AHTTPError(words, status=200, headers=head.headers, body=body)
-        if self._route.answered(call, error) or call.asks_otherwise(head, error):
+            message = (
+                f"{call.request.method} {shown(call.request.url)} was answered with type {kind}"
+            )
+            error = A2AHTTPError(message, status=200, headers=head.headers, body=body)
+        if self._route.record_response(call, error) or call.try_other_verb(head, error):
             connections.settle()
         elif type(error) is A2AHTTPError:
-            self._take_refusal(head, error)
+            self._handle_http_error(head, error)
         else:
-            self._take_error(error)
+            self._handle_error(error)
 
-    def _take_refusal(self, head: ResponseHead, error: A2AHTTPError) -> None:
-        """Fetch the task instead of subscribing, count a loss, or raise the error of a status."""
+    def _handle_http_error(self, head: ResponseHead, error: A2AHTTPError) -> None:
+        """Fetch the task instead of subscribing, count a loss, or raise the error."""
         operation, status = self._operation, head.status
-        if self._resume and operation.subscribes and status not in _NOT_ALLOWED:
-            operation.count_refusal()
-            if operation.is_refused_for_good(status):
+        if self._resume and operation.subscribes and status not in _UNAUTHORIZED:
+            operation.count_rejection()
+            if operation.is_rejected_for_good(status):
                 self._fetch(str(error))
                 return
         is_transient = status == 200 or status in RETRIED_STATUSES
         if not is_transient or not self._resume or not operation.can_resume:
-            raise self._marked(error)
-        self._lose(str(error), server_delay=retry_after(head.headers, self._now), error=error)
+            raise self._with_progress(error)
+        self._count_loss(str(error), server_delay=retry_after(head.headers, self._now), error=error)
 
     def lost(self, failure: TransportFailure | None) -> Iterator[Event]:
-        """Record that the connection is gone; hand out the news that a clean end completes.
+        """Record that the connection has ended; yield the events that a clean end completes.
 
         Raises:
-            A2AError: the stream cannot go on.
+            A2AError: the stream cannot be continued.
         """
         connections = self._connections
         if failure is not None and failure.kind in FINAL_FAILURES:
             attempts = connections.budget.failures + 1
-            raise self._marked(connection_error(self._call.request, failure, attempts))
+            raise self._with_progress(connection_error(self._call.request, failure, attempts))
         if connections.settled:
             return
         if failure is None:
             if self._body is not None:
-                yield from self._take_body(self._body, b"", ended=True)
+                yield from self._handle_body(self._body, b"", ended=True)
             if not connections.settled:
-                self._lose("the response ended before the task")
+                self._count_loss("the response ended before the task")
             return
-        if unreached(failure):
+        if was_never_sent(failure):
             if self._route.skip(self._call, self._skipped):
                 self._skipped += 1
                 connections.settle()
                 return
             if not self._operation.can_resume:
                 error = connection_error(self._call.request, failure, connections.attempts)
-                raise self._marked(error)
-        self._lose(str(failure), error=failure)
+                raise self._with_progress(error)
+        self._count_loss(str(failure), error=failure)
 
     # Events
 
     def receive(self, chunk: bytes) -> Iterator[Event]:
-        """Take bytes and hand out the news in them, one at a time.
+        """Process bytes and yield the new events in them, one at a time.
 
         Raises:
-            A2AError: the agent's error, or what cannot be read.
+            A2AError: the agent sent an error, or an event that cannot be parsed.
         """
         if self._body is not None:
-            yield from self._take_body(self._body, chunk)
+            yield from self._handle_body(self._body, chunk)
             return
         assembly, operation, budget = self.assembly, self._operation, self._connections.budget
-        take, read = assembly.take, self._call.event
+        apply, parse = assembly.apply, self._call.parse_event
         sse: ServerSentEvent | None = None
         silent = True
         try:
             for sse in self._connections.decoder.events(chunk):
                 try:
-                    event = read(sse.data_bytes)
-                    news = take(event)
+                    event = parse(sse.data_bytes)
+                    new_events = apply(event)
                 except Gap:
                     self._fetch(_GAP)
                     return
                 except A2AError as error:
                     if is_keep_alive(sse):
                         continue
-                    self._take_error(error)
+                    self._handle_error(error)
                     return
                 silent = False
                 operation.last_event_id = sse.id_bytes
-                if self._received is None or budget.used:
-                    self._note(event, news)
-                yield from news
+                if self._first_event_type is None or budget.used:
+                    self._record_event(event, new_events)
+                yield from new_events
                 if assembly.ended:
                     self._connections.finish()
                     return
         except SSEEventTooLarge as too_large:
-            raise self._marked(A2ASSEParseError(str(too_large), chunk)) from too_large
+            raise self._with_progress(A2ASSEParseError(str(too_large), chunk)) from too_large
         if silent:
-            self._keep_waiting(chunk, keep_alives=sse is not None)
+            self._check_silence(chunk, keep_alives=sse is not None)
         else:
-            self._silence.end()
+            self._silence.reset()
 
-    def _note(self, event: Event, news: Sequence[Event]) -> None:
-        """Record that an event came, and refill the budget if it shows that the task goes on."""
+    def _record_event(self, event: Event, new_events: Sequence[Event]) -> None:
+        """Record an event, and refill the budget if it shows that the task makes progress."""
         operation, budget = self._operation, self._connections.budget
-        if self._received is None:
-            self._received = type(event)
+        if self._first_event_type is None:
+            self._first_event_type = type(event)
             if not operation.begun:
                 operation.begun = True
-                self._route.answered(self._call)
+                self._route.record_response(self._call)
         if isinstance(event, Message | UnknownEvent):
             return
-        operation.reset_refusals()
-        if news:
+        operation.reset_rejections()
+        if new_events:
             budget.refill()
         else:
             budget.restore_retries()
 
     # Silence
 
-    def _keep_waiting(self, chunk: bytes, *, keep_alives: bool) -> None:
-        """Stop reading to check the task if there was no event for too long."""
+    def _check_silence(self, chunk: bytes, *, keep_alives: bool) -> None:
+        """Pause reading to check the task if there was no event for too long."""
         if not self._silence.lasts_too_long(chunk, keep_alives=keep_alives):
             return
         if self.assembly.task_id and self._operation.can_resume:
-            self._checks_task = True
+            self._must_check_task = True
             self._connections.pause()
-        elif self.assembly.over:
+        elif self.assembly.may_end:
             self._connections.finish()
 
     def side_call(self) -> SideCall[Event]:
-        """Return the call to make when reading has stopped; it does nothing unless it is silence.
+        """Return the call to make while reading is paused; it checks the task after silence.
 
-        If the agent does not answer it, reading goes on.
+        If the agent does not respond to it, reading continues.
         """
         return self._check_task(), self._route.settings.max_body_bytes
 
     def _check_task(self) -> Flow[Iterable[Event]]:
-        if not self._checks_task:
+        if not self._must_check_task:
             return ()
-        self._checks_task = False
+        self._must_check_task = False
         connections, assembly = self._connections, self.assembly
-        task = yield from asked_once(self._route, assembly.task_id)
+        task = yield from fetch_task_once(self._route, assembly.task_id)
         if task is not None and (task.status.is_terminal or task.status.is_interrupted):
-            news = assembly.settle(task)
+            new_events = assembly.apply_fetched(task)
             connections.finish()
-            return news
-        if task is None and assembly.over:
+            return new_events
+        if task is None and assembly.may_end:
             connections.finish()
         elif task is not None and assembly.is_behind(task):
-            self._lose("the stream is silent, though its task has gone on")
+            self._count_loss("the stream is silent, but its task has new content")
         else:
             connections.read()
         return ()
 
     # Bodies that are not a stream
 
-    def _take_body(self, body: Body, chunk: bytes, *, ended: bool = False) -> Sequence[Event]:
-        """Add bytes to a body; return the news in it once it is complete."""
+    def _handle_body(
+        self, body: UnaryBody, chunk: bytes, *, ended: bool = False
+    ) -> Sequence[Event]:
+        """Add bytes to a body; return the new events in it once it is complete."""
         try:
             complete = body.add(chunk)
         except A2AResponseTooLargeError as error:
-            raise self._marked(error) from None
+            raise self._with_progress(error) from None
         if not complete and not ended:
             return ()
         self._body = None
-        take = self.assembly.take
+        apply = self.assembly.apply
         try:
-            value = self._call.answer(body.content)
-            news = _settled(self.assembly, value) if self._operation.fetches else take(value)
+            value = self._call.parse_response(body.content)
+            new_events = (
+                _apply_fetched_task(self.assembly, value)
+                if self._operation.fetches
+                else apply(value)
+            )
         except Gap:
             self._fetch(_GAP)
             return ()
         except A2AError as error:
-            self._take_error(error)
+            self._handle_error(error)
             return ()
-        self._received = None
-        self._note(value, news)
+        self._first_event_type = None
+        self._record_event(value, new_events)
         self._connections.pause()
-        if self.assembly.over:
+        if self.assembly.may_end:
             self._connections.finish()
         elif not self._call.operation.streams:
             self._wait_to_fetch()
-        return news
+        return new_events
 
     # Errors and losses
 
-    def _take_error(self, error: A2AError) -> None:
-        """Change the dialect or the operation where the error asks for it, else raise it."""
+    def _handle_error(self, error: A2AError) -> None:
+        """Change the dialect or fetch the task if that may help, else raise the error."""
         self._connections.settle()
         operation = self._operation
-        if not operation.begun and self._route.answered(self._call, error):
+        if not operation.begun and self._route.record_response(self._call, error):
             return
-        refused = self._received is None or isinstance(error, _CANNOT_SUBSCRIBE)
-        if operation.subscribes and self._resume and refused:
+        rejected = self._first_event_type is None or isinstance(error, _CANNOT_SUBSCRIBE)
+        if operation.subscribes and self._resume and rejected:
             self._fetch(str(error))
             return
-        raise self._marked(error)
+        raise self._with_progress(error)
 
     def _fetch(self, why: str) -> None:
-        """Ask for the task itself from now on."""
+        """Fetch the task from now on, instead of subscribing."""
         self._connections.settle()
         self._operation.begun = True
         task_id = self.assembly.task_id
-        logger.info("task %s is fetched instead of subscribed to: %s", task_id, self.redact(why))
+        logger.info("fetching task %s instead of subscribing to it: %s", task_id, self.redact(why))
         self._operation.fetch(task_id)
 
     def _wait_to_fetch(self) -> None:
-        """Plan to ask for the task after a delay."""
+        """Plan to fetch the task after a delay."""
         task_id = self.assembly.task_id
         if task_id is None:
-            raise self._marked(stream_closed("the answer names no task"))
+            raise self._with_progress(stream_closed("the response contains no task id"))
         self._connections.settle()
         self._operation.fetch(task_id)
         self._connections.wait(self._connections.budget.before_poll())
 
-    def _lose(
+    def _count_loss(
         self, cause: str, *, server_delay: float | None = None, error: Exception | None = None
     ) -> None:
-        """Plan the next connection, finish when all was delivered, or raise when that is it."""
+        """Plan the next connection, finish if the stream may end, or raise."""
         connections, operation = self._connections, self._operation
         task_id, failures = self.assembly.task_id, connections.budget.failures
-        if self.assembly.over:
+        if self.assembly.may_end:
             connections.finish()
             return
         if not task_id or not operation.can_resume or not self._resume:
-            raise self._marked(stream_closed(cause, error, failures))
+            raise self._with_progress(stream_closed(cause, error, failures))
         self._skipped = 0
         asked = connections.server_delay(server_delay)
         delay = connections.lose(asked)
         if delay is None:
-            raise self._marked(stream_closed(cause, error, failures + 1, asked))
+            raise self._with_progress(stream_closed(cause, error, failures + 1, asked))
         connections.wait(delay)
         if not operation.fetches:
-            without_snapshot = operation.subscribes and self._received not in (None, Task)
+            without_snapshot = operation.subscribes and self._first_event_type not in (None, Task)
             operation.subscribe(task_id)
             if without_snapshot or not self._route.channel.dialect.subscribing_is_safe:
                 operation.fetch(task_id)
@@ -404,21 +413,21 @@ class ResubscribeMachine:
             "stream of task %s lost (%s); %s in %.2f s", task_id, self.redact(cause), doing, delay
         )
 
-    def _marked(self, error: A2AError) -> A2AError:
-        """Settle the connection, and record in an error how far the stream had come."""
+    def _with_progress(self, error: A2AError) -> A2AError:
+        """Settle the connection, and return the error with the task so far."""
         self._connections.settle()
         error.task_id = self.assembly.task_id
         error.task = self.assembly.task
         return error
 
 
-def _settled(assembly: Assembly, task: Task) -> Sequence[Event]:
-    """Return the news in the answer to `get_task`.
+def _apply_fetched_task(assembly: Assembly, task: Task) -> Sequence[Event]:
+    """Apply a task from `get_task` and return the new events.
 
     Raises:
         A2AJSONError: it is another task.
     """
     if task.id and task.id != assembly.task_id:
-        words = f"the agent was asked for task {assembly.task_id}, got {task.id:.200}"
-        raise A2AJSONError(words)
-    return assembly.settle(task)
+        message = f"the response must be task {assembly.task_id}, got task {task.id:.200}"
+        raise A2AJSONError(message)
+    return assembly.apply_fetched(task)

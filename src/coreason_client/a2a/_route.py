@@ -1,13 +1,13 @@
-"""Which interface is asked, in which dialect, and how often: every rule of a unary call. Pure.
+"""The route of a call: choice of interface and dialect, and every rule of a unary call. Pure.
 
-* Interfaces are asked in the card's order; the next one when one cannot be reached, that is when
-  nothing was sent. The one that was reached is remembered.
-* Where no version is known, 1.0 is tried. On -32601 or -32009, before which nothing was executed,
-  0.3 is tried once; the first answer that says neither settles the dialect for good.
-* A call whose answer was lost is sent again within the budget if that does no harm; a message
-  never is. Some statuses count as a lost answer. The delay is at least what the server asks for.
-* A cancel that was sent again may find that the first one did its work: an agent that then says
-  that the task cannot be cancelled is asked for it, and a cancelled task is the answer.
+* Interfaces are tried in the order of the card; the next one is tried only if the request could not
+  be sent. The interface that was reached is used from then on.
+* If the version is unknown, 1.0 is tried. On -32601 or -32009, which mean that nothing was
+  executed, 0.3 is tried once. The first response with another outcome fixes the dialect.
+* An idempotent call without a response is retried within the budget; a message is never sent
+  twice. Retryable statuses count as no response. The delay is at least what the server asks for.
+* A repeated cancel may find that the first one worked: if the agent then says that the task cannot
+  be cancelled, the task is fetched, and returned if it is cancelled.
 * 307 and 308 are followed; credentials stay at their origin.
 """
 
@@ -26,7 +26,7 @@ from ._call import (
     Channel,
     Settings,
     connection_error,
-    unreached,
+    was_never_sent,
 )
 from ._dialects import OPERATIONS
 from ._origins import headers_refused
@@ -41,45 +41,45 @@ from .errors import (
 )
 from .types import Task, TaskState
 
-__all__ = ["Place", "Route"]
+__all__ = ["Interface", "Route"]
 
-_SPEAKS_OTHERWISE = (MethodNotFoundError, VersionNotSupportedError)
+_WRONG_DIALECT_ERRORS = (MethodNotFoundError, VersionNotSupportedError)
 
 
-class Place:
-    """One interface: a channel, or two when its dialect is not known.
+class Interface:
+    """One interface of an agent: one channel, or one for each dialect if the version is unknown.
 
-    Requests to one that is not `trusted` carry nothing that says who sends them.
+    Requests to an interface that is not `trusted` contain nothing that identifies the caller.
     """
 
     def __init__(self, *channels: Channel, trusted: bool = True) -> None:
         self.channels = channels
         self.trusted = trusted
-        self.at = 0
-        self.settled = len(channels) == 1
+        self.index = 0
+        self.dialect_is_known = len(channels) == 1
 
     @property
     def channel(self) -> Channel:
-        """The channel to use now."""
-        return self.channels[self.at]
+        """The channel of the current dialect."""
+        return self.channels[self.index]
 
 
-class _Choice:
-    """The index of the interface in use."""
+class _CurrentInterface:
+    """The index of the current interface; a shared object, because routes are copied."""
 
-    __slots__ = ("at",)
+    __slots__ = ("index",)
 
     def __init__(self) -> None:
-        self.at = 0
+        self.index = 0
 
 
 class Route:
-    """The route to an agent. All calls share what it learns; `settings` may be one call's own."""
+    """The route to an agent. All calls share what it learns; `settings` may belong to one call."""
 
-    def __init__(self, places: Sequence[Place], settings: Settings) -> None:
-        self.places = places
+    def __init__(self, interfaces: Sequence[Interface], settings: Settings) -> None:
+        self.interfaces = interfaces
         self.settings = settings
-        self._choice = _Choice()
+        self._current = _CurrentInterface()
 
     def with_settings(self, settings: Settings) -> "Route":
         """Return the same route for a call that has settings of its own."""
@@ -90,94 +90,100 @@ class Route:
     @property
     def channel(self) -> Channel:
         """The channel that the next call goes through."""
-        return self.places[self._choice.at].channel
+        return self.interfaces[self._current.index].channel
 
     def call(self, name: str, params: dict[str, Any], last_event_id: str | None = None) -> Call:
-        """Make a call on the channel of the moment.
+        """Build a call on the current channel.
 
         Raises:
-            A2AOriginError: the call has headers of its own, and the interface is elsewhere.
+            A2AOriginError: the call has its own headers, and the interface is at another origin.
         """
-        place = self.places[self._choice.at]
-        call = place.channel.call(OPERATIONS[name], params, last_event_id, self.settings)
-        if not place.trusted:
+        interface = self.interfaces[self._current.index]
+        call = interface.channel.call(OPERATIONS[name], params, last_event_id, self.settings)
+        if not interface.trusted:
             if self.settings.headers:
                 raise headers_refused(call.request.url)
             call.request = without_credentials(call.request)
         return call
 
     def skip(self, call: Call, skipped: int) -> bool:
-        """Turn to the next interface, this call's being out of reach; False when all are."""
+        """Select the next interface, since this call was not sent; return False if none is left."""
         index = self._index(call)
-        if self._choice.at == index:
-            self._choice.at = (index + 1) % len(self.places)
-        return skipped < len(self.places) - 1
+        if self._current.index == index:
+            self._current.index = (index + 1) % len(self.interfaces)
+        return skipped < len(self.interfaces) - 1
 
-    def answered(self, call: Call, error: A2AError | None = None) -> bool:
-        """Take note of an answer; True when the call should be made again in another dialect."""
-        place = self.places[self._index(call)]
-        tried = place.channels.index(call.channel)
-        if isinstance(error, _SPEAKS_OTHERWISE):
-            return self._speaks_otherwise(place, tried, call)
+    def record_response(self, call: Call, error: A2AError | None = None) -> bool:
+        """Record a response; return True if the call should be repeated in the other dialect."""
+        interface = self.interfaces[self._index(call)]
+        tried = interface.channels.index(call.channel)
+        if isinstance(error, _WRONG_DIALECT_ERRORS):
+            return self._try_other_dialect(interface, tried, call)
         conclusive = error is None or isinstance(error, A2AJSONRPCError)
-        if conclusive and not place.settled:
-            place.at, place.settled = tried, True
+        if conclusive and not interface.dialect_is_known:
+            interface.index, interface.dialect_is_known = tried, True
         return False
 
-    def _speaks_otherwise(self, place: Place, tried: int, call: Call) -> bool:
+    def _try_other_dialect(self, interface: Interface, tried: int, call: Call) -> bool:
         if tried > 0:
-            if not place.settled:
-                place.at = 0  # neither dialect knows it: that settles nothing
+            if not interface.dialect_is_known:
+                interface.index = 0  # unknown in both dialects, so the dialect stays open
             return False
-        known = place.channels[-1].dialect.methods
-        if (place.settled and place.at == 0) or call.operation.name not in known:
+        is_v10 = interface.dialect_is_known and interface.index == 0
+        if is_v10 or call.operation.name not in interface.channels[-1].dialect.methods:
             return False
-        place.at = len(place.channels) - 1
-        return place.at > 0
+        interface.index = len(interface.channels) - 1
+        return interface.index > 0
 
     def _index(self, call: Call) -> int:
-        return next(i for i, place in enumerate(self.places) if call.channel in place.channels)
+        return next(
+            i for i, interface in enumerate(self.interfaces) if call.channel in interface.channels
+        )
 
     # Unary calls
 
-    def ask(
+    def call_unary(
         self,
         name: str,
         params: dict[str, Any],
         *,
         jitter: Callable[[], float] = random.random,
     ) -> Flow[Any]:
-        """Make a call and return its value; raises what `Call.answer` and `Call.refusal` say."""
+        """Make a unary call and return its result.
+
+        Raises:
+            A2AError: there was no response, it is an error, or it cannot be parsed.
+        """
         failures = skipped = 0
         while True:
             call = self.call(name, params)
             result = yield from follow_redirects(call.request)
             if isinstance(result, TransportFailure):
-                if unreached(result) and self.skip(call, skipped):
+                if was_never_sent(result) and self.skip(call, skipped):
                     skipped += 1
                     continue
-                error: A2AError = _no_answer(call, result, failures + 1)
+                error: A2AError = _no_answer_error(call, result, failures + 1)
             else:
                 try:
                     return self._value(call, result)
                 except A2AError as raised:
-                    if self.answered(call, raised):
+                    if self.record_response(call, raised):
                         continue
                     error = raised
             if failures and name == "cancel_task" and isinstance(error, TaskNotCancelableError):
-                return (yield from self._cancelled_before(params, error, jitter))
+                return (yield from self._cancelled_task(params, error, jitter))
             failures += 1
             delay = self._delay(call, result, error, failures, jitter)
             if delay is None:
                 raise error
             yield Wait(delay)
 
-    def _cancelled_before(
+    def _cancelled_task(
         self, params: dict[str, Any], error: A2AError, jitter: Callable[[], float]
     ) -> Flow[Task]:
-        """Return the task if it is cancelled, else raise the agent's answer to the cancel."""
+        """Return the task if it is cancelled, else raise `error`, the response to the cancel."""
         try:
-            task: Task = yield from self.ask("get_task", {"id": params["id"]}, jitter=jitter)
+            task: Task = yield from self.call_unary("get_task", {"id": params["id"]}, jitter=jitter)
         except A2AError:
             raise error from None
         if task.status.state == TaskState.CANCELED:
@@ -186,9 +192,9 @@ class Route:
 
     def _value(self, call: Call, reply: Reply) -> Any:
         if not 200 <= reply.head.status < 300:
-            raise call.refusal(reply.head, reply.body)
-        value = call.answer(reply.body)
-        self.answered(call)
+            raise call.response_error(reply.head, reply.body)
+        value = call.parse_response(reply.body)
+        self.record_response(call)
         return value
 
     def _delay(
@@ -199,8 +205,8 @@ class Route:
         failures: int,
         jitter: Callable[[], float],
     ) -> float | None:
-        """Return the seconds before the call is made again, None when it is not."""
-        if not call.operation.again or failures > self.settings.max_retries:
+        """Return the seconds before the call is retried, None if it is not."""
+        if not call.operation.idempotent or failures > self.settings.max_retries:
             return None
         if isinstance(result, TransportFailure):
             if result.kind in FINAL_FAILURES:
@@ -210,10 +216,10 @@ class Route:
         return self.settings.backoff.retry_delay(failures, error.retry_after, jitter)
 
 
-def _no_answer(call: Call, failure: TransportFailure, attempts: int) -> A2AError:
+def _no_answer_error(call: Call, failure: TransportFailure, attempts: int) -> A2AError:
     if isinstance(failure, BodyTooLarge):
-        words = f"{call.request.method} {shown(call.request.url)}: {failure}"
+        message = f"{call.request.method} {shown(call.request.url)}: {failure}"
         return A2AResponseTooLargeError(
-            words, status=failure.head.status, headers=failure.head.headers
+            message, status=failure.head.status, headers=failure.head.headers
         )
     return connection_error(call.request, failure, attempts)

@@ -1,10 +1,11 @@
-"""The async shell of the flows in `_client_flows`."""
+"""Runs the flows of `_client_flows` for the async client."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias, TypeVar
 
 from .._drive import Wait
-from ._client_flows import CallFlow, ClientCall, ReadTask
+from .._http._types import TransportFailure
+from ._client_flows import CallFlow, ClientCall, ReadTask, interrupted_wait
 from ._options import CallOptions
 from .errors import A2AError
 from .types import Task
@@ -29,21 +30,23 @@ async def run_calls_async(
             result: Result = done.value
             return result
         try:
-            proceed, value = flow.send, await _taken(step, target, sleep, options)
+            proceed, value = flow.send, await _take(step, target, sleep, options)
         except A2AError as error:
             proceed, value = flow.throw, error
+        except TransportFailure as failure:
+            proceed, value = flow.throw, interrupted_wait(failure)
 
 
-async def _taken(step: Step, target: Any, sleep: AsyncSleep, options: CallOptions) -> Any:
-    """Take a step and return its result."""
+async def _take(step: Step, target: Any, sleep: AsyncSleep, options: CallOptions) -> Any:
+    """Carry out a step and return its result."""
     if isinstance(step, Wait):
         return await sleep(step.seconds)
     if isinstance(step, ReadTask):
-        return await _task_read(target.resubscribe(step.task_id, **options))
+        return await _read_task(target.resubscribe(step.task_id, **options))
     return await getattr(target, step.method)(step.argument, **options)
 
 
-async def _task_read(events: Any) -> Task | None:
+async def _read_task(events: Any) -> Task | None:
     """Read a stream of events to its end and return its task."""
     async with events as stream:
         async for _ in stream:

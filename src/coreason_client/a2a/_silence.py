@@ -1,7 +1,7 @@
-"""How long a stream has brought no event, whatever else came on its connection. Pure.
+"""The time in which a stream has sent no event, only keep-alives. Pure.
 
-Keep-alives are bytes, so no read timeout ends a stream that has nothing but them. They arrive as
-chunks, so looking at the clock with each chunk is enough: no timer is needed.
+Keep-alives are bytes, so a read timeout does not detect a stream that sends nothing else. They
+arrive as chunks, so checking the clock with each chunk is enough: no timer is needed.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ _KEEP_ALIVE_NAMES = frozenset({b"ping", b"heartbeat", b"keepalive", b"keep-alive
 
 
 def is_keep_alive(event: ServerSentEvent) -> bool:
-    """Return True if an event that is none of the protocol's means nothing."""
+    """Return True if an event that is not part of the protocol is a keep-alive."""
     return event.event_bytes in _KEEP_ALIVE_NAMES or event.data_bytes.strip() == b"[DONE]"
 
 
@@ -23,9 +23,9 @@ def _is_comment(chunk: bytes) -> bool:
 
 
 class Silence:
-    """Measures the time in which keep-alives came, and nothing else.
+    """Measures the time in which only keep-alives came.
 
-    It begins with the first keep-alive, so that events cost no look at the clock.
+    It starts with the first keep-alive, so events do not have to read the clock.
     """
 
     def __init__(self, limit: float | None, clock: Callable[[], float]) -> None:
@@ -33,17 +33,17 @@ class Silence:
         self._clock = clock
         self._since: float | None = None
 
-    def end(self) -> None:
-        """Record that an event came, or a connection ended."""
+    def reset(self) -> None:
+        """Restart the measurement after an event or a new connection."""
         self._since = None
 
     def lasts_too_long(self, chunk: bytes, *, keep_alives: bool) -> bool:
-        """Return True if the limit has passed; then the time starts anew.
+        """Return True if the limit has passed; then the measurement restarts.
 
-        `chunk` completed no event, or `keep_alives` alone.
+        `chunk` has completed no event; `keep_alives` means that it has completed keep-alives.
         """
         if not keep_alives and not _is_comment(chunk):
-            return False  # a piece of an event that is still arriving
+            return False  # part of an incomplete event
         if self._limit is None:
             return False
         now = self._clock()

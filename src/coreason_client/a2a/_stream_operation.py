@@ -1,7 +1,7 @@
-"""What the next connection of a stream asks the agent for. Pure.
+"""The operation that the next connection of a stream requests. Pure.
 
 A stream begins with the operation of the caller. After that it subscribes to its task, or fetches
-the task where subscribing is refused or does harm.
+the task if subscribing is rejected or unsafe.
 """
 
 from typing import Any
@@ -20,10 +20,10 @@ class StreamOperation:
     Attributes:
         name, params: the operation.
         begun: whether a response to it was accepted.
-        last_event_id: the SSE id of the last event; empty when the next connection needs none.
+        last_event_id: the SSE id of the last event; empty if the next connection needs none.
     """
 
-    __slots__ = ("_attaches", "_refusals", "begun", "last_event_id", "name", "params")
+    __slots__ = ("_attaches", "_rejections", "begun", "last_event_id", "name", "params")
 
     def __init__(self, name: str, params: dict[str, Any]) -> None:
         self.name = name
@@ -31,33 +31,33 @@ class StreamOperation:
         self.begun = False
         self.last_event_id = b""
         self._attaches = name in ("resubscribe", "get_task")
-        self._refusals = 0  # of subscriptions, in a row
+        self._rejections = 0  # rejected subscriptions in a row
 
     @property
     def attaches(self) -> bool:
-        """Whether the stream began with a task that exists, so that nothing is sent twice."""
+        """Whether the stream began with an existing task, so no message would be sent twice."""
         return self._attaches
 
     @property
     def known_task(self) -> str | None:
-        """The id of the task that the first operation names."""
+        """The task id in the parameters of the first operation."""
         message = self.params.get("message", {})
         known: str | None = self.params.get("id") if self._attaches else message.get("taskId")
         return known
 
     @property
     def can_resume(self) -> bool:
-        """Whether the stream can go on over another connection, once its task is known."""
+        """Whether the stream can continue over another connection, once its task is known."""
         return self.begun or self._attaches
 
     @property
     def fetches(self) -> bool:
-        """Whether the task itself is asked for."""
+        """Whether the operation fetches the task itself."""
         return self.name == "get_task"
 
     @property
     def subscribes(self) -> bool:
-        """Whether the events of the task are asked for."""
+        """Whether the operation subscribes to the events of the task."""
         return self.name == "resubscribe"
 
     @property
@@ -66,22 +66,22 @@ class StreamOperation:
         return header_cursor(self.last_event_id)
 
     def fetch(self, task_id: str | None) -> None:
-        """Ask for the task itself from now on."""
+        """Fetch the task itself from now on."""
         self.name, self.params = "get_task", {"id": task_id}
         self.last_event_id = b""
 
     def subscribe(self, task_id: str | None) -> None:
-        """Ask for the events of the task from now on."""
+        """Subscribe to the events of the task from now on."""
         self.name, self.params = "resubscribe", {"id": task_id}
 
-    def count_refusal(self) -> None:
-        """Record that the agent has refused a subscription."""
-        self._refusals += 1
+    def count_rejection(self) -> None:
+        """Record that the agent has rejected a subscription."""
+        self._rejections += 1
 
-    def is_refused_for_good(self, status: int) -> bool:
-        """Return True if another subscription would be refused too: not the first busy server."""
-        return status not in _BUSY or self._refusals > 1
+    def is_rejected_for_good(self, status: int) -> bool:
+        """Return True unless this is the first rejection and its status means a busy server."""
+        return status not in _BUSY or self._rejections > 1
 
-    def reset_refusals(self) -> None:
-        """Record that the agent has answered."""
-        self._refusals = 0
+    def reset_rejections(self) -> None:
+        """Record that a subscription has brought an event."""
+        self._rejections = 0

@@ -6,7 +6,7 @@ from typing import Any, Self
 from .._closing_async import AsyncClosing
 from .._drive_async import AsyncOpener, drive_async
 from ._assemble import Assembly
-from ._progress import EventProgress, Hide, show_all
+from ._progress import EventProgress, Redact, leave_unchanged
 from ._resubscribe import ResubscribeMachine
 from .errors import A2AError
 from .types import Event
@@ -28,21 +28,21 @@ class AsyncEventStream(EventProgress, AsyncClosing):
         self._machine = machine
 
     @classmethod
-    def driven(
-        cls, machine: ResubscribeMachine, sender: AsyncOpener, hide: Hide = show_all
+    def from_machine(
+        cls, machine: ResubscribeMachine, sender: AsyncOpener, redact: Redact = leave_unchanged
     ) -> Self:
-        """Make a stream of what a machine reads with a sender; `hide` redacts errors."""
+        """Return a stream that runs a machine on a sender; `redact` is called with its errors."""
         stream = cls(drive_async(machine, sender, machine.side_call), machine.assembly, machine)
-        stream._hide = hide
+        stream._redact = redact
         return stream
 
-    def watch(self, wrap: Callable[[AsyncIterator[Event]], AsyncIterator[Event]]) -> None:
-        """Read the events through another iterator, which may act before and after them."""
+    def wrap_events(self, wrap: Callable[[AsyncIterator[Event]], AsyncIterator[Event]]) -> None:
+        """Replace the event iterator by one that wraps it."""
         self._events = wrap(self._events)
 
     @classmethod
     def of(cls, events: Any) -> "AsyncEventStream":
-        """Make a stream of what the caller's own transport gives; it does not reconnect."""
+        """Return a stream of the events of a custom transport; it does not reconnect."""
         if isinstance(events, AsyncEventStream):
             return events
         assembly = Assembly()
@@ -56,7 +56,7 @@ class AsyncEventStream(EventProgress, AsyncClosing):
             async for event in self._events:
                 return event
         except A2AError as error:
-            self._hide(error)
+            self._redact(error)
             raise
         raise StopAsyncIteration
 
@@ -69,7 +69,7 @@ class AsyncEventStream(EventProgress, AsyncClosing):
 async def _assembled(events: Any, assembly: Assembly) -> AsyncGenerator[Event]:
     try:
         async for event in events:
-            for new in assembly.take(event):
+            for new in assembly.apply(event):
                 yield new
     finally:
         if hasattr(events, "aclose"):

@@ -8,7 +8,7 @@ from typing import Any, Self
 from .._closing_sync import Closing
 from .._drive_sync import SyncOpener, drive
 from ._assemble import Assembly
-from ._progress import EventProgress, Hide, show_all
+from ._progress import EventProgress, Redact, leave_unchanged
 from ._resubscribe import ResubscribeMachine
 from .errors import A2AError
 from .types import Event
@@ -30,19 +30,21 @@ class EventStream(EventProgress, Closing):
         self._machine = machine
 
     @classmethod
-    def driven(cls, machine: ResubscribeMachine, sender: SyncOpener, hide: Hide = show_all) -> Self:
-        """Make a stream of what a machine reads with a sender; `hide` redacts errors."""
+    def from_machine(
+        cls, machine: ResubscribeMachine, sender: SyncOpener, redact: Redact = leave_unchanged
+    ) -> Self:
+        """Return a stream that runs a machine on a sender; `redact` is called with its errors."""
         stream = cls(drive(machine, sender, machine.side_call), machine.assembly, machine)
-        stream._hide = hide
+        stream._redact = redact
         return stream
 
-    def watch(self, wrap: Callable[[Iterator[Event]], Iterator[Event]]) -> None:
-        """Read the events through another iterator, which may act before and after them."""
+    def wrap_events(self, wrap: Callable[[Iterator[Event]], Iterator[Event]]) -> None:
+        """Replace the event iterator by one that wraps it."""
         self._events = wrap(self._events)
 
     @classmethod
     def of(cls, events: Any) -> "EventStream":
-        """Make a stream of what the caller's own transport gives; it does not reconnect."""
+        """Return a stream of the events of a custom transport; it does not reconnect."""
         if isinstance(events, EventStream):
             return events
         assembly = Assembly()
@@ -56,7 +58,7 @@ class EventStream(EventProgress, Closing):
             for event in self._events:
                 return event
         except A2AError as error:
-            self._hide(error)
+            self._redact(error)
             raise
         raise StopIteration
 
@@ -69,7 +71,7 @@ class EventStream(EventProgress, Closing):
 def _assembled(events: Any, assembly: Assembly) -> Generator[Event]:
     try:
         for event in events:
-            yield from assembly.take(event)
+            yield from assembly.apply(event)
     finally:
         if hasattr(events, "close"):
             events.close()

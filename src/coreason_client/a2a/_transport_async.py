@@ -1,7 +1,7 @@
-"""Async transports: what the async client requires of one, and those over HTTP.
+"""Async transports: the protocol that the async client requires, and those over HTTP.
 
-Each class of ours is one generic call over a table of methods (`_dialects`); the rules are in
-`_route` and `_resubscribe`. A client takes any object that fits `AsyncTransport`.
+The transports over HTTP make generic calls, using a table of methods (`_dialects`); the rules are
+in `_route` and `_resubscribe`. A client accepts any object that implements `AsyncTransport`.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -45,10 +45,10 @@ __all__ = [
 
 @runtime_checkable
 class AsyncTransport(Protocol):
-    """What `AsyncA2AClient` requires of a transport; calls that are never made may be missing.
+    """The transport that `AsyncA2AClient` requires; methods that are never called may be missing.
 
     The options of a call (`CallOptions`, and `resume` of a stream) are passed by name, and only
-    those that the caller gave, so a transport that takes none need not name them.
+    if the caller gave them, so a transport without options need not declare them.
     """
 
     async def send_message(self, request: SendMessageRequest) -> Event:
@@ -64,7 +64,7 @@ class AsyncTransport(Protocol):
         """Cancel a task and return it."""
 
     def resubscribe(self, request: SubscribeToTaskRequest) -> AsyncEventStream:
-        """Return the stream of a task that is under way, at once."""
+        """Return the stream of a running task, at once."""
 
     async def list_tasks(self, request: ListTasksRequest) -> ListTasksResponse:
         """Return a page of tasks."""
@@ -72,7 +72,7 @@ class AsyncTransport(Protocol):
     async def create_push_config(
         self, request: TaskPushNotificationConfig
     ) -> TaskPushNotificationConfig:
-        """Ask for push notifications and return how they were configured."""
+        """Create a push configuration and return it."""
 
     async def get_push_config(
         self, request: GetTaskPushNotificationConfigRequest
@@ -88,7 +88,7 @@ class AsyncTransport(Protocol):
         """Delete a push configuration."""
 
     async def get_extended_card(self, request: GetExtendedAgentCardRequest) -> AgentCard:
-        """Return the card that callers who are known get to see."""
+        """Return the authenticated extended agent card."""
 
 
 class _AsyncHttpTransport(HttpTransportBase):
@@ -101,7 +101,7 @@ class _AsyncHttpTransport(HttpTransportBase):
         self._sender = AsyncSender(options.get("http_client"))
         self._opener = AsyncAuthSender(self._sender, credentials(options.get("auth"), card))
 
-    async def _ask(self, name: str, request: BaseModel, options: CallOptions) -> Any:
+    async def _call_unary(self, name: str, request: BaseModel, options: CallOptions) -> Any:
         call = self._call(name, request, options)
         limit = self._route.settings.max_body_bytes
         with call.observed():
@@ -112,18 +112,18 @@ class _AsyncHttpTransport(HttpTransportBase):
         self, name: str, request: BaseModel, resume: bool, options: CallOptions
     ) -> AsyncEventStream:
         call = self._call(name, request, options)
-        stream = AsyncEventStream.driven(
+        stream = AsyncEventStream.from_machine(
             call.machine(resume=resume, streams=self._streams), self._opener, call.redact
         )
         if self._hooks:
-            stream.watch(lambda events: _observed(events, call))
+            stream.wrap_events(lambda events: _observed(events, call))
         return stream
 
     async def send_message(
         self, request: SendMessageRequest, **options: Unpack[CallOptions]
     ) -> Event:
         """Send a message and return the answer; raises `A2AError`."""
-        event: Event = await self._ask("send_message", request, options)
+        event: Event = await self._call_unary("send_message", request, options)
         return event
 
     def send_message_stream(
@@ -134,19 +134,19 @@ class _AsyncHttpTransport(HttpTransportBase):
 
     async def get_task(self, request: GetTaskRequest, **options: Unpack[CallOptions]) -> Task:
         """Return a task; raises `A2AError`."""
-        task: Task = await self._ask("get_task", request, options)
+        task: Task = await self._call_unary("get_task", request, options)
         return task
 
     async def list_tasks(
         self, request: ListTasksRequest, **options: Unpack[CallOptions]
     ) -> ListTasksResponse:
         """Return a page of tasks; raises `A2AError`."""
-        page: ListTasksResponse = await self._ask("list_tasks", request, options)
+        page: ListTasksResponse = await self._call_unary("list_tasks", request, options)
         return page
 
     async def cancel_task(self, request: CancelTaskRequest, **options: Unpack[CallOptions]) -> Task:
         """Cancel a task and return it; raises `A2AError`."""
-        task: Task = await self._ask("cancel_task", request, options)
+        task: Task = await self._call_unary("cancel_task", request, options)
         return task
 
     def resubscribe(
@@ -156,28 +156,32 @@ class _AsyncHttpTransport(HttpTransportBase):
         resume: bool = True,
         **options: Unpack[CallOptions],
     ) -> AsyncEventStream:
-        """Return the stream of a task that is under way; iterating raises `A2AError`."""
+        """Return the stream of a running task; iterating raises `A2AError`."""
         return self._stream("resubscribe", request, resume, options)
 
     async def create_push_config(
         self, request: TaskPushNotificationConfig, **options: Unpack[CallOptions]
     ) -> TaskPushNotificationConfig:
-        """Ask for push notifications and return how they were configured; raises `A2AError`."""
-        config: TaskPushNotificationConfig = await self._ask("create_push_config", request, options)
+        """Create a push configuration and return it; raises `A2AError`."""
+        config: TaskPushNotificationConfig = await self._call_unary(
+            "create_push_config", request, options
+        )
         return config
 
     async def get_push_config(
         self, request: GetTaskPushNotificationConfigRequest, **options: Unpack[CallOptions]
     ) -> TaskPushNotificationConfig:
         """Return a push configuration; raises `A2AError`."""
-        config: TaskPushNotificationConfig = await self._ask("get_push_config", request, options)
+        config: TaskPushNotificationConfig = await self._call_unary(
+            "get_push_config", request, options
+        )
         return config
 
     async def list_push_configs(
         self, request: ListTaskPushNotificationConfigsRequest, **options: Unpack[CallOptions]
     ) -> ListTaskPushNotificationConfigsResponse:
         """Return a page of a task's push configurations; raises `A2AError`."""
-        page: ListTaskPushNotificationConfigsResponse = await self._ask(
+        page: ListTaskPushNotificationConfigsResponse = await self._call_unary(
             "list_push_configs", request, options
         )
         return page
@@ -186,13 +190,13 @@ class _AsyncHttpTransport(HttpTransportBase):
         self, request: DeleteTaskPushNotificationConfigRequest, **options: Unpack[CallOptions]
     ) -> None:
         """Delete a push configuration; raises `A2AError`."""
-        await self._ask("delete_push_config", request, options)
+        await self._call_unary("delete_push_config", request, options)
 
     async def get_extended_card(
         self, request: GetExtendedAgentCardRequest, **options: Unpack[CallOptions]
     ) -> AgentCard:
-        """Return the card that callers who are known get to see; raises `A2AError`."""
-        card: AgentCard = await self._ask("get_extended_card", request, options)
+        """Return the authenticated extended agent card; raises `A2AError`."""
+        card: AgentCard = await self._call_unary("get_extended_card", request, options)
         return card
 
     async def aclose(self) -> None:
@@ -201,10 +205,10 @@ class _AsyncHttpTransport(HttpTransportBase):
 
 
 class AsyncJsonRpcTransport(_AsyncHttpTransport):
-    """JSON-RPC to one address. Without a `version` 1.0 is tried, and 0.3 if it is not known.
+    """JSON-RPC to one URL. Without a `version`, 1.0 is tried first and then 0.3.
 
     Raises:
-        ValueError, TypeError: an argument that cannot work.
+        ValueError, TypeError: an argument is not valid.
     """
 
     def __init__(
@@ -219,10 +223,10 @@ class AsyncJsonRpcTransport(_AsyncHttpTransport):
 
 
 class AsyncRestTransport(_AsyncHttpTransport):
-    """HTTP+JSON to one address, in 1.0 or, with `version="0.3"`, in 0.3.
+    """HTTP+JSON to one URL, in version 1.0 or 0.3.
 
     Raises:
-        ValueError, TypeError: an argument that cannot work.
+        ValueError, TypeError: an argument is not valid.
     """
 
     def __init__(
@@ -237,10 +241,10 @@ class AsyncRestTransport(_AsyncHttpTransport):
 
 
 class AsyncCardTransport(_AsyncHttpTransport):
-    """The interfaces of a card, in its order; the next one when one cannot be reached.
+    """The interfaces of a card in their order; if one cannot be reached, the next one is used.
 
     Raises:
-        A2ANoSupportedInterfaceError: the card offers none that we speak.
+        A2ANoSupportedInterfaceError: this client supports none of the interfaces of the card.
     """
 
     def __init__(self, card: AgentCard, **options: Unpack[Options]) -> None:
@@ -248,7 +252,7 @@ class AsyncCardTransport(_AsyncHttpTransport):
 
 
 async def _observed(events: AsyncIterator[Event], call: TransportCall) -> AsyncGenerator[Event]:
-    """Iterate over a stream; the hooks run when it is first read, and at its end."""
+    """Iterate over a stream; the hooks run before the first event and at the end."""
     with call.observed():
         try:
             async for event in events:

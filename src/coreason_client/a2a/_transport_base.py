@@ -1,4 +1,4 @@
-"""What the sync and the async transports over HTTP share: a call with its settings and hooks."""
+"""The base of the sync and the async transports over HTTP: a call with settings and hooks."""
 
 from contextlib import AbstractContextManager
 from typing import Any
@@ -9,9 +9,9 @@ from .._drive import Flow
 from ._auth_redaction import RedactingSender
 from ._hooks import CallInfo, Hooks
 from ._options import CallOptions, Options, hooks_of
+from ._polling import can_stream, stream_operation
 from ._resubscribe import ResubscribeMachine
 from ._route import Route
-from ._waiting import can_stream, stream_operation
 from .types import AgentCard
 
 __all__ = ["HttpTransportBase", "TransportCall"]
@@ -20,7 +20,7 @@ _EMPTY_MEANS_ABSENT = frozenset({"extensions", "referenceTaskIds", "acceptedOutp
 
 
 def _params(request: BaseModel) -> dict[str, Any]:
-    """Return the parameters in the shape of 1.0, without lists that say nothing."""
+    """Return the parameters in the shape of 1.0, without optional empty lists."""
     params = request.model_dump(mode="json", by_alias=True, exclude_none=True)
     for name in ("message", "configuration"):
         inner = params.get(name)
@@ -34,7 +34,7 @@ def _params(request: BaseModel) -> dict[str, Any]:
 
 
 class TransportCall:
-    """One call: the route with its own settings, and what the hooks see of it."""
+    """One call: the route with the settings of the call, and the `CallInfo` for the hooks."""
 
     def __init__(
         self,
@@ -46,26 +46,26 @@ class TransportCall:
     ) -> None:
         self.params = _params(request)
         self.route = route
-        self.redact = opener.hide
+        self.redact = opener.redact_error
         self._opener = opener
         self.info = CallInfo(name, _params(request) if hooks else self.params)
         self._hooks = hooks
 
     def observed(self) -> AbstractContextManager[None]:
-        """Redact the errors of what is done inside, and run the hooks around it."""
+        """Run the hooks around the body of the `with` statement, and redact its errors."""
         return self._hooks.around(self.info, self.prepare, self.redact)
 
     def prepare(self, info: CallInfo) -> None:
-        """Send the headers that a hook added.
+        """Add the headers of a hook to the settings.
 
         Raises:
-            ValueError: they cannot be sent.
+            ValueError: a header is not valid.
         """
         self.route.settings = self.route.settings.for_call(headers=info.headers)
 
     def flow(self) -> Flow[Any]:
         """Return the flow of a unary call."""
-        return self.route.ask(self.info.operation, self.params)
+        return self.route.call_unary(self.info.operation, self.params)
 
     def machine(self, *, resume: bool, streams: bool) -> ResubscribeMachine:
         """Return the machine of a stream; `streams` is False if the agent cannot stream."""
@@ -90,7 +90,7 @@ class HttpTransportBase:
 
     @property
     def version(self) -> str:
-        """The version of the protocol that the next call speaks."""
+        """The protocol version of the next call."""
         return self._route.channel.dialect.version
 
     def _call(self, name: str, request: BaseModel, options: CallOptions) -> TransportCall:

@@ -1,7 +1,4 @@
-"""What a stream needs of calls with one answer: bodies that are no stream, and asking for a task.
-
-Pure.
-"""
+"""Unary responses that a stream needs: bodies that are not event streams, and one task. Pure."""
 
 from dataclasses import replace
 
@@ -12,11 +9,11 @@ from ._route import Route
 from .errors import A2AError, A2AResponseTooLargeError
 from .types import Task
 
-__all__ = ["Body", "asked_once"]
+__all__ = ["UnaryBody", "fetch_task_once"]
 
 
-class Body:
-    """A body that is no stream, up to a limit."""
+class UnaryBody:
+    """A response body that is not an event stream, up to a limit."""
 
     def __init__(self, head: ResponseHead, limit: int) -> None:
         self._limit = limit
@@ -29,12 +26,12 @@ class Body:
         """Add bytes; return True if the body is known to be complete.
 
         Raises:
-            A2AResponseTooLargeError: the limit is passed.
+            A2AResponseTooLargeError: the body exceeds the limit.
         """
         self._pieces += chunk
         if len(self._pieces) > self._limit:
-            words = f"an answer is larger than {self._limit} bytes"
-            raise A2AResponseTooLargeError(words, status=200)
+            message = f"a response body is larger than {self._limit} bytes"
+            raise A2AResponseTooLargeError(message, status=200)
         return self._size is not None and len(self._pieces) >= self._size
 
     @property
@@ -43,14 +40,14 @@ class Body:
         return bytes(self._pieces)
 
 
-def asked_once(route: Route, task_id: str | None) -> Flow[Task | None]:
-    """Ask for a task, within the limits of a stream; None when there was no such answer."""
+def fetch_task_once(route: Route, task_id: str | None) -> Flow[Task | None]:
+    """Fetch a task with the timeouts of a stream; return None if that fails."""
     call = route.call("get_task", {"id": task_id})
     result = yield from follow_redirects(replace(call.request, timeouts=route.settings.stream))
     if isinstance(result, TransportFailure) or result.head.status != 200:
         return None
     try:
-        task: Task = call.answer(result.body)
+        task: Task = call.parse_response(result.body)
     except A2AError:
         return None
     return task if task.id == task_id else None

@@ -42,19 +42,19 @@ __all__ = ["A2AClient", "AgentCardResolver", "default_resolver"]
 
 
 class AgentCardResolver(Closing):
-    """Finds the cards of agents, and keeps them as long as their servers say.
+    """Fetches the cards of agents, and caches them as long as their servers allow.
 
     Args:
         http_client: an `httpx2.Client` or `httpx.Client` of your own, which stays open.
         headers: extra headers for every request.
         timeout: the limit in seconds, or an `httpx2.Timeout`.
         max_card_bytes: the largest card that is accepted.
-        auth: a credential, or a callable that returns it, for cards that are refused without one.
-        max_retries: how often a passing failure is tried again.
+        auth: a credential, or a callable that returns it, for cards that require one.
+        max_retries: how often a request is retried after a transient failure.
         max_retry_delay: the longest wait that a server may ask for, in seconds.
 
     Raises:
-        ValueError, TypeError: an argument that cannot work.
+        ValueError, TypeError: an argument is not valid.
     """
 
     def __init__(
@@ -80,19 +80,19 @@ class AgentCardResolver(Closing):
         self._sender = SyncSender(http_client)
 
     def resolve(self, base_url: str) -> AgentCard:
-        """Return the card of the agent at an address.
+        """Return the card of the agent at a URL.
 
         Raises:
-            A2AHTTPError: there is no card, or no answer, or it is too large.
-            A2AJSONError: what is there is not a card.
-            ValueError, TypeError: it is no address.
+            A2AHTTPError: there is no card, or no response, or it is too large.
+            A2AJSONError: the body is not a card.
+            ValueError, TypeError: the URL is not valid.
         """
         flow = self._rules.resolve(base_url)
         sender = SyncCardSender(self._sender, self._credential)
         try:
             return run(flow, sender, self._rules.max_card_bytes)
         except A2AError as error:
-            self._credential.hide(error)
+            self._credential.redact_error(error)
             raise
 
     def close(self) -> None:
@@ -101,74 +101,75 @@ class AgentCardResolver(Closing):
 
 
 default_resolver = AgentCardResolver()
-"""A resolver for all who need no other; its connections are made when it is first used."""
+"""A shared resolver with default options; it connects on first use."""
 
 
 class A2AClient(Closing):
-    """Talks to one agent, in whichever version of the protocol and binding it speaks.
+    """A client for one agent, in any version and binding of the protocol.
 
-    Made from an address alone it speaks JSON-RPC: 1.0, and 0.3 with an agent that does not know
-    it. `options` are those of `Options`.
+    Created from a URL alone, it uses JSON-RPC: version 1.0, or 0.3 if the agent does not know
+    1.0. `options` are those of `Options`.
 
     Raises:
-        ValueError, TypeError: an argument that cannot work.
+        ValueError, TypeError: an argument is not valid.
     """
 
     def __init__(self, url: str, **options: Unpack[Options]) -> None:
-        self._begin(JsonRpcTransport(url, **options), None)
+        self._set_up(JsonRpcTransport(url, **options), None)
 
     @classmethod
     def from_agent_card(
         cls, card: AgentCard | Mapping[str, Any], **options: Unpack[Options]
     ) -> Self:
-        """Make a client from a card: the preferred interface first.
+        """Create a client from a card; the preferred interface is tried first.
 
         Raises:
-            A2ANoSupportedInterfaceError: the card offers none that we speak.
-            A2AOriginError: it offers them only at another origin than the one that was named.
+            A2ANoSupportedInterfaceError: this client supports no interface of the card.
+            A2AOriginError: the supported interfaces are at other origins than the named one.
             ExtensionSupportRequiredError: it requires an extension that was not declared.
-            ValueError, TypeError: an argument that cannot work.
+            ValueError, TypeError: an argument is not valid.
         """
         card = card if isinstance(card, AgentCard) else read_card(card)
-        return cls._made(CardTransport(card, **options), card)
+        return cls._from_transport(CardTransport(card, **options), card)
 
     @classmethod
     def with_transport(cls, transport: Transport) -> Self:
-        """Make a client on a transport of your own."""
-        return cls._made(transport, None)
+        """Create a client with a transport of your own."""
+        return cls._from_transport(transport, None)
 
     @classmethod
     def connect(cls, base_url: str, **options: Unpack[Options]) -> Self:
-        """Find the card of the agent at an address, and make a client from it.
+        """Fetch the card of the agent at a URL, and create a client from it.
 
-        The card is kept as long as its server allows, for all who connect there. `headers` go
-        along; `auth` does when the card is refused without it. Both stay at this origin and at
-        those in `interface_origins`.
+        The card is cached as long as its server allows, for all clients. `headers` are sent with
+        the request for it; `auth` only if the server requires it. Both are sent to this origin and
+        to those in `interface_origins` only.
 
         Raises:
             A2AHTTPError, A2AJSONError: there is no card.
-            A2ANoSupportedInterfaceError: the card offers no interface that we speak.
-            A2AOriginError: it offers them only at another origin.
+            A2ANoSupportedInterfaceError: this client supports no interface of the card.
+            A2AOriginError: the supported interfaces are at other origins.
             ExtensionSupportRequiredError: it requires an extension that was not declared.
-            ValueError, TypeError: an argument that cannot work.
+            ValueError, TypeError: an argument is not valid.
         """
         with AgentCardResolver(**resolver_options(options)) as resolver:
-            if options.get("http_client") is None:  # which may have an identity of its own
+            # Not for a caller's own HTTP client, which may add credentials.
+            if options.get("http_client") is None:
                 resolver._rules.cache = SHARED_CACHE
             return cls.from_agent_card(resolver.resolve(base_url), **options)
 
     @classmethod
-    def _made(cls, transport: Transport, card: AgentCard | None) -> Self:
+    def _from_transport(cls, transport: Transport, card: AgentCard | None) -> Self:
         client = cls.__new__(cls)
-        client._begin(transport, card)
+        client._set_up(transport, card)
         return client
 
-    def _begin(self, transport: Transport, card: AgentCard | None) -> None:
+    def _set_up(self, transport: Transport, card: AgentCard | None) -> None:
         self.transport = transport
-        self._calls: Any = transport  # one of the caller's own need not take options
+        self._untyped_transport: Any = transport  # a custom transport need not declare options
         self.card = card
         self._conversations = Conversations()
-        self._clock = SyncSender()  # for its sleep alone
+        self._clock = SyncSender()  # only for its sleep method
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.transport!r})"
@@ -187,13 +188,16 @@ class A2AClient(Closing):
         """Send a message and return the answer: a task, or a message.
 
         `reply_to` continues the conversation of a task, message, event or stream; `metadata` is
-        that of the request. A message whose answer was lost is not sent again; the error says so.
+        that of the request. A message is never sent twice: if the response is lost, an error is
+        raised.
 
         Raises:
-            A2AError: there was no answer, or it is an error.
+            A2AError: there was no response, or it is an error.
         """
         request = self._conversations.request(message, config, reply_to, metadata)
-        return self._conversations.heard(self._calls.send_message(request, **options))
+        return self._conversations.remember(
+            self._untyped_transport.send_message(request, **options)
+        )
 
     def send_message_with_config(
         self,
@@ -219,22 +223,27 @@ class A2AClient(Closing):
     ) -> EventStream:
         """Send a message and return an iterator of the events; it reconnects by itself.
 
-        An agent whose card says that it does not stream is sent the message, and its task is
-        fetched until it ends; the events come from there.
+        If the card says that the agent does not stream, the message is sent with a unary call, and
+        the task is polled until it ends; the events are derived from the task.
 
         Raises, while iterating:
             A2AStreamClosedError: the stream ended before its task, and could not be resumed.
-            A2AError: the agent's error, or what cannot be read.
+            A2AError: the agent sent an error, or an event that cannot be parsed.
         """
         request = self._conversations.request(message, config, reply_to, metadata)
         if resume:
-            return self._noted(self._calls.send_message_stream(request, **options))
-        return self._noted(self._calls.send_message_stream(request, resume=False, **options))
+            return self._remembering(
+                self._untyped_transport.send_message_stream(request, **options)
+            )
+        return self._remembering(
+            self._untyped_transport.send_message_stream(request, resume=False, **options)
+        )
 
-    def _noted(self, stream: Any) -> EventStream:
-        noted = EventStream.of(stream)
-        noted.on_task(self._conversations.note)
-        return noted
+    def _remembering(self, events: Any) -> EventStream:
+        """Return the stream; its task is remembered as soon as it is known."""
+        stream = EventStream.of(events)
+        stream.on_task(self._conversations.remember_ids)
+        return stream
 
     # Tasks
 
@@ -247,8 +256,8 @@ class A2AClient(Closing):
     ) -> Task:
         """Return a task; raises `A2AError`."""
         request = GetTaskRequest(id=task_id, history_length=history_length)
-        task: Task = self._calls.get_task(request, **options)
-        self._conversations.heard(task)
+        task: Task = self._untyped_transport.get_task(request, **options)
+        self._conversations.remember(task)
         return task
 
     def cancel_task(
@@ -260,23 +269,25 @@ class A2AClient(Closing):
     ) -> Task:
         """Cancel a task and return it; raises `A2AError`."""
         request = CancelTaskRequest(id=task_id, metadata=metadata)
-        task: Task = self._calls.cancel_task(request, **options)
+        task: Task = self._untyped_transport.cancel_task(request, **options)
         return task
 
     def resubscribe(
         self, task_id: str, *, resume: bool = True, **options: Unpack[CallOptions]
     ) -> EventStream:
-        """Return an iterator of the events of a running task, its state so far first.
+        """Return an iterator of the events of a running task; its current state comes first.
 
-        The task is fetched again and again where subscribing does harm (0.3) or is not possible.
+        The task is polled if subscribing is unsafe (0.3) or not possible.
 
         Raises, while iterating:
             A2AError: as `send_message_stream`.
         """
         request = SubscribeToTaskRequest(id=task_id)
         if resume:
-            return self._noted(self._calls.resubscribe(request, **options))
-        return self._noted(self._calls.resubscribe(request, resume=False, **options))
+            return self._remembering(self._untyped_transport.resubscribe(request, **options))
+        return self._remembering(
+            self._untyped_transport.resubscribe(request, resume=False, **options)
+        )
 
     def wait_for_task(self, task_id: str, **options: Unpack[CallOptions]) -> Task:
         """Wait until a task is over or waits for the user, and return it; raises `A2AError`."""
@@ -305,7 +316,7 @@ class A2AClient(Closing):
             status_timestamp_after=status_timestamp_after,
             include_artifacts=include_artifacts,
         )
-        page: ListTasksResponse = self._calls.list_tasks(request, **options)
+        page: ListTasksResponse = self._untyped_transport.list_tasks(request, **options)
         return page
 
     def iter_tasks(
@@ -343,19 +354,23 @@ class A2AClient(Closing):
         config: TaskPushNotificationConfig | str,
         **options: Unpack[CallOptions],
     ) -> TaskPushNotificationConfig:
-        """Have the news of a task sent to an address; raises `A2AError`."""
+        """Configure push notifications of a task to a URL; raises `A2AError`."""
         if isinstance(config, str):
             config = TaskPushNotificationConfig(url=config)
         request = config.model_copy(update={"task_id": task_id})
-        made: TaskPushNotificationConfig = self._calls.create_push_config(request, **options)
-        return made
+        created: TaskPushNotificationConfig = self._untyped_transport.create_push_config(
+            request, **options
+        )
+        return created
 
     def get_push_config(
         self, task_id: str, config_id: str | None = None, **options: Unpack[CallOptions]
     ) -> TaskPushNotificationConfig:
         """Return a push configuration of a task; raises `A2AError`."""
         request = GetTaskPushNotificationConfigRequest(task_id=task_id, id=config_id)
-        found: TaskPushNotificationConfig = self._calls.get_push_config(request, **options)
+        found: TaskPushNotificationConfig = self._untyped_transport.get_push_config(
+            request, **options
+        )
         return found
 
     def list_push_configs(
@@ -363,21 +378,21 @@ class A2AClient(Closing):
     ) -> list[TaskPushNotificationConfig]:
         """Return all push configurations of a task; raises `A2AError`."""
         flow = all_push_configs(task_id)
-        return run_calls(flow, self._calls, self._clock.sleep, options)
+        return run_calls(flow, self._untyped_transport, self._clock.sleep, options)
 
     def delete_push_config(
         self, task_id: str, config_id: str, **options: Unpack[CallOptions]
     ) -> None:
-        """Delete a push configuration; one that is gone already does no harm; raises `A2AError`."""
+        """Delete a push configuration; deleting it twice is safe; raises `A2AError`."""
         request = DeleteTaskPushNotificationConfigRequest(task_id=task_id, id=config_id)
-        self._calls.delete_push_config(request, **options)
+        self._untyped_transport.delete_push_config(request, **options)
 
     # The agent
 
     def get_extended_card(self, **options: Unpack[CallOptions]) -> AgentCard:
         """Return the authenticated extended agent card; raises `A2AError`."""
         request = GetExtendedAgentCardRequest()
-        card: AgentCard = self._calls.get_extended_card(request, **options)
+        card: AgentCard = self._untyped_transport.get_extended_card(request, **options)
         return card
 
     def close(self) -> None:

@@ -1,14 +1,14 @@
-"""What an A2A client raises. Each error carries fields, so that no program reads its words.
+"""The errors of the A2A clients. They have fields, so programs need not parse messages.
 
 ::
 
     A2AError (also ClientError)
-    ├── A2AHTTPError                  the HTTP exchange failed
-    │   ├── A2AConnectionError        there was no answer, or not all of it
-    │   │   └── A2ATimeoutError       the time limit passed; also a built-in TimeoutError
-    │   └── A2AResponseTooLargeError  the body passed the limit
-    ├── A2AJSONError                  a body that is not the JSON that was expected
-    ├── A2AJSONRPCError               the agent answered with an error
+    ├── A2AHTTPError                  an HTTP error status, or no response
+    │   ├── A2AConnectionError        no response, or only a part of it
+    │   │   └── A2ATimeoutError       a timeout; also a built-in TimeoutError
+    │   └── A2AResponseTooLargeError  the response body is too large
+    ├── A2AJSONError                  a response body is not the expected JSON
+    ├── A2AJSONRPCError               the agent sent an error
     │   ├── JSONParseError                       -32700
     │   ├── InvalidRequestError                  -32600
     │   ├── MethodNotFoundError                  -32601
@@ -23,11 +23,11 @@
     │   ├── ExtendedAgentCardNotConfiguredError  -32007
     │   ├── ExtensionSupportRequiredError        -32008
     │   └── VersionNotSupportedError             -32009
-    ├── A2AEmptyResultError           an answer without the value that is required
-    ├── A2ANoSupportedInterfaceError  the card offers nothing that this client speaks
-    │   └── A2AOriginError            what it offers is at an origin that the caller did not name
-    ├── A2ASSEParseError              an event of a stream that cannot be read
-    └── A2AStreamClosedError          a stream ended before its task did
+    ├── A2AEmptyResultError           a response without the required result
+    ├── A2ANoSupportedInterfaceError  this client supports no interface of the card
+    │   └── A2AOriginError            its interfaces are at origins that may not be called
+    ├── A2ASSEParseError              an event of a stream cannot be parsed
+    └── A2AStreamClosedError          a stream ended before its task
 """
 
 from collections.abc import Mapping, Sequence
@@ -68,19 +68,19 @@ __all__ = [
     "VersionNotSupportedError",
 ]
 
-_LONGEST_OFFENCE = 1000
+_MAX_DATA_KEPT = 1000
 
 
 class A2AError(CoreasonError):
-    """Anything that an A2A client raises.
+    """The base class of all errors of the A2A clients.
 
     Attributes:
-        status: the HTTP status of the response, where there was one.
-        headers: its headers, by names in any case.
-        body: its body, up to a bound.
+        status: the HTTP status of the response, if there was one.
+        headers: its headers; names are case-insensitive.
+        body: its body, up to a limit.
         retry_after: the seconds that the server asked to wait.
-        task_id: the task that a stream was about, where one was known.
-        task: the task as far as a stream had assembled it.
+        task_id: the id of the task of a stream, if it was known.
+        task: the task of a stream, as assembled so far.
     """
 
     def __init__(
@@ -110,37 +110,37 @@ ClientError = A2AError
 
 
 class A2AHTTPError(A2AError):
-    """The HTTP exchange failed: a status that is no success, or no answer at all."""
+    """The HTTP request failed: its status is not 2xx, or there was no response."""
 
 
 class A2AConnectionError(A2AHTTPError):
-    """There was no answer, or not all of it; `attempts` is how many were made."""
+    """There was no response, or only a part of it; `attempts` is the number of attempts."""
 
     attempts: int = 1
 
 
 class A2ATimeoutError(A2AConnectionError, TimeoutError):
-    """The time limit passed."""
+    """The request timed out."""
 
 
 class A2AResponseTooLargeError(A2AHTTPError):
-    """The body passed the limit."""
+    """The response body is larger than the limit."""
 
 
 class A2AJSONError(A2AError):
-    """A body is not the JSON that was expected; `body` is its beginning."""
+    """A response body is not the expected JSON; `body` is its beginning."""
 
 
 class A2AEmptyResultError(A2AError):
-    """An answer holds no result where a value is required."""
+    """A response does not contain the required result."""
 
 
 class A2ANoSupportedInterfaceError(A2AError):
-    """The card offers no interface that this client speaks."""
+    """This client supports no interface of the card."""
 
 
 class A2AOriginError(A2ANoSupportedInterfaceError):
-    """The card names interfaces only at origins that the caller did not name.
+    """All supported interfaces of the card are at origins that may not be called.
 
     Attributes:
         named: the origin that the caller named.
@@ -154,15 +154,15 @@ class A2AOriginError(A2ANoSupportedInterfaceError):
 
 
 class A2ASSEParseError(A2AError):
-    """An event of a stream cannot be read; `data` is the beginning of the offending bytes."""
+    """An event of a stream cannot be parsed; `data` is the beginning of its bytes."""
 
     def __init__(self, message: str, data: bytes = b"") -> None:
         super().__init__(message)
-        self.data = bytes(data[:_LONGEST_OFFENCE])
+        self.data = bytes(data[:_MAX_DATA_KEPT])
 
 
 class A2AStreamClosedError(A2AError):
-    """A stream ended before its task did; `task_id` and `task` say how far it had come."""
+    """A stream ended before its task; `task_id` and `task` contain what was received."""
 
     def __init__(self, message: str, *, task_id: str | None = None, **fields: Any) -> None:
         super().__init__(message, **fields)
@@ -170,17 +170,17 @@ class A2AStreamClosedError(A2AError):
 
     @property
     def text(self) -> str:
-        """The text that was assembled."""
+        """The text of the task that was received."""
         return "" if self.task is None else self.task.text
 
 
 class A2AJSONRPCError(A2AError):
-    """The agent answered with an error.
+    """The agent sent an error.
 
     Attributes:
-        code: the number of the error.
-        message: the agent's words.
-        data: what the agent added, as it came.
+        code: the error code.
+        message: the error message of the agent.
+        data: additional data of the agent, unchanged.
     """
 
     default_code: ClassVar[int] = 0
@@ -199,7 +199,7 @@ class A2AJSONRPCError(A2AError):
 
     @property
     def reason(self) -> str | None:
-        """The reason in an `ErrorInfo` among the data, such as TASK_NOT_FOUND."""
+        """The reason of the `ErrorInfo` in the data, such as TASK_NOT_FOUND."""
         return reason_of(self.data)
 
 
@@ -219,7 +219,7 @@ class JSONParseError(A2AJSONRPCError):
 
 
 class InvalidRequestError(A2AJSONRPCError):
-    """The agent does not take this for a request."""
+    """The agent rejected the request as invalid."""
 
     default_code = -32600
 
@@ -231,19 +231,19 @@ class MethodNotFoundError(A2AJSONRPCError):
 
 
 class InvalidParamsError(A2AJSONRPCError):
-    """The agent does not accept the parameters."""
+    """The agent rejected the parameters as invalid."""
 
     default_code = -32602
 
 
 class InternalError(A2AJSONRPCError):
-    """Something went wrong inside the agent."""
+    """An internal error of the agent."""
 
     default_code = -32603
 
 
 class TaskNotFoundError(A2AJSONRPCError):
-    """There is no such task."""
+    """The task does not exist."""
 
     default_code = -32001
 
@@ -255,25 +255,25 @@ class TaskNotCancelableError(A2AJSONRPCError):
 
 
 class PushNotificationNotSupportedError(A2AJSONRPCError):
-    """The agent sends no push notifications."""
+    """The agent does not support push notifications."""
 
     default_code = -32003
 
 
 class UnsupportedOperationError(A2AJSONRPCError):
-    """The agent cannot do this, or not with this task."""
+    """The agent does not support this operation, or not for this task."""
 
     default_code = -32004
 
 
 class ContentTypeNotSupportedError(A2AJSONRPCError):
-    """The agent does not take this kind of content."""
+    """The agent does not support this content type."""
 
     default_code = -32005
 
 
 class InvalidAgentResponseError(A2AJSONRPCError):
-    """The agent behind the server gave an answer that is not valid."""
+    """The agent behind the server sent an invalid response."""
 
     default_code = -32006
 
@@ -285,12 +285,12 @@ class ExtendedAgentCardNotConfiguredError(A2AJSONRPCError):
 
 
 class ExtensionSupportRequiredError(A2AJSONRPCError):
-    """The agent asks for an extension that the client did not name."""
+    """The agent requires an extension that the client did not declare."""
 
     default_code = -32008
 
 
 class VersionNotSupportedError(A2AJSONRPCError):
-    """The agent does not speak this version of the protocol."""
+    """The agent does not support this version of the protocol."""
 
     default_code = -32009

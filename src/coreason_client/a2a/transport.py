@@ -1,6 +1,6 @@
-"""Transports: what a client requires of one, and those over HTTP, sync and async.
+"""Transports: the protocols that the clients require, and those over HTTP, sync and async.
 
-A client takes any object that fits `Transport` or `AsyncTransport`.
+A client accepts any object that implements `Transport` or `AsyncTransport`.
 """
 
 from ._transport_async import (

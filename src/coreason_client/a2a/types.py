@@ -1,9 +1,9 @@
-"""The objects of the A2A protocol, one set whatever dialect is on the wire.
+"""The objects of the A2A protocol, the same for both dialects.
 
 Attributes are the snake_case of the protocol's names; on the wire they are camelCase, in the shape
-of version 1.0 (`_dialects` converts the other one). Nothing that an agent may send makes them
-fail without need: unknown fields and unknown enum values are kept, and what ProtoJSON leaves out
-because it is a default (`""`, `[]`, `false`, the enum value 0) may be absent or null.
+of version 1.0 (`_dialects` converts from and to 0.3). Validation is lenient: unknown fields and
+unknown enum values are kept, and members that ProtoJSON omits because they have a default value
+(`""`, `[]`, `false`, the enum value 0) may be absent or null.
 """
 
 from base64 import b64decode, b64encode
@@ -72,9 +72,9 @@ Item = TypeVar("Item")
 
 
 class _NullIs:
-    """Lets null stand for what ProtoJSON leaves out.
+    """Accepts null for a member that ProtoJSON omits, as its default value.
 
-    Two branches, because the first stays inside pydantic-core.
+    A union of two schemas, because the common case then stays inside pydantic-core.
     """
 
     def __init__(self, make: Callable[[], object]) -> None:
@@ -96,7 +96,7 @@ Struct: TypeAlias = dict[str, Any]
 
 
 class TaskState(StrEnum):
-    """Where a task stands."""
+    """The state of a task."""
 
     UNSPECIFIED = "TASK_STATE_UNSPECIFIED"
     SUBMITTED = "TASK_STATE_SUBMITTED"
@@ -110,8 +110,8 @@ class TaskState(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "TaskState | None":
-        # ProtoJSON may write the number of an enum value; some agents write 0.3 words in 1.0.
-        return _by_number(list(cls), value) or _by_word(cls, value)
+        # ProtoJSON may write the number of an enum value; some agents write values of 0.3 in 1.0.
+        return _by_number(list(cls), value) or _by_v03_value(cls, value)
 
     @property
     def is_terminal(self) -> bool:
@@ -131,7 +131,7 @@ _INTERRUPTED = frozenset({TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
 
 
 class Role(StrEnum):
-    """Who speaks."""
+    """The sender of a message."""
 
     UNSPECIFIED = "ROLE_UNSPECIFIED"
     USER = "ROLE_USER"
@@ -139,7 +139,7 @@ class Role(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "Role | None":
-        return _by_number(list(cls), value) or _by_word(cls, value)
+        return _by_number(list(cls), value) or _by_v03_value(cls, value)
 
 
 _Member = TypeVar("_Member", bound=StrEnum)
@@ -151,14 +151,14 @@ def _by_number(members: list[_Member], value: object) -> _Member | None:
     return None
 
 
-def _by_word(kind: type[_Member], value: object) -> _Member | None:
-    """Return the member for a word of 0.3, such as `input-required`."""
+def _by_v03_value(kind: type[_Member], value: object) -> _Member | None:
+    """Return the member for a value of 0.3, such as `input-required`."""
     if not isinstance(value, str) or not value.islower():
         return None
     return kind.__members__.get(value.replace("-", "_").upper())
 
 
-# An unknown word stays a string, an unknown number a number: never a crash, never lost.
+# Unknown values stay strings or numbers, so they neither fail nor get lost.
 AnyState = Annotated[TaskState | str | int, Field(union_mode="left_to_right")]
 AnyRole = Annotated[Role | str | int, Field(union_mode="left_to_right")]
 
@@ -166,7 +166,7 @@ AnyRole = Annotated[Role | str | int, Field(union_mode="left_to_right")]
 class _Model(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel,
-        defer_build=True,  # forty models take a tenth of a second; few are used in one program
+        defer_build=True,  # building all models takes 0.1 s; a program uses few of them
         extra="allow",
         frozen=True,
         populate_by_name=True,
@@ -184,12 +184,12 @@ class _Model(BaseModel):
 
 # Content
 
-# ProtoJSON writes the standard alphabet and reads both.
+# ProtoJSON writes the standard base64 alphabet and reads both.
 _URL_SAFE = str.maketrans("-_", "+/")
 
 
 class Part(_Model):
-    """A piece of content: `text`, `raw` (base64), `url` or `data`, whichever is there."""
+    """A piece of content: one of `text`, `raw` (base64), `url` or `data` is set."""
 
     text: str | None = None
     raw: str | None = None
@@ -203,13 +203,13 @@ class Part(_Model):
     def from_bytes(
         cls, content: bytes, *, filename: str | None = None, media_type: str | None = None
     ) -> Self:
-        """Make a part that carries a file's content."""
+        """Create a part with the content of a file."""
         raw = b64encode(content).decode()
         return cls(raw=raw, filename=filename, media_type=media_type)
 
     @property
     def content(self) -> bytes | None:
-        """The bytes of `raw`, None where there is none.
+        """The bytes of `raw`, None if it is not set.
 
         Raises:
             ValueError: it is not base64.
@@ -218,7 +218,7 @@ class Part(_Model):
 
     @serializer(mode="wrap")
     def _keep_null_data(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # `data` may be any JSON value: null is a value, and not the same as no data.
+        # `data` may be any JSON value, so null differs from no data.
         fields: dict[str, Any] = handler(self)
         if self.data is None and "data" in self.model_fields_set:
             fields["data"] = None
@@ -230,7 +230,7 @@ def _joined(parts: Iterable[Part]) -> str:
 
 
 class Message(_Model):
-    """Something that the user or the agent says."""
+    """A message of the user or the agent."""
 
     message_id: Text = Field(default_factory=lambda: str(uuid4()))
     context_id: str | None = None
@@ -245,7 +245,7 @@ class Message(_Model):
     def user(
         cls, text: str, *, context_id: str | None = None, task_id: str | None = None
     ) -> "Message":
-        """Make a message of the user's with a text."""
+        """Create a message of the user from text."""
         return cls(role=Role.USER, parts=[Part(text=text)], context_id=context_id, task_id=task_id)
 
     @property
@@ -275,11 +275,11 @@ class Artifact(_Model):
         return _joined(self.parts)
 
 
-# Tasks and what happens to them
+# Tasks and events
 
 
 class TaskStatus(_Model):
-    """Where a task stands, and what the agent says about it."""
+    """The state of a task, with a message of the agent."""
 
     state: AnyState = TaskState.UNSPECIFIED
     message: Message | None = None
@@ -306,7 +306,7 @@ AnyStatus = Annotated[TaskStatus, _NullIs(TaskStatus)]
 
 
 class Task(_Model):
-    """A piece of work that an agent does."""
+    """A unit of work of an agent."""
 
     id: str
     context_id: str | None = None
@@ -319,13 +319,13 @@ class Task(_Model):
     def text(self) -> str:
         """The answer: the text of the artifacts.
 
-        A task without such text that is over or waits for the user answers with its status, or
-        else with the messages of the agent that end its history.
+        If there is none and the task is over or waits for the user, it is the text of the status,
+        or else of the last messages of the agent in the history.
         """
         text = "".join([artifact.text for artifact in self.artifacts])
         if text or not (self.status.is_terminal or self.status.is_interrupted):
             return text
-        return self.status.text or "".join([said.text for said in latest_messages(self)])
+        return self.status.text or "".join([message.text for message in latest_messages(self)])
 
     @property
     def status_text(self) -> str:
@@ -334,31 +334,31 @@ class Task(_Model):
 
 
 def latest_messages(task: Task) -> list[Message]:
-    """Return the messages of a task's history that follow the last one of the user."""
-    said: list[Message] = []
+    """Return the messages in a task's history after the last one of the user."""
+    found: list[Message] = []
     for message in reversed(task.history):
         if message.role == Role.USER:
             break
-        said.append(message)
-    return said[::-1]
+        found.append(message)
+    return found[::-1]
 
 
 class TaskStatusUpdateEvent(_Model):
-    """A task's status has changed. `final` is a flag of 0.3: nothing follows."""
+    """A change of a task's status. `final` is a flag of 0.3: no event follows."""
 
     task_id: Text = ""
     context_id: str | None = None
     status: AnyStatus = Field(default_factory=TaskStatus)
     metadata: Struct | None = None
     final: bool | None = None
-    _answer: str | None = PrivateAttr(None)  # set by a stream, which knows what came before
+    _answer: str | None = PrivateAttr(None)  # set by a stream, which knows the earlier events
 
     @property
     def text(self) -> str:
-        """The part of the answer that comes with the status; mostly nothing.
+        """The part of the answer in the status; usually empty.
 
         Only a status that ends the task or waits for the user is an answer, and in a stream only
-        when the agent has answered in no other way.
+        if the agent has sent no artifact and no message.
         """
         if self._answer is not None:
             return self._answer
@@ -371,7 +371,7 @@ class TaskStatusUpdateEvent(_Model):
 
 
 class TaskArtifactUpdateEvent(_Model):
-    """An artifact has grown (`append`) or been written anew."""
+    """A change of an artifact: parts were added (`append`), or it was created or replaced."""
 
     task_id: Text = ""
     context_id: str | None = None
@@ -382,7 +382,7 @@ class TaskArtifactUpdateEvent(_Model):
 
     @property
     def text(self) -> str:
-        """The text that came with it."""
+        """The text of the parts in this event."""
         return _joined(self.artifact.parts)
 
     @property
@@ -392,7 +392,7 @@ class TaskArtifactUpdateEvent(_Model):
 
 
 class UnknownEvent(_Model):
-    """What an agent sent that this version of the protocol has no name for; kept as it came."""
+    """An event that this version of the protocol does not define; its JSON is kept unchanged."""
 
     @property
     def payload(self) -> dict[str, Any]:
@@ -401,31 +401,31 @@ class UnknownEvent(_Model):
 
     @property
     def text(self) -> str:
-        """Nothing that is known to be text."""
+        """Empty: an unknown event has no known text."""
         return ""
 
     @property
     def status_text(self) -> str:
-        """Nothing that is known to be text."""
+        """Empty: an unknown event has no known text."""
         return ""
 
 
 Event: TypeAlias = Task | Message | TaskStatusUpdateEvent | TaskArtifactUpdateEvent | UnknownEvent
-"""What a stream yields, and what sending a message returns."""
+"""The type that a stream yields and that `send_message` returns."""
 
 
 # The card
 
 
 class AgentProvider(_Model):
-    """Who runs the agent."""
+    """The operator of an agent."""
 
     url: Text = ""
     organization: Text = ""
 
 
 class AgentInterface(_Model):
-    """Where and how an agent is called; `protocol_version` is empty where the card is silent."""
+    """The URL and protocol of an agent; `protocol_version` is empty if the card has none."""
 
     url: Text = ""
     protocol_binding: Text = ""
@@ -434,7 +434,7 @@ class AgentInterface(_Model):
 
 
 class AgentExtension(_Model):
-    """An extension of the protocol that the agent knows."""
+    """An extension of the protocol that the agent supports."""
 
     uri: Text = ""
     description: str | None = None
@@ -443,7 +443,7 @@ class AgentExtension(_Model):
 
 
 class AgentCapabilities(_Model):
-    """What the agent can do beyond plain calls."""
+    """The optional features that the agent supports."""
 
     streaming: bool | None = None
     push_notifications: bool | None = None
@@ -452,13 +452,13 @@ class AgentCapabilities(_Model):
 
 
 class SecurityRequirement(_Model):
-    """Schemes that are needed together; the scopes of each under `list`."""
+    """Security schemes that are required together; `list` has the scopes of each."""
 
     schemes: dict[str, Any] = Field(default_factory=dict)
 
 
 class AgentSkill(_Model):
-    """Something that the agent is good at."""
+    """A skill of an agent."""
 
     id: Text = ""
     name: Text = ""
@@ -471,7 +471,7 @@ class AgentSkill(_Model):
 
 
 class APIKeySecurityScheme(_Model):
-    """A key in a header, the query or a cookie."""
+    """An API key in a header, the query or a cookie."""
 
     description: str | None = None
     location: Text = ""
@@ -487,7 +487,7 @@ class HTTPAuthSecurityScheme(_Model):
 
 
 class OAuth2SecurityScheme(_Model):
-    """OAuth 2; getting the token is the caller's business."""
+    """OAuth 2; the caller has to obtain the token."""
 
     description: str | None = None
     flows: Struct | None = None
@@ -495,20 +495,20 @@ class OAuth2SecurityScheme(_Model):
 
 
 class OpenIdConnectSecurityScheme(_Model):
-    """OpenID Connect; getting the token is the caller's business."""
+    """OpenID Connect; the caller has to obtain the token."""
 
     description: str | None = None
     open_id_connect_url: Text = ""
 
 
 class MutualTlsSecurityScheme(_Model):
-    """A client certificate, which belongs into the HTTP client."""
+    """A client certificate; configure it in the HTTP client."""
 
     description: str | None = None
 
 
 class SecurityScheme(_Model):
-    """One way to say who calls, whichever is there."""
+    """An authentication scheme: one of these is set."""
 
     api_key_security_scheme: APIKeySecurityScheme | None = None
     http_auth_security_scheme: HTTPAuthSecurityScheme | None = None
@@ -518,7 +518,7 @@ class SecurityScheme(_Model):
 
 
 class AgentCardSignature(_Model):
-    """A JSON web signature over the card."""
+    """A JSON Web Signature of the card."""
 
     protected: Text = ""
     signature: Text = ""
@@ -526,7 +526,7 @@ class AgentCardSignature(_Model):
 
 
 class AgentCard(_Model):
-    """What an agent says about itself: who it is, what it can do, where it is called."""
+    """The description of an agent: its identity, capabilities, skills and interfaces."""
 
     name: str
     description: Text = ""
@@ -544,21 +544,21 @@ class AgentCard(_Model):
     skills: Many[AgentSkill] = Field(default_factory=list)
     signatures: Many[AgentCardSignature] = Field(default_factory=list)
     icon_url: str | None = None
-    _fetched_from: str | None = PrivateAttr(None)  # set by a resolver: the address it was given
+    _fetched_from: str | None = PrivateAttr(None)  # the URL; set by a resolver
 
 
-# Requests and answers
+# Requests and responses
 
 
 class AuthenticationInfo(_Model):
-    """How the agent says who it is when it calls a push address."""
+    """The authentication of the agent at a push notification URL."""
 
     scheme: Text = ""
     credentials: str | None = None
 
 
 class TaskPushNotificationConfig(_Model):
-    """Where an agent is to send the news of a task."""
+    """The URL that an agent sends the push notifications of a task to."""
 
     tenant: str | None = None
     id: str | None = None
@@ -569,7 +569,7 @@ class TaskPushNotificationConfig(_Model):
 
 
 class SendMessageConfiguration(_Model):
-    """How a message is to be answered."""
+    """Options of the response to a message."""
 
     accepted_output_modes: Many[str] = Field(default_factory=list)
     task_push_notification_config: TaskPushNotificationConfig | None = None
@@ -581,7 +581,7 @@ MessageSendConfiguration = SendMessageConfiguration
 
 
 class SendMessageRequest(_Model):
-    """What `send_message` and `send_message_stream` ask."""
+    """The parameters of `send_message` and `send_message_stream`."""
 
     tenant: str | None = None
     message: Message
@@ -590,7 +590,7 @@ class SendMessageRequest(_Model):
 
 
 class GetTaskRequest(_Model):
-    """What `get_task` asks."""
+    """The parameters of `get_task`."""
 
     tenant: str | None = None
     id: str
@@ -598,7 +598,7 @@ class GetTaskRequest(_Model):
 
 
 class ListTasksRequest(_Model):
-    """What `list_tasks` asks."""
+    """The parameters of `list_tasks`."""
 
     tenant: str | None = None
     context_id: str | None = None
@@ -620,7 +620,7 @@ class ListTasksResponse(_Model):
 
 
 class CancelTaskRequest(_Model):
-    """What `cancel_task` asks."""
+    """The parameters of `cancel_task`."""
 
     tenant: str | None = None
     id: str
@@ -628,7 +628,7 @@ class CancelTaskRequest(_Model):
 
 
 class SubscribeToTaskRequest(_Model):
-    """What `resubscribe` asks."""
+    """The parameters of `resubscribe`."""
 
     tenant: str | None = None
     id: str
@@ -638,7 +638,7 @@ TaskResubscriptionRequest = SubscribeToTaskRequest
 
 
 class GetTaskPushNotificationConfigRequest(_Model):
-    """Which push configuration is wanted."""
+    """The parameters of `get_push_config`."""
 
     tenant: str | None = None
     task_id: str
@@ -646,7 +646,7 @@ class GetTaskPushNotificationConfigRequest(_Model):
 
 
 class DeleteTaskPushNotificationConfigRequest(_Model):
-    """Which push configuration is to go."""
+    """The parameters of `delete_push_config`."""
 
     tenant: str | None = None
     task_id: str
@@ -654,7 +654,7 @@ class DeleteTaskPushNotificationConfigRequest(_Model):
 
 
 class ListTaskPushNotificationConfigsRequest(_Model):
-    """Of which task the push configurations are wanted."""
+    """The parameters of `list_push_configs`."""
 
     tenant: str | None = None
     task_id: str
@@ -670,6 +670,6 @@ class ListTaskPushNotificationConfigsResponse(_Model):
 
 
 class GetExtendedAgentCardRequest(_Model):
-    """What `get_extended_card` asks."""
+    """The parameters of `get_extended_card`."""
 
     tenant: str | None = None

@@ -1,8 +1,8 @@
-"""How far the streams of one request were read: the current stream, its numbers, the cursor. Pure.
+"""The read position of one request: the current stream, its numbers and the cursor. Pure.
 
 The numbers are kept per stream, since a server may send several streams in turn. A number that is
 not the next one is a duplicate, a late packet that was skipped before, or the end of a gap; which
-of them is asked for here, and what follows from it is decided in `_resume`.
+of them is decided here, and `_resume` acts on it.
 """
 
 from uuid import UUID
@@ -18,22 +18,22 @@ __all__ = ["Numbering"]
 class Numbering:
     """The position in the current stream, and the last numbers of all others.
 
-    `start` is the position in a stream that was begun elsewhere. The resume machine moves `seq` and
-    `last_event_id` itself, because it does so for every packet.
+    `start` is the position in a stream that was begun elsewhere. The resume machine sets `seq` and
+    `last_event_id` itself, because a method call for every packet would cost too much.
 
     Attributes:
         stream_id: the current stream, None before the first packet.
-        stream: the same as a number, which is quicker to compare.
-        seq: the last number that was handed out.
+        stream: its id as an integer, which is faster to compare.
+        seq: the number of the last packet that was handed out.
         last_event_id: the SSE id that belongs to it.
     """
 
     __slots__ = (
         "_numbers",
-        "_others",
+        "_other_streams",
         "_resumed",
+        "_retried_gap",
         "_start",
-        "_tried_gap",
         "last_event_id",
         "seq",
         "stream",
@@ -43,9 +43,10 @@ class Numbering:
     def __init__(self, start: Position | None = None) -> None:
         self._start = start
         self._numbers = SequenceNumbers(0)
-        self._others: dict[int, tuple[int, SequenceNumbers]] = {}  # with their last numbers
-        self._resumed = False  # packets were read before this connection
-        self._tried_gap: tuple[int | None, int] | None = None  # the last that cost a reconnect
+        # By stream id; the int is the last number.
+        self._other_streams: dict[int, tuple[int, SequenceNumbers]] = {}
+        self._resumed = False  # packets arrived before this connection
+        self._retried_gap: tuple[int | None, int] | None = None  # stream and number before it
         self.stream_id: UUID | None = None
         self.stream: int | None = None
         self.seq = -1
@@ -65,7 +66,7 @@ class Numbering:
 
     @property
     def cursor(self) -> str | None:
-        """The Last-Event-ID of the next request: the SSE id, or else the id of the stream."""
+        """The Last-Event-ID of the next request: the last SSE id, else the stream id."""
         cursor = header_cursor(self.last_event_id)
         if cursor is None and self.stream_id is not None:
             return str(self.stream_id)
@@ -73,42 +74,42 @@ class Numbering:
 
     @property
     def is_at_start(self) -> bool:
-        """Whether a stream was begun elsewhere and nothing was read since."""
+        """Whether a stream that was begun elsewhere is still at its start position."""
         return self._start is not None and self.seq == self._start.seq
 
     def connect(self) -> None:
-        """Record that a new connection begins: it may only bring streams that are known."""
+        """Record a new connection; if packets have arrived before, it may bring no new stream."""
         self._resumed = self.stream_id is not None
 
-    def switch(self, stream_id: UUID, seq: int) -> None:
-        """Make another stream the current one; `seq` is the number of its packet.
+    def switch_stream(self, stream_id: UUID, seq: int) -> None:
+        """Switch to another stream; `seq` is the number of its first packet here.
 
         Raises:
-            CAPStreamReset: a connection after the first one brings a stream that is not known.
+            CAPStreamReset: a reconnect brings a stream that was not seen before.
         """
-        known = self._others.get(stream_id.int)
+        known = self._other_streams.get(stream_id.int)
         if self.stream_id is not None and self.stream is not None:
             if known is None and self._resumed:
                 raise CAPStreamReset(self.stream_id, stream_id, position=self.position)
-            self._others[self.stream] = self.seq, self._numbers
+            self._other_streams[self.stream] = self.seq, self._numbers
         self.stream_id, self.stream = stream_id, stream_id.int
         if known is None:  # a stream may start anywhere
             known = seq - 1, SequenceNumbers(seq)
         self.seq, self._numbers = known
 
     def has_arrived(self, seq: int) -> bool:
-        """Return True if this number, which is not above the last one, has arrived before."""
+        """Return True if `seq`, which is not above the last number, has arrived before."""
         return self._numbers.arrived(seq)
 
     def skip_to(self, seq: int) -> None:
-        """Record that the numbers between the last one and this one did not arrive."""
+        """Record that the numbers between the last one and `seq` did not arrive."""
         self._numbers.skip(self.seq, seq)
 
     @property
-    def gap_was_tried(self) -> bool:
+    def gap_was_retried(self) -> bool:
         """Whether a gap after the last number has already caused a reconnect."""
-        return self._tried_gap == (self.stream, self.seq)
+        return self._retried_gap == (self.stream, self.seq)
 
-    def try_gap(self) -> None:
-        """Record that a gap after the last number causes a reconnect."""
-        self._tried_gap = (self.stream, self.seq)
+    def record_gap_retry(self) -> None:
+        """Record that a gap after the last number has caused a reconnect."""
+        self._retried_gap = (self.stream, self.seq)

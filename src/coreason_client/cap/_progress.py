@@ -1,4 +1,4 @@
-"""The state of a stream, shared by sync and async: how far it was read, and the text so far."""
+"""The state of a stream, shared by sync and async: position, completeness and text so far."""
 
 from collections.abc import Mapping
 from uuid import UUID
@@ -6,7 +6,7 @@ from uuid import UUID
 from coreason_manifest.definitions.presentation import PresentationEvent
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ._record import ChatRecord
+from ._chat_record import ChatRecord
 from ._resume import ResumeMachine
 from .answer import Answer
 from .bookmark import Bookmark
@@ -17,7 +17,7 @@ __all__ = ["ChatProgress", "PacketProgress"]
 
 
 class PacketProgress:
-    """How far a stream of packets was read, and over how many connections."""
+    """The read position of a stream of packets, and the number of its connections."""
 
     def __init__(self, machine: ResumeMachine, request: ServiceRequest) -> None:
         self._machine = machine
@@ -28,14 +28,14 @@ class PacketProgress:
         return f"<{type(self).__name__} for request {self._request.request_id}: {self._state()}>"
 
     def _state(self) -> str:
-        """Return in words whether the request was sent and how far the answer was read."""
+        """Describe for `repr` whether the request was sent and how far the answer was read."""
         if not (self._machine.started or self._closed):
             return "not sent yet, iterate to send it"
         state = "complete" if self.complete else "closed" if self._closed else "not complete"
         return f"{state}, read up to {self.position or 'no packet'}"
 
     def _check_complete(self) -> None:
-        """Refuse to read on as if the stream had ended, when it was closed or has failed."""
+        """Raise if the stream was closed or has failed, so that this does not look like its end."""
         if not self._machine.complete:
             raise self._machine.ended_early(
                 "the stream was closed before its end"
@@ -60,7 +60,7 @@ class PacketProgress:
 
     @property
     def position(self) -> Position | None:
-        """How far the stream was read; None before the first packet. `bookmark()` has it too."""
+        """The position after the last packet; None before the first. `bookmark()` contains it."""
         return self._machine.position
 
     @property
@@ -76,20 +76,20 @@ class PacketProgress:
 
     @property
     def response_headers(self) -> Mapping[str, str]:
-        """The headers of the last response; empty before there was one."""
+        """The headers of the last response; empty before the first one."""
         head = self._machine.response_head
         return {} if head is None else head.headers
 
 
 class ChatProgress:
-    """What both chat streams offer beside the text."""
+    """The properties that both chat streams offer beside the text."""
 
     _packets: PacketProgress | None
     _record: ChatRecord
     conversation_id: str
 
     def __repr__(self) -> str:
-        state = "made by hand" if self._packets is None else self._packets._state()
+        state = "made without a client" if self._packets is None else self._packets._state()
         return f"<{type(self).__name__} of conversation {self.conversation_id}: {state}>"
 
     def _check_complete(self) -> None:
@@ -110,10 +110,10 @@ class ChatProgress:
         """Return the request and the position, for `resume_chat` in this process or another.
 
         Raises:
-            CAPConnectionError: the stream was made by hand, so there is no request.
+            CAPConnectionError: the stream was made without a client, so there is no request.
         """
         if self._packets is None:
-            raise CAPConnectionError("a stream that was made by hand has no bookmark")
+            raise CAPConnectionError("a stream that was made without a client has no bookmark")
         return self._packets.bookmark()
 
     @property
@@ -128,12 +128,12 @@ class ChatProgress:
 
     @property
     def request(self) -> ServiceRequest | None:
-        """The request that this stream answers; None if the stream was made by hand."""
+        """The request that this stream answers; None if the stream was made without a client."""
         return None if self._packets is None else self._packets.request
 
     @property
     def position(self) -> Position | None:
-        """How far the stream was read; None before the first packet. `bookmark()` has it too."""
+        """The position after the last packet; None before the first. `bookmark()` contains it."""
         return None if self._packets is None else self._packets.position
 
     @property
@@ -148,5 +148,5 @@ class ChatProgress:
 
     @property
     def response_headers(self) -> Mapping[str, str]:
-        """The headers of the last response; empty before there was one."""
+        """The headers of the last response; empty before the first one."""
         return {} if self._packets is None else self._packets.response_headers

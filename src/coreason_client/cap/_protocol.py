@@ -1,4 +1,4 @@
-"""The requests and answers of a CAP client, without I/O: the rules of both clients."""
+"""The requests and responses of both CAP clients: their rules, without I/O."""
 
 import random
 import time
@@ -32,8 +32,8 @@ from .._secret import Credential, CredentialLike, redacted_cause
 from .._trace import trace_headers
 from .._version import __version__
 from ..errors import ArgumentError
+from ._describe import describe_request, describe_response
 from ._resume import ResumeMachine
-from ._words import describe, where
 from .bookmark import Bookmark
 from .errors import CAPConnectionError, CAPProtocolError, CAPRuntimeError
 from .position import Position
@@ -66,10 +66,10 @@ class ApiKeyCredential(Credential):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An agent service and how to talk to it; checked when it is made.
+    """The address of an agent service and the settings for it; checked when it is created.
 
     Raises:
-        ArgumentError: an argument that cannot work.
+        ArgumentError: a setting is not valid.
     """
 
     base_url: str
@@ -84,7 +84,7 @@ class Endpoint:
     strict_sequence: bool
     max_event_bytes: int
     proxies: bool
-    """Whether the proxies of the environment are used; a caller's HTTP client has its own."""
+    """Whether the proxies of the environment are used; False for a caller's own HTTP client."""
 
     def __post_init__(self) -> None:
         _check_base_url(self.base_url)
@@ -100,7 +100,7 @@ class Endpoint:
         if self.max_event_bytes < 1:
             raise ArgumentError("max_event_bytes", "must be at least 1", self.max_event_bytes)
         if not self.user_id:
-            raise ArgumentError("user_id", "must not be empty: leave it out, or name the user")
+            raise ArgumentError("user_id", "must not be empty; leave it out, or pass an id")
         check_headers(self.headers)
 
     # Streams
@@ -116,16 +116,16 @@ class Endpoint:
         """Return the machine that reads the answer to a request, from its start or a bookmark."""
         _check_deadline(deadline)
         if not isinstance(request, ServiceRequest):
-            raise TypeError(f"assist takes a ServiceRequest, got {type(request).__name__}")
-        own = {
+            raise TypeError(f"request must be a ServiceRequest, got {type(request).__name__}")
+        protocol_headers = {
             "Accept": "text/event-stream",
             "Cache-Control": "no-cache",
             "Content-Type": "application/json",
             "X-Request-ID": str(request.request_id),
         }
-        fixed = self._headers(own, headers)
+        fixed = self._headers(protocol_headers, headers)
         url = f"{self.base_url}/assist"
-        content = request.to_json().encode()  # once: every attempt sends the same bytes
+        content = request.to_json().encode()  # once, so that every attempt sends the same bytes
         timeouts = self._timeouts(timeout)
 
         def attempt(cursor: str | None) -> Request:
@@ -147,32 +147,32 @@ class Endpoint:
         )
 
     def bookmark(self, request: ServiceRequest | Bookmark, position: Position | None) -> Bookmark:
-        """Return the bookmark of a resume, or make one of its two parts.
+        """Return the bookmark that `resume` was given, or build one from its two parts.
 
         Raises:
             TypeError: it is neither a bookmark nor a request with a position.
         """
         if isinstance(request, Bookmark):
             if position is not None:
-                raise TypeError("a bookmark has its own position: pass nothing else with it")
+                raise TypeError("a bookmark contains its position; do not pass another one")
             return request
         if position is None:
             raise TypeError("resume takes a bookmark, or a request and a position")
         return Bookmark(request=request, position=position)
 
     def chat_request(self, message: str, conversation_id: str | UUID | None) -> ServiceRequest:
-        """Wrap a user's message in an envelope; without a conversation_id a new one begins.
+        """Return the request for a user's message; without a conversation_id a new one begins.
 
         Raises:
             TypeError: the message is not a string.
             ArgumentError: the conversation_id is empty.
         """
         if not isinstance(message, str):
-            raise TypeError(f"a message is a string, got {type(message).__name__}")
+            raise TypeError(f"message must be a string, got {type(message).__name__}")
         session_id = str(uuid4() if conversation_id is None else conversation_id)
         if not session_id:
             raise ArgumentError(
-                "conversation_id", "must not be empty: leave it out to begin a conversation"
+                "conversation_id", "must not be empty; leave it out to begin a conversation"
             )
         return ServiceRequest(
             context=SessionContext(session_id=session_id, user_id=self.user_id),
@@ -184,7 +184,7 @@ class Endpoint:
     def health(
         self, headers: Mapping[str, str] | None, timeout: TimeoutArgument
     ) -> Flow[HealthCheckResponse]:
-        """Ask once how the agent is; one that is not well may say so with any status."""
+        """Fetch the health report once; an unhealthy agent may send it with any status."""
         request = self._unary("GET", "/health", headers, timeout)
         reply = yield from self._exchange(request, attempts=1)
         try:
@@ -193,22 +193,22 @@ class Endpoint:
             why = explain(error)
         if reply.head.status == 200:
             why = self.credential.redact(why, request.headers)
-            words = f"the answer to GET /health is no health report: {why}"
-            raise CAPProtocolError(words, status_code=200, body=reply.body)
-        raise self._refusal(request, reply)
+            message = f"the response to GET /health is not a health report: {why}"
+            raise CAPProtocolError(message, status_code=200, body=reply.body)
+        raise self._rejection_error(request, reply)
 
     def cancel(
         self, stream_id: UUID | str, headers: Mapping[str, str] | None, timeout: TimeoutArgument
     ) -> Flow[None]:
-        """Tell the agent to stop; said again when the answer was lost, since it does no harm."""
+        """Tell the agent to stop; retried if there is no response, because it is idempotent."""
         path = f"/streams/{quote(str(stream_id), safe='')}"
         request = self._unary("DELETE", path, headers, timeout)
         reply = yield from self._exchange(request, attempts=self.max_retries + 1)
         if not 200 <= reply.head.status < 300:
-            raise self._refusal(request, reply)
+            raise self._rejection_error(request, reply)
 
     def _exchange(self, request: Request, attempts: int) -> Flow[Reply]:
-        """Send until there is an answer, with the common back-off between attempts."""
+        """Send the request until there is a response, with the common back-off between attempts."""
         failures = 0
         while True:
             result = yield from follow_redirects(request)
@@ -216,10 +216,10 @@ class Endpoint:
                 return result
             failures += 1
             if failures >= attempts or result.kind in FINAL_FAILURES:
-                raise self._unanswered(request, result, failures)
+                raise self._no_response_error(request, result, failures)
             yield Wait(self._backoff.delay(failures, random.random))
 
-    def _unanswered(
+    def _no_response_error(
         self, request: Request, failure: TransportFailure, attempts: int
     ) -> CAPConnectionError:
         def redacted(text: str) -> str:
@@ -227,7 +227,7 @@ class Endpoint:
 
         proxy = self._proxy_for(request.url)
         error = CAPConnectionError(
-            redacted(f"no answer to {where(request, proxy)}: {failure}"),
+            redacted(f"no answer to {describe_request(request, proxy)}: {failure}"),
             attempts=attempts,
             method=request.method,
             url=shown(request.url),
@@ -236,9 +236,10 @@ class Endpoint:
         error.__cause__ = redacted_cause(failure.__cause__ or failure, redacted)
         return error
 
-    def _refusal(self, request: Request, reply: Reply) -> CAPRuntimeError:
+    def _rejection_error(self, request: Request, reply: Reply) -> CAPRuntimeError:
+        message = describe_response(request, reply.head, reply.body)
         return CAPRuntimeError(
-            self.credential.redact(describe(request, reply.head, reply.body), request.headers),
+            self.credential.redact(message, request.headers),
             status_code=reply.head.status,
             headers=reply.head.headers,
             body=reply.body,
@@ -251,7 +252,7 @@ class Endpoint:
         sent = self._headers({"Accept": "application/json"}, headers)
         return Request(method, self.base_url + path, sent, b"", self._timeouts(timeout))
 
-    # What a call may add
+    # Settings of one call
 
     def _proxy_for(self, url: str) -> str | None:
         return proxy_for(url) if self.proxies else None
@@ -264,18 +265,18 @@ class Endpoint:
         return self.timeouts if timeout is None else timeouts_from(timeout)
 
     def _headers(
-        self, own: Mapping[str, str], extra: Mapping[str, str] | None
+        self, protocol_headers: Mapping[str, str], extra: Mapping[str, str] | None
     ) -> Mapping[str, str]:
-        """Return all headers; those of the protocol are not the caller's to change."""
+        """Return all headers; the caller cannot replace those of the protocol."""
         extra = extra or {}
         check_headers(extra)
         agent = {"User-Agent": f"coreason-client/{__version__}"}
         trace = trace_headers(self.headers, extra)
-        return merged_headers(agent, trace, self.headers, extra, own)
+        return merged_headers(agent, trace, self.headers, extra, protocol_headers)
 
 
 def base_url_of(base_url: str) -> str:
-    """Return a base URL without the slash, and without the `/assist`, that it may end with.
+    """Return a base URL without a final slash and without a final `/assist`.
 
     Raises:
         TypeError: it is not a string.

@@ -1,27 +1,29 @@
-"""The resume machine: every rule that decides whether a packet is lost, doubled or spliced.
+"""The resume machine: every rule that decides whether a packet is lost, duplicated or spliced.
 
-It does no I/O and knows no thread or event loop. What does not depend on the protocol is in
-`_connections`. The rules, by their numbers in `docs/decisions.md`:
+It does no I/O and uses no threads and no event loop. Rules that do not depend on the protocol are
+in `_connections`. The rules, by their numbers in `docs/decisions.md`:
 
-* Cursor (13). The last SSE id of a complete event, in force across connections; without one, the
-  stream's id. It moves when the packet is handed out, never before.
+* Cursor (13). The last SSE id of a complete event, kept across connections; the stream id if there
+  is no SSE id. It moves when the packet is handed out, never before.
 * Duplicates (10, 34). The numbers are kept per stream. A number that has arrived is dropped; one
-  that is not above the last and never arrived is an error. An end counts whatever its number.
+  that is not above the last and never arrived is an error. A CLOSE or FATAL packet counts whatever
+  its number.
 * No splice (11). Once packets were handed out, a new connection may only bring streams that this
   request has seen.
-* Gaps (12). A jump means lost packets: reconnect once from the last good position. If it is still
-  there the server numbers with gaps, which is legal: one warning, or an error if `strict_sequence`.
-* Loss (6). Any transport failure, and an end of body before CLOSE. A failed certificate check and
-  a closed client are final.
-* Budget (7, 35). Losses in a row without a new packet; see `_retry_budget`. Only a DELTA or an
-  EVENT packet refills it. The delay doubles, and is never shorter than what the server asks for.
+* Gaps (12). A jump means lost packets: reconnect once from the last good position. If the gap is
+  still there, the server numbers with gaps, which is legal: log one warning, or raise an error if
+  `strict_sequence` is set.
+* Loss (6). Any transport failure, and an end of the body before CLOSE. A failed certificate check
+  and a closed client are final.
+* Budget (7, 35). It limits losses in a row without a new packet; see `_retry_budget`. Only a DELTA
+  or an EVENT packet refills it. The delay doubles, and is at least what the server asks for.
 * Deadline. A limit on the whole answer; heartbeats and reconnects do not extend it.
-* Statuses (8, 9). First attempt: anything but a 200 event stream is an error. Reconnect: some
-  statuses, and a 200 of another type, are one more loss; the rest is final. A 204 for a saved
-  position means that nothing follows it. 307 and 308 are followed; credentials stay at their
-  origin.
-* Errors in the stream (14). FATAL raises, TRANSIENT is a loss that moves the cursor, WARNING goes
-  on. What is not a packet is a protocol error, and is not retried.
+* Statuses (8, 9). First attempt: anything but a 200 event stream is an error. Reconnect:
+  retryable statuses, and a 200 of another type, count as a loss; the rest is final. A 204 for a
+  saved position means that nothing follows it. 307 and 308 are followed; credentials stay at
+  their origin.
+* Errors in the stream (14). FATAL raises, TRANSIENT is a loss that moves the cursor, after WARNING
+  reading continues. An event that is not a packet is a protocol error, and is not retried.
 """
 
 import logging
@@ -53,7 +55,7 @@ from .._secret import redact_chain
 from ..sse import ServerSentEvent, SSEEventTooLarge
 from ..sse._decode import DEFAULT_MAX_EVENT_BYTES
 from ._numbering import Numbering
-from ._stream_errors import NO_EVIDENCE, Evidence, StreamErrors
+from ._stream_errors import NO_DETAILS, FailureDetails, StreamErrors
 from .errors import CAPConnectionError, CAPProtocolError, CAPRuntimeError
 from .position import Position
 
@@ -61,19 +63,19 @@ __all__ = ["ResumeMachine"]
 
 logger = logging.getLogger("coreason_client.cap")
 
-_CONTENT = (DeltaPacket, EventPacket)
+_CONTENT_PACKETS = (DeltaPacket, EventPacket)
 _READING = State.READING
 
 
 class ResumeMachine:
-    """Reads one logical stream over as many connections as it takes.
+    """Reads one logical stream over as many connections as needed.
 
     `attempt(cursor)` builds the request for a connection; the cursor is None on the first one.
     `position` is where to continue a stream that was begun elsewhere; `complete` means that it was
     read to its end there. `deadline` limits the whole answer, in seconds from the first request.
-    `redact` removes our secrets from text that the server chose, and `proxy_for` returns the proxy
-    for a URL. `jitter` returns numbers from 0 to 1, `now` the seconds since 1970 and `clock`
-    seconds that only grow; tests replace them.
+    `redact` removes credentials from text that the server sent, and `proxy_for` returns the proxy
+    for a URL. `jitter` returns numbers from 0 to 1, `now` the Unix time and `clock` monotonic
+    seconds; tests replace them.
     """
 
     def __init__(
@@ -111,7 +113,7 @@ class ResumeMachine:
 
     @property
     def position(self) -> Position | None:
-        """How far the stream was handed out; None before the first packet."""
+        """The position after the last packet that was handed out; None before the first."""
         return self._numbering.position
 
     @property
@@ -121,7 +123,7 @@ class ResumeMachine:
 
     @property
     def started(self) -> bool:
-        """Whether anything was sent."""
+        """Whether a request was sent."""
         return self._connections.attempts > 0
 
     @property
@@ -140,13 +142,13 @@ class ResumeMachine:
         return self._connections.state is _READING
 
     def ended_early(self, why: str) -> CAPConnectionError:
-        """Return the error for reading on after a stream was closed or has failed."""
+        """Return the error for reading a stream that was closed or has failed."""
         return self._errors.make(CAPConnectionError, f"{why}; use resume() to continue it")
 
     # Steps
 
     def next_step(self) -> Request | Wait | None:
-        """Return what to do next; None when the stream is over."""
+        """Return the next step; None if the stream is over."""
         connections, numbering = self._connections, self._numbering
         if connections.finished:
             return None
@@ -157,7 +159,7 @@ class ResumeMachine:
         return connections.open(self._attempt(numbering.cursor), numbering.last_event_id)
 
     def accepts(self, head: ResponseHead) -> bool:
-        """Return True if this is the response that carries the stream."""
+        """Return True if this response carries the stream."""
         self._connections.head = head
         if head.status != 200 or head.content_type != "text/event-stream":
             return False
@@ -165,12 +167,12 @@ class ResumeMachine:
         return True
 
     def refused(self, head: ResponseHead, body: bytes) -> None:
-        """Follow a redirect, count a loss, or raise what the response means.
+        """Follow a redirect, count a loss, or raise the error that the response means.
 
         Raises:
-            CAPRuntimeError: the server refuses.
+            CAPRuntimeError: the server rejected the request.
             CAPProtocolError: the response is not an event stream, on the first attempt.
-            CAPConnectionError: the retry budget is spent.
+            CAPConnectionError: the retry budget is exhausted.
             CAPTimeoutError: the deadline has passed.
         """
         connections = self._connections
@@ -183,45 +185,45 @@ class ResumeMachine:
         if head.status == 204 and self._numbering.is_at_start:
             connections.finish()  # the saved position was the end
             return
-        evidence = Evidence(retry_after(head.headers, self._now), head=head, body=body)
-        words = self._errors.describe(head, body)
+        details = FailureDetails(retry_after(head.headers, self._now), head=head, body=body)
+        message = self._errors.describe_response(head, body)
         if connections.attempts > 1 and (head.status == 200 or head.status in RETRIED_STATUSES):
-            self._lose(words, evidence)
+            self._count_loss(message, details)
             return
         kind = CAPProtocolError if head.status == 200 else CAPRuntimeError
-        raise self._errors.make(kind, words, evidence)
+        raise self._errors.make(kind, message, details)
 
     def lost(self, failure: TransportFailure | None) -> tuple[()]:
-        """Record that the connection is gone, with a failure or with a clean end.
+        """Record that the connection has ended, with a failure or cleanly.
 
         Raises:
-            CAPConnectionError: the retry budget is spent, or no retry can help.
+            CAPConnectionError: the retry budget is exhausted, or a retry cannot help.
             CAPTimeoutError: the deadline has passed.
         """
         connections, errors = self._connections, self._errors
         if failure is None:
             if not connections.settled:
                 drained = connections.decoder.retry_ms is not None
-                self._lose("the response ended before a CLOSE packet", drained=drained)
+                self._count_loss("the response ended before a CLOSE packet", drained=drained)
             return ()
         redact_chain(failure, errors.redact)
-        evidence = Evidence(failure=failure)
+        details = FailureDetails(failure=failure)
         if failure.kind in FINAL_FAILURES:
-            message = f"{errors.where()} failed: {failure}"
-            raise errors.make(CAPConnectionError, message, evidence) from evidence.cause
+            message = f"{errors.describe_request()} failed: {failure}"
+            raise errors.make(CAPConnectionError, message, details) from details.cause
         if not connections.settled:
-            self._lose(str(failure), evidence)
+            self._count_loss(str(failure), details)
         return ()
 
     # Packets
 
     def receive(self, chunk: bytes) -> Iterator[Packet]:
-        """Take bytes and hand out the new packets in them, one at a time.
+        """Process bytes and yield the new packets in them, one at a time.
 
         Raises:
             CAPProtocolError: an event is not a packet, too large, or of another stream.
             CAPRuntimeError: a FATAL error packet.
-            CAPConnectionError: the retry budget is spent.
+            CAPConnectionError: the retry budget is exhausted.
             CAPTimeoutError: the deadline has passed.
         """
         connections, numbering = self._connections, self._numbering
@@ -233,22 +235,22 @@ class ResumeMachine:
                 event_id = event.id_bytes
                 packet = self._parse(event)
                 if packet.stream_id.int != numbering.stream:
-                    numbering.switch(packet.stream_id, packet.seq)
+                    numbering.switch_stream(packet.stream_id, packet.seq)
                 if packet.seq != numbering.seq + 1:
-                    yield from self._take_jump(packet)
+                    yield from self._handle_jump(packet)
                     if connections.state is not _READING:
                         return
                     if packet.seq <= numbering.seq:
                         continue
-                # The position moves here, as the packet goes out and not before.
+                # The position moves only now, as the packet is handed out.
                 numbering.seq = packet.seq
                 numbering.last_event_id = event_id
-                if isinstance(packet, _CONTENT):
+                if isinstance(packet, _CONTENT_PACKETS):
                     if budget.used:
                         budget.refill()
                     yield packet
                 else:
-                    yield from self._take_control(packet)
+                    yield from self._handle_control(packet)
                     if connections.state is not _READING:
                         return
         except SSEEventTooLarge as error:
@@ -256,10 +258,10 @@ class ResumeMachine:
         self._end_chunk(event_id, too_large)
 
     def _end_chunk(self, event_id: bytes, too_large: SSEEventTooLarge | None) -> None:
-        """Check what concerns a chunk as a whole; `event_id` is the id of its last event."""
+        """Check cursor, size and deadline after a chunk; `event_id` is that of its last event."""
         connections = self._connections
         last_id = connections.decoder.last_event_id_bytes
-        if last_id != event_id:  # a block without data has set another one
+        if last_id != event_id:  # a block without data has changed it
             self._numbering.last_event_id = last_id
         if too_large is not None:
             raise self._errors.make(CAPProtocolError, str(too_large)) from too_large
@@ -272,15 +274,15 @@ class ResumeMachine:
             return parse_packet(event.data_bytes)
         except ValidationError as error:
             why = explain(error)
-        # Not from the error itself, which repeats what the server sent: that may be a key.
+        # Not chained to the validation error, which quotes what the server sent: that may be a key.
         where = "the first packet" if self.position is None else f"a packet after {self.position}"
         raise self._errors.make(CAPProtocolError, f"{where} is not valid: {why}")
 
-    def _take_jump(self, packet: Packet) -> tuple[Packet, ...]:
-        """Act on a packet that is not the next in number; return what is handed out at once.
+    def _handle_jump(self, packet: Packet) -> tuple[Packet, ...]:
+        """Handle a packet whose number is not the next one; return what is handed out at once.
 
-        A duplicate is dropped. An end counts whatever its number. A gap causes one reconnect, and
-        is accepted after it.
+        A duplicate is dropped. A CLOSE or FATAL packet counts whatever its number. A gap causes
+        one reconnect, and is accepted after it.
 
         Raises:
             CAPProtocolError: the number was skipped before, or is below the first of the stream;
@@ -294,7 +296,7 @@ class ResumeMachine:
             self._connections.finish()
             return (packet,)
         elif isinstance(packet, ErrorPacket) and packet.p.severity is ErrorSeverity.FATAL:
-            self._take_error(packet.p)
+            self._handle_error(packet.p)
         elif not numbering.has_arrived(packet.seq):
             raise self._errors.make(
                 CAPProtocolError,
@@ -304,15 +306,15 @@ class ResumeMachine:
         return ()
 
     def _check_gap(self, packet: Packet) -> None:
-        """Reconnect once because of a gap; accept it if it is still there."""
+        """Reconnect once because of a gap; accept the gap if it is still there."""
         numbering = self._numbering
         if not self._gaps_are_legal:
             missing = (
                 f"seq {packet.seq} came after seq {numbering.seq} of stream {packet.stream_id}"
             )
-            if not numbering.gap_was_tried:
-                numbering.try_gap()
-                self._lose(missing)
+            if not numbering.gap_was_retried:
+                numbering.record_gap_retry()
+                self._count_loss(missing)
                 return
             if self._strict_sequence:
                 raise self._errors.make(CAPProtocolError, f"{missing}, also after a reconnect")
@@ -320,44 +322,46 @@ class ResumeMachine:
             self._gaps_are_legal = True
         numbering.skip_to(packet.seq)
 
-    def _take_control(self, packet: Packet) -> tuple[Packet, ...]:
-        """Act on an end or an error; return the packet if it is for the caller."""
+    def _handle_control(self, packet: Packet) -> tuple[Packet, ...]:
+        """Handle a CLOSE or ERROR packet; return the packet if the caller gets it."""
         if not isinstance(packet, ErrorPacket):
             self._connections.finish()
             return (packet,)
-        self._take_error(packet.p)
+        self._handle_error(packet.p)
         return (packet,) if self._connections.reading else ()
 
-    def _take_error(self, error: StreamError) -> None:
+    def _handle_error(self, error: StreamError) -> None:
         """Raise a FATAL error, reconnect after a TRANSIENT one, log a WARNING."""
         message = self._errors.redact(f"{error.code}: {error.message}")
         server_delay = parse_seconds((error.details or {}).get("retry_after"))
-        evidence = Evidence(server_delay, stream_error=error)
+        details = FailureDetails(server_delay, stream_error=error)
         match error.severity:
             case ErrorSeverity.FATAL:
                 self._connections.settle()
-                raise self._errors.make(CAPRuntimeError, message, evidence)
+                raise self._errors.make(CAPRuntimeError, message, details)
             case ErrorSeverity.TRANSIENT:
-                self._lose(message, evidence)
+                self._count_loss(message, details)
             case ErrorSeverity.WARNING:
-                logger.warning("the agent warns after %s: %s", self.position, message)
+                logger.warning("the agent sent a warning after %s: %s", self.position, message)
 
     # Losses
 
-    def _lose(self, why: str, evidence: Evidence = NO_EVIDENCE, *, drained: bool = False) -> None:
-        """Plan the reconnect after a loss, or raise when the budget is spent.
+    def _count_loss(
+        self, why: str, details: FailureDetails = NO_DETAILS, *, drained: bool = False
+    ) -> None:
+        """Plan the reconnect after a loss, or raise if the budget is exhausted.
 
-        `drained` means that the server ended the response in order and asked to come back.
+        `drained` means that the server ended the response properly and asked to reconnect.
         """
         connections = self._connections
-        asked = connections.server_delay(evidence.server_delay)
+        asked = connections.server_delay(details.server_delay)
         begun = self._numbering.stream_id is not None
         delay = connections.lose(asked, begun=begun, drained=drained)
         if connections.expires_within(delay):
-            raise self._errors.expired(why, evidence) from evidence.cause
+            raise self._errors.expired(why, details) from details.cause
         if delay is None:
-            evidence = replace(evidence, server_delay=asked)
-            raise self._errors.exhausted(why, evidence) from evidence.cause
+            details = replace(details, server_delay=asked)
+            raise self._errors.exhausted(why, details) from details.cause
         logger.warning(
             "connection lost after %s (%s); reconnecting in %.2f s, %s",
             self.position or "no packet",

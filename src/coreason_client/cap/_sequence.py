@@ -1,8 +1,8 @@
-"""The sequence numbers of one stream: which of them have arrived. Pure.
+"""The sequence numbers that have arrived in one stream. Pure.
 
-A server may leave numbers out, so "not above the last one" is not the same as "a duplicate". Only
-a number that has arrived before may be dropped; a number that was skipped and comes late is a
-packet that nobody has seen.
+A server may leave numbers out, so a number that is not above the last one need not be a duplicate.
+Only a number that has arrived before may be dropped; a number that was skipped and comes late
+belongs to a packet that was never delivered.
 """
 
 from bisect import bisect_right
@@ -22,12 +22,12 @@ class SequenceNumbers:
         self._gap_ends: list[int] = []
 
     def skip(self, last: int, following: int) -> None:
-        """Record that the numbers between these two did not arrive."""
+        """Record that the numbers between `last` and `following` did not arrive."""
         self._gap_starts.append(last + 1)
         self._gap_ends.append(following - 1)
 
     def arrived(self, seq: int) -> bool:
-        """Return True if this number, which is not above the last one, has arrived before."""
+        """Return True if `seq`, which is not above the last number, has arrived before."""
         if seq < self._first:
             return False
         gap = bisect_right(self._gap_starts, seq) - 1

@@ -1,4 +1,4 @@
-"""The errors of one stream, filled with what is known about it. Pure."""
+"""The errors of one stream, with position, request and response as fields. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ from coreason_manifest.definitions.presentation import StreamError
 from .._connections import Connections
 from .._http._checks import shown
 from .._http._types import ResponseHead, TransportFailure
+from ._describe import describe_request, describe_response
 from ._numbering import Numbering
-from ._words import describe, where
 from .errors import CAPConnectionError, CAPError, CAPRuntimeError, CAPTimeoutError
 
-__all__ = ["NO_EVIDENCE", "Evidence", "StreamErrors"]
+__all__ = ["NO_DETAILS", "FailureDetails", "StreamErrors"]
 
 _Error = TypeVar("_Error", bound=CAPError)
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """What a refusal or a loss left behind, for the fields of an error."""
+class FailureDetails:
+    """The response, failure or error packet behind a loss; its fields become those of the error."""
 
     server_delay: float | None = None
     failure: TransportFailure | None = None
@@ -34,13 +34,13 @@ class Evidence:
         return self.failure and (self.failure.__cause__ or self.failure)
 
 
-NO_EVIDENCE = Evidence()
+NO_DETAILS = FailureDetails()
 
 
 class StreamErrors:
-    """Makes errors that say how far the stream was read and which request failed.
+    """Builds errors that contain the read position and the request.
 
-    `redact` removes our secrets from a text, and `proxy_for` returns the proxy for a URL.
+    `redact` removes the credentials from a text, and `proxy_for` returns the proxy for a URL.
     """
 
     __slots__ = ("_connections", "_numbering", "_proxy_for", "redact")
@@ -57,10 +57,12 @@ class StreamErrors:
         self._proxy_for = proxy_for
         self.redact = redact
 
-    def make(self, kind: type[_Error], message: str, evidence: Evidence = NO_EVIDENCE) -> _Error:
-        """Return an error with all its fields."""
+    def make(
+        self, kind: type[_Error], message: str, details: FailureDetails = NO_DETAILS
+    ) -> _Error:
+        """Return an error with all known fields."""
         position, request = self._numbering.position, self._connections.request
-        head = evidence.head
+        head = details.head
         message = self.redact(message)
         return kind(
             message if position is None else f"{message} (read up to {position})",
@@ -71,44 +73,46 @@ class StreamErrors:
             proxy=None if request is None else self._proxy_for(request.url),
             status_code=None if head is None else head.status,
             headers=None if head is None else head.headers,
-            body=evidence.body,
-            retry_after=evidence.server_delay,
-            stream_error=evidence.stream_error,
+            body=details.body,
+            retry_after=details.server_delay,
+            stream_error=details.stream_error,
         )
 
-    def exhausted(self, why: str, evidence: Evidence) -> CAPConnectionError:
-        """Return the error for a retry budget that is spent."""
+    def exhausted(self, why: str, details: FailureDetails) -> CAPConnectionError:
+        """Return the error for an exhausted retry budget."""
         budget = self._connections.budget
-        asked, longest = evidence.server_delay, budget.max_server_delay
+        asked, longest = details.server_delay, budget.max_server_delay
         if asked is not None and asked > longest:
             reason = f"the server asks to wait {asked:g} s, more than max_retry_delay={longest:g}"
         elif budget.failures == 1:
             reason = "the connection brought no new packet"
         else:
             reason = f"{budget.failures} connections in a row brought no new packet"
-        message = f"{self.where()} failed: {reason}; the last one: {why}"
-        return self.make(CAPConnectionError, message, evidence)
+        message = f"{self.describe_request()} failed: {reason}; the last one: {why}"
+        return self.make(CAPConnectionError, message, details)
 
-    def expired(self, why: str, evidence: Evidence = NO_EVIDENCE) -> CAPTimeoutError:
+    def expired(self, why: str, details: FailureDetails = NO_DETAILS) -> CAPTimeoutError:
         """Return the error for a deadline that has passed."""
         deadline = self._connections.deadline
-        message = f"{self.where()} passed its deadline of {deadline:g} s: {why}"
-        return self.make(CAPTimeoutError, message, evidence)
+        message = f"{self.describe_request()} passed its deadline of {deadline:g} s: {why}"
+        return self.make(CAPTimeoutError, message, details)
 
     def unusable_redirect(
         self, head: ResponseHead, body: bytes, why: ValueError
     ) -> CAPRuntimeError:
         """Return the error for a redirect that cannot be followed."""
-        message = f"{self.describe(head, body)}, a redirect that is not followed: {why}"
-        return self.make(CAPRuntimeError, message, Evidence(head=head, body=body))
+        message = f"{self.describe_response(head, body)}, a redirect that is not followed: {why}"
+        return self.make(CAPRuntimeError, message, FailureDetails(head=head, body=body))
 
-    def where(self) -> str:
-        """Return the last request in words: method, URL and proxy."""
+    def describe_request(self) -> str:
+        """Return method, URL and proxy of the last request as text."""
         request = self._connections.request
-        return "the request" if request is None else where(request, self._proxy_for(request.url))
+        if request is None:
+            return "the request"
+        return describe_request(request, self._proxy_for(request.url))
 
-    def describe(self, head: ResponseHead, body: bytes) -> str:
-        """Return a response that does not carry the stream in words, without secrets."""
+    def describe_response(self, head: ResponseHead, body: bytes) -> str:
+        """Describe a response that does not carry the stream, without secrets."""
         request = self._connections.request
         assert request is not None  # noqa: S101 - a response follows a request
-        return self.redact(describe(request, head, body))
+        return self.redact(describe_response(request, head, body))

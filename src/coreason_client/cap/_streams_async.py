@@ -8,8 +8,8 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from .._closing_async import AsyncClosing
 from .._drive_async import AsyncOpener, drive_async
+from ._chat_record import ChatRecord
 from ._progress import ChatProgress, PacketProgress
-from ._record import ChatRecord
 from ._resume import ResumeMachine
 
 __all__ = ["AsyncChatStream", "AsyncPacketStream"]
@@ -65,8 +65,8 @@ class AsyncChatStream(ChatProgress, AsyncClosing):
         self._record = record or ChatRecord()
 
     @classmethod
-    def _of(cls, packets: AsyncPacketStream, conversation_id: str) -> Self:
-        """Make a chat of a stream of packets."""
+    def _from_packets(cls, packets: AsyncPacketStream, conversation_id: str) -> Self:
+        """Return a chat stream that reads a stream of packets."""
         record = ChatRecord()
         return cls(_texts(packets, record), conversation_id, packets=packets, record=record)
 

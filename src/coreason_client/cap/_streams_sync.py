@@ -10,8 +10,8 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from .._closing_sync import Closing
 from .._drive_sync import SyncOpener, drive
+from ._chat_record import ChatRecord
 from ._progress import ChatProgress, PacketProgress
-from ._record import ChatRecord
 from ._resume import ResumeMachine
 
 __all__ = ["ChatStream", "PacketStream"]
@@ -65,8 +65,8 @@ class ChatStream(ChatProgress, Closing):
         self._record = record or ChatRecord()
 
     @classmethod
-    def _of(cls, packets: PacketStream, conversation_id: str) -> Self:
-        """Make a chat of a stream of packets."""
+    def _from_packets(cls, packets: PacketStream, conversation_id: str) -> Self:
+        """Return a chat stream that reads a stream of packets."""
         record = ChatRecord()
         return cls(_texts(packets, record), conversation_id, packets=packets, record=record)
 

@@ -10,8 +10,8 @@ from .._closing_async import AsyncClosing
 from .._drive_async import run_async
 from .._http._async import AsyncSender
 from .._http._types import TimeoutLike, timeouts_from
-from ._budget import DEFAULT_MAX_RETRIES, reconnect_seconds
 from ._protocol import ApiKey, ApiKeyCredential, Endpoint, base_url_of
+from ._retry_defaults import DEFAULT_MAX_RETRIES, reconnect_seconds
 from ._streams_async import AsyncChatStream, AsyncPacketStream
 from .answer import Answer
 from .bookmark import Bookmark
@@ -21,11 +21,11 @@ __all__ = ["AsyncCAPClient"]
 
 
 class AsyncCAPClient(AsyncClosing):
-    """Talks to one agent service; works on asyncio and on trio.
+    """A client for one agent service; works on asyncio and on trio.
 
     Args:
-        base_url: the root of the service, such as `https://agent.example`; `/assist` at its end
-            is accepted and left out.
+        base_url: the root of the service, such as `https://agent.example`; a final `/assist`
+            is removed.
         api_key: the key, or a function, sync or async, that returns it and is called before every
             request.
         timeout: the longest silence in seconds before a connection counts as lost, or an
@@ -34,17 +34,18 @@ class AsyncCAPClient(AsyncClosing):
         reconnect_for: the seconds for which a stream that has begun keeps reconnecting without a
             new packet, even if `max_retries` is used up. The default is 30, and 0 if you pass
             `max_retries`; 0 turns it off.
-        deadline: the seconds within which a whole answer has to be complete, whatever arrives
-            meanwhile. None, the default, is no limit.
+        deadline: the seconds within which the whole answer must be complete; heartbeats and
+            reconnects do not extend it. None, the default, means no limit.
         http_client: an `httpx2.AsyncClient` or `httpx.AsyncClient` of your own, which stays open.
         user_id: the user id that `chat` sends.
         headers: extra headers for every request.
-        strict_sequence: a gap in the numbers that a reconnect does not mend is an error.
+        strict_sequence: raise an error if packet numbers are missing and a reconnect does not
+            bring them.
         max_event_bytes: the largest event that is accepted.
         max_retry_delay: the longest wait that a server may ask for, in seconds.
 
     Raises:
-        ValueError, TypeError: an argument that cannot work.
+        ValueError, TypeError: an argument is not valid.
     """
 
     def __init__(
@@ -97,9 +98,9 @@ class AsyncCAPClient(AsyncClosing):
         """Send a request and return an async iterator of the packets; CLOSE comes last.
 
         Raises, while iterating:
-            CAPConnectionError: the retries are used up.
-            CAPProtocolError: the server sent what the protocol does not allow.
-            CAPRuntimeError: the server refused, or ended the stream with a fatal error.
+            CAPConnectionError: the retry budget is exhausted.
+            CAPProtocolError: the server violated the protocol.
+            CAPRuntimeError: the server rejected the request, or sent a fatal error.
             CAPTimeoutError: the deadline has passed.
         """
         machine = self._endpoint.assist(request, headers, timeout, deadline)
@@ -119,9 +120,9 @@ class AsyncCAPClient(AsyncClosing):
         `resume(request, position)` does the same with the two parts of a bookmark.
         """
         bookmark = self._endpoint.bookmark(request, position)
-        asked = bookmark.request
-        machine = self._endpoint.assist(asked, headers, timeout, deadline, bookmark)
-        return AsyncPacketStream(machine, asked, self._sender)
+        original = bookmark.request
+        machine = self._endpoint.assist(original, headers, timeout, deadline, bookmark)
+        return AsyncPacketStream(machine, original, self._sender)
 
     def chat(
         self,
@@ -138,7 +139,7 @@ class AsyncCAPClient(AsyncClosing):
         """
         request = self._endpoint.chat_request(message, conversation_id)
         packets = self.assist(request, headers=headers, timeout=timeout, deadline=deadline)
-        return AsyncChatStream._of(packets, request.context.session_id)
+        return AsyncChatStream._from_packets(packets, request.context.session_id)
 
     def resume_chat(
         self,
@@ -148,9 +149,9 @@ class AsyncCAPClient(AsyncClosing):
         timeout: float | TimeoutLike | None = None,
         deadline: float | None = None,
     ) -> AsyncChatStream:
-        """Continue a chat from a bookmark: the text after it; raises as `assist`."""
+        """Continue a chat from a bookmark: yields the text after it; raises as `assist`."""
         packets = self.resume(bookmark, headers=headers, timeout=timeout, deadline=deadline)
-        return AsyncChatStream._of(packets, bookmark.request.context.session_id)
+        return AsyncChatStream._from_packets(packets, bookmark.request.context.session_id)
 
     async def ask(
         self,
@@ -176,12 +177,12 @@ class AsyncCAPClient(AsyncClosing):
         headers: Mapping[str, str] | None = None,
         timeout: float | TimeoutLike | None = None,
     ) -> HealthCheckResponse:
-        """Return the health of the agent; asked once, without retries.
+        """Return the health of the agent; one request, without retries.
 
         Raises:
-            CAPConnectionError: there was no answer.
-            CAPRuntimeError: the server refused.
-            CAPProtocolError: the answer is not a health report.
+            CAPConnectionError: there was no response.
+            CAPRuntimeError: the server rejected the request.
+            CAPProtocolError: the response is not a health report.
         """
         return await run_async(self._endpoint.health(headers, timeout), self._sender)
 
@@ -195,8 +196,8 @@ class AsyncCAPClient(AsyncClosing):
         """Tell the agent to stop working on a stream.
 
         Raises:
-            CAPConnectionError: there was no answer.
-            CAPRuntimeError: the server does not know the stream, or refused.
+            CAPConnectionError: there was no response.
+            CAPRuntimeError: the server does not know the stream, or rejected the request.
         """
         await run_async(self._endpoint.cancel(stream_id, headers, timeout), self._sender)
 

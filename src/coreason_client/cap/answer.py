@@ -1,4 +1,4 @@
-"""A whole answer, as `ask` returns it."""
+"""The complete answer that `ask` returns."""
 
 from typing import Self
 
@@ -8,7 +8,7 @@ __all__ = ["Answer"]
 
 
 class Answer(str):
-    """The text of a complete answer: a string that also knows where it belongs.
+    """The text of a complete answer: a string with the conversation id and the events.
 
     Attributes:
         conversation_id: pass it to the next `ask` or `chat` to continue the conversation.
@@ -27,12 +27,12 @@ class Answer(str):
         conversation_id: str,
         events: list[PresentationEvent | dict[str, object]],
     ) -> Self:
-        """Make an answer of its text."""
+        """Create an answer from its text."""
         answer = super().__new__(cls, text)
         answer.conversation_id = conversation_id
         answer.events = events
         return answer
 
     def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, object]]:
-        """Let an answer be copied and pickled."""
+        """Return the arguments that `copy` and `pickle` need."""
         return (str(self),), {"conversation_id": self.conversation_id, "events": self.events}

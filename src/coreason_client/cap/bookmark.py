@@ -1,4 +1,4 @@
-"""A request and how far its answer was read: all that another process needs to go on."""
+"""A request with the read position of its answer, for continuing in another process."""
 
 from coreason_manifest.definitions._base import CoReasonBaseModel
 from coreason_manifest.definitions.service import ServiceRequest
@@ -9,13 +9,13 @@ __all__ = ["Bookmark"]
 
 
 class Bookmark(CoReasonBaseModel):
-    """Where to continue an answer, for `client.resume` and `client.resume_chat`.
+    """The point at which `client.resume` and `client.resume_chat` continue an answer.
 
     Save `bookmark.to_json()` and load it with `Bookmark.model_validate_json(saved)`, after a
-    restart or on another machine. It holds the request because the server continues a stream only
-    for the request that opened it. `position` is None if nothing had arrived yet: the request is
-    then sent once more, and the server still treats it as the same request. If `complete` is true
-    there is nothing left, and nothing is sent.
+    restart or on another machine. It contains the request because the server continues a stream
+    only for the request that opened it. `position` is None if no packet had arrived: the request
+    is then sent again, and the server treats it as the same request. If `complete` is true, the
+    answer was read to its end, and nothing is sent.
     """
 
     request: ServiceRequest

@@ -12,8 +12,8 @@ from .._closing_sync import Closing
 from .._drive_sync import run
 from .._http._sync import SyncSender
 from .._http._types import TimeoutLike, timeouts_from
-from ._budget import DEFAULT_MAX_RETRIES, reconnect_seconds
 from ._protocol import ApiKeyCredential, Endpoint, SyncApiKey, base_url_of
+from ._retry_defaults import DEFAULT_MAX_RETRIES, reconnect_seconds
 from ._streams_sync import ChatStream, PacketStream
 from .answer import Answer
 from .bookmark import Bookmark
@@ -23,11 +23,11 @@ __all__ = ["CAPClient"]
 
 
 class CAPClient(Closing):
-    """Talks to one agent service; safe to use from many threads.
+    """A client for one agent service; safe to use from many threads.
 
     Args:
-        base_url: the root of the service, such as `https://agent.example`; `/assist` at its end
-            is accepted and left out.
+        base_url: the root of the service, such as `https://agent.example`; a final `/assist`
+            is removed.
         api_key: the key, or a function that returns it and is called before every
             request.
         timeout: the longest silence in seconds before a connection counts as lost, or an
@@ -36,17 +36,18 @@ class CAPClient(Closing):
         reconnect_for: the seconds for which a stream that has begun keeps reconnecting without a
             new packet, even if `max_retries` is used up. The default is 30, and 0 if you pass
             `max_retries`; 0 turns it off.
-        deadline: the seconds within which a whole answer has to be complete, whatever arrives
-            meanwhile. None, the default, is no limit.
+        deadline: the seconds within which the whole answer must be complete; heartbeats and
+            reconnects do not extend it. None, the default, means no limit.
         http_client: an `httpx2.Client` or `httpx.Client` of your own, which stays open.
         user_id: the user id that `chat` sends.
         headers: extra headers for every request.
-        strict_sequence: a gap in the numbers that a reconnect does not mend is an error.
+        strict_sequence: raise an error if packet numbers are missing and a reconnect does not
+            bring them.
         max_event_bytes: the largest event that is accepted.
         max_retry_delay: the longest wait that a server may ask for, in seconds.
 
     Raises:
-        ValueError, TypeError: an argument that cannot work.
+        ValueError, TypeError: an argument is not valid.
     """
 
     def __init__(
@@ -99,9 +100,9 @@ class CAPClient(Closing):
         """Send a request and return an iterator of the packets; CLOSE comes last.
 
         Raises, while iterating:
-            CAPConnectionError: the retries are used up.
-            CAPProtocolError: the server sent what the protocol does not allow.
-            CAPRuntimeError: the server refused, or ended the stream with a fatal error.
+            CAPConnectionError: the retry budget is exhausted.
+            CAPProtocolError: the server violated the protocol.
+            CAPRuntimeError: the server rejected the request, or sent a fatal error.
             CAPTimeoutError: the deadline has passed.
         """
         machine = self._endpoint.assist(request, headers, timeout, deadline)
@@ -121,9 +122,9 @@ class CAPClient(Closing):
         `resume(request, position)` does the same with the two parts of a bookmark.
         """
         bookmark = self._endpoint.bookmark(request, position)
-        asked = bookmark.request
-        machine = self._endpoint.assist(asked, headers, timeout, deadline, bookmark)
-        return PacketStream(machine, asked, self._sender)
+        original = bookmark.request
+        machine = self._endpoint.assist(original, headers, timeout, deadline, bookmark)
+        return PacketStream(machine, original, self._sender)
 
     def chat(
         self,
@@ -140,7 +141,7 @@ class CAPClient(Closing):
         """
         request = self._endpoint.chat_request(message, conversation_id)
         packets = self.assist(request, headers=headers, timeout=timeout, deadline=deadline)
-        return ChatStream._of(packets, request.context.session_id)
+        return ChatStream._from_packets(packets, request.context.session_id)
 
     def resume_chat(
         self,
@@ -150,9 +151,9 @@ class CAPClient(Closing):
         timeout: float | TimeoutLike | None = None,
         deadline: float | None = None,
     ) -> ChatStream:
-        """Continue a chat from a bookmark: the text after it; raises as `assist`."""
+        """Continue a chat from a bookmark: yields the text after it; raises as `assist`."""
         packets = self.resume(bookmark, headers=headers, timeout=timeout, deadline=deadline)
-        return ChatStream._of(packets, bookmark.request.context.session_id)
+        return ChatStream._from_packets(packets, bookmark.request.context.session_id)
 
     def ask(
         self,
@@ -178,12 +179,12 @@ class CAPClient(Closing):
         headers: Mapping[str, str] | None = None,
         timeout: float | TimeoutLike | None = None,
     ) -> HealthCheckResponse:
-        """Return the health of the agent; asked once, without retries.
+        """Return the health of the agent; one request, without retries.
 
         Raises:
-            CAPConnectionError: there was no answer.
-            CAPRuntimeError: the server refused.
-            CAPProtocolError: the answer is not a health report.
+            CAPConnectionError: there was no response.
+            CAPRuntimeError: the server rejected the request.
+            CAPProtocolError: the response is not a health report.
         """
         return run(self._endpoint.health(headers, timeout), self._sender)
 
@@ -197,8 +198,8 @@ class CAPClient(Closing):
         """Tell the agent to stop working on a stream.
 
         Raises:
-            CAPConnectionError: there was no answer.
-            CAPRuntimeError: the server does not know the stream, or refused.
+            CAPConnectionError: there was no response.
+            CAPRuntimeError: the server does not know the stream, or rejected the request.
         """
         run(self._endpoint.cancel(stream_id, headers, timeout), self._sender)
 

@@ -1,4 +1,4 @@
-"""The errors of the CAP clients. Each carries fields, so that no program has to parse a message.
+"""The errors of the CAP clients. They have fields, so programs need not parse messages.
 
 ::
 
@@ -32,16 +32,16 @@ __all__ = [
 
 
 class CAPError(CoreasonError):
-    """Anything that a CAP client raises.
+    """The base class of all errors of the CAP clients.
 
     Attributes:
-        position: how far the stream was read, for `resume`. None before the first packet.
-        attempts: the number of connections in a row that failed; 0 if the error is not about that.
+        position: the position after the last packet, for `resume`; None before the first packet.
+        attempts: the number of connections in a row that failed; 0 if the error has another reason.
         method: the HTTP method of the last request.
         url: its URL, without user, password and query.
         proxy: the proxy that the environment names for it, without user and password.
         status_code: the HTTP status of the last response, if there was one.
-        headers: its headers; names in any case.
+        headers: its headers; names are case-insensitive.
         body: its body, up to a limit.
         retry_after: the seconds that the server asked to wait.
         stream_error: the error that the server sent in the stream.
@@ -76,15 +76,15 @@ class CAPError(CoreasonError):
 
 
 class CAPConnectionError(CAPError):
-    """No connection could be made, or none lasted, within the retry budget."""
+    """Connecting failed, or connections kept breaking, until the retry budget was exhausted."""
 
 
 class CAPProtocolError(CAPError):
-    """The server sent what the wire protocol does not allow."""
+    """The server violated the wire protocol."""
 
 
 class CAPStreamReset(CAPProtocolError):
-    """After a reconnect the server answered with another stream: two generations, no splice.
+    """After a reconnect the server sent another stream; two answers are never joined.
 
     Attributes:
         expected: the stream that was being read.
@@ -96,7 +96,7 @@ class CAPStreamReset(CAPProtocolError):
     ) -> None:
         super().__init__(
             f"after a reconnect the server sent stream {received} instead of {expected}: the text"
-            " so far belongs to another generation; ask again, with a new request_id",
+            " so far belongs to another answer; send the message again with a new request_id",
             position=position,
         )
         self.expected = expected
@@ -107,7 +107,7 @@ class CAPStreamReset(CAPProtocolError):
 
 
 class CAPRuntimeError(CAPError):
-    """The server refused the request, or ended the stream with a fatal error."""
+    """The server rejected the request, or ended the stream with a fatal error."""
 
 
 class CAPTimeoutError(CAPError, TimeoutError):

@@ -1,4 +1,4 @@
-"""A place in a stream that survives JSON, a restart and another machine."""
+"""A position in a stream, which can be saved as JSON and used on another machine."""
 
 from uuid import UUID
 
@@ -8,9 +8,9 @@ __all__ = ["Position"]
 
 
 class Position(CoReasonBaseModel):
-    """How far a stream has been read: everything up to `seq` of `stream_id`, inclusive.
+    """The position after packet `seq` of the stream `stream_id`.
 
-    `cursor` is the last SSE id of the server, where it writes any.
+    `cursor` is the last SSE id that the server sent, None if it sends none.
     """
 
     stream_id: UUID

@@ -3,14 +3,14 @@
 import pytest
 
 from coreason_client._http._types import Headers, Request, ResponseHead
-from coreason_client.cap._words import describe, where
+from coreason_client.cap._describe import describe_request, describe_response
 
 REQUEST = Request("GET", "https://me:pw@agent.example/health?key=1", {})
 
 
 def test_a_request_without_secrets_and_with_its_proxy() -> None:
-    assert where(REQUEST, None) == "GET https://agent.example/health"
-    assert where(REQUEST, "http://proxy:1") == (
+    assert describe_request(REQUEST, None) == "GET https://agent.example/health"
+    assert describe_request(REQUEST, "http://proxy:1") == (
         "GET https://agent.example/health through the proxy http://proxy:1"
     )
 
@@ -31,6 +31,6 @@ def test_a_request_without_secrets_and_with_its_proxy() -> None:
 )
 def test_a_response(status: int, kind: str, body: bytes, expected: str) -> None:
     head = ResponseHead(status, Headers([("content-type", kind)] if kind else []))
-    assert describe(REQUEST, head, body) == (
+    assert describe_response(REQUEST, head, body) == (
         f"GET https://agent.example/health was answered with {expected}"
     )

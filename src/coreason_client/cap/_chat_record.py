@@ -1,4 +1,4 @@
-"""What a chat has shown so far. Pure; both chat streams keep one."""
+"""The text and the events that a chat stream has received so far. Pure."""
 
 from coreason_manifest.definitions.presentation import (
     DeltaPacket,
@@ -11,7 +11,7 @@ __all__ = ["ChatRecord"]
 
 
 class ChatRecord:
-    """Gathers the text and the events of a stream."""
+    """Collects the text and the events of a stream."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
@@ -27,7 +27,7 @@ class ChatRecord:
         return text
 
     def text_of(self, packet: Packet) -> str | None:
-        """Keep an event; return the text of a piece of text, None for anything else."""
+        """Return the text of a DELTA packet, None for other packets; record an event."""
         if isinstance(packet, DeltaPacket):
             return packet.p
         if isinstance(packet, EventPacket):

@@ -1,4 +1,4 @@
-"""The defaults of the retry budget of a CAP stream; the budget itself is in `_retry_budget`."""
+"""Default limits for reconnecting a CAP stream; `RetryBudget` applies them."""
 
 __all__ = ["DEFAULT_MAX_RETRIES", "DEFAULT_RECONNECT_FOR", "reconnect_seconds"]
 
@@ -6,16 +6,17 @@ DEFAULT_RECONNECT_FOR = 30.0
 
 
 class _Default(int):
-    """An int that is known to be the default: a caller's own 3 means exactly 3 reconnections."""
+    """Marks the default value, because a 3 that the caller passes means exactly 3 reconnections."""
 
 
 DEFAULT_MAX_RETRIES = _Default(3)
 
 
 def reconnect_seconds(max_retries: int, reconnect_for: float | None) -> float:
-    """Return how long a stream that has begun keeps reconnecting, whatever `max_retries` says.
+    """Return for how many seconds a stream that has begun keeps reconnecting.
 
-    A caller who passes `max_retries` and no `reconnect_for` gets exactly that many.
+    The result is 0 if the caller passes `max_retries` and no `reconnect_for`: then only the number
+    of reconnections counts.
     """
     if reconnect_for is not None:
         return reconnect_for

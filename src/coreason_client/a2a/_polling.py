@@ -1,4 +1,4 @@
-"""How agents that do not stream are asked, and when a task that is waited for is over. Pure."""
+"""Polling: agents that do not stream, delays between polls, and when a task has stopped. Pure."""
 
 import random
 from collections.abc import Iterator
@@ -7,16 +7,16 @@ from typing import Any, TypeGuard
 from .._retry import Backoff
 from .types import AgentCard, Task
 
-__all__ = ["can_stream", "is_over", "polls", "stream_operation"]
+__all__ = ["can_stream", "has_stopped", "poll_delays", "stream_operation"]
 
 
-def polls() -> Iterator[float]:
-    """Give the delays between two questions, without end."""
+def poll_delays() -> Iterator[float]:
+    """Yield the delays between two polls, without end."""
     backoff = Backoff()
-    asked = 0
+    polled = 0
     while True:
-        asked += 1
-        yield backoff.delay(asked, random.random)
+        polled += 1
+        yield backoff.delay(polled, random.random)
 
 
 def can_stream(card: AgentCard | None) -> bool:
@@ -29,8 +29,8 @@ def stream_operation(
 ) -> tuple[str, dict[str, Any]]:
     """Return the operation and parameters that begin a stream.
 
-    An agent that does not stream is sent the message with a request not to wait for the end of
-    the task, which is then fetched: so no answer has to come within the limit of a unary call.
+    If the agent does not stream, the message is sent with `returnImmediately`, and the task is
+    then polled: so the timeout of a unary call does not limit the task.
     """
     if streams:
         return name, params
@@ -40,6 +40,6 @@ def stream_operation(
     return "send_message", {**params, "configuration": configuration}
 
 
-def is_over(task: Task | None) -> TypeGuard[Task]:
+def has_stopped(task: Task | None) -> TypeGuard[Task]:
     """Return True if a task is over, or waits for the user."""
     return task is not None and (task.status.is_terminal or task.status.is_interrupted)
