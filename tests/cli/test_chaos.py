@@ -1,4 +1,4 @@
-"""The proxy cuts where its seed says, and the verdict counts."""
+"""The proxy cuts where its seed says, and the delivery counts."""
 
 import itertools
 import socket
@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from coreason_client.cli._verdict import compare
+from coreason_client.cli._delivery import compare
 from coreason_client.cli.chaos import ChaosProxy, Cuts
 from coreason_manifest.definitions._base import utc_now
 from coreason_manifest.definitions.presentation import DeltaPacket, StreamOpCode
@@ -70,7 +70,7 @@ def test_every_connection_is_cut_after_its_bytes_until_one_is_not(source: int) -
     with ChaosProxy("127.0.0.1", source, 5) as proxy:
         for _ in range(8):
             assert fetch(proxy.port) == BODY[: cuts.next()]
-            cuts.resets()
+            cuts.by_reset()
         assert proxy.cuts == 8
         while fetch(proxy.port) != BODY:
             pass
@@ -92,31 +92,31 @@ def packets(*seqs: int, stream: int = 1, text: str = "x") -> list[DeltaPacket]:
 
 
 def test_a_whole_answer_is_intact() -> None:
-    verdict = compare(packets(1, 2, 3), packets(1, 2, 3))
-    assert verdict.intact
-    assert verdict.sentence(cuts=2, reconnects=2) == (
-        "2 cuts healed, nothing lost or doubled: 3 packets received, 3 logged."
+    delivery = compare(packets(1, 2, 3), packets(1, 2, 3))
+    assert delivery.intact
+    assert delivery.summary(cuts=2, reconnects=2) == (
+        "Resumed after 2 cuts, nothing lost or duplicated: 3 packets received, 3 logged."
     )
-    assert "1 cut healed (1 more came after the last packet)" in verdict.sentence(2, 1)
+    assert "Resumed after 1 cut (1 more came after the last packet)" in delivery.summary(2, 1)
 
 
 @pytest.mark.parametrize(
     ("received", "says"),
     [
-        (packets(1, 3), "1 lost, 0 doubled, 0 changed"),
-        (packets(1, 2, 2, 3), "0 lost, 1 doubled, 0 changed"),
-        (packets(1, 2) + packets(3, text="y"), "0 lost, 0 doubled, 1 changed"),
-        (packets(1, 2, 3, 4), "0 lost, 0 doubled, 1 changed"),
-        (packets(1, 3, 2), "0 lost, 0 doubled, 1 changed"),
+        (packets(1, 3), "1 lost, 0 duplicated, 0 changed"),
+        (packets(1, 2, 2, 3), "0 lost, 1 duplicated, 0 changed"),
+        (packets(1, 2) + packets(3, text="y"), "0 lost, 0 duplicated, 1 changed"),
+        (packets(1, 2, 3, 4), "0 lost, 0 duplicated, 1 changed"),
+        (packets(1, 3, 2), "0 lost, 0 duplicated, 1 changed"),
     ],
 )
 def test_damage_is_counted(received: list[DeltaPacket], says: str) -> None:
-    verdict = compare(received, packets(1, 2, 3))
-    assert not verdict.intact
-    assert says in verdict.sentence(cuts=1, reconnects=1)
+    delivery = compare(received, packets(1, 2, 3))
+    assert not delivery.intact
+    assert says in delivery.summary(cuts=1, reconnects=1)
 
 
 def test_another_stream_cannot_be_compared() -> None:
-    verdict = compare(packets(1, 2), packets(1, 2, stream=2))
-    assert not verdict.intact
-    assert "cannot be compared" in verdict.sentence(cuts=1, reconnects=1)
+    delivery = compare(packets(1, 2), packets(1, 2, stream=2))
+    assert not delivery.intact
+    assert "cannot be checked" in delivery.summary(cuts=1, reconnects=1)
