@@ -70,7 +70,7 @@ class _Conversation:
             ask(self._service, line, self.session, as_json=self._as_json)
             self.answered = True
         except KeyboardInterrupt:
-            pass  # the answer was stopped, the conversation goes on
+            pass  # only the answer was stopped; the conversation continues
         except (CAPError, Failure) as error:
             report_error(error)
 

@@ -33,17 +33,17 @@ TextArguments = Annotated[
 ]
 
 
-def question(words: Sequence[str] | None) -> str:
+def question(arguments: Sequence[str] | None) -> str:
     """Return the question.
 
     Raises:
         Failure: there is no question, or more than one.
     """
-    texts = [word for word in words or () if word != "-"]
-    from_stdin = len(words or ()) > len(texts)
-    if len(texts) > 1 or len(words or ()) > 2:
+    texts = [argument for argument in arguments or () if argument != "-"]
+    from_stdin = len(arguments or ()) > len(texts)
+    if len(texts) > 1 or len(arguments or ()) > 2:
         raise Failure(
-            f"expected one TEXT, got {len(words or ())} arguments: put quotes around the text",
+            f"expected one TEXT, got {len(arguments or ())} arguments: put quotes around the text",
             ExitCode.USAGE,
         )
     if not texts:

@@ -132,7 +132,7 @@ def _message_command(operation: "Operation") -> "Operation":
     @app.command(operation.__name__, help=operation.__doc__, epilog=_EPILOG)
     def command(
         url: Url,
-        words: TextArguments = None,
+        arguments: TextArguments = None,
         as_json: AsJson = False,
         token: Token = None,
         timeout: Timeout = None,
@@ -141,7 +141,14 @@ def _message_command(operation: "Operation") -> "Operation":
         verbose: Verbose = 0,
     ) -> None:
         agent = _Agent(url, token, timeout, origins, extensions)
-        _run(operation, agent, lambda: question(words), verbose, as_json=as_json, tracks_task=True)
+        _run(
+            operation,
+            agent,
+            lambda: question(arguments),
+            verbose,
+            as_json=as_json,
+            tracks_task=True,
+        )
 
     return operation
 

@@ -35,7 +35,7 @@ Examples:
 
 def chat(
     context: typer.Context,
-    words: TextArguments = None,
+    arguments: TextArguments = None,
     url: Annotated[
         str | None,
         typer.Option(
@@ -113,8 +113,8 @@ def chat(
         if conversation == "":
             raise Failure("--conversation must not be empty: omit it to start one", ExitCode.USAGE)
         url = _service_url(context, url, llm, system)
-        interactive = not words and sys.stdin is not None and sys.stdin.isatty()
-        text = None if interactive else question(words)
+        interactive = not arguments and sys.stdin is not None and sys.stdin.isatty()
+        text = None if interactive else question(arguments)
         names = {
             "base_url": value_source(context, "url", "--url", "COREASON_URL"),
             "api_key": value_source(context, "api_key", "--api-key", "COREASON_API_KEY"),

@@ -38,7 +38,7 @@ the environment or in .env.
 
 
 def llm(
-    words: TextArguments = None,
+    arguments: TextArguments = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -88,7 +88,7 @@ def llm(
         client = create_client() if base_url is None else create_client(base_url=base_url)
         name = client.default_model if model is None else model
         call = {
-            "messages": _messages(question(words), system),
+            "messages": _messages(question(arguments), system),
             "model": name,
             "temperature": temperature,
             "max_tokens": max_tokens,
