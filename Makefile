@@ -51,7 +51,7 @@ fuzz: $(INSTALLED) ## run the fuzz tests with more examples
 soak: $(INSTALLED) ## test replicas under load and faults with three seeds, about six minutes
 	$(BIN)/python -m tests.soak --seed 1 2 3 $(SOAK_ARGS)
 
-mutants: $(INSTALLED) ## change one rule at a time and check that a test fails; MUTANTS_ARGS="reader" selects
+mutants: $(INSTALLED) ## change one rule at a time; a test must fail. MUTANTS_ARGS="reader" selects
 	$(BIN)/python -m tests.mutants $(MUTANTS_ARGS)
 
 bench: ## compare the speed with other libraries, in a separate environment

@@ -73,7 +73,7 @@ def serve(
             metavar="KEY",
             help="Key that clients may use; repeatable. Without a key, only this machine may "
             "connect. Other users of this machine can see it in the process list: prefer "
-            f"--api-keys-file or the environment.  [env var: {KEYS_VARIABLE}, {KEY_VARIABLE}]",
+            f"the environment or --api-keys-file.  [env var: {KEYS_VARIABLE}, {KEY_VARIABLE}]",
             show_default=False,
         ),
     ] = None,
