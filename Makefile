@@ -1,4 +1,4 @@
-# Every verb needs python3 and make, nothing else: it makes .venv and installs what it needs.
+# Every target needs only python3 and make: it creates .venv and installs what it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,29 +10,29 @@ export MESSAGE
 .DEFAULT_GOAL := help
 .PHONY: help install chat check sync test fuzz soak mutants bench build clean
 
-help: ## show the verbs
+help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 16
 
-install: $(INSTALLED) ## make .venv with the package and the development tools
+install: $(INSTALLED) ## create .venv with the package and the development tools
 
 $(INSTALLED): pyproject.toml
-	@echo "Installing the package and the development tools into $(VENV), which takes some minutes."
+	@echo "Installing the package and the development tools into $(VENV), this takes some minutes."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --editable '.[all]' --group dev
 	@touch $@ $(CHAT_INSTALLED)
 
-# Only what the command needs; the verbs of development add the rest.
+# Only what the command needs; the development targets add the rest.
 $(CHAT_INSTALLED): pyproject.toml
-	@echo "Installing the package into $(VENV), once."
+	@echo "Installing the package into $(VENV); later runs skip this step."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[cli,server]'
 	@touch $@
 
-chat: $(CHAT_INSTALLED) ## talk to the built-in agent; MESSAGE="..." asks once
+chat: $(CHAT_INSTALLED) ## talk to the built-in agent; MESSAGE="..." asks one question
 	@if [ -n "$$MESSAGE" ]; then $(BIN)/coreason chat "$$MESSAGE"; else $(BIN)/coreason chat; fi
 
-check: $(INSTALLED) ## ruff, mypy --strict, generated files, and who may import whom
+check: $(INSTALLED) ## run ruff, mypy --strict, and the checks of generated files and imports
 	$(BIN)/python scripts/generate_sync.py --check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -42,25 +42,25 @@ check: $(INSTALLED) ## ruff, mypy --strict, generated files, and who may import 
 sync: $(INSTALLED) ## generate the sync files from the async files
 	$(BIN)/python scripts/generate_sync.py
 
-test: $(INSTALLED) ## the whole test suite
+test: $(INSTALLED) ## run the whole test suite
 	$(BIN)/pytest -q -n 3 $(PYTEST_ARGS)
 
-fuzz: $(INSTALLED) ## a longer search for input that breaks something
+fuzz: $(INSTALLED) ## run the fuzz tests with more examples
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -q -n 2 --timeout 3600 tests/fuzz
 
-soak: $(INSTALLED) ## replicas under load and faults, three seeds, about six minutes
+soak: $(INSTALLED) ## test replicas under load and faults with three seeds, about six minutes
 	$(BIN)/python -m tests.soak --seed 1 2 3 $(SOAK_ARGS)
 
-mutants: $(INSTALLED) ## break one rule at a time and see that a test notices; MUTANTS_ARGS="reader" picks
+mutants: $(INSTALLED) ## change one rule at a time; a test must fail. MUTANTS_ARGS="reader" selects
 	$(BIN)/python -m tests.mutants $(MUTANTS_ARGS)
 
-bench: ## ratios against peers, in an environment of its own
+bench: ## compare the speed with other libraries, in a separate environment
 	@PYTHON=$(PYTHON) bench/run
 
-build: $(INSTALLED) ## build the wheel and import from it in an empty environment
+build: $(INSTALLED) ## build the wheel and test it in an empty environment
 	@rm -rf dist
 	$(BIN)/python -m build --quiet
 	$(BIN)/python tests/wheel_smoke.py dist
 
-clean: ## remove what the verbs made
+clean: ## remove everything that the targets created
 	rm -rf $(VENV) .venv-bench dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -134,7 +134,9 @@ def test_ctrl_c_leaves_the_task_which_can_be_watched_and_cancelled(peer: str) ->
         assert process.end() == 130
         errors = process.errors
     told = re.search(
-        rf"^the task goes on: coreason a2a task watch {url} (\S+)\n\Z", errors, re.MULTILINE
+        rf"^the task has not ended; to watch it: coreason a2a task watch {url} (\S+)\n\Z",
+        errors,
+        re.MULTILINE,
     )
     assert told, errors
     assert "Traceback" not in errors
@@ -312,7 +314,7 @@ def test_a_terminal_sees_the_card_and_ctrl_c_shows_no_traceback(peer: str) -> No
         process.expect("w2")
         process.send("\x03")
         assert process.end() == 130
-        assert "the task goes on: " in process.text
+        assert "the task has not ended; to watch it: " in process.text
         assert "Traceback" not in process.text
 
 

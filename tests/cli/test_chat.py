@@ -62,7 +62,9 @@ def test_chaos_loses_and_doubles_nothing(seed: int) -> None:
     done = coreason("chat", "--chaos", "--seed", str(seed), SHORT)
     assert (done.returncode, done.stderr) == (0, "")
     last = done.stdout.splitlines()[-1]
-    match = re.match(r"(\d+) cuts healed.*, nothing lost or doubled: (\d+) .*, (\d+) ", last)
+    match = re.match(
+        r"Resumed after (\d+) cuts.*, nothing lost or duplicated: (\d+) .*, (\d+) ", last
+    )
     assert match is not None, last
     cuts, received, logged = map(int, match.groups())
     assert cuts > 0
@@ -73,7 +75,7 @@ def test_chaos_with_json_reports_on_stderr(service: Service) -> None:
     done = coreason("chat", "--chaos", "--json", "--url", service.url, "hello")
     packets = [parse_packet(line.encode()) for line in done.stdout.splitlines()]
     assert isinstance(packets[-1], ClosePacket)
-    assert "nothing lost or doubled" in done.stderr
+    assert "nothing lost or duplicated" in done.stderr
     assert "--seed" in done.stderr
 
 
@@ -83,7 +85,7 @@ def test_chaos_works_with_any_service_that_resumes(faults: FaultServer) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     answer, _, last = done.stdout.rstrip().rpartition("\n\n")
     assert answer == run.text
-    assert re.match(r"[1-9]\d* cuts? healed.*, nothing lost or doubled: 41 .*, 41 ", last)
+    assert re.match(r"Resumed after [1-9]\d* cuts?.*, nothing lost or duplicated: 41 .*, 41 ", last)
 
 
 # How it ends

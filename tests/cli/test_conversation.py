@@ -47,21 +47,23 @@ def test_ctrl_c_stops_an_answer_and_then_leaves(talk: Process, service: Service)
         talk.expect("> ")
         talk.send("half a li")
         talk.expect("half a li")
-        talk.press("\x03", "Ctrl-C again, or Ctrl-D, leaves.")
+        talk.press("\x03", "Press Ctrl-C again or Ctrl-D to leave.")
         talk.expect("> ")
         talk.send("and on?\n")
         assert "half a li" not in shown(talk.expect("Now: and on?."))
         talk.expect("> ")
         assert talk.end(press="\x03") == 130
         assert "Traceback" not in talk.text
-        assert re.search(rf"continue with: coreason chat --url {service.url} --conv", talk.text)
+        assert re.search(
+            rf"To continue this conversation: coreason chat --url {service.url} --conv", talk.text
+        )
 
 
 def test_commands_and_the_end_of_input(talk: Process) -> None:
     with talk:
         talk.expect("> ")
         talk.send("/nonsense\n")
-        talk.expect("There is no command /nonsense")
+        talk.expect("Unknown command /nonsense")
         talk.expect("> ")
         talk.send("/help\n")
         talk.expect("/new")
@@ -78,7 +80,7 @@ def test_a_conversation_is_continued_with_what_was_printed(talk: Process, servic
         talk.expect("> ")
         talk.send("\x04")
         assert talk.end() == 0
-    [words] = re.findall(r"continue with: coreason (chat .*)\r", talk.text)
+    [words] = re.findall(r"To continue this conversation: coreason (chat .*)\r", talk.text)
     done = coreason(*words.split(), "two")
     assert done.stdout == "Before: ['one']. Now: two.\n"
 
@@ -92,7 +94,7 @@ def test_what_cannot_be_continued_is_not_offered(service: Service) -> None:
         talk.expect("> ")
         talk.send("\x04")
         assert talk.end() == 0
-        assert "continue with" not in talk.text
+        assert "To continue this conversation" not in talk.text
     with Process("chat", terminal=True) as talk:
         talk.expect("> ")
         talk.send("What is a position?\n")
@@ -100,7 +102,7 @@ def test_what_cannot_be_continued_is_not_offered(service: Service) -> None:
         talk.expect("> ")
         talk.send("\x04")
         assert talk.end() == 0
-        assert "continue with" not in talk.text
+        assert "To continue this conversation" not in talk.text
 
 
 def test_several_pasted_lines_are_one_question(talk: Process) -> None:

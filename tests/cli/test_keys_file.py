@@ -36,13 +36,13 @@ def test_keys_and_names(text: str, keys: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"", "there is no key in it"),
-        (b"# nothing\n\n", "there is no key in it"),
+        (b"", "the file contains no key"),
+        (b"# nothing\n\n", "the file contains no key"),
         (b"good\nsecret\n\nsecret\n", "line 4 has the same key as line 2"),
         (b"good\nsecret\xff\n", "line 2 is not UTF-8"),
-        ("schlüssel\n".encode(), "line 1: a key consists of printable ASCII characters"),
-        (b"sec\x07ret\n", "line 1: a key consists of printable ASCII characters"),
-        (b"secret a\x07b\n", "line 1: a name consists of printable characters"),
+        ("schlüssel\n".encode(), "line 1: a key must consist of printable ASCII characters"),
+        (b"sec\x07ret\n", "line 1: a key must consist of printable ASCII characters"),
+        (b"secret a\x07b\n", "line 1: a name must consist of printable characters"),
     ],
 )
 def test_a_wrong_line_is_named_and_not_shown(data: bytes, says: str) -> None:
@@ -87,8 +87,8 @@ def test_options_add_to_a_file_and_variables_do_not(tmp_path: Path) -> None:
     path = tmp_path / "keys.txt"
     path.write_text("one ann")
     path.chmod(0o600)
-    found = Keys.found(["two"], {"COREASON_API_KEYS": "three"}, path)
-    assert found.named() == {"one": "ann", "two": ""}
-    assert found.name == "--api-keys-file"
+    found = Keys.load(["two"], {"COREASON_API_KEYS": "three"}, path)
+    assert found.with_owners() == {"one": "ann", "two": ""}
+    assert found.source == "--api-keys-file"
     assert found.authorization() == '"Authorization: Bearer $KEY"'
     assert "one" not in repr(found)

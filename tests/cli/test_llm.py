@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from coreason_client.cli._app import app
-from coreason_client.cli._usage import usage_of
+from coreason_client.cli._usage import usage_event_line
 from coreason_client.cli.exits import ExitCode, exit_code_of
 from coreason_client.llm import (
     LLMAuthenticationError,
@@ -95,14 +95,14 @@ def test_v_tells_what_it_used_and_an_answer_that_is_cut_off_says_so_anyway() -> 
         assert re.search(f"^{USAGE_LINE}$", err, re.MULTILINE)
         code, out, err = ask(served, "Hi")
     assert (code, out) == (0, "Ye\n")
-    assert re.fullmatch("warning: the answer is cut off.*--max-tokens.*\n", err)
+    assert re.fullmatch("warning: the answer is truncated.*--max-tokens.*\n", err)
 
 
 def test_what_a_filter_took_away_is_told() -> None:
     with model(answer("Ye", finish="content_filter")) as served:
         code, out, err = ask(served, "Hi")
     assert (code, out) == (0, "Ye\n")
-    assert re.fullmatch("warning: the provider's filter .*\n", err)
+    assert re.fullmatch("warning: the provider's content filter .*\n", err)
 
 
 def test_a_terminal_sees_markdown_and_what_it_used() -> None:
@@ -229,7 +229,7 @@ def test_a_missing_key_is_one_sentence(alone: pytest.MonkeyPatch, arguments: lis
         (["llm", "--base-url", "here", "Hi"], {}, "--base-url must start with http://"),
         (["llm", "Hi"], {"AI_TIMEOUT": "soon"}, "AI_TIMEOUT must be .*, in the environment"),
         (["llm", "Hi"], {"LLM_API_BASE_URL": "here"}, "LLM_API_BASE_URL must start with http://"),
-        (["llm"], {}, "there is nothing to ask"),
+        (["llm"], {}, "nothing to ask"),
         (["chat", "--llm", "", "Hi"], {}, "model must be the name of a model"),
         (["chat", "--llm", "azure/x", "Hi"], {}, "for everybody: set LLM_API_BASE_URL"),
         (["serve", "--llm", MODEL], {"MAX_RETRIES": "-1"}, "MAX_RETRIES must be .*, in the env"),
@@ -309,7 +309,9 @@ def test_chaos_asks_the_model_once() -> None:
     with model(answer(*(f"word{number} " for number in range(100)))) as served:
         done = coreason("chat", "--llm", MODEL, "--chaos", "--seed", "2", "Hi", env=served.env)
     assert (done.returncode, done.stderr) == (0, "")
-    assert re.search(r"^[1-9]\d* cuts? healed.*nothing lost or doubled", done.stdout, re.MULTILINE)
+    assert re.search(
+        r"^Resumed after [1-9]\d* cuts?.*nothing lost or duplicated", done.stdout, re.MULTILINE
+    )
     assert len(served.received) == 1
 
 
@@ -380,5 +382,5 @@ def test_a_model_is_served_and_its_errors_tell_readers_nothing_of_the_provider(
     ],
 )
 def test_a_usage_event_becomes_one_line(event: object, words: str | None) -> None:
-    assert usage_of({"type": "USAGE", "data": event}) == words
-    assert usage_of({"type": "OTHER", "data": event}) is None
+    assert usage_event_line({"type": "USAGE", "data": event}) == words
+    assert usage_event_line({"type": "OTHER", "data": event}) is None

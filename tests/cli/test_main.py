@@ -24,6 +24,21 @@ def test_help_has_examples_and_every_exit_code(arguments: list[str]) -> None:
         assert f"{code.value:>3}  " in result.stdout
 
 
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["chat"], ["llm"], ["serve"], ["a2a"], ["a2a", "task"], ["a2a", "send"]],
+    ids=" ".join,
+)
+def test_help_fits_the_terminal_and_no_summary_is_truncated(
+    arguments: list[str], columns: int
+) -> None:
+    result = CliRunner().invoke(app, [*arguments, "--help"], terminal_width=columns)
+    usage, *lines = result.stdout.splitlines()
+    assert usage.startswith("Usage:")
+    assert [line for line in lines if len(line) > columns or line.endswith("...")] == []
+
+
 def test_the_version() -> None:
     done = coreason("--version")
     assert (done.returncode, done.stdout) == (0, f"coreason {__version__}\n")
@@ -38,17 +53,20 @@ def test_the_version() -> None:
         (["chat", "--max-retries", "-1", "--url", "http://x.example", "hello"], "--max-retries"),
         (["chat", "--url", "example", "hello"], "--url must start with"),
         (["chat", "--url", "http://x.example", "--api-key", "a b", "hello"], "--api-key must be"),
-        (["chat", "--seed", "1", "hello"], "--seed says where --chaos cuts"),
-        (["chat", "--conversation", "", "hello"], "--conversation is empty"),
+        (["chat", "--seed", "1", "hello"], "--seed needs --chaos"),
+        (["chat", "--conversation", "", "hello"], "--conversation must not be empty"),
         (["chat", "--chaos", "--url", "https://x.example", "hello"], "http://"),
-        (["chat", "--url", "http://x.example", "--llm", "m", "hello"], "are two agents"),
-        (["chat", "--system", "Be brief.", "hello"], "--system is for the model of --llm"),
-        (["chat"], "there is nothing to ask"),
-        (["chat", "-"], "there is nothing to ask"),
-        (["chat", " "], "there is nothing to ask: TEXT is empty"),
+        (
+            ["chat", "--url", "http://x.example", "--llm", "m", "hello"],
+            "--url and --llm cannot be used together",
+        ),
+        (["chat", "--system", "Be brief.", "hello"], "--system needs --llm"),
+        (["chat"], "nothing to ask: give TEXT as an argument or on stdin"),
+        (["chat", "-"], "nothing to ask: give TEXT"),
+        (["chat", " "], "nothing to ask: TEXT is empty"),
         (["chat", "two", "texts"], "expected one TEXT, got 2 arguments"),
-        (["serve", "my:agent", "--llm", "m"], "my:agent and --llm m are two agents"),
-        (["serve", "--system", "Be brief."], "--system is for the model of --llm"),
+        (["serve", "my:agent", "--llm", "m"], "my:agent and --llm m cannot be used together"),
+        (["serve", "--system", "Be brief."], "--system needs --llm"),
         (["serve", "--port", "70000"], "--port"),
     ],
 )

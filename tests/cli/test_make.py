@@ -34,11 +34,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def make(folder: Path, verb: str) -> tuple[list[str], str]:
-    """Run a verb; return what was installed, and what was printed."""
+def make(folder: Path, target: str) -> tuple[list[str], str]:
+    """Run a target; return what was installed, and what was printed."""
     (folder / "calls").write_text("")
     done = subprocess.run(
-        ["make", verb, f"PYTHON={folder}/python"],
+        ["make", target, f"PYTHON={folder}/python"],
         cwd=folder,
         capture_output=True,
         text=True,

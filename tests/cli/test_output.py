@@ -190,14 +190,14 @@ def written(show: Callable[[], None], to: type[io.StringIO] = io.StringIO) -> st
     return out.getvalue()
 
 
-def present(mode: str, shown: Packet | Event, *, follows: bool = True) -> str:
+def present(mode: str, shown: Packet | Event, *, tracks_task: bool = True) -> str:
     def show() -> None:
         made = MODES[mode]()
         presenter: PacketPresenter | EventPresenter
         if isinstance(shown, Packet):
             presenter = PacketPresenter(made)
         else:
-            presenter = EventPresenter(made, follows=follows)
+            presenter = EventPresenter(made, tracks_task=tracks_task)
         with presenter:
             presenter.show(shown)  # type: ignore[arg-type]
         made.report(EVIL)
@@ -241,7 +241,9 @@ def test_a_hostile_card_is_harmless_in_a_terminal() -> None:
     assert_harmless("live", found)
 
 
-@pytest.mark.parametrize("write", [output.say, output.note, output.aside, output.error])
+@pytest.mark.parametrize(
+    "write", [output.print_stdout, output.print_stderr, output.print_dimmed, output.print_error]
+)
 def test_hostile_lines_are_harmless(write: Callable[[str], None]) -> None:
     found = written(lambda: write(EVIL))
     assert "hello" in found

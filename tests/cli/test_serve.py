@@ -168,9 +168,9 @@ def test_keys_of_a_file_open_the_server_under_their_names(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["served_here"], 2, "must be named as module:attribute"),
-        (["no_such_module:agent"], 2, "there is no module no_such_module, neither in"),
-        (["served_here:nobody"], 2, "the module served_here has no 'nobody'"),
+        (["served_here"], 2, "must be given as MODULE:ATTRIBUTE"),
+        (["no_such_module:agent"], 2, "module no_such_module not found in"),
+        (["served_here:nobody"], 2, "module served_here has no attribute 'nobody'"),
         (["served_here:not_an_agent"], 2, "an agent is .* does not take these"),
         (["broken_here:agent"], 1, "cannot be imported: ValueError: bad day"),
         (["needs_other:agent"], 1, "cannot be imported: ModuleNotFoundError: .*no_such_library"),
@@ -184,7 +184,7 @@ def test_keys_of_a_file_open_the_server_under_their_names(folder: Path) -> None:
             2,
             "SQLiteStreamLog, which serves one process",
         ),
-        (["--host", "0.0.0.0"], 2, "without --api-key anybody who reaches 0.0.0.0"),
+        (["--host", "0.0.0.0"], 2, "without a key, anyone who can reach 0.0.0.0"),
         (["--host", "192.0.2.1", "--api-key", "k"], 1, "cannot listen on 192.0.2.1"),
         (["--api-key", ""], 2, "--api-key must be printable"),
         (["--api-key", "schlüssel"], 2, "--api-key must be printable ASCII"),
@@ -206,7 +206,7 @@ def test_a_refusal_is_one_sentence(
     [
         ({"COREASON_API_KEYS": "good,b\x07d"}, "COREASON_API_KEYS must be printable"),
         ({"COREASON_API_KEY": "b\x07d"}, "COREASON_API_KEY must be printable"),
-        ({"COREASON_API_KEYS": " , "}, "COREASON_API_KEYS is set, but there is no key in it"),
+        ({"COREASON_API_KEYS": " , "}, "COREASON_API_KEYS is set but contains no key"),
     ],
 )
 def test_a_bad_key_of_the_environment_names_its_variable(
@@ -231,14 +231,14 @@ def test_a_bad_key_of_the_environment_names_its_variable(
 def test_where_keys_come_from(
     options: list[str] | None, env: dict[str, str], keys: tuple[str, ...], name: str
 ) -> None:
-    found = Keys.found(options, env)
-    assert (found.values, found.name) == (keys, name)
+    found = Keys.load(options, env)
+    assert (found.values, found.source) == (keys, name)
 
 
 @pytest.mark.parametrize("value", ["k1", "k1,k2", "k1 k2", "k1, k2"])
 def test_the_printed_header_has_the_first_key_in_a_shell(value: str) -> None:
     env = {"COREASON_API_KEYS": value}
-    header = Keys.found(None, env).authorization()
+    header = Keys.load(None, env).authorization()
     done = subprocess.run(
         ["/bin/sh", "-c", f"printf %s {header}"],
         capture_output=True,

@@ -1,1 +1,1 @@
-"""Mutants: rules of the package changed on purpose, each with the tests that must notice."""
+"""Mutants: deliberate changes of one rule each, with the tests that must fail."""

@@ -1,10 +1,10 @@
 """Run the tests of each mutant against a copy of the project that has the mutant's change.
 
-A mutant is killed if a test fails, and survives if all pass: then the rule could be broken and
-nobody would notice. The exit code is 0 only if every mutant is killed.
+A mutant is killed if a test fails. It survives if all tests pass: then no test protects the rule.
+The exit code is 0 only if every mutant is killed.
 
-Nothing in the working tree is changed. First every entry of the table is compared with the source,
-and the tests of all mutants run once without a change: a test that fails anyway kills nothing.
+The working tree is not changed. First every entry of the table is compared with the source, and the
+tests of all mutants run once without a change: a test that always fails proves nothing.
 """
 
 import argparse
@@ -24,14 +24,14 @@ from .table import MUTANTS
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("src", "tests", "docs", "README.md", "pyproject.toml")
-SECONDS = 180.0  # for the tests of one mutant; one that hangs for longer counts as killed
+SECONDS = 180.0  # limit for the tests of one mutant; a timeout counts as killed
 KILLED, HUNG, SURVIVED, BROKEN = "killed", "hung", "SURVIVED", "BROKEN"
-# Exit codes of pytest. Others are errors of collection or usage, which prove nothing.
+# Exit codes of pytest. Others mean errors of collection or usage, which prove nothing.
 VERDICTS = {0: SURVIVED, 1: KILLED}
 
 
 class Copy:
-    """A copy of the project in which one mutant after another runs."""
+    """A copy of the project, in which mutants run one after another."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -44,13 +44,13 @@ class Copy:
                 shutil.copy(source, folder / name)
 
     def test(self, tests: Sequence[str], *, first_failure: bool = True) -> tuple[int | None, str]:
-        """Run tests; return the exit code, None if they took too long, and what was printed."""
+        """Run tests; return the exit code (None after a timeout) and the output."""
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
         if first_failure:
             command.append("-x")
         environment = os.environ | {
             "PYTHONPATH": str(self._folder / "src"),
-            # A changed file can have the size and the second of the one before it.
+            # Bytecode would be reused if a changed file has the same size and time.
             "PYTHONDONTWRITEBYTECODE": "1",
             "HYPOTHESIS_PROFILE": "ci",
         }
@@ -70,7 +70,7 @@ class Copy:
         return done.returncode, done.stdout
 
     def run(self, mutant: Mutant) -> tuple[str, str]:
-        """Run the tests of a mutant; return the verdict and what was printed."""
+        """Run the tests of a mutant; return the verdict and the output."""
         path = find(mutant, self._folder)
         original = path.read_text(encoding="utf-8")
         path.write_text(mutate(mutant, original), encoding="utf-8")
@@ -88,10 +88,10 @@ def main() -> int:
         print(*map(_words, mutants), sep="\n")
         return 0
     if wrong := problems(MUTANTS, ROOT):
-        print(*wrong, f"{len(wrong)} entries do not fit the source", sep="\n", file=sys.stderr)
+        print(*wrong, f"{len(wrong)} entries do not match the source", sep="\n", file=sys.stderr)
         return 2
     if not mutants:
-        print(f"no mutant has all of these words: {given.words}", file=sys.stderr)
+        print(f"no mutant matches all of these words: {given.words}", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copies = [Copy(Path(folder) / str(number)) for number in range(given.jobs)]
@@ -99,17 +99,23 @@ def main() -> int:
             return 2
         verdicts = _run_all(mutants, copies, verbose=given.verbose)
     alive = [verdict for verdict in verdicts if verdict in (SURVIVED, BROKEN)]
-    print(f"{len(mutants)} mutants, {len(mutants) - len(alive)} killed, {len(alive)} not")
+    print(f"{len(mutants)} mutants, {len(mutants) - len(alive)} killed, {len(alive)} not killed")
     return 1 if alive else 0
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("words", nargs="*", help="only mutants whose path and name have all these")
-    parser.add_argument("--jobs", type=int, default=2, help="mutants at once (default: 2)")
-    parser.add_argument("--list", action="store_true", help="show the mutants and run nothing")
-    parser.add_argument("--no-baseline", action="store_true", help="trust that the tests pass")
-    parser.add_argument("--verbose", action="store_true", help="show what the tests printed")
+    parser.add_argument(
+        "words", nargs="*", help="run only mutants whose path and name contain all these words"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=2, help="mutants to run at the same time (default: 2)"
+    )
+    parser.add_argument("--list", action="store_true", help="list the mutants without running them")
+    parser.add_argument(
+        "--no-baseline", action="store_true", help="do not run the tests without a change first"
+    )
+    parser.add_argument("--verbose", action="store_true", help="show the output of the tests")
     return parser.parse_args()
 
 
@@ -121,7 +127,7 @@ def _baseline(copy: Copy, mutants: Sequence[Mutant]) -> bool:
     tests = sorted({test for mutant in mutants for test in mutant.tests})
     code, printed = copy.test(tests, first_failure=False)
     if code != 0:
-        print(printed, "the tests fail without any mutant", sep="\n", file=sys.stderr)
+        print(printed, "the tests fail without a mutant; fix them first", sep="\n", file=sys.stderr)
     return code == 0
 
 

@@ -1,4 +1,4 @@
-"""A mutant: one rule of the source, changed by replacing one piece of text."""
+"""A mutant: a change of one rule, made by replacing one piece of source text."""
 
 import ast
 from collections.abc import Sequence
@@ -9,15 +9,15 @@ __all__ = ["Mutant", "Stale", "find", "mutate", "problems"]
 
 
 class Stale(Exception):
-    """An entry of the table does not fit the source any more."""
+    """An entry of the table no longer matches the source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
     """One changed rule.
 
-    `name` says what the changed code does wrong. `path` is a file below `src`, or a folder, so that
-    the rule may move from one of its files to another. `old` must occur exactly once in all of it.
+    `name` describes the wrong behaviour. `path` is a file below `src`, or a folder if the rule may
+    move between its files. `old` must occur exactly once in the file or folder.
     `tests` are arguments of pytest: files, or single tests.
     """
 
@@ -29,18 +29,18 @@ class Mutant:
 
 
 def find(mutant: Mutant, root: Path) -> Path:
-    """Return the file below `root` that holds the text of a mutant.
+    """Return the file below `root` that contains the text of a mutant.
 
     Raises:
         Stale: the text is not found exactly once.
     """
-    place = root / "src" / mutant.path
-    files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
+    path = root / "src" / mutant.path
+    files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
     counts = {file: _count(file, mutant.old) for file in files if file.exists()}
     if (total := sum(counts.values())) != 1:
         raise Stale(
             f"{mutant.name}: {mutant.old!r} must occur once in src/{mutant.path}, found {total} "
-            "times; update the entry to the present code"
+            "times; update the entry to the current code"
         )
     return next(file for file, count in counts.items() if count)
 
@@ -49,7 +49,7 @@ def mutate(mutant: Mutant, source: str) -> str:
     """Return the source of a file with the change.
 
     Raises:
-        Stale: the result is not Python, or means the same.
+        Stale: the result is not valid Python, or the code is unchanged.
     """
     changed = source.replace(mutant.old, mutant.new)
     try:
@@ -62,7 +62,7 @@ def mutate(mutant: Mutant, source: str) -> str:
 
 
 def problems(mutants: Sequence[Mutant], root: Path) -> list[str]:
-    """Return what is wrong with a table: entries that do not fit the source below `root`."""
+    """Return an error message for each entry that does not match the source below `root`."""
     found = []
     names: set[str] = set()
     for mutant in mutants:
@@ -70,7 +70,7 @@ def problems(mutants: Sequence[Mutant], root: Path) -> list[str]:
             found.append(f"{mutant.name}: the name is used twice")
         names.add(mutant.name)
         found += [
-            f"{mutant.name}: there is no {test.split('::')[0]}"
+            f"{mutant.name}: test file {test.split('::')[0]} not found"
             for test in mutant.tests
             if not (root / test.split("::")[0]).exists()
         ]

@@ -1,4 +1,4 @@
-"""An entry that does not fit the source is an error, and never a mutant that counts as killed."""
+"""An entry that does not match the source is an error, never a killed mutant."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Run the soak with one seed or several and print the table; the exit code is the verdict."""
+"""Run the soak test with one or more seeds and print a table; exit with 1 if a value is wrong."""
 
 import argparse
 import asyncio
@@ -16,7 +16,7 @@ from .tally import Row
 
 def main() -> int:
     given = _arguments()
-    # The table says how often, and nobody reads thousands of these.
+    # The table has the number of reconnects; thousands of log lines would only hide it.
     logging.getLogger("coreason_client.cap").setLevel(logging.ERROR)
     runs: list[tuple[str, list[Row]]] = []
     for seed in given.seed:
@@ -30,10 +30,10 @@ def main() -> int:
             part=given.part,
         )
         print(f"seed {seed}", file=sys.stderr)
-        rows, errors = asyncio.run(_until_told(settings))
+        rows, errors = asyncio.run(_run(settings))
         runs.append((f"seed {seed}", rows))
         if _wrong(rows):
-            print(_gist(errors), file=sys.stderr)
+            print(_summary(errors), file=sys.stderr)
     print(_table(runs, markdown=given.markdown))
     wrong = [f"{seed}: {row.name} = {row.value}" for seed, rows in runs for row in _wrong(rows)]
     for line in wrong:
@@ -41,8 +41,8 @@ def main() -> int:
     return 1 if wrong else 0
 
 
-async def _until_told(settings: Settings) -> tuple[list[Row], str]:
-    """Run, and tidy up also when a SIGTERM ends it."""
+async def _run(settings: Settings) -> tuple[list[Row], str]:
+    """Run once; clean up also if SIGTERM ends the run."""
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -53,15 +53,15 @@ def _wrong(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row.right is False]
 
 
-def _gist(errors: str) -> str:
-    """Show each kind of line once, with its number; what was said last of all says most."""
+def _summary(errors: str) -> str:
+    """Return each kind of line once, with its count, and then the last lines."""
     kinds = Counter(re.sub(r"[0-9a-f-]{36}|[0-9]+", "N", line) for line in errors.splitlines())
     lines = [f"{number:6} {line}" for line, number in kinds.most_common(20)]
     return "\n".join([*lines, *errors.splitlines()[-40:]])
 
 
 def _table(runs: Sequence[tuple[str, Sequence[Row]]], *, markdown: bool) -> str:
-    """Show each run as a column."""
+    """Return a table with a column for each run."""
     names = list(dict.fromkeys(row.name for _, rows in runs for row in rows))
     by_name = [{row.name: _cell(row) for row in rows} for _, rows in runs]
     lines = [["", *(seed for seed, _ in runs)]]
@@ -86,9 +86,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, nargs="+", default=[defaults.seed])
     parser.add_argument("--streams", type=int, default=defaults.streams)
     parser.add_argument("--packets", type=int, default=defaults.packets)
-    parser.add_argument("--replicas", type=int, default=defaults.replicas, help="2 or more")
+    parser.add_argument(
+        "--replicas", type=int, default=defaults.replicas, help="number of replicas, 2 or more"
+    )
     parser.add_argument("--seconds", type=float, default=defaults.seconds)
-    parser.add_argument("--half-open", type=int, help="connections; 0 for none")
+    parser.add_argument("--half-open", type=int, help="half-open connections; 0 for none")
     parser.add_argument("--part", choices=get_args(Part), default=defaults.part)
     parser.add_argument("--markdown", action="store_true")
     return parser.parse_args()

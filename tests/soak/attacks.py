@@ -1,4 +1,4 @@
-"""Large valid bodies of one key, as many at a time as an attacker would send."""
+"""Sends many large valid bodies with one key, as an attacker would."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ MOST_BYTES = 4 * 1024 * 1024  # the default limit of a body
 _AT_ONCE = 16
 _ROUNDS = 2
 _ANSWER_WITHIN = 20.0
-_FEW = 2_000  # messages, which are then long; the default limit of a request
+_FEW = 2_000  # messages, each of them long; the default limit of a request
 
 
 async def send_bodies(url: str, key: str, dice: random.Random) -> Counter[str]:
@@ -36,15 +36,15 @@ async def send_bodies(url: str, key: str, dice: random.Random) -> Counter[str]:
 
 
 def large_body(request_id: UUID, messages: int | None = None) -> bytes:
-    """Return a valid body that fills the limit: with so many messages, or as many as fit."""
+    """Return a valid body of the maximum size, with a number of messages or as many as fit."""
     body = envelope("")
     body["request_id"] = str(request_id)
     (message,) = body["payload"]["messages"]
     body["payload"]["messages"] = []
     empty = _dump(body)
-    room = MOST_BYTES - len(empty)
-    number = room // (len(_dump(message)) + 1) if messages is None else messages
-    message["parts"][0]["content"] = "x" * (room // number - len(_dump(message)) - 1)
+    free = MOST_BYTES - len(empty)
+    number = free // (len(_dump(message)) + 1) if messages is None else messages
+    message["parts"][0]["content"] = "x" * (free // number - len(_dump(message)) - 1)
     return empty.replace(b"[]", b"[" + b",".join([_dump(message)] * number) + b"]")
 
 
@@ -53,7 +53,7 @@ async def _send(http: httpx2.AsyncClient, dice: random.Random, turn: int) -> str
     headers = {"Last-Event-ID": f"{_uuid(dice)}:5"} if turn % 2 else {}
     try:
         response = await http.post("/assist", content=body, headers=headers)
-    except httpx2.TransportError as error:  # a server may close on a body that it does not want
+    except httpx2.TransportError as error:  # the server may close early
         return type(error).__name__
     return str(response.status_code)
 

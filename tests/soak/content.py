@@ -1,4 +1,4 @@
-"""What packet `seq` of a stream says: readers know it before it comes."""
+"""The expected content of each packet, which follows from its stream and its number."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -15,12 +15,12 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from ..server.peer import envelope
 
-BURST = 5  # packets that leave together; the last of them waits for the log
+BURST = 5  # packets that are written together; the last one waits for the log
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What the agent is asked for; it travels as the text of the message."""
+    """A stream that the agent is asked to write; it is sent as the text of the message."""
 
     name: str
     packets: int
@@ -29,7 +29,7 @@ class Order:
 
     @classmethod
     def lasting(cls, name: str, packets: int, seconds: float, block: float = 0.0) -> Self:
-        """Return an order for so many packets, spread evenly over so many seconds."""
+        """Return an order for a number of packets, spread evenly over a time."""
         return cls(name, packets, round(seconds * BURST / packets, 4), block)
 
     @classmethod
@@ -42,7 +42,7 @@ class Order:
         return ServiceRequest.model_validate(envelope(text, session=self.name))
 
     def is_right(self, packet: Packet) -> bool:
-        """Whether this is what packet `seq` of the stream must be."""
+        """Return True if the packet has the expected content for its number."""
         if packet.seq == self.packets + 1:
             return isinstance(packet, ClosePacket)
         return shown(packet) == (ends_burst(packet.seq), text_of(self.name, packet.seq))
@@ -53,7 +53,7 @@ def ends_burst(seq: int) -> bool:
 
 
 def text_of(name: str, seq: int) -> str:
-    """Return the text of a packet; lengths differ, so that cuts fall anywhere."""
+    """Return the text of a packet; lengths vary, so cuts occur at any position."""
     digest = sha256(f"{name}/{seq}".encode()).hexdigest()
     return f"{name}/{seq}/{digest * (1 + seq % 3)}"
 

@@ -1,4 +1,4 @@
-"""What goes wrong and when: a plan that follows from a seed, and the hand that carries it out."""
+"""A plan of faults that follows from a seed, and the class that carries it out."""
 
 import asyncio
 import random
@@ -19,14 +19,14 @@ from .tally import Reading
 Kind: TypeAlias = Literal["kill", "pause", "restart", "freeze"]
 
 PAUSE = 2.0  # of the store
-_DOWN = (0.2, 1.5)  # of a replica that was killed, or of the store
-_WAIT = 20.0  # for what must come sooner or later
+_DOWN = (0.2, 1.5)  # downtime of a killed replica, or of the store
+_WAIT = 20.0  # seconds for an event that must happen
 _STALE_PACKETS, _STALE_PAUSE = 2000, 0.1  # of a stream that runs until it is taken over
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that goes wrong at a moment; `dice` decides the rest."""
+    """A fault and its time; the random number `dice` decides the details."""
 
     at: float
     kind: Kind
@@ -34,7 +34,7 @@ class Fault:
 
 
 def plan(seed: int, seconds: float, numbers: Mapping[Kind, int]) -> list[Fault]:
-    """Spread faults of all kinds over so many seconds, in an order that follows from the seed."""
+    """Spread the faults over a time, in an order that follows from the seed."""
     dice = random.Random(seed)
     kinds = [kind for kind, number in numbers.items() for _ in range(number)]
     dice.shuffle(kinds)
@@ -63,7 +63,7 @@ class Striker:
         }
 
     async def strike(self, faults: list[Fault]) -> None:
-        """Carry out the plan, and return when everything runs again."""
+        """Carry out the plan; return when all processes run again."""
         began = time.monotonic()
         async with asyncio.TaskGroup() as tasks:
             for fault in faults:
@@ -72,7 +72,7 @@ class Striker:
                 tasks.create_task(self._do[fault.kind](fault.dice))
 
     async def cut(self, every: float, seconds: float, seed: int) -> None:
-        """Cut connections for so many seconds; later the same few would be cut for ever."""
+        """Cut connections for a time; without a limit, the last few would never complete."""
         dice = random.Random(seed)
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -88,7 +88,7 @@ class Striker:
         replica.busy = False
 
     async def _freeze(self, dice: float) -> None:
-        """Let two replicas believe that a stream is theirs: one sleeps beyond its lease."""
+        """Freeze a replica beyond its lease, so two replicas claim the same stream."""
         replica = await self._take(dice)
         order = Order(f"stale-{dice}", _STALE_PACKETS, _STALE_PAUSE)
         async with client_for(replica.url) as client:
@@ -101,7 +101,7 @@ class Striker:
                 await self._noted("takeover", reading)
             finally:
                 replica.thaw()
-            await self._noted("fenced", reading)  # or the count will say that it was not
+            await self._noted("fenced", reading)  # if it never comes, the table reports it
             replica.busy = False
             await reader
         self.stale.append(reading)
@@ -127,12 +127,12 @@ class Striker:
             await asyncio.to_thread(self._store.start)
 
     async def _take(self, dice: float) -> Replica:
-        """Return a replica that no other fault is at work on.
+        """Return a replica that no other fault is acting on.
 
-        One always stays fit, so that somebody is there to take streams over.
+        One replica always stays healthy, to take streams over.
         """
         if not await until(lambda: len(self._fit()) > 1, 3 * _WAIT):
-            raise TimeoutError("the replicas did not come back")
+            raise TimeoutError("the replicas did not recover in time")
         fit = self._fit()
         chosen = fit[int(dice * len(fit))]
         chosen.busy = True
@@ -143,7 +143,7 @@ class Striker:
 
 
 async def until(condition: Callable[[], bool], seconds: float = _WAIT) -> bool:
-    """Wait for something within a bound; return whether it came."""
+    """Wait for a condition; return False if it is not met in time."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""The processes: replicas that can be killed, frozen and started again, and what they noted."""
+"""Replica processes that can be killed, frozen and restarted, and their records."""
 
 import asyncio
 import os
@@ -18,13 +18,13 @@ from .options import ReplicaOptions
 _START_WITHIN = 60.0
 _LEAVE_WITHIN = 20.0
 _ROOT = Path(__file__).resolve().parents[2]
-# Below the range that outgoing connections take theirs from: the port of a replica that is down
-# must still be free when it comes back.
+# Below the range of ephemeral ports: the port of a stopped replica must still be free when it is
+# restarted.
 _PORTS = range(20_000, 32_000)
 
 
 class Replica:
-    """One place in the fleet: a port, and whatever process serves there at the moment."""
+    """One replica: a port, and the process that serves there at the moment."""
 
     def __init__(self, folder: Path, number: int, port: int, options: ReplicaOptions) -> None:
         self.number = number
@@ -33,7 +33,7 @@ class Replica:
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         self._starts = 0
-        self.busy = False  # a fault is at work here
+        self.busy = False  # a fault is acting on it
 
     @property
     def url(self) -> str:
@@ -41,7 +41,7 @@ class Replica:
 
     @property
     def fit(self) -> bool:
-        """Whether it serves, and no fault is at work on it."""
+        """True if it serves and no fault is acting on it."""
         return self._process is not None and not self.busy
 
     async def start(self) -> None:
@@ -50,13 +50,17 @@ class Replica:
         deadline = time.monotonic() + _START_WITHIN
         while not await _accepts(self.port):
             if process.poll() is not None:
-                raise RuntimeError(f"replica {self.number} ended at its start: {self.errors()}")
+                raise RuntimeError(
+                    f"replica {self.number} exited during its start: {self.errors()}"
+                )
             if time.monotonic() > deadline:
-                raise TimeoutError(f"replica {self.number} did not start")
+                raise TimeoutError(
+                    f"replica {self.number} did not start within {_START_WITHIN:g} seconds"
+                )
             await asyncio.sleep(0.05)
 
     def kill(self) -> None:
-        """End the process at once, as a crash does."""
+        """Kill the process, like a crash."""
         if self._process is not None:
             self._process.kill()
             self._reap()
@@ -68,7 +72,7 @@ class Replica:
         self._signal(signal.SIGCONT)
 
     async def leave(self) -> int | None:
-        """Ask the process to drain and leave; return its code, None when it did not."""
+        """Ask the process to drain and exit; return its exit code, None if it did not exit."""
         process = self._process
         if process is None:
             return None
@@ -78,7 +82,7 @@ class Replica:
         return None
 
     def errors(self) -> str:
-        """What all processes at this place have said on stderr."""
+        """Return the stderr of all processes of this replica."""
         files = sorted(self._folder.glob(f"stderr-{self.number}-*"))
         return "".join(file.read_text(errors="replace") for file in files)
 
@@ -91,13 +95,13 @@ class Replica:
         name = f"{self.number}-{self._starts}"
         notes, stderr = self._folder / f"notes-{name}", self._folder / f"stderr-{name}"
         program = [sys.executable, "-m", "tests.soak.replica"]
-        with stderr.open("wb") as words:
+        with stderr.open("wb") as errors:
             return subprocess.Popen(
                 [*program, str(self.port), self._options.dump(), str(notes)],
                 cwd=_ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                stderr=words,
+                stderr=errors,
             )
 
     def _signal(self, number: int) -> None:
@@ -113,7 +117,7 @@ class Replica:
 
 
 class Fleet:
-    """All replicas, one for each set of options; left, it ends every process it has started."""
+    """All replicas, one for each set of options; kills all its processes on exit."""
 
     def __init__(self, folder: Path, options: Sequence[ReplicaOptions]) -> None:
         folder.mkdir(exist_ok=True)
@@ -136,7 +140,7 @@ class Fleet:
         self._kill_all()
 
     async def leave(self) -> list[int | None]:
-        """Ask all to drain and leave; return their codes."""
+        """Ask all replicas to drain and exit; return their exit codes."""
         return list(await asyncio.gather(*(replica.leave() for replica in self.replicas)))
 
     def notes(self) -> Iterator[str]:
@@ -167,4 +171,4 @@ def _free_ports(number: int) -> list[int]:
             ports.append(port)
         if len(ports) == number:
             return ports
-    raise RuntimeError("there are no free ports")
+    raise RuntimeError(f"no {number} free ports found in {_PORTS}")

@@ -1,4 +1,4 @@
-"""A store that has no memory left until old streams expire, and what requests get meanwhile."""
+"""Fills the store until old streams expire, and records the responses in the meantime."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ _PROBE_EVERY, _ANSWER_WITHIN = 0.5, 10.0
 
 @dataclass(slots=True)
 class Probe:
-    """Answers that small requests got, from the moment when the store was full."""
+    """The responses to small requests after the store became full."""
 
     answers: Counter[str] = field(default_factory=Counter)
     without_retry_after: int = 0
@@ -31,12 +31,12 @@ class Probe:
 
     @property
     def refused(self) -> int:
-        """How many requests were refused as documented."""
+        """The number of requests that were refused with 503, as documented."""
         return self.answers["503"]
 
     @property
     def surprises(self) -> int:
-        """How many requests were neither refused as documented nor accepted."""
+        """The number of requests that were neither refused with 503 nor accepted."""
         return self.answers.total() - self.refused - self.answers["200"]
 
 

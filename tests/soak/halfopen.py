@@ -7,16 +7,16 @@ from contextlib import asynccontextmanager, suppress
 
 MOST = 10_000
 _SPARE = 2_000  # descriptors that everything else needs
-_AT_ONCE, _BETWEEN = 250, 0.1  # held, not hurled: to accept ten thousand takes seconds of work
+_AT_ONCE, _BETWEEN = 250, 0.1  # opened slowly: accepting 10,000 connections takes seconds
 _DRIBBLERS = 200
 _HEAD = b"POST /assist HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-# What is sent of a request before nothing follows: nothing, half a head, a head and half a body.
+# The part of a request that is sent: nothing, half a head, or a head and half a body.
 SILENT = (b"", _HEAD)
 BEGINNINGS = (*SILENT, _HEAD + b'Content-Length: 900\r\n\r\n{"request_id":')
 
 
 def affordable(descriptors: int) -> int:
-    """How many connections fit under a limit of descriptors that each side has."""
+    """Return the number of connections that a limit of descriptors allows."""
     return max(0, min(MOST, descriptors - _SPARE))
 
 
@@ -24,7 +24,7 @@ def affordable(descriptors: int) -> int:
 async def half_open(
     port: int, number: int, beginnings: Sequence[bytes] = BEGINNINGS
 ) -> AsyncIterator[list[socket.socket]]:
-    """Hold so many connections to a port open; a part of them goes on, one byte a second."""
+    """Hold a number of connections to a port open; some of them send one byte per second."""
     socks: list[socket.socket] = []
     try:
         for start in range(0, number, _AT_ONCE):
@@ -47,7 +47,7 @@ async def half_open(
 
 
 def still_open(sock: socket.socket) -> bool:
-    """Whether the other side has neither closed a connection nor answered on it."""
+    """Return True if the other side has neither closed the connection nor answered."""
     try:
         sock.recv(1)
     except BlockingIOError:
@@ -71,10 +71,10 @@ async def _begin(port: int, beginning: bytes) -> socket.socket:
 
 
 async def _dribble(socks: list[socket.socket]) -> None:
-    """Go on with the head of each request, so slowly that it never ends."""
+    """Send the head of each request so slowly that it never ends."""
     loop = asyncio.get_running_loop()
     while True:
         for sock in socks:
-            with suppress(OSError):  # whoever was cut off is cut off
+            with suppress(OSError):  # the server may have closed it
                 await loop.sock_sendall(sock, b"x")
         await asyncio.sleep(1)

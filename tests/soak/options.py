@@ -10,19 +10,19 @@ AGENT_ID = "soak"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaOptions:
-    """Settings of one replica; they travel as one argument of its command line."""
+    """Settings of one replica; they are passed as one command line argument."""
 
     url: str
     prefix: str
     lease: float
     patience: float = 10.0
     retention: float = 900.0
-    api_keys: Mapping[str, str] = field(default_factory=dict)  # none: anybody may ask
-    descriptors: int | None = None  # open files of the process; None: as many as the system allows
+    api_keys: Mapping[str, str] = field(default_factory=dict)  # empty: no key is needed
+    descriptors: int | None = None  # limit for open files; None: the limit of the system
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read what `dump` wrote."""
+        """Parse the result of `dump`."""
         return cls(**json.loads(text))
 
     def dump(self) -> str:

@@ -1,10 +1,10 @@
-"""Five faults that concern liveness and isolation: each must hold up nobody else for long.
+"""Five faults that test liveness and isolation: none may delay other streams for long.
 
-They run on a fleet of their own, whose lease, patience and retention are short. Three of them
-strike at the same time, each on a replica of its own: silent connections up to the limit of
-descriptors, freezes that leave the process a quarter of its time, and an agent that blocks the
-event loop. A fourth replica stays fit, so that somebody is there to take over what looks lost. Then
-one key sends large bodies, and at last the store is full. Streams run beside each fault.
+They run on a separate fleet with a short lease, patience and retention. Three of them occur at the
+same time, each on its own replica: silent connections up to the limit of descriptors, freezes that
+leave the process a quarter of its time, and an agent that blocks the event loop. A fourth replica
+stays healthy, to take over streams that seem lost. Then one key sends large bodies, and finally the
+store is full. Other streams run during each fault.
 """
 
 import asyncio
@@ -34,18 +34,18 @@ PREFIX = "pressed"
 PRINCIPAL = "good"
 _KEY, _ATTACKER_KEY = "key-of-good", "key-of-attacker"
 _PACKETS = 200
-_EXPLAINED = 5  # streams of an episode whose log lines are shown
+_EXPLAINED = 5  # failed streams of an episode whose log lines are shown
 _REPLICAS = 4
 
 _LEASE = 4.0
 _RETENTION = 6.0
 _FREEZE, _RUN, _FREEZES = 1.8, 0.6, 4
-_PATIENCE = 1.5  # with the store: shorter than a freeze, in which nobody can wait for anything
+_PATIENCE = 1.5  # with the store: shorter than a freeze, in which a process cannot wait
 _BLOCK = 1.5 * _LEASE
 _DESCRIPTORS = 256
 _SILENT_CONNECTIONS = 2 * _DESCRIPTORS
 _RECOVERY = 25.0  # of a full store: retention, the period of expiry (10 s), and half as much again
-_TOLD_WITHIN = 10.0  # a reader whose stream cannot be written gets its end or is disconnected
+_END_WITHIN = 10.0  # a reader of a stream that cannot be written gets an end or a disconnect
 
 _MOST_SILENCE = {  # seconds
     "silent connections": 10.0,
@@ -58,7 +58,7 @@ _MOST_SILENCE = {  # seconds
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One fault: the streams beside it, its rows of the table, and which must be complete."""
+    """One fault: the streams during it, its rows of the table, and which must be complete."""
 
     readings: Sequence[Reading]
     rows: Sequence[Row]
@@ -67,7 +67,7 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Which replica gets which fault."""
+    """The replica for each fault."""
 
     crowded: Replica
     starved: Replica
@@ -75,7 +75,7 @@ class Roles:
 
 
 def pressed_fleet(folder: Path, url: str, seed: int) -> tuple[Fleet, Roles]:
-    """Return replicas that have not been started, and the fault that each will get."""
+    """Return replicas that have not been started, and their roles."""
     places = list(range(_REPLICAS))
     random.Random(seed).shuffle(places)
     crowded, starved, blocked, _ = places
@@ -99,7 +99,7 @@ def pressed_fleet(folder: Path, url: str, seed: int) -> tuple[Fleet, Roles]:
 async def under_pressure(
     fleet: Fleet, roles: Roles, store: ValkeyServer, seed: int
 ) -> Sequence[Episode]:
-    """Let all five faults strike, and return what became of the streams beside them."""
+    """Run all five faults; return the results of the streams during them."""
     together = await asyncio.gather(
         _silent_connections(roles.crowded, seed),
         _starved(roles.starved, store, seed),
@@ -116,7 +116,7 @@ async def under_pressure(
 
 
 def _explain(readings: Sequence[Reading], fleet: Fleet) -> None:
-    """Show what the replicas wrote about streams that should be complete and are not."""
+    """Print the log lines of the replicas about streams that are incomplete by mistake."""
     lines = [line for line in fleet.errors().splitlines() if "stream " in line]
     for reading in [one for one in readings if one.end != COMPLETE][:_EXPLAINED]:
         print(f"  {reading.end}: {reading.summary}", file=sys.stderr)
@@ -165,7 +165,7 @@ async def _starved(replica: Replica, store: ValkeyServer, seed: int) -> Episode:
         readings,
         plain(f"{name}: freezes of {_FREEZE:g} s", _FREEZES),
         plain(f"{name}: slowest answer of the store", f"{slowest:.2f} s"),
-        zero(f"{name}: times that the store was blamed", replica.errors().count("did not answer")),
+        zero(f"{name}: log lines that blame the store", replica.errors().count("did not answer")),
     )
 
 
@@ -181,8 +181,8 @@ async def _blocking(replica: Replica, seed: int) -> Episode:
     return _episode(
         name,
         [*readings, blocker],
-        plain(f"{name}: lease, and seconds of blocking", f"{_LEASE:g} s, {_BLOCK:g} s"),
-        some(f"{name}: times that the log names it", _named(replica, block_the_event_loop)),
+        plain(f"{name}: lease, and time of blocking", f"{_LEASE:g} s, {_BLOCK:g} s"),
+        some(f"{name}: log lines that name the function", _named(replica, block_the_event_loop)),
     )
 
 
@@ -240,9 +240,9 @@ def _full_store_rows(
 
 
 def _only_heartbeats(reading: Reading) -> bool:
-    """Return True if a reader got neither a packet nor a disconnection for too long."""
+    """Return True if a reader got neither a packet nor a disconnect for too long."""
     reconnected = reading.reconnects or reading.asked_again
-    return not reconnected and reading.longest_silence > _TOLD_WITHIN
+    return not reconnected and reading.longest_silence > _END_WITHIN
 
 
 def _incomplete(readings: Sequence[Reading]) -> int:
@@ -285,7 +285,7 @@ def _readings(name: str, number: int, seconds: float) -> list[Reading]:
 async def _beside(
     replica: Replica, readings: Sequence[Reading], fault: Callable[[], Awaitable[T]]
 ) -> T:
-    """Let a fault strike while streams of a replica are read, and return what the fault does."""
+    """Run a fault while streams of a replica are read; return the result of the fault."""
     reading = asyncio.ensure_future(_read(replica, readings, 0.5))
     try:
         await _until_begun(readings)

@@ -1,4 +1,4 @@
-"""A round-robin TCP proxy whose connections can be cut, gently or not, also inside a packet."""
+"""A round-robin TCP proxy whose connections can be cut by FIN or RST, also inside a packet."""
 
 import asyncio
 import random
@@ -30,7 +30,7 @@ class _Pipe:
         self._cut: Cut | None = None
 
     async def run(self) -> None:
-        """Carry bytes until one side ends, or somebody cuts."""
+        """Forward bytes until one side ends or the connection is cut."""
         up = asyncio.ensure_future(self._carry_up())
         down = asyncio.ensure_future(self._carry_down())
         try:
@@ -73,7 +73,7 @@ class _Pipe:
 
 
 class Proxy:
-    """Listens on a free port and passes each connection to the next replica that takes it."""
+    """Listens on a free port and passes each connection to the next replica that accepts it."""
 
     def __init__(self, ports: Sequence[int], seed: int) -> None:
         self._ports = ports
@@ -102,7 +102,7 @@ class Proxy:
         await self._server.wait_closed()
 
     def cut_one(self) -> None:
-        """Break some connection, if there is one, at once or in the middle of its next bytes."""
+        """Cut a random connection, if there is one, now or in the middle of its next bytes."""
         if self._pipes:
             pipe = self._dice.choice(list(self._pipes.values()))
             how: Cut = self._dice.choice(("fin", "rst"))
@@ -133,7 +133,7 @@ class Proxy:
 
 
 def reset(writer: asyncio.StreamWriter) -> None:
-    """Close with a reset instead of an orderly end."""
+    """Close a connection by RST."""
     sock: socket.socket | None = writer.get_extra_info("socket")
     if sock is not None and sock.fileno() != -1:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Readers: each asks for one stream with our client and reads it to its end, whatever happens."""
+"""Readers: each requests one stream with the client and reads it to its end despite faults."""
 
 import asyncio
 import sys
@@ -12,10 +12,10 @@ from .tally import HUNG, Reading
 
 HUNG_AFTER = 45.0  # seconds without a packet
 _ASK_AGAIN_AFTER = 0.5
-_READ_TIMEOUT = 6.0  # a replica that is frozen is noticed; a healthy one sends comments meanwhile
-_RETRIES = 3  # few, so that a silence is that of the server and not a long delay of the client
+_READ_TIMEOUT = 6.0  # notices a frozen replica; a healthy one sends comments more often
+_RETRIES = 3  # few, so a silence comes from the server and not from a long delay of the client
 ANY_KEY = "no-key"
-_PASSING = (429, 502, 503, 504)  # the server cannot answer now
+_TRANSIENT = (429, 502, 503, 504)
 
 
 def client_for(url: str, key: str = ANY_KEY) -> AsyncCAPClient:
@@ -23,7 +23,7 @@ def client_for(url: str, key: str = ANY_KEY) -> AsyncCAPClient:
 
 
 async def read_stream(client: AsyncCAPClient, reading: Reading) -> Reading:
-    """Read one stream to its end, or until it is certain that it hangs."""
+    """Read one stream to its end, or until it counts as hung."""
     reading.begin(time.monotonic())
     task = asyncio.ensure_future(_read(client, reading, reading.request))
     while not task.done():
@@ -48,7 +48,7 @@ async def _read(client: AsyncCAPClient, reading: Reading, request: ServiceReques
                     reading.take(packet, time.monotonic())
             reading.complete()
         except CAPError as error:
-            _judge(error, packets.position, reading)
+            _record_error(error, packets.position, reading)
         finally:
             reading.reconnects += packets.reconnects
         if reading.end is not None:
@@ -59,19 +59,19 @@ async def _read(client: AsyncCAPClient, reading: Reading, request: ServiceReques
         packets = client.assist(request) if position is None else client.resume(request, position)
 
 
-def _judge(error: CAPError, position: Position | None, reading: Reading) -> None:
-    """Note the end of the reading, unless the caller may ask again from where it was."""
+def _record_error(error: CAPError, position: Position | None, reading: Reading) -> None:
+    """Record the end of the reading, unless the caller may retry from its position."""
     if error.stream_error is not None and position is not None:
         code, now = error.stream_error.code, time.monotonic()
         reading.ended_with(code, position.stream_id, position.seq, now)
-    elif not (isinstance(error, CAPConnectionError) or error.status_code in _PASSING):
+    elif not (isinstance(error, CAPConnectionError) or error.status_code in _TRANSIENT):
         reading.end = f"{type(error).__name__} {error.status_code or ''}".strip()
 
 
 async def read_spread(
     client: AsyncCAPClient, readings: Sequence[Reading], seconds: float
 ) -> list[Reading]:
-    """Read all streams, the beginnings spread over so many seconds."""
+    """Read all streams; their starts are spread over a time."""
     tasks = []
     for reading in readings:
         tasks.append(asyncio.ensure_future(read_stream(client, reading)))

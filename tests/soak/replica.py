@@ -1,4 +1,4 @@
-"""One replica: an agent on the shared log, which notes what the store acknowledged.
+"""One replica: an agent on the shared log, which records what the store acknowledged.
 
 Arguments: port, options as JSON, file of notes.
 """
@@ -22,9 +22,9 @@ HEARTBEAT = 1.0
 
 
 class NotingLog(ValkeyStreamLog):
-    """The log, with a line in a file for everything that the store has confirmed.
+    """The Valkey log; writes a line to a file for each acknowledgement of the store.
 
-    A line is written in one call, so it is there whole or not at all when the process is killed.
+    A line is written with one call, so it is complete or absent if the process is killed.
     """
 
     def __init__(self, options: ReplicaOptions, notes: str) -> None:
@@ -61,7 +61,7 @@ class NotingLog(ValkeyStreamLog):
 
 
 class Agent:
-    """Writes what it was asked for, in bursts; when it loses its stream it tries once more."""
+    """Writes the requested packets in bursts; if it loses its stream, it tries one late append."""
 
     def __init__(self, log: NotingLog) -> None:
         self._log = log
@@ -80,8 +80,8 @@ class Agent:
                 if order.block and written == 1:
                     block_the_event_loop(order.block)
         except asyncio.CancelledError:
-            # Nobody cancels here, so the stream belongs to another replica by now. An agent that
-            # did not hear of it would write on: past everything that would hold it back.
+            # No client cancels here, so another replica has taken over the stream. This append
+            # acts like an agent that did not notice; the log must refuse it.
             task = asyncio.ensure_future(self._write_late(stream.stream_id, written + 1))
             self._late.add(task)
             task.add_done_callback(self._late.discard)
@@ -104,21 +104,21 @@ class Agent:
 
 
 def block_the_event_loop(seconds: float) -> None:
-    """Hold up everything in this process, as an agent with a synchronous call does."""
+    """Block this process, like an agent that makes a synchronous call."""
     time.sleep(seconds)
 
 
 def _order(request: ServiceRequest) -> Order | None:
-    """Return what was ordered, None for a request of an attacker."""
+    """Return the order in a request; None for a request of an attacker."""
     messages = request.payload.messages or []
     return Order.parse(messages[0].text) if len(messages) == 1 else None
 
 
 def _leave_with_parent() -> None:
-    """End when whoever started this is gone, and its end of the pipe with it."""
+    """Exit when the parent process has exited, which closes its end of the pipe."""
 
     def watch() -> None:
-        while os.read(sys.stdin.fileno(), 1024):  # not the buffer: its lock outlives the thread
+        while os.read(sys.stdin.fileno(), 1024):  # not sys.stdin.read: its lock outlives the thread
             pass
         os._exit(3)
 
@@ -126,7 +126,7 @@ def _leave_with_parent() -> None:
 
 
 def set_descriptor_limit(most: int | None = None) -> int:
-    """Allow so many open files, by default as many as the system permits; return how many."""
+    """Set the limit for open files, by default to the hard limit; return it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = hard if most is None else most
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))

@@ -27,21 +27,21 @@ from .replica import set_descriptor_limit
 from .tally import COMPLETE, Notes, Reading, Row, count, plain, zero
 
 PREFIX = "soak"
-_AFTER_FAULTS = 60.0  # for everything that hangs to be found hanging
-_PRESSURE = 240.0  # for the faults of `pressure`
+_AFTER_FAULTS = 60.0  # seconds until every hanging reader is noticed
+_PRESSURE = 240.0  # seconds for the faults of `pressure`
 
 Part: TypeAlias = Literal["all", "faults", "pressure"]
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How large a run is."""
+    """The size of a run."""
 
     seed: int = 1
     streams: int = 300
     packets: int = 200
     replicas: int = 3
-    seconds: float = 45.0  # over which streams begin and faults strike
+    seconds: float = 45.0  # the time in which streams start and faults occur
     lease: float = 3.0
     faults: Mapping[Kind, int] = field(
         default_factory=lambda: {"kill": 5, "pause": 3, "restart": 3, "freeze": 2}
@@ -52,13 +52,13 @@ class Settings:
 
     @property
     def deadline(self) -> float:
-        """Seconds after which a run ends in any case."""
+        """The longest duration of a run, in seconds."""
         return 3 * self.seconds + 2 * _AFTER_FAULTS + _PRESSURE
 
 
 @dataclass(slots=True)
 class Site:
-    """Everything that runs."""
+    """The processes and the proxy of a run."""
 
     fleet: Fleet
     proxy: Proxy
@@ -67,7 +67,7 @@ class Site:
 
 @dataclass(slots=True)
 class Account:
-    """What a part of the run, or the whole of it, leaves to be counted."""
+    """The data of one part of a run, to be counted at its end."""
 
     readings: list[Reading] = field(default_factory=list)
     stored: dict[UUID, int] = field(default_factory=dict)
@@ -77,14 +77,14 @@ class Account:
     rows: list[Row] = field(default_factory=list)
 
     async def close(self, fleet: Fleet, store: ValkeyServer, prefix: str, principal: str) -> None:
-        """Let the replicas leave, and ask the store how far each stream came."""
+        """Stop the replicas, and read the last number of each stream from the store."""
         self.codes = await fleet.leave()
         self.stored = await _stored(store.url, prefix, principal, self.readings)
         self.notes, self.errors = list(fleet.notes()), fleet.errors()
 
 
 async def soak(settings: Settings) -> tuple[list[Row], str]:
-    """Run once; return the table, and what the replicas wrote to stderr."""
+    """Run once; return the table and the stderr of the replicas."""
     began = time.monotonic()
     accounts = []
     with (
@@ -109,7 +109,7 @@ def _rows(accounts: Sequence[Account], seconds: float) -> list[Row]:
             {stream_id: last for account in accounts for stream_id, last in account.stored.items()},
         ),
         *(row for account in accounts for row in account.rows),
-        zero("replicas that left with another code than 0", sum(code != 0 for code in codes)),
+        zero("replicas with an exit code other than 0", sum(code != 0 for code in codes)),
         zero("tracebacks of replicas", tracebacks),
         plain("seconds", f"{seconds:.0f}"),
     ]
@@ -156,7 +156,7 @@ async def _site(folder: Path, store: ValkeyServer, settings: Settings) -> AsyncI
 
 
 async def _under_faults(site: Site, settings: Settings) -> list[Reading]:
-    """Read all streams through the proxy while things go wrong."""
+    """Read all streams through the proxy while faults occur."""
     faults = plan(settings.seed, settings.seconds, settings.faults)
     length = settings.seconds / 4
     readings = [
@@ -181,7 +181,7 @@ async def _under_faults(site: Site, settings: Settings) -> list[Reading]:
 async def _under_flood(
     site: Site, settings: Settings, descriptors: int
 ) -> tuple[list[Reading], list[bool]]:
-    """Read streams of one replica, begun before and during a flood of half-open connections."""
+    """Read streams that start before and during a flood of half-open connections."""
     wanted = affordable(descriptors)
     number = wanted if settings.half_open is None else min(wanted, settings.half_open)
     if not number:
@@ -224,7 +224,7 @@ def _flood_rows(beside: Sequence[Reading], opened: Sequence[bool]) -> list[Row]:
 async def _stored(
     url: str, prefix: str, principal: str, readings: Sequence[Reading]
 ) -> dict[UUID, int]:
-    """Ask the store itself how far each stream came."""
+    """Read the last number of each stream from the store itself."""
     log = ValkeyStreamLog(url, prefix=prefix)
     await log.start("driver")
     try:

@@ -1,4 +1,4 @@
-"""What was read, what was acknowledged, and the count of what must not be. No I/O."""
+"""Counts errors in what was read against what was acknowledged. No I/O."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,12 +13,12 @@ from .content import Order
 
 COMPLETE = "complete"
 HUNG = "hung"
-MOST_SILENCE = 35.0  # seconds that any reader may wait for a packet or the end
+MOST_SILENCE = 35.0  # longest time in seconds that a reader may wait for a packet or the end
 
 
 @dataclass(slots=True)
 class Reading:
-    """What one reader saw of one stream, packet by packet."""
+    """What one reader received of one stream."""
 
     order: Order
     request: ServiceRequest
@@ -46,7 +46,7 @@ class Reading:
         self.asked_at = self.seen_at = now
 
     def take(self, packet: Packet, now: float) -> None:
-        """Count one packet that was handed out."""
+        """Count one packet that the client delivered."""
         self.progress(now)
         if self.first_after is None:
             self.first_after = now - self.asked_at
@@ -64,11 +64,11 @@ class Reading:
         self.seen_at = now
 
     def complete(self) -> None:
-        """The iteration came to its end, which is right only after all packets."""
+        """Record that the iteration ended, which is correct only after all packets."""
         self.end, self.at_its_end = COMPLETE, True
 
     def ended_with(self, code: str, stream_id: UUID, seq: int, now: float) -> None:
-        """The stream ended with an error, itself a numbered packet."""
+        """Record that the stream ended with an error, which is a numbered packet itself."""
         self.progress(now)
         self.stream_id = self.stream_id or stream_id
         self.spliced += stream_id != self.stream_id
@@ -77,7 +77,7 @@ class Reading:
 
     @property
     def summary(self) -> str:
-        """One line about a reading that did not go well."""
+        """One line about a reading that failed."""
         return (
             f"{self.order.name}, stream {self.stream_id}, after packet {self.last_seq}, "
             f"{self.reconnects} reconnects, asked again {self.asked_again} times"
@@ -85,13 +85,13 @@ class Reading:
 
     @property
     def holes(self) -> int:
-        """How many numbers below the last one never came."""
+        """The number of packets below the last one that never arrived."""
         return max(self.delivered, default=0) - len(self.delivered)
 
 
 @dataclass(slots=True)
 class Notes:
-    """What all replicas noted, taken together."""
+    """The records of all replicas."""
 
     acknowledged: dict[UUID, set[int]] = field(default_factory=dict)
     begun: dict[UUID, list[UUID]] = field(default_factory=dict)  # streams by request
@@ -122,12 +122,12 @@ class Notes:
             case "unfenced":
                 self.unfenced += 1
             case _:
-                raise ValueError(f"no such note: {kind}")
+                raise ValueError(f"unknown kind of note: {kind}")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table; `right` is None where any value is."""
+    """One line of the table; `right` is None if any value is correct."""
 
     name: str
     value: str
@@ -135,7 +135,7 @@ class Row:
 
 
 def count(readings: Sequence[Reading], notes: Notes, stored: Mapping[UUID, int]) -> list[Row]:
-    """Return the table; `stored` is the last number of each stream as the store has it."""
+    """Return the table; `stored` has the last number of each stream in the store."""
     ends = Counter(reading.end for reading in readings)
     errors = {str(end): n for end, n in ends.items() if end not in (COMPLETE, HUNG)}
     read = {reading.stream_id: reading for reading in readings if reading.at_its_end}
@@ -175,7 +175,7 @@ def _lost(reading: Reading, notes: Notes) -> int:
 
 
 def _not_stored(notes: Notes, stored: Mapping[UUID, int]) -> int:
-    """Count what was acknowledged in streams that readers know and the store does not hold."""
+    """Count the packets that were acknowledged but are not in the store."""
     return sum(
         sum(seq > stored[stream_id] for seq in seqs)
         for stream_id, seqs in notes.acknowledged.items()
@@ -196,12 +196,12 @@ def _too_short(reading: Reading) -> bool:
 
 
 def longest_silence(readings: Sequence[Reading]) -> float:
-    """Return the longest time that one of these readers got nothing."""
+    """Return the longest time that one of these readers received nothing."""
     return max((reading.longest_silence for reading in readings), default=0.0)
 
 
 def plain(name: str, value: object) -> Row:
-    """Return a row in which any value is right."""
+    """Return a row in which any value is correct."""
     return Row(name, str(value))
 
 
@@ -211,10 +211,10 @@ def zero(name: str, value: int) -> Row:
 
 
 def some(name: str, value: int) -> Row:
-    """Return a row that must not be zero: without it the run has proved nothing."""
+    """Return a row that must not be zero, or the run would prove nothing."""
     return Row(name, str(value), value > 0)
 
 
 def bounded(name: str, seconds: float, most: float) -> Row:
-    """Return a row whose time has a limit, which its name states."""
+    """Return a row for a time with a limit, which is added to its name."""
     return Row(f"{name} (at most {most:g} s)", f"{seconds:.1f} s", seconds <= most)

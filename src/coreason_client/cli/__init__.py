@@ -1,4 +1,4 @@
-"""The `coreason` command. Importing this is cheap; what the commands need is loaded when they run.
+"""The `coreason` command. Importing it is cheap: each command loads what it needs when it runs.
 
 Raises, when it is imported:
     MissingExtraError: typer or rich is not installed.
@@ -16,9 +16,8 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line; exits with one of the codes of `ExitCode`."""
-    # Ctrl-C may come while the libraries are still being loaded, and that is no time for a
-    # traceback either.
+    """Run the command line and exit with one of the codes in `ExitCode`."""
+    # Ctrl-C while the libraries are still being loaded must not print a traceback either.
     try:
         from ._app import app
 

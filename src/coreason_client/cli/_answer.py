@@ -1,4 +1,4 @@
-"""One question and its answer, from the request to the last line."""
+"""Asks one question and shows its answer."""
 
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -10,8 +10,8 @@ from coreason_manifest.definitions.request import AgentRequest
 from coreason_manifest.definitions.session import SessionContext
 
 from ._chat_service import ChatService
+from ._delivery import compare
 from ._packets import PacketPresenter
-from ._verdict import compare
 from .exits import ExitCode, Failure
 from .output import open_output
 
@@ -21,41 +21,42 @@ _USER = "anonymous"
 _KEY_HINT = "Give a key that the service accepts with --api-key or COREASON_API_KEY."
 
 
-def ask(target: ChatService, message: str, conversation: str, *, as_json: bool) -> None:
-    """Ask, show the answer as it comes and, with a proxy, check that it came through whole.
+def ask(service: ChatService, message: str, conversation: str, *, as_json: bool) -> None:
+    """Ask, and show the answer as it arrives; with a proxy, check that nothing of it was lost.
 
     Raises:
-        CAPError: there was no answer, or not all of it.
-        Failure: the answer did not come through whole.
-        KeyboardInterrupt: the agent has been told to stop.
+        CAPError: there was no answer, or it is incomplete.
+        Failure: what was received differs from what the agent logged.
+        KeyboardInterrupt: Ctrl-C was pressed; the agent has been asked to stop.
     """
     request = _request(message, conversation)
-    cuts_before = target.cuts()
-    output = open_output(as_json=as_json, status=lambda: _cut_so_far(target.cuts() - cuts_before))
+    cuts_before = service.cuts()
+    output = open_output(as_json=as_json, status=lambda: _cuts_so_far(service.cuts() - cuts_before))
     presenter = PacketPresenter(output)
-    with target.client.assist(request) as packets:
+    with service.client.assist(request) as packets:
         try:
-            received = _show(target, packets, presenter)
+            received = _show(service, packets, presenter)
         except CAPConnectionError as error:
             if error.position is not None:
                 raise
             reason = error.__cause__ or error
-            sentence = f"{target.url} cannot be reached: {reason} (tried {error.attempts} times)"
-            raise Failure(sentence, ExitCode.CONNECTION) from None
+            tried = f"{error.attempts} attempt{'' if error.attempts == 1 else 's'}"
+            message = f"{service.url} cannot be reached: {reason} ({tried})"
+            raise Failure(message, ExitCode.CONNECTION) from None
         except CAPRuntimeError as error:
             if error.status_code != HTTPStatus.UNAUTHORIZED:
                 raise
             raise Failure(f"{str(error).rstrip('.')}. {_KEY_HINT}") from None
-    if target.proxy is None:
+    if service.proxy is None:
         return
-    verdict = compare(received, target.again(request))
-    presenter.report(verdict.sentence(target.cuts() - cuts_before, packets.reconnects))
-    if verdict.comparable and not verdict.intact:
-        raise Failure("the answer did not come through whole", ExitCode.PROTOCOL)
+    delivery = compare(received, service.read_directly(request))
+    presenter.report(delivery.summary(service.cuts() - cuts_before, packets.reconnects))
+    if delivery.same_stream and not delivery.intact:
+        raise Failure("the answer received differs from the one logged", ExitCode.PROTOCOL)
 
 
 def _show(
-    target: ChatService, packets: PacketStream, presenter: PacketPresenter
+    service: ChatService, packets: PacketStream, presenter: PacketPresenter
 ) -> Sequence[Packet]:
     received = list[Packet]()
     try:
@@ -64,19 +65,19 @@ def _show(
                 received.append(packet)
                 presenter.show(packet)
     except (KeyboardInterrupt, BrokenPipeError):
-        # Nobody reads on, so the agent need not write on.
+        # The rest of the answer is not wanted, so the agent can stop.
         packets.close()
-        target.cancel(packets.stream_id or packets.response_headers.get("x-stream-id"))
+        service.cancel(packets.stream_id or packets.response_headers.get("x-stream-id"))
         raise
     return received
 
 
-def _cut_so_far(cuts: int) -> str:
-    return f"the connection was cut, {cuts} so far" if cuts else ""
+def _cuts_so_far(cuts: int) -> str:
+    return f"connection cuts so far: {cuts}" if cuts else ""
 
 
 def _request(message: str, conversation: str) -> ServiceRequest:
-    # Bytes that were no UTF-8 on the command line cannot go into JSON.
+    # Command line bytes that are not UTF-8 cannot be encoded in JSON.
     text = message.encode("utf-8", "replace").decode()
     return ServiceRequest(
         context=SessionContext(session_id=conversation, user_id=_USER),

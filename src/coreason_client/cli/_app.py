@@ -1,4 +1,4 @@
-"""The commands put together."""
+"""The Typer application with all commands."""
 
 import sys
 from typing import Annotated
@@ -13,7 +13,7 @@ from .chat import chat
 from .exits import EXIT_CODES_HELP
 from .llm import EPILOG as LLM_EPILOG
 from .llm import llm
-from .output import say
+from .output import print_stdout
 from .serve import EPILOG as SERVE_EPILOG
 from .serve import serve
 
@@ -40,9 +40,9 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        say(f"coreason {__version__}")
+def _print_version(requested: bool) -> None:
+    if requested:
+        print_stdout(f"coreason {__version__}")
         raise typer.Exit
 
 
@@ -50,11 +50,13 @@ def _version(wanted: bool) -> None:
 def _coreason(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Talk to agents and models without losing a word, and serve your own."""
-    # What a locale cannot show becomes a question mark, not a traceback.
+    # A character that the locale cannot encode becomes a question mark, not a traceback.
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(errors="replace")

@@ -1,4 +1,4 @@
-"""What `coreason serve` serves, in this process and in each of its workers."""
+"""The application that `coreason serve` runs, in this process or in its workers."""
 
 import json
 import os
@@ -12,35 +12,35 @@ from coreason_client import ArgumentError
 
 from ._load import load_agent
 from ._logs import LogFormat, show_server_logs
-from ._options import check_system, wrong_usage
+from ._options import reject_system, usage_error
 from .exits import ExitCode, Failure
 
 if TYPE_CHECKING:
     from ..server import AgentApp, StreamLog
 
-__all__ = ["Served", "shown_log", "worker"]
+__all__ = ["ServeConfig", "redacted_log", "worker_app"]
 
-# How a worker learns what to serve. Not by its arguments, which everybody on the machine can read.
-_VARIABLE = "COREASON_SERVED"
-# The options from which arguments of the application come.
-_OPTIONS = {
+# Passes the configuration to workers. Arguments would be visible to every user of the machine.
+_CONFIG_VARIABLE = "COREASON_SERVE_CONFIG"
+# The command line options that set arguments of AgentApp.
+_OPTION_NAMES = {
     "allowed_hosts": "--allowed-host",
     "max_requests_per_minute": "--max-requests-per-minute",
     "url": "--log",
 }
-_STORES = frozenset({"redis", "rediss", "valkey", "valkeys"})
+_VALKEY_SCHEMES = frozenset({"redis", "rediss", "valkey", "valkeys"})
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """The arguments of the command that make an application."""
+class ServeConfig:
+    """The command line arguments that define the application."""
 
     agent: str | None
     llm: str | None
     system: str | None
     log: str
-    api_keys: Mapping[str, str] = field(repr=False)  # and their owners, where they have a name
-    keys_from: str  # the option or the variable
+    api_keys: Mapping[str, str] = field(repr=False)  # the owner of each key, or ""
+    keys_source: str  # option or environment variable
     metrics: bool
     max_requests_per_minute: int | None
     verbose: int
@@ -48,72 +48,74 @@ class Served:
     log_format: LogFormat = "text"
 
     def app(self) -> "AgentApp":
-        """Make the application.
+        """Create the application.
 
         Raises:
-            Failure: an argument cannot work.
+            Failure: an argument is invalid.
         """
         from ..server import AgentApp
 
-        found = _agent(self.agent, self.llm, self.system)
-        if isinstance(found, AgentApp):
+        agent = _find_agent(self.agent, self.llm, self.system)
+        if isinstance(agent, AgentApp):
             raise Failure(
-                f"{self.agent} is an AgentApp, which has its own log and keys: name the agent "
-                f"inside it, or serve the application with uvicorn {self.agent}",
+                f"{self.agent} is an AgentApp, which has its own log and keys: give the agent "
+                f"inside it, or run the application with uvicorn {self.agent}",
                 ExitCode.USAGE,
             )
         try:
             return AgentApp(
-                found,
-                log=_log(self.log),
+                agent,
+                log=_create_log(self.log),
                 api_keys=self.api_keys or None,
                 metrics=self.metrics,
                 max_requests_per_minute=self.max_requests_per_minute,
                 allowed_hosts=self.allowed_hosts,
             )
         except ArgumentError as error:
-            raise wrong_usage(error, _OPTIONS | {"api_keys": self.keys_from}) from None
+            raise usage_error(error, _OPTION_NAMES | {"api_keys": self.keys_source}) from None
         except (TypeError, ValueError) as error:
             raise Failure(str(error), ExitCode.USAGE) from None
 
     @contextmanager
     def for_workers(self) -> Iterator[str]:
-        """Give the name of what makes the same application in a process started meanwhile."""
-        os.environ[_VARIABLE] = json.dumps(asdict(self))
+        """Yield the import string of the application factory for workers started in the block."""
+        os.environ[_CONFIG_VARIABLE] = json.dumps(asdict(self))
         try:
-            yield f"{worker.__module__}:{worker.__name__}"
+            yield f"{worker_app.__module__}:{worker_app.__name__}"
         finally:
-            del os.environ[_VARIABLE]
+            del os.environ[_CONFIG_VARIABLE]
 
 
-def worker() -> "AgentApp":
-    """Make the application that the parent of this process was told to serve."""
-    served = Served(**json.loads(os.environ.pop(_VARIABLE)))
-    show_server_logs(served.verbose, served.log_format)
-    return served.app()
+def worker_app() -> "AgentApp":
+    """Create the application in a worker process."""
+    config = ServeConfig(**json.loads(os.environ.pop(_CONFIG_VARIABLE)))
+    show_server_logs(config.verbose, config.log_format)
+    return config.app()
 
 
-def shown_log(name: str) -> str:
-    """Return where streams are kept, without a password."""
+def redacted_log(name: str) -> str:
+    """Return the location of a log other than `memory`, without its password."""
     parts = urlsplit(name)
-    if parts.scheme not in _STORES:
+    if parts.scheme not in _VALKEY_SCHEMES:
         return name.partition(":")[2]
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
 
 
-def _agent(agent: str | None, llm: str | None, system: str | None) -> Any:
-    """Return what the arguments name, which need not be an agent.
+def _find_agent(agent: str | None, llm: str | None, system: str | None) -> Any:
+    """Return the object that the arguments name; its type is not checked.
 
     Raises:
-        Failure: it is not there, or they name two.
+        Failure: there is no such object, or the arguments name two.
     """
     if llm is not None:
         if agent is not None:
-            raise Failure(f"{agent} and --llm {llm} are two agents: name one", ExitCode.USAGE)
+            raise Failure(
+                f"{agent} and --llm {llm} cannot be used together: give one of them", ExitCode.USAGE
+            )
         from ._llm_client import model_agent
 
         return model_agent(llm, system, tell_errors=False)
-    check_system(system)
+    reject_system(system)
     if agent is not None:
         return load_agent(agent)
     from ..agents.guide import guide
@@ -121,7 +123,7 @@ def _agent(agent: str | None, llm: str | None, system: str | None) -> Any:
     return guide
 
 
-def _log(name: str) -> "StreamLog":
+def _create_log(name: str) -> "StreamLog":
     from ..server import MemoryStreamLog, SQLiteStreamLog
 
     kind, _, path = name.partition(":")
@@ -129,12 +131,12 @@ def _log(name: str) -> "StreamLog":
         return MemoryStreamLog()
     if kind == "sqlite" and path:
         return SQLiteStreamLog(path)
-    if kind in _STORES and path.startswith("//"):
+    if kind in _VALKEY_SCHEMES and path.startswith("//"):
         from ..server import ValkeyStreamLog
 
         return ValkeyStreamLog(name)
     raise Failure(
-        # No more of it than that: it may have a password.
+        # Only the scheme is shown, because the rest may contain a password.
         f"--log must be memory, sqlite:PATH or valkey://HOST, got {kind!r}",
         ExitCode.USAGE,
     )

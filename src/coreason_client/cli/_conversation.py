@@ -1,4 +1,4 @@
-"""A conversation at a prompt, until the user leaves it."""
+"""A conversation at a prompt, until the user leaves."""
 
 import shlex
 from collections.abc import Sequence
@@ -9,74 +9,74 @@ from coreason_client import CAPError
 
 from ._answer import ask
 from ._chat_service import ChatService
-from .exits import Failure, say_error
-from .output import note, prompt
+from .exits import Failure, report_error
+from .output import print_stderr, prompt
 
 __all__ = ["converse"]
 
 _PROMPT = "> "
-_GREETING = "Talking to {}. /help lists the commands, Ctrl-D leaves."
+_GREETING = "Talking to {}. Type /help for the commands, Ctrl-D to leave."
 _HELP = """\
-/new    begin another conversation
-/help   show this
-/exit   leave, as Ctrl-D does
-Ctrl-C  stops an answer, or clears the line; twice at the prompt it leaves"""
+/new    start a new conversation
+/help   show this help
+/exit   leave, like Ctrl-D
+Ctrl-C  stop the answer or clear the line; twice at the prompt: leave"""
 
 
 def converse(
-    target: ChatService, session: str, name: str, *, as_json: bool, command: Sequence[str] | None
+    service: ChatService, session: str, name: str, *, as_json: bool, command: Sequence[str] | None
 ) -> None:
-    """Ask until the user leaves; an answer that fails or is stopped is not the end.
+    """Ask until the user leaves; an answer that fails or is stopped does not end the conversation.
 
-    `command` continues the conversation later, with `--conversation`; None when nothing can.
+    `command` with `--conversation` continues it later; None if that is not possible.
 
     Raises:
         KeyboardInterrupt: the user left with Ctrl-C.
     """
     _use_readline()
-    note(_GREETING.format(name))
-    talk = _Conversation(target, session, as_json=as_json)
+    print_stderr(_GREETING.format(name))
+    conversation = _Conversation(service, session, as_json=as_json)
     try:
         while (line := _next_line()) is not None:
-            talk.take(line)
+            conversation.handle(line)
     finally:
-        if command is not None and talk.answered:
-            words = shlex.join([*command, "--conversation", talk.session])
+        if command is not None and conversation.answered:
+            line = shlex.join([*command, "--conversation", conversation.session])
             with suppress(OSError):
-                note(f"continue with: {words}")
+                print_stderr(f"To continue this conversation: {line}")
 
 
 class _Conversation:
-    def __init__(self, target: ChatService, session: str, *, as_json: bool) -> None:
-        self._target = target
+    def __init__(self, service: ChatService, session: str, *, as_json: bool) -> None:
+        self._service = service
         self._as_json = as_json
         self.session = session
-        self.answered = False  # whether there is something to continue
+        self.answered = False  # True: there is something to continue
 
-    def take(self, line: str) -> None:
-        """Obey a command, or ask a question."""
+    def handle(self, line: str) -> None:
+        """Run a command, or ask a question."""
         if line == "/new":
             self.session, self.answered = str(uuid4()), False
-            note("A new conversation.")
+            print_stderr("Started a new conversation.")
         elif line == "/help":
-            note(_HELP)
+            print_stderr(_HELP)
         elif line.startswith("/") and "\n" not in line:
-            note(f"There is no command {line}; /help lists them.")
+            print_stderr(f"Unknown command {line}. Type /help for the commands.")
         elif line:
             self._ask(line)
 
     def _ask(self, line: str) -> None:
         try:
-            ask(self._target, line, self.session, as_json=self._as_json)
+            ask(self._service, line, self.session, as_json=self._as_json)
             self.answered = True
         except KeyboardInterrupt:
-            pass  # the answer was stopped, the conversation goes on
+            pass  # only the answer was stopped; the conversation continues
         except (CAPError, Failure) as error:
-            say_error(error)
+            report_error(error)
 
 
 def _next_line() -> str | None:
-    """Read a line; None when the user wants to leave.
+    """Read a line; return None if the user wants to leave.
 
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed twice.
@@ -84,7 +84,7 @@ def _next_line() -> str | None:
     try:
         return _read_line()
     except KeyboardInterrupt:
-        note("\nCtrl-C again, or Ctrl-D, leaves.")
+        print_stderr("\nPress Ctrl-C again or Ctrl-D to leave.")
         return _read_line()
 
 
@@ -92,16 +92,16 @@ def _read_line() -> str | None:
     try:
         line = prompt(f"\n{_PROMPT}").strip()
     except EOFError:
-        note("")
+        print_stderr("")
         return None
     return None if line in {"/exit", "/quit"} else line
 
 
 def _use_readline() -> None:
-    """Give the prompt line editing and a history, where Python was built with them."""
+    """Enable line editing and history at the prompt if Python has readline."""
     with suppress(ImportError):
         import readline
 
         if "libedit" not in (readline.__doc__ or ""):
-            # Several lines that are pasted are one question.
+            # Several pasted lines become one question.
             readline.parse_and_bind("set enable-bracketed-paste on")

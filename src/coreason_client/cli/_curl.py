@@ -1,11 +1,11 @@
-"""A request that can be pasted into a shell."""
+"""The `curl` command that `coreason serve` prints."""
 
 import json
 import shlex
 
 __all__ = ["curl_line"]
 
-# As little as a ServiceRequest may have: without a request_id, each run is a new request.
+# The smallest valid ServiceRequest; without a request_id, each run is a new request.
 _BODY = {
     "context": {"session_id": "demo", "user_id": "me"},
     "payload": {
@@ -20,7 +20,7 @@ _BODY = {
 
 
 def curl_line(url: str, authorization: str | None = None) -> str:
-    """Return a command that asks the agent; `authorization` is a word for the shell, quoted."""
+    """Return a command that asks the agent; `authorization` is a header, quoted for the shell."""
     parts = ["curl -N", shlex.quote(f"{url}/assist"), "-H 'Content-Type: application/json'"]
     if authorization is not None:
         parts += ["-H", authorization]

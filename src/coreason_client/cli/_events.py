@@ -1,4 +1,4 @@
-"""Events and the card of an A2A agent, presented on an output."""
+"""Presents the events and the card of an A2A agent on an output."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -28,22 +28,23 @@ _FAILED = (TaskState.FAILED, TaskState.REJECTED, TaskState.CANCELED)
 class EventPresenter:
     """Presents the events of one answer, and remembers the status of its task.
 
-    Text of messages and artifacts is the answer; what else happens to the task is shown beside it.
+    The text of messages and artifacts is the answer; changes of the task's state are shown as
+    additional information.
 
-    `follows` is True if the events tell what becomes of a task: an end that is a failure becomes
-    that of the command then, and JSON is under its kind (`task`, `message`, `statusUpdate`,
-    `artifactUpdate`), as the protocol has it wherever there is more than one.
+    `tracks_task` is True if the command follows a task: a failed task then fails the command, and
+    each JSON object is wrapped under its kind (`task`, `message`, `statusUpdate`,
+    `artifactUpdate`), as in streams of the protocol.
     """
 
-    def __init__(self, output: Output, *, follows: bool) -> None:
+    def __init__(self, output: Output, *, tracks_task: bool) -> None:
         self.task_id: str | None = None
         self.status: TaskStatus | None = None
         self._output = output
-        self._follows = follows
-        self._artifact: str | None = None  # the one that is being written
-        self._silent = True
-        self._named = False
-        self._last_aside = ""
+        self._tracks_task = tracks_task
+        self._artifact: str | None = None  # the id of the one being written
+        self._no_text_yet = True
+        self._task_named = False
+        self._last_info = ""
 
     def __enter__(self) -> Self:
         self._output.__enter__()
@@ -60,21 +61,21 @@ class EventPresenter:
     def show(self, event: Event) -> None:
         """Present an event."""
         self._remember(event)
-        self._output.record(lambda: _json(event, wrapped=self._follows))
+        self._output.record(lambda: _json(event, wrapped=self._tracks_task))
         match event:
             case Task():
                 for artifact in event.artifacts:
                     self._show_artifact(artifact, append=False)
                 self._show_status(event.status)
             case Message():
-                self._begin(None)
+                self._start_block(None)
                 self._show_parts(event.parts)
             case TaskStatusUpdateEvent():
                 self._show_status(event.status)
             case TaskArtifactUpdateEvent():
                 self._show_artifact(event.artifact, append=event.append)
             case _:
-                self._output.aside(f"an event of an unknown kind: {_compact(event.payload)}")
+                self._output.info(f"unknown event: {_compact(event.payload)}")
 
     def _remember(self, event: Event) -> None:
         if isinstance(event, Task):
@@ -86,10 +87,10 @@ class EventPresenter:
 
     def _show_artifact(self, artifact: Artifact, *, append: bool) -> None:
         if not append or artifact.artifact_id != self._artifact:
-            self._begin(artifact.artifact_id)
+            self._start_block(artifact.artifact_id)
         self._show_parts(artifact.parts)
 
-    def _begin(self, artifact: str | None) -> None:
+    def _start_block(self, artifact: str | None) -> None:
         self._output.end_text()
         self._artifact = artifact
 
@@ -99,30 +100,30 @@ class EventPresenter:
                 self._output.write(part.text)
             else:
                 self._output.line(_part_line(part))
-            self._silent = self._silent and not part.text
+            self._no_text_yet = self._no_text_yet and not part.text
 
     def _show_status(self, status: TaskStatus) -> None:
-        words = _state(status)
+        line = _state(status)
         if status.is_terminal or status.is_interrupted:
-            self._begin(None)
+            self._start_block(None)
         if status.text and self._is_answer(status):
             self._output.write(status.text)
             self._output.end_text()
-            self._silent = False
-        elif status.text and not (self._follows and status.state in _FAILED):
-            words = f"{words}: {status.text}"
-        if not self._named and self.task_id:
-            self._named = True
-            words = f"task {self.task_id}: {words}"
-        if words != self._last_aside:
-            self._output.aside(words)
-        self._last_aside = words
+            self._no_text_yet = False
+        elif status.text and not (self._tracks_task and status.state in _FAILED):
+            line = f"{line}: {status.text}"
+        if not self._task_named and self.task_id:
+            self._task_named = True
+            line = f"task {self.task_id}: {line}"
+        if line != self._last_info:
+            self._output.info(line)
+        self._last_info = line
 
     def _is_answer(self, status: TaskStatus) -> bool:
-        """Return True if the text of a status is what was asked for, and not only progress."""
+        """Return True if the text of a status is part of the answer, not only progress."""
         if status.is_interrupted:
             return True
-        return self._silent and status.is_terminal and status.state not in _FAILED
+        return self._no_text_yet and status.is_terminal and status.state not in _FAILED
 
 
 def _part_line(part: Part) -> str:
@@ -133,7 +134,7 @@ def _part_line(part: Part) -> str:
     kind = f" ({part.media_type})" if part.media_type else ""
     if part.url is not None:
         return f"{name}{kind}: {part.url}"
-    size = len((part.raw or "").rstrip("=")) * 3 // 4  # of what is written in base64
+    size = len((part.raw or "").rstrip("=")) * 3 // 4  # of the decoded base64
     return f"{name}{kind}: {size} bytes, see --json"
 
 
@@ -161,14 +162,14 @@ def _kind_of(event: Event) -> str:
             return "statusUpdate"
         case TaskArtifactUpdateEvent():
             return "artifactUpdate"
-    return ""  # it was kept with whatever is around it
+    return ""  # an unknown event has kept its wrapper
 
 
 # The card
 
 
 def show_card(card: AgentCard, *, as_json: bool) -> None:
-    """Present what an agent says about itself."""
+    """Show an agent card."""
     if as_json:
         open_output(as_json=True).record(card.to_json)
     else:
@@ -179,23 +180,23 @@ def _rows(card: AgentCard) -> Iterator[tuple[str, str]]:
     if card.provider is not None:
         yield "provider", f"{card.provider.organization} {card.provider.url}".strip()
     if card.documentation_url:
-        yield "more", card.documentation_url
+        yield "docs", card.documentation_url
     for interface in card.supported_interfaces:
         tenant = f", tenant {interface.tenant}" if interface.tenant else ""
-        speaks = f"{interface.protocol_binding} {interface.protocol_version}".strip()
-        yield "interface", f"{interface.url} ({speaks}{tenant})"
-    able = card.capabilities
-    abilities = {
-        "streaming": able.streaming,
-        "push notifications": able.push_notifications,
-        "extended card": able.extended_agent_card,
+        protocol = f"{interface.protocol_binding} {interface.protocol_version}".strip()
+        yield "interface", f"{interface.url} ({protocol}{tenant})"
+    capabilities = card.capabilities
+    supported = {
+        "streaming": capabilities.streaming,
+        "push notifications": capabilities.push_notifications,
+        "extended card": capabilities.extended_agent_card,
     }
-    if has := [name for name, there in abilities.items() if there]:
-        yield "capabilities", ", ".join(has)
-    for extension in able.extensions:
+    if names := [name for name, is_supported in supported.items() if is_supported]:
+        yield "capabilities", ", ".join(names)
+    for extension in capabilities.extensions:
         yield "extension", extension.uri + (" (required)" if extension.required else "")
     for requirement in card.security_requirements:
-        yield "needs", " and ".join(requirement.schemes) or "nothing"
+        yield "security", " and ".join(requirement.schemes) or "none"
     for skill in card.skills:
-        about = " ".join(skill.description.split())
-        yield "skill", f"{skill.name or skill.id}: {about}" if about else skill.name or skill.id
+        name, description = skill.name or skill.id, " ".join(skill.description.split())
+        yield "skill", f"{name}: {description}" if description else name

@@ -1,4 +1,4 @@
-"""The keys of `coreason serve`: options and a file, or one of two variables of the environment."""
+"""The keys of `coreason serve`: from options and a file, or from an environment variable."""
 
 import os
 import re
@@ -13,23 +13,23 @@ from .exits import ExitCode, Failure
 __all__ = ["FILE_VARIABLE", "KEYS_VARIABLE", "KEY_VARIABLE", "Keys"]
 
 KEYS_VARIABLE = "COREASON_API_KEYS"
-KEY_VARIABLE = "COREASON_API_KEY"  # for one key, as `coreason chat` reads it
+KEY_VARIABLE = "COREASON_API_KEY"  # for one key; `coreason chat` reads it too
 FILE_VARIABLE = "COREASON_API_KEYS_FILE"
-# How each is divided. A single key may have commas in it.
+# The separators between keys. A single key may contain commas.
 _SEPARATORS = {KEYS_VARIABLE: r"[\s,]+", KEY_VARIABLE: r"\s+"}
-_FIRST = {KEYS_VARIABLE: "%%[ ,]*", KEY_VARIABLE: "%% *"}  # its first key, for a shell
+_FIRST_KEY = {KEYS_VARIABLE: "%%[ ,]*", KEY_VARIABLE: "%% *"}  # its first key, as a shell expansion
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys, and the name of the option or variable that they come from."""
+    """The keys, and the option or environment variable that they come from."""
 
     values: Sequence[str] = field(repr=False)
-    name: str
-    owners: Mapping[str, str] = field(default_factory=dict, repr=False)  # of some keys
+    source: str
+    owners: Mapping[str, str] = field(default_factory=dict, repr=False)  # by key
 
     @classmethod
-    def found(
+    def load(
         cls,
         options: Sequence[str] | None,
         env: Mapping[str, str] = os.environ,
@@ -38,7 +38,7 @@ class Keys:
         """Return the keys of the options and the file, or else of the first variable that is set.
 
         Raises:
-            Failure: that variable has only blanks and commas in it, or the file is wrong.
+            Failure: that variable contains no key, or the file is invalid.
         """
         if file is not None:
             owners = read_keys_file(file)
@@ -49,23 +49,25 @@ class Keys:
             if text := env.get(variable):
                 values = tuple(filter(None, re.split(separator, text)))
                 if not values:
-                    raise Failure(f"{variable} is set, but there is no key in it", ExitCode.USAGE)
+                    raise Failure(f"{variable} is set but contains no key", ExitCode.USAGE)
                 return cls(values, variable)
         return cls((), "--api-key")
 
-    def named(self) -> dict[str, str]:
-        """Return the owner of each key, "" where none is named."""
+    def with_owners(self) -> dict[str, str]:
+        """Return the owner of each key, "" if it has none."""
         return {key: self.owners.get(key, "") for key in self.values}
 
     def authorization(self) -> str | None:
-        """Return the header for a printed command, as a word for the shell; None without keys."""
+        """Return the header for the printed command, quoted for the shell; None without keys."""
         if not self.values:
             return None
         if self.owners:
-            # A key that was kept out of the terminal stays out of it.
+            # A key from a file must not appear in the terminal.
             return '"Authorization: Bearer $KEY"'
-        if self.name not in _SEPARATORS:
+        if self.source not in _SEPARATORS:
             return shlex.quote(f"Authorization: Bearer {self.values[0]}")
-        # A key that was kept off the command line is kept out of the terminal and its logs too.
-        first = f"{{{self.name}{_FIRST[self.name]}}}" if len(self.values) > 1 else self.name
+        # A key from the environment must not appear in the terminal or its logs.
+        first = (
+            f"{{{self.source}{_FIRST_KEY[self.source]}}}" if len(self.values) > 1 else self.source
+        )
         return f'"Authorization: Bearer ${first}"'

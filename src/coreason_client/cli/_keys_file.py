@@ -1,4 +1,4 @@
-"""The file of `--api-keys-file`: a key on each line, and after a blank the name of its owner."""
+"""The file of `--api-keys-file`: one key per line, optionally a space and the owner's name."""
 
 import logging
 import re
@@ -12,22 +12,22 @@ __all__ = ["parse_keys", "read_keys_file"]
 
 logger = logging.getLogger("coreason_client.cli")
 
-_MOST_BYTES = 1024 * 1024
+_MAX_BYTES = 1024 * 1024
 
 
 def read_keys_file(path: Path) -> Mapping[str, str]:
-    """Return the owner of each key, "" where none is named.
+    """Return the owner of each key, "" if it has none.
 
     Raises:
-        Failure: the file cannot be read, or a line of it is wrong.
+        Failure: the file cannot be read, or a line is invalid.
     """
     try:
         with path.open("rb") as file:
             mode = path.stat().st_mode
-            data = file.read(_MOST_BYTES + 1)
+            data = file.read(_MAX_BYTES + 1)
     except OSError as error:
         raise _failure(path, (error.strerror or str(error)).lower()) from None
-    if len(data) > _MOST_BYTES:
+    if len(data) > _MAX_BYTES:
         raise _failure(path, "the file is larger than 1 MiB")
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         logger.warning(
@@ -37,10 +37,10 @@ def read_keys_file(path: Path) -> Mapping[str, str]:
 
 
 def parse_keys(path: Path, data: bytes) -> Mapping[str, str]:
-    """Return the owner of each key; messages name lines, and never what is in them.
+    """Return the owner of each key. Messages give line numbers, never the content of a line.
 
     Raises:
-        Failure: a line is wrong, or there is no key.
+        Failure: a line is invalid, or there is no key.
     """
     keys: dict[str, str] = {}
     lines: dict[str, int] = {}
@@ -53,7 +53,7 @@ def parse_keys(path: Path, data: bytes) -> Mapping[str, str]:
             raise _failure(path, f"line {number} has the same key as line {lines[key]}")
         keys[key], lines[key] = owner, number
     if not keys:
-        raise _failure(path, "there is no key in it")
+        raise _failure(path, "the file contains no key")
     return keys
 
 
@@ -64,11 +64,11 @@ def _parse_line(path: Path, number: int, line: bytes) -> tuple[str, str]:
         raise _failure(path, f"line {number} is not UTF-8") from None
     owner = "".join(rest)
     if not (key.isascii() and key.isprintable()):
-        raise _failure(path, f"line {number}: a key consists of printable ASCII characters")
+        raise _failure(path, f"line {number}: a key must consist of printable ASCII characters")
     if not owner.isprintable():
-        raise _failure(path, f"line {number}: a name consists of printable characters")
+        raise _failure(path, f"line {number}: a name must consist of printable characters")
     return key, owner
 
 
-def _failure(path: Path, what: str) -> Failure:
-    return Failure(f"--api-keys-file {path}: {what}", ExitCode.USAGE)
+def _failure(path: Path, reason: str) -> Failure:
+    return Failure(f"--api-keys-file {path}: {reason}", ExitCode.USAGE)

@@ -1,11 +1,11 @@
-"""What the commands need of the AI client; it is loaded when one of them does."""
+"""The AI client for commands; it is loaded when a command uses it."""
 
 from typing import TYPE_CHECKING, Any
 
 from coreason_client import ArgumentError
 
-from ._options import wrong_usage
-from ._required_extras import need_llm
+from ._options import usage_error
+from ._required_extras import require_llm
 from .exits import Failure
 
 if TYPE_CHECKING:
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
 
     from ..agents.llm import Agent
 
-__all__ = ["client", "model_agent", "with_option_names"]
+__all__ = ["create_client", "model_agent", "with_option_names"]
 
-# The options from which arguments of the client come.
-_OPTIONS = {
+# The command line options that set arguments of the client.
+_OPTION_NAMES = {
     "base_url": "--base-url",
     "max_tokens": "--max-tokens",
     "temperature": "--temperature",
 }
 
 
-def client(**options: Any) -> "LLMClient":
-    """Make a client from the environment; options go before it.
+def create_client(**options: Any) -> "LLMClient":
+    """Create a client from the environment; `options` take precedence.
 
     Raises:
         MissingExtraError: the AI client is not installed.
-        Failure: an option or a variable cannot be.
+        Failure: an option or an environment variable is invalid.
     """
-    need_llm()
+    require_llm()
     from coreason_client.llm import LLMClient, LLMError
 
     try:
@@ -38,30 +38,30 @@ def client(**options: Any) -> "LLMClient":
     except LLMError as error:
         raise with_option_names(error) from None
     except ArgumentError as error:
-        raise wrong_usage(error, _OPTIONS) from None
+        raise usage_error(error, _OPTION_NAMES) from None
 
 
 def with_option_names(error: "LLMError") -> "LLMError | Failure":
-    """Return the error, or one that names the option if an argument of the call is wrong."""
-    wrong = error.argument_error
-    return error if wrong is None else wrong_usage(wrong, _OPTIONS)
+    """Return the error, or one that names the option if an argument is invalid."""
+    invalid = error.argument_error
+    return error if invalid is None else usage_error(invalid, _OPTION_NAMES)
 
 
 def model_agent(name: str, system: str | None, *, tell_errors: bool) -> "Agent":
-    """Return a model as an agent, after a look at whether it can be asked at all.
+    """Return a model as an agent, after checking that it can be called.
 
     Raises:
         MissingExtraError: the AI client is not installed.
-        Failure: there is no key for the model, or a variable is wrong.
+        Failure: the model has no key, or an environment variable is invalid.
     """
-    asking = client()
+    client = create_client()
     from coreason_client.llm import LLMError
 
     from ..agents.llm import llm_agent
 
     try:
-        # Nothing is sent until somebody reads the stream, but everything is checked.
-        asking.stream([{"role": "user", "content": "?"}], name)
-        return llm_agent(name, client=asking, system=system, tell_errors=tell_errors)
+        # This checks the key and the arguments; nothing is sent before the stream is read.
+        client.stream([{"role": "user", "content": "?"}], name)
+        return llm_agent(name, client=client, system=system, tell_errors=tell_errors)
     except LLMError as error:
         raise with_option_names(error) from None

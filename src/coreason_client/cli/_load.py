@@ -1,4 +1,4 @@
-"""Finding the agent that `coreason serve` is asked to serve."""
+"""Imports the agent for `coreason serve`."""
 
 import importlib
 import logging
@@ -16,12 +16,12 @@ def load_agent(name: str) -> object:
     """Import `module:attribute`, with the current directory first on sys.path.
 
     Raises:
-        Failure: it is not of that form, or cannot be imported, or is not there.
+        Failure: the name has another form, the import fails, or there is no such attribute.
     """
     module_name, _, attribute = name.partition(":")
     if not (module_name and attribute):
         raise Failure(
-            f"an agent must be named as module:attribute, such as my_agent:assist, got {name!r}",
+            f"the agent must be given as MODULE:ATTRIBUTE, such as my_agent:assist, got {name!r}",
             ExitCode.USAGE,
         )
     sys.path.insert(0, str(Path.cwd()))
@@ -30,8 +30,8 @@ def load_agent(name: str) -> object:
         try:
             found = getattr(found, part)
         except AttributeError:
-            sentence = f"the module {module_name} has no {attribute!r}"
-            raise Failure(sentence, ExitCode.USAGE) from None
+            message = f"module {module_name} has no attribute {attribute!r}"
+            raise Failure(message, ExitCode.USAGE) from None
     return found
 
 
@@ -40,16 +40,16 @@ def _import(name: str) -> object:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
-            raise _broken(name, error) from None
+            raise _import_failure(name, error) from None
         raise Failure(
-            f"there is no module {name}, neither in {Path.cwd()} nor among the installed packages",
+            f"module {name} not found in {Path.cwd()} or among the installed packages",
             ExitCode.USAGE,
         ) from None
-    except Exception as error:  # noqa: BLE001 - a module of somebody else's may raise anything
-        raise _broken(name, error) from None
+    except Exception as error:  # noqa: BLE001 - an imported module may raise anything
+        raise _import_failure(name, error) from None
 
 
-def _broken(name: str, error: Exception) -> Failure:
+def _import_failure(name: str, error: Exception) -> Failure:
     logger.info("importing %s failed", name, exc_info=error)
-    words = f"the module {name} cannot be imported: {type(error).__name__}: {error}"
-    return Failure(f"{words} (-v shows where)")
+    message = f"module {name} cannot be imported: {type(error).__name__}: {error}"
+    return Failure(f"{message} (-v shows the traceback)")

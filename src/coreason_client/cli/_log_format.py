@@ -1,4 +1,4 @@
-"""The log lines of `coreason serve`: as text, or each as a JSON object. Neither ever fails."""
+"""Formatters for the log lines of `coreason serve`: text or JSON. Neither of them raises."""
 
 import json
 import logging
@@ -9,19 +9,23 @@ from typing import Any
 
 __all__ = ["JsonFormatter", "TextFormatter"]
 
-_DEEPEST = 5
-_STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "color_message"}
-_ACCESS = ("client", "method", "path", "http_version", "status")
+_MAX_DEPTH = 5
+_STANDARD_FIELDS = frozenset(logging.makeLogRecord({}).__dict__) | {
+    "message",
+    "asctime",
+    "color_message",
+}
+_ACCESS_FIELDS = ("client", "method", "path", "http_version", "status")
 
 
 class TextFormatter(logging.Formatter):
-    """Time with the offset of its zone, level, logger and message; exceptions on further lines."""
+    """Time with UTC offset, level, logger and message; exceptions on the following lines."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
-        """Return the time as in ISO 8601."""
+        """Return the time in ISO 8601."""
         return _time(record)
 
 
@@ -33,26 +37,26 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the object as text."""
-        found = {
-            name: _plain(value, _DEEPEST)
+        fields = {
+            name: _json_value(value, _MAX_DEPTH)
             for name, value in record.__dict__.items()
-            if name not in _STANDARD
+            if name not in _STANDARD_FIELDS
         }
-        found |= _access_fields(record)
-        found |= {
+        fields |= _access_fields(record)
+        fields |= {
             "time": _time(record),
             "level": record.levelname,
             "logger": record.name,
             "message": _message(record),
         }
         if record.exc_info and record.exc_info[0] is not None:
-            found["exception"] = self.formatException(record.exc_info)
+            fields["exception"] = self.formatException(record.exc_info)
         elif record.exc_text:
-            found["exception"] = record.exc_text
+            fields["exception"] = record.exc_text
         if record.stack_info:
-            found["stack"] = record.stack_info
+            fields["stack"] = record.stack_info
         first = ("time", "level", "logger", "message")
-        ordered = {name: found[name] for name in first} | found
+        ordered = {name: fields[name] for name in first} | fields
         return json.dumps(ordered, allow_nan=False)
 
 
@@ -63,22 +67,24 @@ def _time(record: logging.LogRecord) -> str:
 def _message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception:  # noqa: BLE001 - a line that was written wrongly must not be lost
-        return _text(record.msg)
+    except Exception:  # noqa: BLE001 - wrong arguments must not lose the line
+        return _safe_str(record.msg)
 
 
 def _access_fields(record: logging.LogRecord) -> dict[str, Any]:
-    """Return what uvicorn's access log has as arguments only."""
+    """Return the fields of uvicorn's access log, which passes them as arguments."""
     arguments = record.args
     if record.name != "uvicorn.access" or not isinstance(arguments, tuple):
         return {}
-    if len(arguments) != len(_ACCESS):
+    if len(arguments) != len(_ACCESS_FIELDS):
         return {}
-    return {name: _plain(value, 1) for name, value in zip(_ACCESS, arguments, strict=True)}
+    return {
+        name: _json_value(value, 1) for name, value in zip(_ACCESS_FIELDS, arguments, strict=True)
+    }
 
 
-def _plain(value: object, depth: int) -> Any:
-    """Return something that JSON has, for any object."""
+def _json_value(value: object, depth: int) -> Any:
+    """Return a value that JSON can encode, for any object."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
@@ -86,14 +92,14 @@ def _plain(value: object, depth: int) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(value)
     if depth and isinstance(value, Mapping):
-        return {_text(key): _plain(item, depth - 1) for key, item in value.items()}
+        return {_safe_str(key): _json_value(item, depth - 1) for key, item in value.items()}
     if depth and isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item, depth - 1) for item in value]
-    return _text(value)
+        return [_json_value(item, depth - 1) for item in value]
+    return _safe_str(value)
 
 
-def _text(value: object) -> str:
+def _safe_str(value: object) -> str:
     try:
         return str(value)
-    except Exception:  # noqa: BLE001 - somebody else's object
+    except Exception:  # noqa: BLE001 - `__str__` may raise anything
         return f"<{type(value).__name__}>"

@@ -1,4 +1,4 @@
-"""Logs on stderr: those of `-v`, and those of a server."""
+"""Logging to stderr, for `-v` and for the server."""
 
 import logging
 from typing import Literal
@@ -13,19 +13,19 @@ _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 LogFormat = Literal["text", "json"]
 
 
-def show_logs(verbose: int, usual: int) -> None:
-    """Send logs to stderr: from the usual level on, with -v all of ours, with -vv everything."""
+def show_logs(verbose: int, default_level: int) -> None:
+    """Log to stderr: by default from a level on, with -v all of this package, with -vv all."""
     _send_to_stderr(logging.Formatter(_FORMAT, "%H:%M:%S"))
-    logging.getLogger().setLevel(logging.DEBUG if verbose > 1 else usual)
-    logging.getLogger("coreason_client").setLevel(logging.DEBUG if verbose else usual)
+    logging.getLogger().setLevel(logging.DEBUG if verbose > 1 else default_level)
+    logging.getLogger("coreason_client").setLevel(logging.DEBUG if verbose else default_level)
     logging.getLogger("coreason_client.server").setLevel(logging.NOTSET)
 
 
 def show_server_logs(verbose: int, log_format: LogFormat) -> None:
-    """Send the logs of a server to stderr, with date and time zone.
+    """Log to stderr for a server, with date and UTC offset.
 
-    Those of the server from INFO on, others from WARNING on; with -v all of ours and the access
-    log, with -vv everything.
+    The default is INFO for the server and WARNING for the rest; -v adds all logs of this package
+    and the access log, -vv all logs.
     """
     _send_to_stderr(JsonFormatter() if log_format == "json" else TextFormatter())
     root = logging.DEBUG if verbose > 1 else logging.WARNING

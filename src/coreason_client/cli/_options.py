@@ -9,7 +9,7 @@ from coreason_client import ArgumentError
 
 from .exits import ExitCode, Failure
 
-__all__ = ["System", "Verbose", "check_system", "given_as", "wrong_usage"]
+__all__ = ["System", "Verbose", "reject_system", "usage_error", "value_source"]
 
 Verbose = Annotated[
     int,
@@ -18,7 +18,7 @@ Verbose = Annotated[
         "-v",
         count=True,
         show_default=False,
-        help="Show logs on stderr; -vv shows those of libraries too.",
+        help="Show logs on stderr; -vv includes those of libraries.",
     ),
 ]
 
@@ -32,23 +32,23 @@ System = Annotated[
 ]
 
 
-def check_system(system: str | None) -> None:
-    """Refuse instructions where there is no model to follow them.
+def reject_system(system: str | None) -> None:
+    """Reject a system prompt that is given without --llm.
 
     Raises:
-        Failure: there are some.
+        Failure: there is a system prompt.
     """
     if system is not None:
-        raise Failure("--system is for the model of --llm: give both", ExitCode.USAGE)
+        raise Failure("--system needs --llm", ExitCode.USAGE)
 
 
-def wrong_usage(error: ArgumentError, names: Mapping[str, str]) -> Failure:
-    """Return a failure that names the option or the variable from which an argument comes."""
+def usage_error(error: ArgumentError, names: Mapping[str, str]) -> Failure:
+    """Return a failure that names the option or environment variable of an invalid argument."""
     name = names.get(error.argument, error.argument)
     return Failure(str(error.renamed(name)), ExitCode.USAGE)
 
 
-def given_as(context: typer.Context, parameter: str, option: str, variable: str) -> str:
-    """Return where the value of a parameter comes from: the option, or the variable."""
+def value_source(context: typer.Context, parameter: str, option: str, variable: str) -> str:
+    """Return the source of a parameter's value: the option or the environment variable."""
     source = context.get_parameter_source(parameter)
     return variable if source is not None and source.name == "ENVIRONMENT" else option

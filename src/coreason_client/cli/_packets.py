@@ -1,4 +1,4 @@
-"""Packets of an agent service, presented on an output."""
+"""Presents the packets of an agent service on an output."""
 
 import json
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from coreason_manifest.definitions.presentation import (
     ProgressUpdate,
 )
 
-from ._usage import usage_of
+from ._usage import usage_event_line
 from .output import Output, Source
 
 __all__ = ["PacketPresenter"]
@@ -29,7 +29,7 @@ class PacketPresenter:
 
     def __init__(self, output: Output) -> None:
         self._output = output
-        self._cited: dict[str, CitationItem] = {}  # by address, in the order of their arrival
+        self._cited: dict[str, CitationItem] = {}  # by URI, in order of arrival
 
     def __enter__(self) -> Self:
         self._output.__enter__()
@@ -56,13 +56,13 @@ class PacketPresenter:
         elif isinstance(packet, ErrorPacket):
             self._output.warning(f"warning: {packet.p.code}: {packet.p.message}")
 
-    def report(self, sentence: str) -> None:
-        """Present a sentence about the answer, after it."""
-        self._output.report(sentence)
+    def report(self, text: str) -> None:
+        """Present a sentence about the answer, below it."""
+        self._output.report(text)
 
     def _show_event(self, event: PresentationEvent | dict[str, Any]) -> None:
         if not isinstance(event, PresentationEvent):
-            self._output.detail(usage_of(event) or _text_of(event))
+            self._output.detail(usage_event_line(event) or _text_of(event))
             return
         data: Any = event.data
         match data:
@@ -86,7 +86,7 @@ class PacketPresenter:
 
 
 def _text_of(data: object) -> str:
-    """Return the text of a thought or a block, under whatever name an agent has sent it."""
+    """Return the text of a thought or a block, which agents send under different names."""
     if not isinstance(data, dict):
         return ""
     for name in ("content", "text", "markdown", "thought"):

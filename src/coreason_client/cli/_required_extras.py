@@ -1,29 +1,29 @@
-"""What is there to work with."""
+"""Checks that the optional dependencies of a command are installed."""
 
 from importlib.util import find_spec
 
 from coreason_client import MissingExtraError
 
-__all__ = ["need_llm", "need_server"]
+__all__ = ["require_llm", "require_server"]
 
-_OF_LLM = ("aiohttp", "genai_prices", "pydantic_settings")
+_LLM_MODULES = ("aiohttp", "genai_prices", "pydantic_settings")
 
 
-def need_llm() -> None:
-    """Refuse to begin what would fail later, half done.
+def require_llm() -> None:
+    """Check for the AI client before anything is started.
 
     Raises:
         MissingExtraError: the AI client is not installed.
     """
-    if any(find_spec(name) is None for name in _OF_LLM):
+    if any(find_spec(name) is None for name in _LLM_MODULES):
         raise MissingExtraError("the AI client", "llm")
 
 
-def need_server(part: str) -> None:
-    """Refuse to begin what would fail later, half done.
+def require_server(feature: str) -> None:
+    """Check for the server kit before anything is started; `feature` is named in the error.
 
     Raises:
         MissingExtraError: the server kit is not installed.
     """
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
-        raise MissingExtraError(part, "server")
+        raise MissingExtraError(feature, "server")

@@ -1,4 +1,4 @@
-"""`coreason a2a`: the card, the answers and the tasks of an agent that speaks A2A."""
+"""`coreason a2a`: cards, messages and tasks of agents that use the A2A protocol."""
 
 import logging
 import shlex
@@ -13,18 +13,18 @@ import typer
 from coreason_client import ArgumentError
 
 from ._logs import show_logs
-from ._options import Verbose, wrong_usage
-from ._question import Words, question
-from .exits import EXIT_CODES_HELP, ExitCode, Failure, ending_well
-from .output import note, open_output
+from ._options import Verbose, usage_error
+from ._question import TextArguments, question
+from .exits import EXIT_CODES_HELP, ExitCode, Failure, exit_codes
+from .output import open_output, print_stderr
 
-# What speaks the protocol is loaded by the commands of this file only, when they run.
+# The A2A client is imported when a command runs, so that other commands start faster.
 if TYPE_CHECKING:
     from coreason_client.a2a import A2AClient, AgentCard, Event, Options
 
     from ._events import EventPresenter
 
-    Job: TypeAlias = Callable[[A2AClient, str], Generator[Event]]
+    Operation: TypeAlias = Callable[[A2AClient, str], Generator[Event]]
 
 __all__ = ["app"]
 
@@ -33,7 +33,7 @@ _EPILOG = f"""\
 Examples:
   coreason a2a card https://agent.example
   coreason a2a stream https://agent.example "What is the weather in Rome?"
-  coreason a2a stream https://agent.example --json "Hello" | jq -c .artifactUpdate
+  coreason a2a send https://agent.example --json "Hello" | jq .task.status
   coreason a2a task watch https://agent.example 6f1d
 
 {EXIT_CODES_HELP}
@@ -41,18 +41,16 @@ Examples:
 _CARD_TIMEOUT = 30.0
 
 Url = Annotated[
-    str, typer.Argument(metavar="URL", help="The agent's base address, or that of its card.")
+    str, typer.Argument(metavar="URL", help="Base URL of the agent, or URL of its card.")
 ]
-TaskId = Annotated[str, typer.Argument(metavar="ID", help="The task.")]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print the protocol's JSON, one object per line.")
-]
+TaskId = Annotated[str, typer.Argument(metavar="ID", help="ID of the task.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print protocol JSON, one object per line.")]
 Token = Annotated[
     str | None,
     typer.Option(
         envvar="COREASON_A2A_TOKEN",
         metavar="TOKEN",
-        help="A bearer token, or whatever credential the card asks for.",
+        help="Bearer token, or another credential that the card requires.",
         show_default=False,
     ),
 ]
@@ -60,8 +58,8 @@ Timeout = Annotated[
     float | None,
     typer.Option(
         metavar="SECONDS",
-        help="The limit of a call, and of the silence in a stream.",
-        show_default="180 and 60",
+        help="Limit for a call, and for the time between two events of a stream.",
+        show_default="180 for a call, 60 for a stream, 30 for the card",
     ),
 ]
 
@@ -70,7 +68,7 @@ Origins = Annotated[
     typer.Option(
         "--interface-origin",
         metavar="ORIGIN",
-        help="An origin, such as https://api.example, that the card may lead to; repeatable.",
+        help="Origin that the card may refer to, such as https://api.example; repeatable.",
         show_default=False,
     ),
 ]
@@ -79,7 +77,7 @@ Extensions = Annotated[
     typer.Option(
         "--extension",
         metavar="URI",
-        help="An extension of the protocol to ask for; repeatable.",
+        help="URI of a protocol extension to request; repeatable.",
         show_default=False,
     ),
 ]
@@ -87,7 +85,7 @@ Extensions = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class _Agent:
-    """How to reach an agent: the options that all commands share."""
+    """The options that all commands use to reach an agent."""
 
     url: str
     token: str | None
@@ -100,13 +98,13 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     epilog=_EPILOG,
-    help="Talk to agents that speak A2A, in either version of the protocol.",
+    help="Talk to agents that use the A2A protocol, version 0.3 or 1.0.",
 )
 task = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     epilog=_EPILOG,
-    help="See, cancel or watch a task of an agent.",
+    help="Show, cancel or watch a task of an agent.",
 )
 app.add_typer(task, name="task")
 
@@ -119,22 +117,22 @@ def card(
     timeout: Timeout = None,
     verbose: Verbose = 0,
 ) -> None:
-    """Show what an agent says about itself."""
-    with ending_well():
-        show_logs(verbose, usual=logging.CRITICAL)
-        _check(token, timeout)
+    """Show the card of an agent: its name, skills and interfaces."""
+    with exit_codes():
+        show_logs(verbose, default_level=logging.CRITICAL)
+        _check_options(token, timeout)
         from ._events import show_card
 
-        show_card(_card(url, token, timeout), as_json=as_json)
+        show_card(_fetch_card(url, token, timeout), as_json=as_json)
 
 
-def _message_command(job: "Job") -> "Job":
-    """Make a command of a job whose text is a message; its docstring is the help."""
+def _message_command(operation: "Operation") -> "Operation":
+    """Register an operation on a message as a command; its docstring is the help."""
 
-    @app.command(job.__name__, help=job.__doc__, epilog=_EPILOG)
+    @app.command(operation.__name__, help=operation.__doc__, epilog=_EPILOG)
     def command(
         url: Url,
-        words: Words = None,
+        arguments: TextArguments = None,
         as_json: AsJson = False,
         token: Token = None,
         timeout: Timeout = None,
@@ -143,16 +141,23 @@ def _message_command(job: "Job") -> "Job":
         verbose: Verbose = 0,
     ) -> None:
         agent = _Agent(url, token, timeout, origins, extensions)
-        _run(job, agent, lambda: question(words), verbose, as_json=as_json, follows=True)
+        _run(
+            operation,
+            agent,
+            lambda: question(arguments),
+            verbose,
+            as_json=as_json,
+            tracks_task=True,
+        )
 
-    return job
+    return operation
 
 
-def _task_command(*, follows: bool) -> "Callable[[Job], Job]":
-    """Make a command of a job whose text is the id of a task; its docstring is the help."""
+def _task_command(*, tracks_task: bool) -> "Callable[[Operation], Operation]":
+    """Register an operation on a task as a command; its docstring is the help."""
 
-    def decorate(job: "Job") -> "Job":
-        @task.command(job.__name__, help=job.__doc__, epilog=_EPILOG)
+    def decorate(operation: "Operation") -> "Operation":
+        @task.command(operation.__name__, help=operation.__doc__, epilog=_EPILOG)
         def command(
             url: Url,
             task_id: TaskId,
@@ -164,115 +169,127 @@ def _task_command(*, follows: bool) -> "Callable[[Job], Job]":
             verbose: Verbose = 0,
         ) -> None:
             agent = _Agent(url, token, timeout, origins, extensions)
-            _run(job, agent, lambda: task_id, verbose, as_json=as_json, follows=follows)
+            _run(
+                operation, agent, lambda: task_id, verbose, as_json=as_json, tracks_task=tracks_task
+            )
 
-        return job
+        return operation
 
     return decorate
 
 
 @_message_command
 def send(client: "A2AClient", text: str) -> "Generator[Event]":
-    """Send a message and show the answer when it is complete."""
+    """Send a message and show the complete answer."""
     yield client.send_message(text)
 
 
 @_message_command
 def stream(client: "A2AClient", text: str) -> "Generator[Event]":
-    """Send a message and show the answer as it comes; lost connections are made again."""
+    """Send a message and show the answer as it arrives.
+
+    A lost connection is replaced, and the stream continues without loss.
+    """
     with client.send_message_stream(text) as events:
         yield from events
 
 
-@_task_command(follows=False)
+@_task_command(tracks_task=False)
 def get(client: "A2AClient", task_id: str) -> "Generator[Event]":
-    """Show how a task stands; however that is, the exit code is 0."""
+    """Show the state of a task.
+
+    The exit code is 0 whatever the state is.
+    """
     yield client.get_task(task_id)
 
 
-@_task_command(follows=False)
+@_task_command(tracks_task=False)
 def cancel(client: "A2AClient", task_id: str) -> "Generator[Event]":
-    """Cancel a task, and show how it stands then."""
+    """Cancel a task and show its new state."""
     yield client.cancel_task(task_id)
 
 
-@_task_command(follows=True)
+@_task_command(tracks_task=True)
 def watch(client: "A2AClient", task_id: str) -> "Generator[Event]":
-    """Show a task so far, and what it does until it is over or needs an answer."""
+    """Show a task and follow it until it ends.
+
+    Also stops when the task needs an answer. What it has produced so far is presenter first.
+    """
     with client.resubscribe(task_id) as events:
         yield from events
 
 
 def _run(
-    job: "Job",
+    operation: "Operation",
     agent: _Agent,
-    said: Callable[[], str],
+    read_text: Callable[[], str],
     verbose: int,
     *,
     as_json: bool,
-    follows: bool,
+    tracks_task: bool,
 ) -> None:
-    """Run a job and show its events.
+    """Run an operation and show its events.
 
-    `said` gives its text or id; `follows`: the end of the task is the end of the command.
+    `read_text` returns the message or the task id. With `tracks_task`, the command follows the
+    task and fails if the task fails.
     """
-    with ending_well():
-        # An answer is not to be mixed with logs, unless somebody asks for them.
-        show_logs(verbose, usual=logging.CRITICAL)
-        _check(agent.token, agent.timeout)
-        text = _sendable(said())
+    with exit_codes():
+        # Logs must not be mixed with the answer unless -v asks for them.
+        show_logs(verbose, default_level=logging.CRITICAL)
+        _check_options(agent.token, agent.timeout)
+        text = _encodable(read_text())
         from ._events import EventPresenter
 
-        with _connected(agent) as client:
-            shown = EventPresenter(open_output(as_json=as_json), follows=follows)
+        with _connect(agent) as client:
+            presenter = EventPresenter(open_output(as_json=as_json), tracks_task=tracks_task)
             try:
-                _show(job(client, text), shown)
+                _show(operation(client, text), presenter)
             except KeyboardInterrupt:
-                _tell_that_it_goes_on(agent.url, shown)
+                _print_watch_command(agent.url, presenter)
                 raise
-        if follows:
-            _judge(shown)
-            _tell_that_it_goes_on(agent.url, shown)
+        if tracks_task:
+            _raise_if_failed(presenter)
+            _print_watch_command(agent.url, presenter)
 
 
-def _show(events: "Generator[Event]", shown: "EventPresenter") -> None:
+def _show(events: "Generator[Event]", presenter: "EventPresenter") -> None:
     from coreason_client.a2a import A2AJSONRPCError
 
     try:
-        with closing(events), shown:
+        with closing(events), presenter:
             for event in events:
-                shown.show(event)
+                presenter.show(event)
     except A2AJSONRPCError as error:
-        words = error.message.strip() or "an error without words"
-        raise Failure(f"the agent answered: {words} ({error.code})") from None
+        message = error.message.strip() or "an error without a message"
+        raise Failure(f"the agent answered: {message} ({error.code})") from None
 
 
-def _connected(agent: _Agent) -> "A2AClient":
-    """Make a client from the card, as `A2AClient.connect` does, within the limit for it too."""
+def _connect(agent: _Agent) -> "A2AClient":
+    """Create a client from the card, like `A2AClient.connect` but with a timeout for the card."""
     from coreason_client.a2a import A2AClient, A2AOriginError, ExtensionSupportRequiredError
 
-    found = _card(agent.url, agent.token, agent.timeout)
+    card = _fetch_card(agent.url, agent.token, agent.timeout)
     try:
-        for interface in found.supported_interfaces:
+        for interface in card.supported_interfaces:
             urlsplit(interface.url)
-        return A2AClient.from_agent_card(found, **_options(agent))
+        return A2AClient.from_agent_card(card, **_client_options(agent))
     except A2AOriginError as error:
-        places = " ".join(f"--interface-origin {origin}" for origin in error.found)
-        sentence = (
-            f"the card of {found.name!r} leads to another origin than {error.named}, which would"
-            f" get your token, or an https address to http; to allow it, add {places}"
+        options = " ".join(f"--interface-origin {origin}" for origin in error.found)
+        message = (
+            f"the card of {card.name!r} refers to an origin other than {error.named}, or from https"
+            f" to http; your token would be sent there. To allow it, add {options}"
         )
-        raise Failure(sentence, ExitCode.PROTOCOL) from None
+        raise Failure(message, ExitCode.PROTOCOL) from None
     except ExtensionSupportRequiredError as error:
-        needed = " ".join(f"--extension {uri}" for uri in (error.data or {}).get("extensions", ()))
-        sentence = f"the card of {found.name!r} requires extensions: add {needed}"
-        raise Failure(sentence, ExitCode.PROTOCOL) from None
+        options = " ".join(f"--extension {uri}" for uri in (error.data or {}).get("extensions", ()))
+        message = f"the card of {card.name!r} requires extensions: add {options}"
+        raise Failure(message, ExitCode.PROTOCOL) from None
     except ValueError as error:
-        sentence = f"the card of {found.name!r} cannot be used: {error}"
-        raise Failure(sentence, ExitCode.PROTOCOL) from None
+        message = f"the card of {card.name!r} cannot be used: {error}"
+        raise Failure(message, ExitCode.PROTOCOL) from None
 
 
-def _options(agent: _Agent) -> "Options":
+def _client_options(agent: _Agent) -> "Options":
     options: Options = {"auth": agent.token}
     if agent.timeout is not None:
         options |= {"timeout": agent.timeout, "stream_timeout": agent.timeout}
@@ -283,7 +300,7 @@ def _options(agent: _Agent) -> "Options":
     return options
 
 
-def _card(url: str, token: str | None, timeout: float | None) -> "AgentCard":
+def _fetch_card(url: str, token: str | None, timeout: float | None) -> "AgentCard":
     from coreason_client.a2a import AgentCardResolver
 
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -291,11 +308,11 @@ def _card(url: str, token: str | None, timeout: float | None) -> "AgentCard":
         try:
             return resolver.resolve(url)
         except ArgumentError as error:
-            raise wrong_usage(error, {"base_url": "URL"}) from None
+            raise usage_error(error, {"base_url": "URL"}) from None
 
 
-def _check(token: str | None, timeout: float | None) -> None:
-    """Refuse what cannot work before anybody is asked anything."""
+def _check_options(token: str | None, timeout: float | None) -> None:
+    """Reject invalid options before any request is sent."""
     if token is not None and (
         not token.isascii() or not token.isprintable() or token != token.strip() or not token
     ):
@@ -304,33 +321,33 @@ def _check(token: str | None, timeout: float | None) -> None:
         raise ArgumentError("--timeout", "must be greater than 0", timeout)
 
 
-def _sendable(text: str) -> str:
-    """Return an argument as it can go into JSON, also where its bytes were no UTF-8."""
+def _encodable(text: str) -> str:
+    """Return an argument that JSON can encode, also if its bytes were not UTF-8."""
     if not text:
         raise ArgumentError("ID", "must not be empty")
     return text.encode("utf-8", "replace").decode()
 
 
-def _judge(shown: "EventPresenter") -> None:
-    """Raise what the last state of a task means for the command."""
+def _raise_if_failed(presenter: "EventPresenter") -> None:
+    """Raise a Failure if the task ended in a failure."""
     from coreason_client.a2a import TaskState
 
-    bad = {
+    failed = {
         TaskState.FAILED: "the task failed",
         TaskState.REJECTED: "the agent rejected the task",
         TaskState.CANCELED: "the task was canceled",
     }
-    status = shown.status
-    if status is not None and isinstance(status.state, TaskState) and status.state in bad:
-        words = bad[status.state]
-        raise Failure(f"{words}: {status.text}" if status.text else words)
+    status = presenter.status
+    if status is not None and isinstance(status.state, TaskState) and status.state in failed:
+        message = failed[status.state]
+        raise Failure(f"{message}: {status.text}" if status.text else message)
 
 
-def _tell_that_it_goes_on(url: str, shown: "EventPresenter") -> None:
-    status = shown.status
-    over = status is not None and (status.is_terminal or status.is_interrupted)
-    if shown.task_id is None or over:
+def _print_watch_command(url: str, presenter: "EventPresenter") -> None:
+    status = presenter.status
+    ended = status is not None and (status.is_terminal or status.is_interrupted)
+    if presenter.task_id is None or ended:
         return
-    command = shlex.join(["coreason", "a2a", "task", "watch", url, shown.task_id])
+    command = shlex.join(["coreason", "a2a", "task", "watch", url, presenter.task_id])
     with suppress(OSError):
-        note(f"the task goes on: {command}")
+        print_stderr(f"the task has not ended; to watch it: {command}")

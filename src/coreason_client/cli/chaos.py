@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback that keeps cutting connections, at places drawn from a seed."""
+"""A TCP proxy on loopback that cuts every connection, at positions that follow from a seed."""
 
 import asyncio
 import random
@@ -13,42 +13,41 @@ __all__ = ["ChaosProxy", "Cuts"]
 
 _HOST = "127.0.0.1"
 _READ_SIZE = 65_536
-_START_WITHIN = 10.0
+_START_TIMEOUT = 10.0
 # A socket that is closed with this option sends RST instead of FIN.
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class Cuts:
-    """After how many bytes of answer each connection is cut; the same for the same seed.
+    """The number of response bytes after which each connection is cut; the same for each seed.
 
-    The smallest cuts fall into the head of the response, most into the middle of an event. Every
-    connection is let live a little longer than the one before, so that also an answer with a
-    huge packet comes to its end.
+    The smallest numbers cut inside the response head, most cut inside an event. Each connection
+    lasts a little longer than the one before, so even an answer with a huge packet completes.
     """
 
-    def __init__(self, seed: int, least: int = 100, most: int = 4_000) -> None:
+    def __init__(self, seed: int, minimum: int = 100, maximum: int = 4_000) -> None:
         self._random = random.Random(seed)
-        self._least = least
-        self._most = most
-        self._drawn = 0
+        self._minimum = minimum
+        self._maximum = maximum
+        self._connections = 0
 
     def next(self) -> int:
-        """Draw the number of bytes for the next connection."""
-        patience = 1.2**self._drawn
-        self._drawn += 1
-        return int(self._random.randint(self._least, self._most) * patience)
+        """Return the number of bytes for the next connection."""
+        growth = 1.2**self._connections
+        self._connections += 1
+        return int(self._random.randint(self._minimum, self._maximum) * growth)
 
-    def resets(self) -> bool:
-        """Draw whether the cut is an RST; otherwise it is a FIN."""
+    def by_reset(self) -> bool:
+        """Return True if the next cut is an RST, False if it is a FIN."""
         return self._random.random() < 0.5
 
 
 class ChaosProxy:
-    """Forwards to one host and port while the block runs, in a thread of its own."""
+    """Forwards to one host and port while the block runs, in its own thread."""
 
     def __init__(self, host: str, port: int, seed: int) -> None:
         self._upstream = (host, port)
-        self._drawn = Cuts(seed)
+        self._plan = Cuts(seed)
         self._cuts = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._started = threading.Event()
@@ -58,17 +57,17 @@ class ChaosProxy:
 
     @property
     def cuts(self) -> int:
-        """How many connections have been cut."""
+        """The number of connections that have been cut."""
         return self._cuts
 
     @property
     def port(self) -> int:
-        """Where it listens, on loopback."""
+        """The port that it listens on."""
         return self._port
 
     def __enter__(self) -> Self:
         self._thread.start()
-        if not self._started.wait(_START_WITHIN) or self._failure is not None:
+        if not self._started.wait(_START_TIMEOUT) or self._failure is not None:
             raise RuntimeError("the proxy could not listen on loopback") from self._failure
         return self
 
@@ -110,19 +109,21 @@ class ChaosProxy:
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            with suppress(OSError):  # either side may go at any time, and that ends both
+            with suppress(OSError):  # if either side disconnects, both are closed
                 up_reader, up_writer = await asyncio.open_connection(*self._upstream)
-                asking = self._loop.create_task(_forward(reader, up_writer))
+                upload = self._loop.create_task(_forward(reader, up_writer))
                 try:
-                    await self._answer(up_reader, writer)
+                    await self._forward_until_cut(up_reader, writer)
                 finally:
-                    asking.cancel()
+                    upload.cancel()
                     up_writer.close()
         finally:
             writer.close()
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        left = self._drawn.next()
+    async def _forward_until_cut(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        left = self._plan.next()
         while data := await reader.read(_READ_SIZE):
             writer.write(data[:left])
             await writer.drain()
@@ -133,7 +134,7 @@ class ChaosProxy:
 
     def _cut(self, writer: asyncio.StreamWriter) -> None:
         self._cuts += 1
-        if self._drawn.resets():
+        if self._plan.by_reset():
             sock: socket.socket = writer.get_extra_info("socket")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
             writer.transport.abort()

@@ -1,4 +1,4 @@
-"""`coreason chat`: ask an agent once, or talk to it."""
+"""`coreason chat`: one question to an agent, or a conversation."""
 
 import logging
 import random
@@ -10,13 +10,13 @@ from uuid import uuid4
 import typer
 
 from ._answer import ask
-from ._chat_service import built_in, connected, model
+from ._chat_service import connect, serve_built_in, serve_model
 from ._conversation import converse
 from ._logs import show_logs
-from ._options import System, Verbose, check_system, given_as
-from ._question import Words, question
-from .exits import EXIT_CODES_HELP, ExitCode, Failure, ending_well
-from .output import note
+from ._options import System, Verbose, reject_system, value_source
+from ._question import TextArguments, question
+from .exits import EXIT_CODES_HELP, ExitCode, Failure, exit_codes
+from .output import print_stderr
 
 __all__ = ["chat"]
 
@@ -35,13 +35,13 @@ Examples:
 
 def chat(
     context: typer.Context,
-    words: Words = None,
+    arguments: TextArguments = None,
     url: Annotated[
         str | None,
         typer.Option(
             envvar="COREASON_URL",
             metavar="URL",
-            help="The agent service. Without it the built-in agent is started in this process.",
+            help="URL of the agent service. Without it, the built-in agent runs in this process.",
             show_default=False,
         ),
     ] = None,
@@ -50,7 +50,7 @@ def chat(
         typer.Option(
             envvar="COREASON_API_KEY",
             metavar="KEY",
-            help="The key for --url.",
+            help="API key for --url.",
             show_default=False,
         ),
     ] = None,
@@ -58,7 +58,7 @@ def chat(
         str | None,
         typer.Option(
             metavar="MODEL",
-            help="Talk to a model instead; its key is in the environment or in .env.",
+            help="Talk to a model instead; its key is read from the environment or .env.",
             show_default=False,
         ),
     ] = None,
@@ -66,7 +66,7 @@ def chat(
     conversation: Annotated[
         str | None,
         typer.Option(
-            metavar="ID", help="Go on with a conversation, by its id.", show_default="a new one"
+            metavar="ID", help="ID of the conversation to continue.", show_default="a new one"
         ),
     ] = None,
     as_json: Annotated[
@@ -74,48 +74,50 @@ def chat(
     ] = False,
     chaos: Annotated[
         bool,
-        typer.Option("--chaos", help="Keep cutting the connection, and count what comes through."),
+        typer.Option(
+            "--chaos", help="Cut the connection repeatedly, and check that nothing gets lost."
+        ),
     ] = False,
     seed: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Where --chaos cuts.", show_default="drawn anew, and printed"
+            metavar="N", help="Random seed for the cuts of --chaos.", show_default="random, printed"
         ),
     ] = None,
     timeout: Annotated[
         float,
         typer.Option(
-            metavar="SECONDS", help="Seconds of silence after which a connection is lost."
+            metavar="SECONDS", help="Time without data after which a connection counts as lost."
         ),
     ] = 60.0,
     max_retries: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="Reconnections in a row without a new packet.",
-            show_default="3, and for at least 30 s once an answer has begun; 10 with --chaos",
+            help="Limit for reconnections in a row without a new packet.",
+            show_default="3, but retry for at least 30 s once an answer has begun; 10 with --chaos",
         ),
     ] = None,
     verbose: Verbose = 0,
 ) -> None:
-    """Ask an agent, once or in a conversation.
+    """Ask an agent one question, or have a conversation.
 
-    Without --url and --llm the agent is a guide to this package, which works offline. It, or the
-    model, is served and asked over real HTTP, on a port of this machine.
+    Without --url or --llm the agent is a built-in guide to this package, which works offline. The
+    guide or the model is served on a local port and asked over real HTTP.
     """
-    with ending_well():
-        # An answer is not to be mixed with logs, unless somebody asks for them.
-        show_logs(verbose, usual=logging.CRITICAL)
+    with exit_codes():
+        # Logs must not be mixed with the answer unless -v asks for them.
+        show_logs(verbose, default_level=logging.CRITICAL)
         if seed is not None and not chaos:
-            raise Failure("--seed says where --chaos cuts: give both", ExitCode.USAGE)
+            raise Failure("--seed needs --chaos", ExitCode.USAGE)
         if conversation == "":
-            raise Failure("--conversation is empty: leave it out to begin one", ExitCode.USAGE)
-        url = _service(context, url, llm, system)
-        talking = not words and sys.stdin is not None and sys.stdin.isatty()
-        asked = None if talking else question(words)
+            raise Failure("--conversation must not be empty: omit it to start one", ExitCode.USAGE)
+        url = _service_url(context, url, llm, system)
+        interactive = not arguments and sys.stdin is not None and sys.stdin.isatty()
+        text = None if interactive else question(arguments)
         names = {
-            "base_url": given_as(context, "url", "--url", "COREASON_URL"),
-            "api_key": given_as(context, "api_key", "--api-key", "COREASON_API_KEY"),
+            "base_url": value_source(context, "url", "--url", "COREASON_URL"),
+            "api_key": value_source(context, "api_key", "--api-key", "COREASON_API_KEY"),
             "max_retries": "--max-retries",
             "timeout": "--timeout",
         }
@@ -123,9 +125,9 @@ def chat(
         with ExitStack() as stack:
             name = url or llm or "the built-in guide"
             if url is None:
-                url, api_key = stack.enter_context(_own_agent(llm, system, as_json=as_json))
-            target = stack.enter_context(
-                connected(
+                url, api_key = stack.enter_context(_serve_locally(llm, system, as_json=as_json))
+            service = stack.enter_context(
+                connect(
                     url,
                     api_key,
                     seed=_seed(seed) if chaos else None,
@@ -135,49 +137,49 @@ def chat(
                 )
             )
             session = conversation or str(uuid4())
-            if asked is None:
-                converse(target, session, name, as_json=as_json, command=command)
+            if text is None:
+                converse(service, session, name, as_json=as_json, command=command)
             else:
-                ask(target, asked, session, as_json=as_json)
+                ask(service, text, session, as_json=as_json)
 
 
-def _command(name: str, url: str) -> list[str]:
-    """Return the command for the same service; a variable of the environment is still there."""
-    return ["coreason", "chat", *(["--url", url] if name == "--url" else [])]
+def _command(source: str, url: str) -> list[str]:
+    """Return the command that asks the same service; an environment variable need not be given."""
+    return ["coreason", "chat", *(["--url", url] if source == "--url" else [])]
 
 
-def _service(
+def _service_url(
     context: typer.Context, url: str | None, llm: str | None, system: str | None
 ) -> str | None:
-    """Return the address to ask, None when it is an agent of our own.
+    """Return the URL to ask; None for the built-in agent or a model.
 
     Raises:
-        Failure: the options do not go together.
+        Failure: the options contradict each other.
     """
     if llm is None:
-        check_system(system)
+        reject_system(system)
         return url
-    if url is not None and given_as(context, "url", "--url", "COREASON_URL") == "--url":
-        raise Failure("--url and --llm are two agents: give one of them", ExitCode.USAGE)
+    if url is not None and value_source(context, "url", "--url", "COREASON_URL") == "--url":
+        raise Failure("--url and --llm cannot be used together: give one of them", ExitCode.USAGE)
     return None
 
 
-def _own_agent(
+def _serve_locally(
     llm: str | None, system: str | None, *, as_json: bool
 ) -> AbstractContextManager[tuple[str, str]]:
     if llm is not None:
-        return model(llm, system)
-    return built_in(watched=sys.stdout.isatty() and not as_json)
+        return serve_model(llm, system)
+    return serve_built_in(at_reading_speed=sys.stdout.isatty() and not as_json)
 
 
 def _seed(given: int | None) -> int:
     if given is not None:
         return given
     drawn = random.randrange(10_000)
-    note(f"chaos: --seed {drawn} cuts at these places again")
+    print_stderr(f"chaos: --seed {drawn} repeats the same cuts")
     return drawn
 
 
 def _retries(given: int | None, *, chaos: bool) -> int | None:
-    # Some cuts come before the first packet of a connection, which spends the budget.
+    # A cut before the first packet of a connection counts as a retry without progress.
     return 10 if given is None and chaos else given

@@ -1,4 +1,4 @@
-"""How the command ends: its exit codes, and errors as one sentence each."""
+"""Exit codes and error messages of the command."""
 
 import errno
 import os
@@ -17,14 +17,13 @@ from coreason_client import (
     CoreasonError,
 )
 
-from .output import error as show_error
-from .output import flush
+from .output import flush, print_error
 
-__all__ = ["EXIT_CODES_HELP", "ExitCode", "Failure", "ending_well", "exit_code_of", "say_error"]
+__all__ = ["EXIT_CODES_HELP", "ExitCode", "Failure", "exit_code_of", "exit_codes", "report_error"]
 
 
 class ExitCode(IntEnum):
-    """What a script can tell from the end of the command."""
+    """The exit codes that scripts can rely on."""
 
     OK = 0
     FAILED = 1
@@ -35,31 +34,31 @@ class ExitCode(IntEnum):
     CLOSED_PIPE = 141
 
 
-# The \b keeps the lines of a paragraph as they are.
+# The \b keeps the line breaks of a paragraph.
 EXIT_CODES_HELP = """\
 \b
 Exit codes:
-    0  done
-    1  the agent, the model or a service answered with an error, or the command failed
+    0  success
+    1  the agent, model or service returned an error, or the command failed
     2  wrong usage
-    3  no connection, or none that lasted
-    4  the service broke the protocol
+    3  no connection, or the connection was lost
+    4  the service violated the protocol
   130  interrupted
-  141  the reader of the output went away
+  141  the reader closed the output pipe
 """
 
 
 class Failure(Exception):
-    """An end that has been put into words for the person at the terminal."""
+    """An error whose message is shown to the user, with the exit code."""
 
-    def __init__(self, sentence: str, code: ExitCode = ExitCode.FAILED) -> None:
-        super().__init__(sentence)
+    def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
+        super().__init__(message)
         self.code = code
 
 
 _WRITE_ERRORS = {errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG}
 
-# By the exit code of each, the most special first.
+# Subclasses come before their base classes.
 _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (ArgumentError, ExitCode.USAGE),
     (CAPConnectionError, ExitCode.CONNECTION),
@@ -69,7 +68,7 @@ _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
 
 
 def exit_code_of(error: Exception) -> ExitCode:
-    """Return the code for an error that this package raises on purpose."""
+    """Return the exit code for an error of this package."""
     if isinstance(error, Failure):
         return error.code
     codes = (code for kind, code in _CODES if isinstance(error, kind))
@@ -77,8 +76,8 @@ def exit_code_of(error: Exception) -> ExitCode:
 
 
 def _llm_code_of(error: Exception) -> ExitCode | None:
-    """Return the code for an error of the AI client, None for another one."""
-    # Not at the head of the file: the other commands need nothing of this.
+    """Return the exit code for an error of the AI client, None for any other error."""
+    # Imported here because the other commands do not need it.
     from coreason_client import llm
 
     if not isinstance(error, llm.LLMError):
@@ -88,7 +87,7 @@ def _llm_code_of(error: Exception) -> ExitCode | None:
     if isinstance(error, llm.LLMResponseError):
         return ExitCode.PROTOCOL
     if isinstance(error, llm.LLMRequestError) and not error.attempts:
-        return ExitCode.USAGE  # found before anything was sent
+        return ExitCode.USAGE  # rejected before anything was sent
     return ExitCode.FAILED
 
 
@@ -97,48 +96,48 @@ def _a2a_code_of(error: Exception) -> ExitCode:
 
     if isinstance(error, a2a.A2AConnectionError | a2a.A2AStreamClosedError):
         return ExitCode.CONNECTION
-    broken = (
+    protocol_errors = (
         a2a.A2AEmptyResultError,
         a2a.A2AJSONError,
         a2a.A2AResponseTooLargeError,
         a2a.A2ASSEParseError,
     )
-    if isinstance(error, broken):
+    if isinstance(error, protocol_errors):
         return ExitCode.PROTOCOL
     if isinstance(error, a2a.A2AHTTPError) and (error.status or 0) < 400:
-        return ExitCode.PROTOCOL  # it called that a success
+        return ExitCode.PROTOCOL  # the status says success, but the response is invalid
     return ExitCode.FAILED
 
 
 @contextmanager
-def ending_well() -> Iterator[None]:
-    """Run a command: its errors become a sentence on stderr and an exit code, never a traceback."""
+def exit_codes() -> Iterator[None]:
+    """Run a command; turn its errors into one line on stderr and an exit code."""
     try:
         yield
-        flush()  # a reader that is gone is noticed here, not by the interpreter's end
+        flush()  # a closed pipe is noticed here, not when the interpreter exits
     except KeyboardInterrupt:
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     except BrokenPipeError:
-        _let_go_of_stdout()
+        _discard_stdout()
         raise typer.Exit(ExitCode.CLOSED_PIPE) from None
-    except (Failure, CoreasonError) as error:  # some of them are an OSError too
-        say_error(error)
+    except (Failure, CoreasonError) as error:  # before OSError, because some of them are one
+        report_error(error)
         raise typer.Exit(exit_code_of(error)) from None
     except OSError as error:
         if error.filename is None and error.errno in _WRITE_ERRORS:
-            _let_go_of_stdout()
-            say_error(Failure(f"the output cannot be written: {error.strerror}"))
+            _discard_stdout()
+            report_error(Failure(f"the output cannot be written: {error.strerror}"))
             raise typer.Exit(ExitCode.FAILED) from None
         raise
 
 
-def say_error(error: Exception) -> None:
-    """Put an error on stderr, in one line."""
+def report_error(error: Exception) -> None:
+    """Write an error to stderr as one line."""
     with suppress(BrokenPipeError):
-        show_error(str(error))
+        print_error(str(error))
 
 
-def _let_go_of_stdout() -> None:
+def _discard_stdout() -> None:
     """Point stdout at /dev/null so that the final flush does not fail."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""`coreason serve`: an agent behind HTTP, until a signal."""
+"""`coreason serve`: serves an agent over HTTP until a signal arrives."""
 
 import asyncio
 import socket
@@ -11,14 +11,14 @@ import typer
 
 from coreason_client import ArgumentError
 
-from ._application import Served, shown_log
+from ._application import ServeConfig, redacted_log
 from ._curl import curl_line
 from ._keys import FILE_VARIABLE, KEY_VARIABLE, KEYS_VARIABLE, Keys
 from ._logs import LogFormat, show_server_logs
-from ._options import System, Verbose, wrong_usage
-from ._required_extras import need_server
-from .exits import EXIT_CODES_HELP, ExitCode, Failure, ending_well
-from .output import say
+from ._options import System, Verbose, usage_error
+from ._required_extras import require_server
+from .exits import EXIT_CODES_HELP, ExitCode, Failure, exit_codes
+from .output import print_stdout
 
 if TYPE_CHECKING:
     from ..server import AgentApp, StreamLog
@@ -32,10 +32,10 @@ Examples:
   coreason serve my_module:agent --port 9000 --log sqlite:streams.db
   coreason serve my_module:agent --host 0.0.0.0 --api-keys-file keys.txt
   coreason serve my_module:agent --log valkey://127.0.0.1:6379 --workers 3
-  coreason serve --llm anthropic/claude-sonnet-4-5 --system "Answer in one sentence."
+  coreason serve --llm anthropic/claude-sonnet-4-5 --system "Be brief."
 
-An agent is async def agent(request, stream), or a generator of text and events. A plain def runs
-in a thread, so it may block.
+An agent is async def agent(request, stream), or an async generator of text and events. A plain def
+runs in a thread, so it may block.
 
 {EXIT_CODES_HELP}
 """
@@ -46,15 +46,15 @@ def serve(
         str | None,
         typer.Argument(
             metavar="MODULE:AGENT",
-            help="The agent to serve, looked for in the current directory first.",
-            show_default="the built-in one",
+            help="The agent; the current directory is searched first.",
+            show_default="the built-in guide",
         ),
     ] = None,
     llm: Annotated[
         str | None,
         typer.Option(
             metavar="MODEL",
-            help="Serve a model as the agent; its key is in the environment or in .env.",
+            help="Serve a model as the agent; its key is read from the environment or .env.",
             show_default=False,
         ),
     ] = None,
@@ -64,16 +64,16 @@ def serve(
         typer.Option(
             envvar="COREASON_LOG",
             metavar="memory|sqlite:PATH|valkey://HOST",
-            help="Where streams are kept.",
+            help="Where streams are stored.",
         ),
     ] = "memory",
     api_key: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KEY",
-            help="A key that may ask; give it again for more. Without any, only this machine may. "
-            "Every user of this machine can see it in the process list: prefer --api-keys-file or "
-            f"the environment. [env var: {KEYS_VARIABLE}, {KEY_VARIABLE}]",
+            help="Key that clients may use; repeatable. Without a key, only this machine may "
+            "connect. Other users of this machine can see it in the process list: prefer "
+            f"the environment or --api-keys-file.  [env var: {KEYS_VARIABLE}, {KEY_VARIABLE}]",
             show_default=False,
         ),
     ] = None,
@@ -82,33 +82,35 @@ def serve(
         typer.Option(
             envvar=FILE_VARIABLE,
             metavar="PATH",
-            help="A file with one key per line, each optionally followed by a blank and the name "
-            "of its owner; blank lines and lines that begin with # are ignored.",
+            help="File with one key per line, optionally followed by a space and the name of its "
+            "owner; empty lines and lines that start with # are ignored.",
             show_default=False,
         ),
     ] = None,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="The address to listen on.")
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on.")
     ] = "127.0.0.1",
     port: Annotated[
         int,
         typer.Option(
-            min=0, max=65535, metavar="PORT", help="The port to listen on; 0 takes a free one."
+            min=0, max=65535, metavar="PORT", help="Port to listen on; 0 chooses a free one."
         ),
     ] = 8000,
     allowed_host: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="A host name that a server without keys answers to besides localhost and IP "
-            "addresses, for example behind a proxy on this machine; give it again for more.",
+            help="Host name that a server without keys accepts besides localhost and IP addresses, "
+            "for example behind a proxy on this machine; repeatable.",
             show_default=False,
         ),
     ] = None,
     workers: Annotated[
         int,
         typer.Option(
-            min=1, metavar="N", help="Processes; more than one needs a log that they can share."
+            min=1,
+            metavar="N",
+            help="Number of processes; more than one needs a shared log (valkey://).",
         ),
     ] = 1,
     metrics: Annotated[
@@ -120,7 +122,7 @@ def serve(
             "--max-requests-per-minute",
             min=1,
             metavar="N",
-            help="How often a key may ask, in each process.",
+            help="Limit for each key, in each process.",
             show_default="no limit",
         ),
     ] = None,
@@ -129,66 +131,66 @@ def serve(
         typer.Option(
             min=1,
             metavar="N",
-            help="Connections that may be open, in each process.",
-            show_default="as many as the limit of open files allows",
+            help="Limit for open connections, in each process.",
+            show_default="from the limit of open files",
         ),
     ] = None,
     log_format: Annotated[
-        LogFormat, typer.Option(help="Log lines as text, or each as a JSON object.")
+        LogFormat, typer.Option(help="Format of log lines; json writes one object per line.")
     ] = "text",
     verbose: Verbose = 0,
 ) -> None:
-    """Serve an agent over HTTP: yours, a model, or the built-in one.
+    """Serve an agent over HTTP: your own, a model, or the built-in guide.
 
-    Ctrl-C or SIGTERM stops it; streams that run then are given some seconds to end. A second
-    Ctrl-C ends it at once. Logs go to stderr; -v adds the access log.
+    Ctrl-C or SIGTERM stops the server; running streams get a few seconds to end. A second Ctrl-C
+    stops it at once. Logs go to stderr; -v adds the access log.
     """
-    with ending_well():
+    with exit_codes():
         show_server_logs(verbose, log_format)
-        need_server("coreason serve")
-        keys = Keys.found(api_key, file=api_keys_file)
-        served = Served(
+        require_server("coreason serve")
+        keys = Keys.load(api_key, file=api_keys_file)
+        config = ServeConfig(
             agent,
             llm,
             system,
             log,
-            keys.named(),
-            keys.name,
+            keys.with_owners(),
+            keys.source,
             metrics,
             per_minute,
             verbose,
             allowed_hosts=allowed_host or (),
             log_format=log_format,
         )
-        app = served.app()
+        app = config.app()
         _check(app, host, workers)
-        # The levels of uvicorn's loggers are those of `show_server_logs`.
+        # `show_server_logs` has set the levels of uvicorn's loggers.
         options = {"log_config": None, "log_level": None, "max_connections": max_connections}
-        # These sockets serve: a port that was free is not given back before.
+        # The server uses these sockets, so no other process can take the port in between.
         with _listening(host, port, workers) as sockets:
             port = sockets[0].getsockname()[1]
             url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-            told = _told(agent or llm, log, url, keys.authorization())
+            banner = _banner(agent or llm, log, url, keys.authorization())
             if workers == 1:
-                _serve(app, host, sockets, _once(told), options)
+                _serve(app, host, sockets, _print_once(banner), options)
             else:
-                _serve_workers(served, app, workers, sockets[0], told, options)
+                _serve_workers(config, app, workers, sockets[0], banner, options)
 
 
 def _check(app: "AgentApp", host: str, workers: int) -> None:
-    """Refuse what the server would refuse, or fail at, once it runs."""
+    """Check now what would fail once the server runs."""
     from ..server import check_host
 
     try:
         app.check_workers(workers)
     except ArgumentError as error:
-        raise wrong_usage(error, {"workers": "--workers"}) from None
+        raise usage_error(error, {"workers": "--workers"}) from None
     try:
         check_host(app, host)
     except ArgumentError:
         raise Failure(
-            f"without --api-key anybody who reaches {host} could use the agent: give --api-key or "
-            f"{KEYS_VARIABLE}, or listen on 127.0.0.1",
+            f"without a key, anyone who can reach {host} could use the agent: set --api-keys-file, "
+            f"--api-key or {KEYS_VARIABLE}, or listen on 127.0.0.1",
             ExitCode.USAGE,
         ) from None
     asyncio.run(_check_log(app.log))
@@ -201,10 +203,10 @@ async def _check_log(log: "StreamLog") -> None:
 
 @contextmanager
 def _listening(host: str, port: int, workers: int) -> Iterator[list[socket.socket]]:
-    """Listen at every address of a host while the block runs; workers share one socket.
+    """Listen on every address of a host while the block runs; workers share one socket.
 
     Raises:
-        Failure: that is not possible.
+        Failure: the address or the port cannot be used.
     """
     from ..server import listen, listen_all
 
@@ -220,22 +222,22 @@ def _listening(host: str, port: int, workers: int) -> Iterator[list[socket.socke
             sock.close()
 
 
-def _told(agent: str | None, log: str, url: str, authorization: str | None) -> str:
+def _banner(agent: str | None, log: str, url: str, authorization: str | None) -> str:
     name = agent or "the built-in guide"
-    kept = "in memory" if log == "memory" else f"in {shown_log(log)}"
+    location = "in memory" if log == "memory" else f"in {redacted_log(log)}"
     return (
-        f"Serving {name} at {url}, streams kept {kept}. Ctrl-C stops it. Try:\n\n"
+        f"Serving {name} at {url}, streams are stored {location}. Press Ctrl-C to stop. Try:\n\n"
         f"{curl_line(url, authorization)}\n"
     )
 
 
-def _once(told: str) -> Callable[[], Awaitable[None]]:
-    """Return what uvicorn calls when it listens, and now and then later."""
-    left = [told]
+def _print_once(text: str) -> Callable[[], Awaitable[None]]:
+    """Return a callback that prints only once; uvicorn calls it at the start and later again."""
+    left = [text]
 
     async def notify() -> None:
         if left:
-            say(left.pop())
+            print_stdout(left.pop())
 
     return notify
 
@@ -244,27 +246,27 @@ def _serve(
     app: "AgentApp",
     host: str,
     sockets: list[socket.socket],
-    announce: Callable[[], Awaitable[None]],
+    on_start: Callable[[], Awaitable[None]],
     options: dict[str, Any],
 ) -> None:
     from ..server import serve as serve_until_signal
 
-    serve_until_signal(app, host, sockets=sockets, callback_notify=announce, **options)
+    serve_until_signal(app, host, sockets=sockets, callback_notify=on_start, **options)
 
 
 def _serve_workers(
-    served: Served,
+    config: ServeConfig,
     app: "AgentApp",
     workers: int,
     sock: socket.socket,
-    told: str,
+    banner: str,
     options: dict[str, Any],
 ) -> None:
-    """Serve with several processes, each of which makes the same application for itself."""
+    """Serve with several processes; each creates the application for itself."""
     from ..server import serve_workers
 
-    with served.for_workers() as factory:
-        say(told)  # the socket takes connections from now on
+    with config.for_workers() as factory:
+        print_stdout(banner)  # the socket already accepts connections
         try:
             serve_workers(factory, sock, workers, shutdown_timeout=app.shutdown_timeout, **options)
         except RuntimeError as error:

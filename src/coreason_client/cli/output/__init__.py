@@ -1,35 +1,42 @@
-"""Everything that the command writes. No other part of it writes to stdout or stderr.
+"""Everything that the command writes. Only this package writes to stdout and stderr.
 
 An `Output` shows one answer: as JSON lines, as plain text, or drawn in a terminal. The functions
-write single lines. All of them remove what could control a terminal from the text that they get,
-so that nobody else has to.
+write single lines. All of them sanitise their text, so callers need not remove control characters.
 """
 
 from collections.abc import Callable
 
 from ._base import Json, Output, Source
-from ._lines import LogHandler, aside, error, flush, note, prompt, say
+from ._lines import (
+    LogHandler,
+    flush,
+    print_dimmed,
+    print_error,
+    print_stderr,
+    print_stdout,
+    prompt,
+)
 
 __all__ = [
     "Json",
     "LogHandler",
     "Output",
     "Source",
-    "aside",
-    "error",
     "flush",
-    "note",
     "open_output",
+    "print_dimmed",
+    "print_error",
+    "print_stderr",
+    "print_stdout",
     "prompt",
-    "say",
     "show_table",
 ]
 
 
 def open_output(*, as_json: bool, status: Callable[[], str] = str) -> Output:
-    """Return JSON if it was asked for, a drawing if stdout can be redrawn, and else plain text.
+    """Return the output for JSON, or for a terminal that can be redrawn, or for plain text.
 
-    `status` gives a line to show below an answer while it is drawn, or nothing.
+    `status` returns a line to show below an answer while it is drawn, or an empty string.
     """
     if as_json:
         from ._json import JsonOutput
@@ -44,8 +51,8 @@ def open_output(*, as_json: bool, status: Callable[[], str] = str) -> Output:
     return PlainOutput()
 
 
-def show_table(title: str, about: str, rows: list[tuple[str, str]]) -> None:
-    """Show names and values below a title, in columns."""
+def show_table(title: str, description: str, rows: list[tuple[str, str]]) -> None:
+    """Show a title, a description and a table of names and values."""
     from ._table import show_table as show
 
-    show(title, about, rows)
+    show(title, description, rows)

@@ -9,11 +9,11 @@ from coreason_manifest.definitions.presentation import ProgressUpdate
 __all__ = ["Json", "Output", "Source"]
 
 Json: TypeAlias = Callable[[], str]
-"""Gives the JSON of an object, in one line."""
+"""Returns the JSON of an object as one line."""
 
 
 class Source(NamedTuple):
-    """A source of an answer, with the number that it is shown under."""
+    """A source of an answer, with its number in the list."""
 
     number: int
     title: str
@@ -21,7 +21,7 @@ class Source(NamedTuple):
 
 
 class Output:
-    """Shows one answer: a context manager around it. Each kind leaves out what it cannot show."""
+    """Shows one answer; a context manager. Each subclass leaves out what it cannot show."""
 
     def __enter__(self) -> Self:
         return self
@@ -35,13 +35,13 @@ class Output:
         pass
 
     def record(self, json: Json) -> None:
-        """Write a packet, an event or a response as it came, for programs."""
+        """Write the JSON of a packet, an event or a response."""
 
     def write(self, text: str) -> None:
         """Continue the text of the answer, which is Markdown."""
 
     def end_text(self) -> None:
-        """End the text; what follows begins anew."""
+        """End the text; the next text starts a new block."""
 
     def block(self, text: str) -> None:
         """Show Markdown that does not continue the text."""
@@ -50,25 +50,25 @@ class Output:
         """Show a line that is not Markdown."""
 
     def lines(self, texts: Sequence[str]) -> None:
-        """Show lines that are not Markdown, as a paragraph of their own."""
+        """Show lines that are not Markdown as a separate paragraph."""
 
     def thought(self, text: str) -> None:
-        """Show what an agent thinks before it answers."""
+        """Show a thought of the agent."""
 
     def progress(self, update: ProgressUpdate) -> None:
-        """Show how far a step is."""
+        """Show the progress of a step."""
 
     def detail(self, text: str) -> None:
-        """Show something of little importance, in one line."""
+        """Show a minor detail in one line."""
 
-    def aside(self, text: str) -> None:
-        """Show a line that is no part of the answer."""
+    def info(self, text: str) -> None:
+        """Show a line that is not part of the answer."""
 
     def warning(self, text: str) -> None:
         """Show a warning."""
 
     def sources(self, sources: Sequence[Source]) -> None:
-        """List the sources, after the answer."""
+        """List the sources below the answer."""
 
-    def report(self, sentence: str) -> None:
-        """Show a sentence about the answer, after it."""
+    def report(self, text: str) -> None:
+        """Show a sentence about the answer, below it."""

@@ -1,42 +1,42 @@
-"""Markdown that arrives in pieces, divided into complete blocks. Pure."""
+"""Splits Markdown that arrives in pieces into complete blocks. Pure."""
 
 import re
 
 __all__ = ["WORD_END", "Blocks"]
 
-# A blank, or a character of a script that does not put blanks between words.
+# White space, or a character of a script that does not put spaces between words.
 WORD_END = re.compile("[\\s\u2e80-\U0010ffff]")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
 class Blocks:
-    """Returns every block once it is certain where it ends, and keeps the rest.
+    """Returns each block when its end is certain, and keeps the rest.
 
-    A block ends at a blank line that is followed by a line without indentation, outside of code.
-    Drawing finished blocks once, and only the last one repeatedly, keeps the cost of a long answer
-    linear and lets it scroll like any other output.
+    A block ends at a blank line, outside of code, that is followed by a line without indentation.
+    Finished blocks are drawn once and only the last one is redrawn. This keeps the cost of a long
+    answer linear and lets it scroll like any other output.
     """
 
     def __init__(self) -> None:
-        self._lines: list[str] = []  # complete lines of the block that is being written
+        self._lines: list[str] = []  # complete lines of the unfinished block
         self._partial = ""
-        self._opening = ""  # the line that opened the code block we are in
+        self._opening = ""  # the line that opened the current code block
         self._mid_line = False  # the last block was split within a line
 
     @property
     def rest(self) -> str:
-        """The block that is still being written."""
+        """The unfinished block."""
         return "".join(self._lines) + self._partial
 
     @property
     def ends_within_word(self) -> bool:
-        """Whether the text so far ends with a word that may go on."""
+        """True if the text so far ends with a word that may continue."""
         return bool(self._partial) and not WORD_END.match(self._partial[-1])
 
     def feed(self, text: str) -> list[str]:
-        """Take text; return the blocks that it completes."""
+        """Add text; return the blocks that it completes."""
         if self._mid_line and text:
-            # Blanks separated words, and would now be indentation; the line end has been added.
+            # `split` has ended the line: spaces between words would now be indentation.
             text = text.removeprefix("\n") if self._opening else text.lstrip(" \t")
             self._mid_line = not text and not self._opening
         done = []
@@ -50,7 +50,7 @@ class Blocks:
         return done
 
     def split(self) -> str:
-        """Return what there is as a block of its own; code that is open goes on in the next one."""
+        """Return the unfinished block; an open code block continues in the next one."""
         mid_line = bool(self._partial)
         if mid_line:
             self._add(self._partial + "\n")
@@ -62,7 +62,7 @@ class Blocks:
         return block
 
     def finish(self) -> str:
-        """Return what is left, as the last block."""
+        """Return the rest as the last block."""
         rest = self.rest.strip("\n")
         self._lines, self._partial, self._opening, self._mid_line = [], "", "", False
         return rest
@@ -78,10 +78,9 @@ class Blocks:
 
     def _add(self, line: str) -> None:
         if not self._lines and not line.strip():
-            return  # blank lines between blocks belong to neither
+            return  # blank lines between blocks are dropped
         self._lines.append(line)
-        mark = _FENCE.match(line)
-        if mark is None:
+        if _FENCE.match(line) is None:
             return
         if not self._opening:
             self._opening = line

@@ -1,18 +1,18 @@
-"""The output for programs: an object per line. Everything else goes to stderr, or nowhere."""
+"""The output for programs: one JSON object per line on stdout."""
 
 from ._base import Json, Output
-from ._lines import note, say_json
+from ._lines import print_json, print_stderr
 
 __all__ = ["JsonOutput"]
 
 
 class JsonOutput(Output):
-    """Writes what it is given to record; an answer is not shown in any other way."""
+    """Writes only the recorded objects; a report goes to stderr."""
 
     def record(self, json: Json) -> None:
         """Write the object."""
-        say_json(json())
+        print_json(json())
 
-    def report(self, sentence: str) -> None:
-        """Write it to stderr, where it does not get between the objects."""
-        note(sentence)
+    def report(self, text: str) -> None:
+        """Write to stderr, to keep stdout free of anything but JSON."""
+        print_stderr(text)

@@ -1,6 +1,6 @@
-"""The terminal while an answer is drawn: keys are not echoed, and signals leave it in order.
+"""Turns off the echo of keys while an answer is drawn, and restores the terminal on signals.
 
-What is typed meanwhile stays in the terminal's buffer, for the next prompt or for the shell.
+Keys typed meanwhile stay in the terminal's buffer, for the next prompt or for the shell.
 """
 
 import atexit
@@ -13,19 +13,19 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-__all__ = ["QuietKeyboard"]
+__all__ = ["EchoSwitch"]
 
 if sys.platform != "win32":
     import termios
 
-    class QuietKeyboard:
-        """Turns the echo of a terminal off; Ctrl-C, Ctrl-Z and the like keep working.
+    class EchoSwitch:
+        """Turns off the echo of a terminal; Ctrl-C, Ctrl-Z and similar keys still work.
 
         Args:
-            fd: the terminal.
+            fd: file descriptor of the terminal.
             pause: called before Ctrl-Z stops the process.
-            resume: called when it goes on.
-            finish: called before SIGTERM ends it.
+            resume: called when the process continues.
+            finish: called before SIGTERM ends the process.
         """
 
         def __init__(
@@ -41,16 +41,16 @@ if sys.platform != "win32":
             self._handlers: dict[signal.Signals, Any] = {}
 
         def start(self) -> None:
-            """Turn the echo off, and be prepared for signals."""
-            atexit.register(self._restore)  # if Ctrl-C comes just before anybody could call `stop`
+            """Turn off the echo and install signal handlers."""
+            atexit.register(self._restore)  # in case Ctrl-C prevents the call of `stop`
             if threading.current_thread() is threading.main_thread():
                 self._handle(signal.SIGTERM, self._on_term)
                 self._handle(signal.SIGTSTP, self._on_stop)
                 self._handle(signal.SIGCONT, self._on_continue)
-            self._silence()
+            self._disable_echo()
 
         def stop(self) -> None:
-            """Leave everything as it was found."""
+            """Restore the terminal and the signal handlers."""
             self._restore()
             atexit.unregister(self._restore)
             for number, handler in self._handlers.items():
@@ -63,8 +63,8 @@ if sys.platform != "win32":
             if signal.getsignal(number) is signal.SIG_DFL:
                 self._handlers[number] = signal.signal(number, handler)
 
-        def _silence(self) -> None:
-            # A job in the background would be stopped for changing the terminal.
+        def _disable_echo(self) -> None:
+            # A background job that changed the terminal would be stopped by SIGTTOU.
             with suppress(OSError, termios.error):
                 if self._saved is None and os.tcgetpgrp(self._fd) == os.getpgrp():
                     saved = termios.tcgetattr(self._fd)
@@ -88,18 +88,18 @@ if sys.platform != "win32":
             self._pause()
             self._restore()
             signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)  # the process is stopped here, until SIGCONT
+            os.kill(os.getpid(), number)  # the process stops here until SIGCONT
             signal.signal(number, self._on_stop)
-            self._silence()
+            self._disable_echo()
             self._resume()
 
         def _on_continue(self, number: int, frame: FrameType | None) -> None:
-            self._silence()
+            self._disable_echo()
 
 else:
 
-    class QuietKeyboard:
-        """Nothing to do: consoles of this system echo nothing that is not being read."""
+    class EchoSwitch:
+        """Does nothing: Windows consoles echo keys only while they are being read."""
 
         def __init__(self, *_: object) -> None:
             pass

@@ -1,4 +1,4 @@
-"""An answer drawn in a terminal: finished blocks once, the rest again whenever it grows."""
+"""Draws an answer in a terminal: finished blocks once, the rest again whenever it changes."""
 
 import io
 import sys
@@ -15,7 +15,7 @@ from coreason_manifest.definitions.presentation import ProgressUpdate
 
 from ._base import Output, Source
 from ._clean import clean
-from ._keyboard import QuietKeyboard
+from ._keyboard import EchoSwitch
 from ._page import Page
 from ._painter import Painter
 from ._screen import Screen
@@ -24,7 +24,7 @@ __all__ = ["LiveOutput", "live_console"]
 
 
 def live_console() -> Console | None:
-    """Return a console for stdout if it is a terminal that can be redrawn."""
+    """Return a console for stdout, or None if it is not a terminal that can be redrawn."""
     console = Console(highlight=False, emoji=False)
     # rich also calls a pipe a terminal when FORCE_COLOR is set, but a pipe cannot be redrawn.
     drawable = sys.stdout.isatty() and not console.is_dumb_terminal and not console.legacy_windows
@@ -32,7 +32,7 @@ def live_console() -> Console | None:
 
 
 class LiveOutput(Output):
-    """Shows one answer in a terminal. `status` gives a line to show while it is written, or ''."""
+    """Shows one answer in a terminal, with the line that `status` returns while it is written."""
 
     def __init__(self, console: Console, status: Callable[[], str] = str) -> None:
         self._page = Page()
@@ -70,7 +70,7 @@ class LiveOutput(Output):
         self._painter.do(lambda: self._page.write(text))
 
     def end_text(self) -> None:
-        """End the text; what follows begins a new block."""
+        """End the text; the next text starts a new block."""
         self._painter.do(self._page.end_text)
 
     def block(self, text: str) -> None:
@@ -91,16 +91,16 @@ class LiveOutput(Output):
         self._add(Text(clean(text), style="dim italic"))
 
     def progress(self, update: ProgressUpdate) -> None:
-        """Show a bar, which stays when the step has ended."""
+        """Show a progress bar, which stays visible when the step has ended."""
         self._painter.do(lambda: self._page.progress(update))
 
     def detail(self, text: str) -> None:
-        """Show one line, dimmed and cut off at the edge of the terminal."""
-        words = clean(text).replace("\n", " ")
-        self._add(Text(words, style="dim", overflow="ellipsis", no_wrap=True))
+        """Show one line, dimmed and truncated at the width of the terminal."""
+        line = clean(text).replace("\n", " ")
+        self._add(Text(line, style="dim", overflow="ellipsis", no_wrap=True))
 
-    def aside(self, text: str) -> None:
-        """Show a line that is no part of the answer."""
+    def info(self, text: str) -> None:
+        """Show a line that is not part of the answer, dimmed."""
         self._add(Text(clean(text), style="dim"))
 
     def warning(self, text: str) -> None:
@@ -119,16 +119,16 @@ class LiveOutput(Output):
         self._add(Text("Sources", style="bold"))
         self._add(table)
 
-    def report(self, sentence: str) -> None:
-        """Show a sentence about the answer, after it."""
+    def report(self, text: str) -> None:
+        """Show a sentence about the answer, below it."""
         self._add(Text())
-        self._add(Text(clean(sentence), style="bold"))
+        self._add(Text(clean(text), style="bold"))
 
     def _begin(self) -> None:
         if self._keyboard is not None:
             self._keyboard.start()
-        if sys.stderr.isatty():  # it is likely to be on the same screen
-            self._stderr, sys.stderr = sys.stderr, _LinesTo(self._log_line)
+        if sys.stderr.isatty():  # it is probably the same screen
+            self._stderr, sys.stderr = sys.stderr, _LineCallback(self._log_line)
         self._painter.start()
 
     def _end(self) -> None:
@@ -142,32 +142,32 @@ class LiveOutput(Output):
         self._painter.do(lambda: self._page.add(part))
 
     def _log_line(self, line: str) -> None:
-        with suppress(OSError):  # whoever reads the answer will learn of it
+        with suppress(OSError):  # the next write of the answer raises the same error
             self._add(Text(clean(line)))
 
 
-class _LinesTo(io.TextIOBase):
-    """Stands in for stderr; each line goes to a function."""
+class _LineCallback(io.TextIOBase):
+    """Replaces stderr; calls a function with each line."""
 
-    def __init__(self, take: Callable[[str], None]) -> None:
-        self._take = take
+    def __init__(self, on_line: Callable[[str], None]) -> None:
+        self._on_line = on_line
         self._partial = ""
 
     def write(self, text: str) -> int:
         *lines, self._partial = (self._partial + text).split("\n")
         for line in lines:
-            self._take(line)
+            self._on_line(line)
         return len(text)
 
     def flush(self) -> None:
         line, self._partial = self._partial, ""
         if line:
-            self._take(line)
+            self._on_line(line)
 
 
-def _keyboard(console: Console, painter: Painter) -> QuietKeyboard | None:
+def _keyboard(console: Console, painter: Painter) -> EchoSwitch | None:
     try:
         fd = console.file.fileno()
-    except (OSError, ValueError):  # not a file of the system
+    except (OSError, ValueError):  # not a real file
         return None
-    return QuietKeyboard(fd, painter.pause, painter.resume, painter.stop_soon)
+    return EchoSwitch(fd, painter.pause, painter.resume, painter.stop_soon)

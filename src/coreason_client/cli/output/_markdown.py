@@ -1,4 +1,4 @@
-"""A block of Markdown as lines for a terminal, in which every word of the source is shown."""
+"""Renders a block of Markdown for a terminal without hiding any word of the source."""
 
 import re
 from collections import Counter
@@ -15,15 +15,15 @@ __all__ = ["Block", "Lines", "stripped_lines"]
 
 Lines = list[list[Segment]]
 
-# The name of a language behind the fence of a code block is no word of the answer.
+# The language name after the fence of a code block is not part of the answer.
 _LANGUAGE = re.compile(r"\s*[A-Za-z][A-Za-z0-9_+#.-]*\s*", re.ASCII)
 
 
 class Block:
     """A block of Markdown without blank lines around it.
 
-    Where the drawing would not show all of it (a table that is too wide, the address of an image),
-    the source is shown instead.
+    If rendering would hide a part of it (a table that is too wide, the URL of an image), the source
+    is shown instead.
     """
 
     def __init__(self, text: str) -> None:
@@ -33,12 +33,12 @@ class Block:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
         if width not in self._lines:
-            self._lines = {width: self._drawn(console, options)}
+            self._lines = {width: self._render(console, options)}
         for line in self._lines[width]:
             yield from line
             yield Segment.line()
 
-    def _drawn(self, console: Console, options: ConsoleOptions) -> Lines:
+    def _render(self, console: Console, options: ConsoleOptions) -> Lines:
         markdown = _Markdown(self.text)
         lines = stripped_lines(console, markdown, options)
         shown = _letters(segment.text for line in lines for segment in line)
@@ -50,9 +50,9 @@ class Block:
         return lines
 
 
-def stripped_lines(console: Console, what: RenderableType, options: ConsoleOptions) -> Lines:
-    """Return the lines of something without the blanks at their ends."""
-    return [_stripped(line) for line in console.render_lines(what, options, pad=False)]
+def stripped_lines(console: Console, part: RenderableType, options: ConsoleOptions) -> Lines:
+    """Render a part; return its lines without trailing spaces."""
+    return [_stripped(line) for line in console.render_lines(part, options, pad=False)]
 
 
 def _stripped(line: list[Segment]) -> list[Segment]:
@@ -65,14 +65,14 @@ def _stripped(line: list[Segment]) -> list[Segment]:
 
 
 class _Markdown(Markdown):
-    """Markdown in which HTML is text, and definitions of references are too.
+    """Markdown that shows HTML and link reference definitions as text.
 
-    rich leaves both out, but `vector<int>` is what an agent wrote, and a reference is of no use
-    where each block is drawn for itself.
+    rich omits both. But `vector<int>` is part of the answer, and a definition is useless if each
+    block is rendered separately.
     """
 
     def __init__(self, text: str) -> None:
-        # Links as text: most of them are paths, which a terminal could not open.
+        # Most links are paths, which a terminal cannot open, so they are shown as text.
         super().__init__(text, hyperlinks=False, code_theme="ansi_dark")
         parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
         self.parsed = parser.disable("reference").parse(text)
@@ -85,7 +85,7 @@ def _texts(tokens: Iterable[Token]) -> Iterator[str]:
         else:
             yield token.content
         if not _LANGUAGE.fullmatch(token.info):
-            yield token.info  # words behind the fence of a code block
+            yield token.info  # text after the fence of a code block
         yield from (str(token.attrs.get(name, "")) for name in ("href", "src", "title"))
 
 

@@ -1,7 +1,7 @@
-"""What an answer looks like in a terminal: its finished parts, and the rest that still changes.
+"""The content of an answer in a terminal: finished parts, and the rest, which still changes.
 
-The parts keep the order of their packets. Something that is not text comes after the text before
-it, at the end of the word that it arrived in, and what follows it begins a new block.
+The parts keep the order of their packets. A part that is not text is placed after the text before
+it; if it arrives within a word, after that word. The text after it starts a new block.
 """
 
 from rich.console import RenderableType
@@ -23,39 +23,39 @@ _MARKS = {"running": " ", "complete": "✓", "failed": "✗"}
 
 
 class Page:
-    """The parts of one answer. Text of agents is cleaned here; renderables must be clean."""
+    """The parts of one answer. Text is sanitised here; renderables must already be sanitised."""
 
     def __init__(self) -> None:
         self._blocks = Blocks()
         self._cleaner = Cleaner()
-        self._growing = Block("")
-        self._held: list[RenderableType] = []  # what waits for the end of a word
+        self._unfinished_block = Block("")
+        self._held: list[RenderableType] = []  # parts that wait for the end of a word
         self._finished: list[RenderableType] = []
-        self._running: dict[str, ProgressUpdate] = {}
+        self._running_steps: dict[str, ProgressUpdate] = {}
         self._spinner = Spinner("dots", style="dim")
-        self._silent = True  # until the first thing that stays on the screen
-        self._loose = False  # whether a blank line is due before the next paragraph
+        self._nothing_shown = True  # True until something is shown; a spinner is shown meanwhile
+        self._blank_line_due = False  # True: the next paragraph needs a blank line before it
 
     def write(self, text: str) -> None:
         """Continue the text."""
         text = self._cleaner.feed(text)
         if self._held and (end := WORD_END.search(text)):
             self._feed(text[: end.start()])
-            self._settle()
+            self._end_block()
             text = text[end.start() :]
         self._feed(text)
 
     def end_text(self) -> None:
-        """End the text; what follows begins a new block."""
+        """End the text; the next text starts a new block."""
         self._feed(self._cleaner.finish())
         self._paragraph(self._blocks.finish())
-        self._release()
+        self._finish_held()
 
     def add(self, part: RenderableType) -> None:
-        """Add something that is not text, after the text so far."""
+        """Add a part that is not text, after the text so far."""
         self._held.append(part)
         if not self._blocks.ends_within_word:
-            self._settle()
+            self._end_block()
 
     def add_block(self, text: str) -> None:
         """Add Markdown that does not continue the text."""
@@ -63,16 +63,16 @@ class Page:
         self._paragraph(clean(text))
 
     def progress(self, update: ProgressUpdate) -> None:
-        """Show how far a step is; it stays when the step has ended."""
-        self._running[update.label] = update
+        """Show the progress of a step; the bar stays visible when the step has ended."""
+        self._running_steps[update.label] = update
         if update.status != "running":
-            del self._running[update.label]
+            del self._running_steps[update.label]
             self.add(_bar(update))
 
     def finish(self) -> None:
-        """End the answer: nothing changes any more."""
+        """End the answer; all its parts are finished now."""
         self.end_text()
-        self._running, self._silent = {}, False
+        self._running_steps, self._nothing_shown = {}, False
 
     def take(self) -> list[RenderableType]:
         """Return the parts that have been finished since the last call."""
@@ -80,38 +80,42 @@ class Page:
         return parts
 
     def live(self, status: str) -> list[RenderableType]:
-        """Return what is to be shown below the finished parts for now."""
+        """Return the unfinished parts, which are shown below the finished ones."""
         parts: list[RenderableType] = []
         if rest := self._blocks.rest.strip("\n"):
-            if rest != self._growing.text:
-                self._growing = Block(rest)
-            parts += [Text(), self._growing] if self._loose else [self._growing]
+            if rest != self._unfinished_block.text:
+                self._unfinished_block = Block(rest)
+            parts += (
+                [Text(), self._unfinished_block]
+                if self._blank_line_due
+                else [self._unfinished_block]
+            )
         parts += self._held
-        parts += [_bar(update) for update in self._running.values()]
+        parts += [_bar(update) for update in self._running_steps.values()]
         if status:
             parts.append(Text(status, style="dim"))
-        if self._silent and not parts:
+        if self._nothing_shown and not parts:
             parts.append(self._spinner)
         return parts
 
     def _feed(self, text: str) -> None:
         for block in self._blocks.feed(text):
             self._paragraph(block)
-        self._silent = self._silent and not self._blocks.rest
+        self._nothing_shown = self._nothing_shown and not self._blocks.rest
 
-    def _settle(self) -> None:
+    def _end_block(self) -> None:
         self._paragraph(self._blocks.split())
-        self._release()
+        self._finish_held()
 
-    def _release(self) -> None:
+    def _finish_held(self) -> None:
         if self._held:
             self._finished += self._held
-            self._held, self._loose, self._silent = [], True, False
+            self._held, self._blank_line_due, self._nothing_shown = [], True, False
 
     def _paragraph(self, text: str) -> None:
         if text:
-            self._finished += [Text(), Block(text)] if self._loose else [Block(text)]
-            self._loose, self._silent = True, False
+            self._finished += [Text(), Block(text)] if self._blank_line_due else [Block(text)]
+            self._blank_line_due, self._nothing_shown = True, False
 
 
 def _bar(update: ProgressUpdate) -> RenderableType:

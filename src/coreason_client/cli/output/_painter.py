@@ -1,8 +1,8 @@
 """The thread that draws an answer.
 
-Everything that changes the page or the screen is an action, performed by this one thread in the
-order in which it was given. So there is nothing to lock, and since Python raises KeyboardInterrupt
-in the main thread only, Ctrl-C never leaves a drawing half done.
+Every change of the page or the screen is an action; one thread performs the actions in order. So
+no locks are needed. Python raises KeyboardInterrupt only in the main thread, so Ctrl-C never
+interrupts a drawing.
 """
 
 import threading
@@ -17,8 +17,8 @@ from ._screen import Screen
 __all__ = ["Painter"]
 
 _INTERVAL = 1 / 12  # seconds between two drawings
-_SHARE = 3  # the thread rests this many times as long as a drawing took
-_PATIENCE = 2.0  # seconds that a signal handler waits for the thread
+_REST_FACTOR = 3  # the thread rests this many times as long as the last drawing took
+_STOP_TIMEOUT = 2.0  # seconds that a signal handler waits for the thread
 
 
 class Painter:
@@ -34,12 +34,12 @@ class Painter:
         self._error: BaseException | None = None
 
     def start(self) -> None:
-        """Begin to draw."""
+        """Start the thread."""
         self._thread = threading.Thread(target=self._run, name="coreason-painter", daemon=True)
         self._thread.start()
 
     def do(self, action: Callable[[], None]) -> None:
-        """Let the thread change the page; without a thread, change it and draw at once.
+        """Perform an action in the thread; if it does not run, perform it and draw now.
 
         Raises:
             OSError: the terminal could not be written to.
@@ -52,8 +52,8 @@ class Painter:
         action()
         self._screen.draw(self._page.take(), ())
 
-    def stop(self, within: float | None = None) -> None:
-        """Draw the end of the page, and wait until that is done, but no longer than `within`.
+    def stop(self, timeout: float | None = None) -> None:
+        """Draw the end of the page, and wait for it for at most `timeout` seconds.
 
         Raises:
             OSError: the terminal could not be written to.
@@ -61,17 +61,17 @@ class Painter:
         thread, self._thread = self._thread, None
         if thread is not None:
             self._actions.put(None)
-            _join(thread, within)
+            _join(thread, timeout)
         if self._error is not None:
             raise self._error
 
     def stop_soon(self) -> None:
-        """Stop, for a signal handler: a terminal that takes no output does not hold it up."""
+        """Stop, for a signal handler: a terminal that accepts no output does not block it."""
         with suppress(OSError):
-            self.stop(_PATIENCE)
+            self.stop(_STOP_TIMEOUT)
 
     def pause(self) -> None:
-        """Take what is drawn anew off the screen, and draw no more until `resume`."""
+        """Erase the unfinished parts from the screen, and do not draw until `resume`."""
         if self._thread is None:
             return
         done = threading.Event()
@@ -82,15 +82,15 @@ class Painter:
             done.set()
 
         self._actions.put(clear)
-        done.wait(_PATIENCE)
+        done.wait(_STOP_TIMEOUT)
 
     def resume(self) -> None:
-        """Go on drawing, from where the cursor is."""
+        """Continue to draw at the cursor."""
 
-        def go_on() -> None:
+        def unpause() -> None:
             self._paused = False
 
-        self._actions.put(go_on)
+        self._actions.put(unpause)
 
     def _run(self) -> None:
         try:
@@ -100,14 +100,14 @@ class Painter:
                 if not self._paused:
                     self._screen.draw(self._page.take(), self._page.live(self._status()))
                 took = time.monotonic() - began
-                due = began + took + max(_INTERVAL, _SHARE * took)
+                due = began + took + max(_INTERVAL, _REST_FACTOR * took)
             self._page.finish()
             self._screen.draw(self._page.take(), ())
-        except BaseException as error:  # noqa: BLE001 - raised again where the answer is read
+        except BaseException as error:  # noqa: BLE001 - raised again in the main thread
             self._error = error
 
     def _perform_until(self, due: float) -> bool:
-        """Perform actions until a time; False when there will be no more."""
+        """Perform actions until a time; return False after the last action."""
         while True:
             left = due - time.monotonic()
             try:
@@ -121,10 +121,10 @@ class Painter:
                 return True
 
 
-def _join(thread: threading.Thread, within: float | None) -> None:
+def _join(thread: threading.Thread, timeout: float | None) -> None:
     try:
-        thread.join(within)
+        thread.join(timeout)
     except KeyboardInterrupt:
-        # The end is being drawn; a terminal that takes no more must not hold up a second Ctrl-C.
-        thread.join(_PATIENCE)
+        # The end is being drawn. A terminal that accepts no output must not block a second Ctrl-C.
+        thread.join(_STOP_TIMEOUT)
         raise

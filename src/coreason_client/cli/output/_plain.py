@@ -6,15 +6,15 @@ from types import TracebackType
 
 from ._base import Output, Source
 from ._clean import Cleaner, clean
-from ._lines import aside, note
+from ._lines import print_dimmed, print_stderr
 
 __all__ = ["PlainOutput"]
 
 
 class PlainOutput(Output):
-    """The text as it comes, then the sources; what is no part of the answer goes to stderr.
+    """Writes the text as it arrives, then the sources; other information goes to stderr.
 
-    Thoughts and progress are for people who watch, and nobody watches a pipe.
+    Thoughts and progress are left out: they are useful only to someone who watches the answer.
     """
 
     def __init__(self) -> None:
@@ -42,13 +42,13 @@ class PlainOutput(Output):
             self._write("\n")
 
     def block(self, text: str) -> None:
-        """Write a paragraph; what follows it begins on the next line."""
+        """Write a paragraph; the next text starts on the next line."""
         self._new_paragraph()
         self._write(clean(text) + "\n")
         self._last = "\n\n"
 
     def line(self, text: str) -> None:
-        """Write a line of its own."""
+        """Write a separate line."""
         self.end_text()
         self._write(clean(text) + "\n")
 
@@ -58,28 +58,28 @@ class PlainOutput(Output):
         for text in texts:
             self._write(clean(text) + "\n")
 
-    def aside(self, text: str) -> None:
-        """Write a line to stderr, dimmed where that can be seen."""
+    def info(self, text: str) -> None:
+        """Write a line to stderr, dimmed in a terminal."""
         if self._out.isatty():
-            self.end_text()  # both are likely to be on the same screen
-        aside(text)
+            self.end_text()  # both are probably on the same screen
+        print_dimmed(text)
 
     def warning(self, text: str) -> None:
         """Write a line to stderr."""
-        note(text)
+        print_stderr(text)
 
     def sources(self, sources: Sequence[Source]) -> None:
-        """Write a paragraph with a line for each."""
+        """Write a paragraph with a line for each source."""
         self._last = self._last[-1:]
         self._new_paragraph()
         self._write("Sources:\n")
         for number, title, uri in sources:
             self._write(clean(f"[{number}] {title}: {uri}") + "\n")
 
-    def report(self, sentence: str) -> None:
+    def report(self, text: str) -> None:
         """Write a paragraph."""
         self._new_paragraph()
-        self._write(clean(sentence) + "\n")
+        self._write(clean(text) + "\n")
 
     def _new_paragraph(self) -> None:
         self.end_text()

@@ -1,12 +1,12 @@
-"""The part of a terminal that is drawn anew, below what stays. One write for each change.
+"""Draws finished output once, and redraws live rows below it. Each change is one write.
 
-Rules, which together keep every line on the screen or in the scrollback exactly once:
+These rules keep every line on the screen or in the scrollback exactly once:
 
-* Only one thread draws, so the number of rows that are drawn anew is always known.
-* Those rows are drawn with automatic wrapping off: a line is one row, however wide the terminal
-  thinks its characters are.
-* There are never more of them than the screen has rows, so none of them scrolls away.
-* What stays is written once, above them.
+* Only one thread draws, so the number of live rows is always known.
+* Live rows are drawn with automatic wrapping off: a line is one row, whatever width the terminal
+  assumes for its characters.
+* There are never more live rows than the screen has rows, so none of them scrolls away.
+* Finished output is written once, above the live rows.
 """
 
 import io
@@ -30,15 +30,15 @@ from ._markdown import Lines, stripped_lines
 __all__ = ["Screen"]
 
 _NO_WRAP, _WRAP, _ERASE_BELOW = "\x1b[?7l", "\x1b[?7h", "\x1b[J"
-_MARGIN = 2  # rows of what stays that remain in view
+_MARGIN = 2  # rows of finished output that stay visible
 
 
 class Screen:
-    """Writes to a terminal; what is no terminal gets only what stays."""
+    """Writes to a terminal; any other file gets only the finished output."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._pen = Console(  # makes text of what is to be written, without writing it
+        self._renderer = Console(  # renders text without writing it to the terminal
             file=io.StringIO(),
             force_terminal=console.is_terminal,
             color_system=cast("Any", console.color_system),
@@ -46,17 +46,17 @@ class Screen:
             highlight=False,
             emoji=False,
         )
-        self._rows = 0  # how many rows will be drawn anew; the cursor is on the last of them
+        self._rows = 0  # number of live rows; the cursor is on the last one
         self._drawn = ""
 
     def draw(self, finished: Sequence[RenderableType], live: Sequence[RenderableType]) -> None:
-        """Write what stays, and below it what will be drawn anew."""
-        self._pen.size = ConsoleDimensions(*_size(self._console))
+        """Write the finished output, and draw the live rows below it."""
+        self._renderer.size = ConsoleDimensions(*_size(self._console))
         lines = self._live_lines(live) if live and self._console.is_terminal else []
         drawn = self._text([_Lines(lines)]) if lines else ""
         if not finished and drawn == self._drawn and len(lines) == self._rows:
             return
-        out = self._erasing() + self._text(finished)
+        out = self._erase_sequence() + self._text(finished)
         if lines:
             out += _NO_WRAP + drawn + _WRAP
         self._rows, self._drawn = len(lines), drawn
@@ -64,25 +64,25 @@ class Screen:
         self._console.file.flush()
 
     def _live_lines(self, live: Sequence[RenderableType]) -> Lines:
-        most = max(self._pen.size.height - _MARGIN, 1)
-        lines = stripped_lines(self._pen, Group(*live), self._pen.options)
-        return lines[-most:]
+        max_rows = max(self._renderer.size.height - _MARGIN, 1)
+        lines = stripped_lines(self._renderer, Group(*live), self._renderer.options)
+        return lines[-max_rows:]
 
-    def _erasing(self) -> str:
+    def _erase_sequence(self) -> str:
         if not self._rows:
             return ""
         up = f"\x1b[{self._rows - 1}A" if self._rows > 1 else ""
         return f"\r{up}{_ERASE_BELOW}"
 
     def _text(self, parts: Sequence[RenderableType]) -> str:
-        self._pen.file = io.StringIO()
+        self._renderer.file = io.StringIO()
         for part in parts:
-            self._pen.print(part, crop=False)
-        return self._pen.file.getvalue()
+            self._renderer.print(part, crop=False)
+        return self._renderer.file.getvalue()
 
 
 def _size(console: Console) -> tuple[int, int]:
-    """Return columns and rows. The rows must be those of the terminal, whatever LINES says."""
+    """Return columns and rows; the rows are those of the terminal even if LINES differs."""
     columns, rows = console.size
     with suppress(OSError, ValueError):
         terminal = os.get_terminal_size(console.file.fileno())

@@ -1,4 +1,4 @@
-"""Names and values in columns."""
+"""Shows a table of names and values."""
 
 import sys
 from collections.abc import Iterable
@@ -8,23 +8,27 @@ from rich.table import Table
 from rich.text import Text
 
 from ._clean import clean
-from ._lines import say
+from ._lines import print_stdout
 
 __all__ = ["show_table"]
 
 
-def show_table(title: str, about: str, rows: Iterable[tuple[str, str]]) -> None:
-    """Show a title, a text below it if there is one, and the rows."""
-    title, about = clean(title).strip(), clean(about).strip()
+def show_table(title: str, description: str, rows: Iterable[tuple[str, str]]) -> None:
+    """Show a title, a description if there is one, and the rows."""
+    title, description = clean(title).strip(), clean(description).strip()
     if not sys.stdout.isatty():
-        # Not by way of rich, which would wrap the lines.
-        lines = [title, *([about] if about else []), *(f"{name:<13}{text}" for name, text in rows)]
-        say("\n".join(lines))
+        # rich would wrap the lines.
+        lines = [
+            title,
+            *([description] if description else []),
+            *(f"{name:<13}{text}" for name, text in rows),
+        ]
+        print_stdout("\n".join(lines))
         return
     console = Console(highlight=False, emoji=False)
     console.print(Text(title, style="bold"))
-    if about:
-        console.print(Text(about))
+    if description:
+        console.print(Text(description))
     table = Table.grid(padding=(0, 2))
     for name, text in rows:
         table.add_row(Text(clean(name), style="dim"), Text(clean(text), overflow="fold"))
