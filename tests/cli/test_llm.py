@@ -231,7 +231,7 @@ def test_a_missing_key_is_one_sentence(alone: pytest.MonkeyPatch, arguments: lis
         (["llm", "Hi"], {"LLM_API_BASE_URL": "here"}, "LLM_API_BASE_URL must start with http://"),
         (["llm"], {}, "there is nothing to ask"),
         (["chat", "--llm", "", "Hi"], {}, "model must be the name of a model"),
-        (["chat", "--llm", "azure/x", "Hi"], {}, "for everybody: set LLM_API_BASE_URL"),
+        (["chat", "--llm", "azure/x", "Hi"], {}, "no default base URL: set LLM_API_BASE_URL"),
         (["serve", "--llm", MODEL], {"MAX_RETRIES": "-1"}, "MAX_RETRIES must be .*, in the env"),
     ],
 )
