@@ -102,7 +102,9 @@ def test_a_follow_up_means_what_it_follows(client: CAPClient) -> None:
     alone = cited(ask(client, "and in another process?"))
     after = cited(ask(client, "How do I resume a stream?", "and in another process?"))
     assert after[0] == "docs/cap.md#resume-in-another-process"
-    assert "mind" in str(events(ask(client, "What is a position?", "and why?"))[1].data)
+    assert "previous question" in str(
+        events(ask(client, "What is a position?", "and why?"))[1].data
+    )
     assert alone
 
 

@@ -228,12 +228,12 @@ WRONG_MESSAGES: list[tuple[Any, str]] = [
         plain(arguments='{"a": "' + HALF + '"}'),
         "messages[1].tool_calls[0].arguments must be valid Unicode, got half of a surrogate pair",
     ),
-    (plain(arguments={"a": object()}), "messages[1].tool_calls[0].arguments cannot be written"),
+    (plain(arguments={"a": object()}), "messages[1].tool_calls[0].arguments cannot be encoded"),
     (plain(arguments={"a": float("nan")}), "messages[1].tool_calls[0].arguments cannot be"),
-    (plain(arguments={"a": HUGE}), "messages[1].tool_calls[0].arguments cannot be written"),
-    (plain(arguments={(1, 2): 3}), "messages[1].tool_calls[0].arguments cannot be written"),
-    (plain(arguments=circular()), "messages[1].tool_calls[0].arguments cannot be written"),
-    (plain(arguments=deep()), "messages[1].tool_calls[0].arguments cannot be written"),
+    (plain(arguments={"a": HUGE}), "messages[1].tool_calls[0].arguments cannot be encoded"),
+    (plain(arguments={(1, 2): 3}), "messages[1].tool_calls[0].arguments cannot be encoded"),
+    (plain(arguments=circular()), "messages[1].tool_calls[0].arguments cannot be encoded"),
+    (plain(arguments=deep()), "messages[1].tool_calls[0].arguments cannot be encoded"),
     (called({"id": "1", "function": None}), "messages[1].tool_calls[0].function must be an object"),
     (called({"id": "1", "function": "f"}), "messages[1].tool_calls[0].function must be an object"),
     (
@@ -251,15 +251,18 @@ WRONG_MESSAGES: list[tuple[Any, str]] = [
     ),
     (
         [USER, RESULT],
-        "messages[1].tool_call_id must be the id of a call in an earlier assistant message, got 'call_1'",
+        "messages[1].tool_call_id must be the id of a call in an earlier assistant "
+        "message, got 'call_1'",
     ),
     (
         [USER, RESULT, CALLED],
-        "messages[1].tool_call_id must be the id of a call in an earlier assistant message, got 'call_1'",
+        "messages[1].tool_call_id must be the id of a call in an earlier assistant "
+        "message, got 'call_1'",
     ),
     (
         [USER, CALLED, {**RESULT, "tool_call_id": "2"}],
-        "messages[2].tool_call_id must be the id of a call in an earlier assistant message, got '2'",
+        "messages[2].tool_call_id must be the id of a call in an earlier assistant "
+        "message, got '2'",
     ),
     ([USER, CALLED, {**RESULT, "content": None}], "messages[2].content must be text"),
     ([USER, CALLED, {**RESULT, "content": {"a": 1}}], "messages[2].content must be text"),
@@ -370,7 +373,10 @@ WRONG_REST: list[tuple[dict[str, Any], str]] = [
         for value in each("json", 5, [], dict, int, list[int], City(name="x"), City | None)
     ),
     *(
-        ({"response_format": model}, f"response_format must have a JSON schema, and {model.__name__} has none")
+        (
+            {"response_format": model},
+            f"response_format must have a JSON schema, and {model.__name__} has none",
+        )
         for model in (BaseModel, Uncallable, Unfinished)
     ),
     *(
