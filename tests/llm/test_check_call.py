@@ -251,18 +251,24 @@ WRONG_MESSAGES: list[tuple[Any, str]] = [
     ),
     (
         [USER, RESULT],
-        "messages[1].tool_call_id must be the id of a call in an earlier assistant "
-        "message, got 'call_1'",
+        (
+            "messages[1].tool_call_id must be the id of a call in an earlier assistant "
+            "message, got 'call_1'"
+        ),
     ),
     (
         [USER, RESULT, CALLED],
-        "messages[1].tool_call_id must be the id of a call in an earlier assistant "
-        "message, got 'call_1'",
+        (
+            "messages[1].tool_call_id must be the id of a call in an earlier assistant "
+            "message, got 'call_1'"
+        ),
     ),
     (
         [USER, CALLED, {**RESULT, "tool_call_id": "2"}],
-        "messages[2].tool_call_id must be the id of a call in an earlier assistant "
-        "message, got '2'",
+        (
+            "messages[2].tool_call_id must be the id of a call in an earlier assistant "
+            "message, got '2'"
+        ),
     ),
     ([USER, CALLED, {**RESULT, "content": None}], "messages[2].content must be text"),
     ([USER, CALLED, {**RESULT, "content": {"a": 1}}], "messages[2].content must be text"),
