@@ -352,7 +352,7 @@ def test_a_model_is_served_and_its_errors_tell_readers_nothing_of_the_provider(
         assert served.sent() == [("system", "Be brief."), ("user", "The sky?")]
         done = coreason("chat", "--url", url, "The sky?")
         assert done.returncode == 1
-        assert done.stderr.startswith("error: model_authentication: The agent has no key")
+        assert done.stderr.startswith("error: model_authentication: The agent has no valid key")
         assert "luck" not in done.stderr
         process.signal(signal.SIGTERM)
         assert process.end() == 0
