@@ -19,7 +19,7 @@ from coreason_client.agents.llm import llm_agent
 from coreason_client.cli.chaos import ChaosProxy
 from coreason_client.llm import LLMClient, LLMError, LLMRequestError
 from coreason_client.llm import errors as llm_errors
-from coreason_client.llm._call import check_call
+from coreason_client.llm._check_call import check_call
 from coreason_client.server import AgentApp, AgentStream, History, LogUnavailable, Turn, running
 from coreason_client.server.engine._conversation import make_turn
 from coreason_manifest.definitions.message import (

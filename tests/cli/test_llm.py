@@ -231,7 +231,7 @@ def test_a_missing_key_is_one_sentence(alone: pytest.MonkeyPatch, arguments: lis
         (["llm", "Hi"], {"LLM_API_BASE_URL": "here"}, "LLM_API_BASE_URL must start with http://"),
         (["llm"], {}, "nothing to ask"),
         (["chat", "--llm", "", "Hi"], {}, "model must be the name of a model"),
-        (["chat", "--llm", "azure/x", "Hi"], {}, "for everybody: set LLM_API_BASE_URL"),
+        (["chat", "--llm", "azure/x", "Hi"], {}, "no default base URL: set LLM_API_BASE_URL"),
         (["serve", "--llm", MODEL], {"MAX_RETRIES": "-1"}, "MAX_RETRIES must be .*, in the env"),
     ],
 )
@@ -354,7 +354,7 @@ def test_a_model_is_served_and_its_errors_tell_readers_nothing_of_the_provider(
         assert served.sent() == [("system", "Be brief."), ("user", "The sky?")]
         done = coreason("chat", "--url", url, "The sky?")
         assert done.returncode == 1
-        assert done.stderr.startswith("error: model_authentication: The agent has no key")
+        assert done.stderr.startswith("error: model_authentication: The agent has no valid key")
         assert "luck" not in done.stderr
         process.signal(signal.SIGTERM)
         assert process.end() == 0

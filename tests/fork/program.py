@@ -18,7 +18,7 @@ from typing import Any
 from coreason_client import A2AClient, AsyncA2AClient, AsyncCAPClient, CAPClient, LLMClient
 from coreason_client.a2a import A2AConnectionError
 from coreason_client.cap.errors import CAPConnectionError
-from coreason_client.llm import LLMConnectionError, _cost, _prices
+from coreason_client.llm import LLMConnectionError, _cost, _price_table
 
 LIMIT = 20.0
 LIVE = f"live-{os.getpid()}"
@@ -398,7 +398,7 @@ def prices(family: str, url: str, control: str) -> None:
             loaded.set()
 
     _cost.load = load
-    _prices.load()
+    _price_table.load_prices()
     check(loading.wait(LIMIT), True)
     child_succeeds(lambda: check(loaded.is_set(), True), ordinary_end=True)
 

@@ -17,10 +17,13 @@ from pydantic_core import from_json
 from coreason_client._drive import Reply, Wait
 from coreason_client._http._types import FailureKind, Headers, ResponseHead, TransportFailure
 from coreason_client.llm import LLMError
-from coreason_client.llm._call import check_call
-from coreason_client.llm._flow import AnswerMachine, Plan, Policy, Trying, generate_flow
+from coreason_client.llm._answer_machine import AnswerMachine
+from coreason_client.llm._attempts import Attempts, Policy
+from coreason_client.llm._check_call import check_call
+from coreason_client.llm._fault import FaultReceived, Malformed
+from coreason_client.llm._generate import generate_flow
+from coreason_client.llm._plan import Plan
 from coreason_client.llm._route import Target
-from coreason_client.llm._terms import Faulted, Malformed
 from coreason_client.llm.providers import ADAPTERS
 from tests.fuzz.corpus import JSON_TEXTS
 from tests.fuzz.strategies import anything, damaged, examples, mutated, wire
@@ -57,7 +60,7 @@ REPLIES = {name: replies(name) for name in TABLES}
 STREAMS = {name: streams(name) for name in TABLES}
 
 
-def trying(name: str, *, stream: bool, schema: bool = False, retries: int = 1) -> Trying:
+def new_attempts(name: str, *, stream: bool, schema: bool = False, retries: int = 1) -> Attempts:
     clock = iter(range(10**9))
     route = Target("http://127.0.0.1:9", KEY).route(MODELS[name])
     form = {"type": "object"} if schema else None
@@ -65,7 +68,7 @@ def trying(name: str, *, stream: bool, schema: bool = False, retries: int = 1) -
     policy = Policy(
         max_retries=retries, deadline=1e6, jitter=lambda: 0.0, clock=lambda: float(next(clock))
     )
-    return Trying([Plan(call, route, MODELS[name])], policy)
+    return Attempts([Plan(call, route, MODELS[name])], policy)
 
 
 def assert_response(response: Any) -> None:
@@ -118,7 +121,7 @@ def generate(
 ) -> None:
     """Run a whole call whose every attempt gets this reply."""
     head = ResponseHead(status, Headers([("content-type", "application/json"), *headers]))
-    flow = generate_flow(trying(name, stream=False, schema=schema))
+    flow = generate_flow(new_attempts(name, stream=False, schema=schema))
     sent: Reply | None = None
     try:
         for _ in range(20):
@@ -201,7 +204,7 @@ def test_any_wish_for_delay(name: str, header: str, value: str, status: int) -> 
 
 def read(name: str, chunks: Sequence[bytes], *, clean: bool) -> None:
     """Run a whole streamed call whose every attempt gets these bytes."""
-    machine = AnswerMachine(trying(name, stream=True))
+    machine = AnswerMachine(new_attempts(name, stream=True))
     kind = "application/x-ndjson" if name == "ollama" else "text/event-stream"
     head = ResponseHead(200, Headers([("content-type", kind)]))
     try:
@@ -288,6 +291,6 @@ def test_a_reader_by_itself(name: str, events: list[tuple[bytes, bytes]]) -> Non
     for data, event in events:
         try:
             reader.read(data, event)
-        except (Malformed, Faulted):
+        except (Malformed, FaultReceived):
             return
     reader.answer()

@@ -1,9 +1,7 @@
 """From an answer to the response object: the printed shape, and every rule about it."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, get_args
 
 import pytest
@@ -12,17 +10,13 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from coreason_client.llm import LLMFilteredError, LLMResponseError
+from coreason_client.llm._answer import Answer, End, RawToolCall, Tokens
 from coreason_client.llm._assemble import assemble, estimate, partial
-from coreason_client.llm._call import check_call
-from coreason_client.llm._json import count, items, mapping, text
-from coreason_client.llm._reader import Piece, Reader
-from coreason_client.llm._terms import Answer, Call, End, RawCall, Schema, Tokens
+from coreason_client.llm._call import Call, Schema
+from coreason_client.llm._check_call import check_call
 from coreason_client.llm.types import (
-    ReasoningDelta,
     Response,
     ResponseData,
-    TextDelta,
-    ToolCallDelta,
 )
 
 CALL = Call(model="m", messages=[{"role": "user", "content": "Hi"}])
@@ -49,7 +43,7 @@ def asking(*messages: dict[str, Any]) -> Call:
 
 
 def with_arguments(arguments: Any, **more: Any) -> Answer:
-    return Answer(calls=[RawCall("call_1", "f", arguments)], tokens=COUNTED, **more)
+    return Answer(calls=[RawToolCall("call_1", "f", arguments)], tokens=COUNTED, **more)
 
 
 def arguments_of(response: Response) -> list[dict[str, Any]]:
@@ -77,7 +71,10 @@ def test_text_makes_the_printed_object() -> None:
 @pytest.mark.proves("AI-5-content-null", "AI-5-tool-calls")
 @pytest.mark.parametrize("content", [None, ""])
 def test_tool_calls_make_the_printed_object(content: str | None) -> None:
-    calls = [RawCall("call_xyz", "get_data", '{"id": 123}'), RawCall("2", "f", {"a": [1]}, "sig")]
+    calls = [
+        RawToolCall("call_xyz", "get_data", '{"id": 123}'),
+        RawToolCall("2", "f", {"a": [1]}, "sig"),
+    ]
     response = answered(Answer(content, calls, "tool_calls", tokens=COUNTED))
     assert response["data"] == {
         "content": None,
@@ -91,7 +88,7 @@ def test_tool_calls_make_the_printed_object(content: str | None) -> None:
 
 def test_the_keys_stand_in_the_printed_order() -> None:
     tokens = Tokens(None, 9, cached=1, cache_write=2, cache_write_1h=1, reasoning=3)
-    answer = Answer("{}", [RawCall("1", "f", "", "s")], "filtered", "Hm.", tokens)
+    answer = Answer("{}", [RawToolCall("1", "f", "", "s")], "filtered", "Hm.", tokens)
     response = answered(answer)
     assert list(response) == ["status", "data", "usage"]
     assert list(response["data"]) == [
@@ -106,7 +103,7 @@ def test_the_keys_stand_in_the_printed_order() -> None:
 
 
 def test_text_beside_tool_calls_is_kept() -> None:
-    response = answered(Answer("Let me see.", [RawCall("1", "f", None)]))
+    response = answered(Answer("Let me see.", [RawToolCall("1", "f", None)]))
     assert response["data"]["content"] == "Let me see."
 
 
@@ -213,7 +210,7 @@ BROKEN = [
 @pytest.mark.parametrize("raw", BROKEN, ids=range(len(BROKEN)))
 def test_arguments_that_cannot_be_read_are_an_error_that_carries_them(raw: str) -> None:
     with pytest.raises(
-        LLMResponseError, match="the arguments of the call of 'f' are not"
+        LLMResponseError, match="the arguments of the tool call 'f' are not"
     ) as caught:
         answered(with_arguments(raw))
     assert caught.value.body == raw
@@ -268,7 +265,7 @@ def test_the_arguments_that_a_model_wrote_can_go_back_to_it() -> None:
 
 @pytest.mark.proves("AI-5-tool-calls")
 def test_a_call_without_an_id_gets_one_of_its_own() -> None:
-    calls = [RawCall(id_, "f", "") for id_ in (None, "", None, "given", None)]
+    calls = [RawToolCall(id_, "f", "") for id_ in (None, "", None, "given", None)]
     responses = [answered(Answer(calls=calls)) for _ in range(50)]
     ids = [call["id"] for response in responses for call in response["data"]["tool_calls"]]
     made = [id_ for id_ in ids if id_ != "given"]
@@ -311,11 +308,15 @@ def test_an_answer_of_a_schema_is_json(parse_as: Any) -> None:
         (None, None, "the answer is not JSON"),
         ('"' + HALF + '"', None, "the answer is not JSON"),
         ("[" * 100_000, None, "the answer is not JSON"),
-        ('{"name": "Rome"}', City, "the answer does not fit City: people: Field required"),
-        ('{"name": "R", "people": -1}', City, "the answer does not fit City: people: Input should"),
-        ("[]", City, "the answer does not fit City: Input should be an object"),
-        ("Rome", City, "the answer does not fit City: Invalid JSON"),
-        (None, City, "the answer does not fit City: Invalid JSON"),
+        ('{"name": "Rome"}', City, "the answer does not match City: people: Field required"),
+        (
+            '{"name": "R", "people": -1}',
+            City,
+            "the answer does not match City: people: Input should",
+        ),
+        ("[]", City, "the answer does not match City: Input should be an object"),
+        ("Rome", City, "the answer does not match City: Invalid JSON"),
+        (None, City, "the answer does not match City: Invalid JSON"),
     ],
 )
 def test_what_does_not_fit_is_an_error_that_carries_it(
@@ -329,7 +330,7 @@ def test_what_does_not_fit_is_an_error_that_carries_it(
 
 @pytest.mark.parametrize("content", [None, "", "Let me see.", ROME])
 def test_what_stands_beside_tool_calls_is_not_parsed(content: str | None) -> None:
-    answer = Answer(content, [RawCall("1", "f", "")], tokens=COUNTED)
+    answer = Answer(content, [RawToolCall("1", "f", "")], tokens=COUNTED)
     data = answered(answer, SOME_JSON, City)["data"]
     assert list(data) == ["content", "tool_calls", "finish_reason"]
 
@@ -400,7 +401,7 @@ def test_an_estimate_counts_all_that_was_said() -> None:
     )
     assert (few, more) == (4, 104)
     assert 200 < most < 220
-    said = Answer("x" * 40, [RawCall("1", "f" * 40, "y" * 40)], reasoning="z" * 40)
+    said = Answer("x" * 40, [RawToolCall("1", "f" * 40, "y" * 40)], reasoning="z" * 40)
     assert partial(said, CALL, free)["usage"]["completion_tokens"] == 40
 
 
@@ -414,7 +415,7 @@ def test_any_text_can_be_estimated(texts: list[str]) -> None:
 
 
 def test_a_part_of_an_answer_has_what_can_be_read() -> None:
-    calls = [RawCall("1", "f", '{"a": 1}'), RawCall("2", "g", '{"a":')]
+    calls = [RawToolCall("1", "f", '{"a": 1}'), RawToolCall("2", "g", '{"a":')]
     response = partial(Answer("x", calls, tokens=COUNTED), CALL, free)
     assert response["status"] == "partial"
     assert response["data"] == {
@@ -424,7 +425,7 @@ def test_a_part_of_an_answer_has_what_can_be_read() -> None:
 
 
 def test_nobody_knows_how_a_part_would_have_ended() -> None:
-    broken = Answer(None, [RawCall("2", "g", '{"a":')], end="length", tokens=COUNTED)
+    broken = Answer(None, [RawToolCall("2", "g", '{"a":')], end="length", tokens=COUNTED)
     received: dict[str, Any] = {"content": None, "tool_calls": [], "truncated": True}
     assert partial(broken, CALL, free)["data"] == received
     assert "truncated" not in partial(replace(broken, end="stop"), CALL, free)["data"]
@@ -451,128 +452,6 @@ def test_keys_of_an_answer_that_does_not_fit_are_shown_in_one_line() -> None:
 def test_an_answer_that_was_cut_off_says_where() -> None:
     with pytest.raises(LLMResponseError, match=r"cut off at max_tokens \([0-9]+\)"):
         assemble(Answer('{"a": ', end="length"), SOME_JSON, free, {"type": "object"})
-    raw = RawCall("1", "f", '{"a": ')
+    raw = RawToolCall("1", "f", '{"a": ')
     with pytest.raises(LLMResponseError, match=r"'f' were cut off at max_tokens \([0-9]+\)"):
         assemble(Answer(None, [raw], end="length"), CALL, free)
-
-
-# What a stream adds up to.
-
-
-class Growing(Reader):
-    """A reader that is told what it has read."""
-
-    def read(self, data: bytes, event: bytes) -> Sequence[Piece]:
-        raise NotImplementedError
-
-
-def test_a_reader_that_has_read_nothing_has_an_empty_answer() -> None:
-    reader = Growing()
-    assert not reader.started
-    assert reader.answer() == Answer()
-    assert (reader.end, reader.over, reader.tokens) == (None, False, None)
-
-
-def test_pieces_are_handed_out_and_kept() -> None:
-    reader = Growing()
-    assert reader.reasoning("Hm") == ReasoningDelta("Hm")
-    assert reader.started
-    assert [reader.text("Hel"), reader.text("lo")] == [TextDelta("Hel"), TextDelta("lo")]
-    reader.reasoning(".")
-    reader.end, reader.tokens = "length", COUNTED
-    assert reader.answer() == Answer("Hello", [], "length", "Hm.", COUNTED)
-
-
-def test_the_pieces_of_calls_are_put_together_by_their_index() -> None:
-    reader = Growing()
-    deltas = [
-        *reader.call(1, id="b", name="g"),
-        *reader.call(0, id="a", name="f", arguments='{"x"'),
-        *reader.call(1, arguments="{}", signature="s"),
-        *reader.call(0, id="other", name="late", arguments=": 1}", signature=None),
-    ]
-    assert deltas == [
-        ToolCallDelta(1, "b", "g", ""),
-        ToolCallDelta(0, "a", "f", '{"x"'),
-        ToolCallDelta(1, None, None, "{}"),
-        ToolCallDelta(0, "other", "late", ": 1}"),
-    ]
-    assert reader.answer().calls == [
-        RawCall("a", "f", '{"x": 1}'),
-        RawCall("b", "g", "{}", "s"),
-    ]
-
-
-def test_a_call_that_comes_without_an_id_has_one_from_its_first_piece() -> None:
-    reader = Growing()
-    [first] = reader.call(0, name="f")
-    assert first.id
-    [second] = reader.call(0, arguments="{}")
-    assert second.id is None
-    assert reader.answer().calls == [RawCall(first.id, "f", "{}")]
-    [other] = Growing().call(0, name="f")
-    assert other.id != first.id
-
-
-def test_a_call_is_held_back_until_its_name_comes() -> None:
-    reader = Growing()
-    assert not reader.call(0, arguments='{"a"')
-    assert not reader.call(0, id="x", arguments=":")
-    assert not reader.started
-    assert reader.answer().calls == []
-    assert reader.call(0, name="f", arguments="1}") == (ToolCallDelta(0, "x", "f", '{"a":1}'),)
-    assert reader.answer().calls == [RawCall("x", "f", '{"a":1}')]
-
-
-@given(st.text(), st.lists(st.integers(0, 20)))
-@example("a\U0001f600b", [2])
-def test_halves_of_surrogate_pairs_come_together_whatever_the_pieces(
-    text: str, at: list[int]
-) -> None:
-    wide = text.encode("utf-16-be")
-    edges = [0, *sorted(2 * min(place, len(wide) // 2) for place in at), len(wide)]
-    reader = Growing()
-    for start, end in pairwise(edges):
-        reader.text(wide[start:end].decode("utf-16-be", "surrogatepass"))
-    assert not reader.rest()
-    assert (reader.answer().content or "") == text
-
-
-def test_half_of_a_surrogate_pair_that_stays_alone_is_replaced() -> None:
-    reader = Growing()
-    assert reader.text("a\ud83d") == TextDelta("a")
-    assert reader.text("\ud83d") == TextDelta("\ufffd")
-    assert reader.text("b\ude00") == TextDelta("\ufffdb\ufffd")
-    reader.text("\ud83d")
-    assert reader.rest() == (TextDelta("\ufffd"),)
-    assert reader.reasoning("\ud83d") == ReasoningDelta("\ufffd")
-
-
-def test_an_id_that_comes_late_counts() -> None:
-    reader = Growing()
-    reader.call(0, name="f")
-    assert [delta.id for delta in reader.call(0, id="late")] == ["late"]
-    reader.call(0, id="later")
-    assert reader.answer().calls[0].id == "late"
-
-
-# Values from outside.
-
-
-@given(_json)
-def test_a_value_is_what_was_asked_for_or_nothing(value: Any) -> None:
-    assert mapping(value) == (value if isinstance(value, dict) else {})
-    assert items(value) == (value if isinstance(value, list) else [])
-    assert text(value) == (value if isinstance(value, str) else "")
-
-
-@pytest.mark.parametrize(
-    ("value", "number"),
-    [
-        *((0, 0), (7, 7), (7.0, 7), (7.9, 7), (2**53 - 1, 2**53 - 1)),
-        *((-1, None), (2**53, None), (10**400, None), (True, None), (None, None), ("7", None)),
-        *((float("nan"), None), (float("inf"), None), ([7], None)),
-    ],
-)
-def test_a_count_is_a_number_of_things(value: Any, number: int | None) -> None:
-    assert count(value) == number

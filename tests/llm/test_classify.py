@@ -1,4 +1,4 @@
-"""Which error it is: known by codes and statuses, never by words; and whether to try again."""
+"""Which error it is: known by codes and statuses, never by words; and whether to try retryable."""
 
 import json
 from collections.abc import Mapping
@@ -27,13 +27,13 @@ from coreason_client.llm import (
 )
 from coreason_client.llm._classify import (
     Failure,
+    answer_failure,
     connection_failure,
     http_failure,
-    malformed,
-    withheld,
+    malformed_failure,
 )
+from coreason_client.llm._fault import Fault, Malformed
 from coreason_client.llm._route import Target
-from coreason_client.llm._terms import Fault, Malformed
 
 KEY = "sk-proj-A1b2C3d4E5f6G7h8"
 ROUTE = Target("http://127.0.0.1:1/v1", KEY).route("some-model")
@@ -145,13 +145,13 @@ TABLE: list[tuple[int, tuple[str, ...], type[LLMError], bool]] = [
 
 
 @pytest.mark.proves("R29b", "R29c")
-@pytest.mark.parametrize(("status", "codes", "kind", "again"), TABLE)
+@pytest.mark.parametrize(("status", "codes", "kind", "retryable"), TABLE)
 def test_codes_and_statuses_say_what_it_is(
-    status: int, codes: tuple[str, ...], kind: type[LLMError], again: bool
+    status: int, codes: tuple[str, ...], kind: type[LLMError], retryable: bool
 ) -> None:
     failure = refusal(status, codes)
     assert type(failure.error) is kind
-    assert failure.again is again
+    assert failure.retryable is retryable
     assert failure.unsupported is None
 
 
@@ -219,7 +219,7 @@ def test_a_bad_key_and_an_empty_purse_are_known_in_every_disguise(
         route, head(status, x_should_retry="true"), fault, json.dumps(body).encode()
     )
     assert type(failure.error) is kind
-    assert not failure.again
+    assert not failure.retryable
     assert failure.error.provider == provider
 
 
@@ -233,13 +233,17 @@ TELLING = [
 ]
 
 
-@pytest.mark.parametrize(("status", "codes", "kind", "again"), TABLE)
+@pytest.mark.parametrize(("status", "codes", "kind", "retryable"), TABLE)
 def test_words_change_nothing(
-    status: int, codes: tuple[str, ...], kind: type[LLMError], again: bool
+    status: int, codes: tuple[str, ...], kind: type[LLMError], retryable: bool
 ) -> None:
     for words in TELLING:
         failure = refusal(status, codes, words)
-        assert (type(failure.error), failure.again, failure.unsupported) == (kind, again, None)
+        assert (type(failure.error), failure.retryable, failure.unsupported) == (
+            kind,
+            retryable,
+            None,
+        )
         assert words in str(failure.error)
 
 
@@ -256,7 +260,7 @@ def test_no_words_ever_change_anything(
 ) -> None:
     one, other = refusal(status, codes, words), refusal(status, codes, others)
     assert type(one.error) is type(other.error)
-    assert (one.again, one.unsupported) == (other.again, other.unsupported)
+    assert (one.retryable, one.unsupported) == (other.retryable, other.unsupported)
 
 
 @given(
@@ -294,7 +298,7 @@ def test_every_refusal_has_a_class_and_honest_fields(
     assert error.retry_after is None or error.retry_after > 0
     assert KEY not in str(error)
     if status in (401, 402, 403) and (fault is None or fault.status is None):
-        assert not failure.again
+        assert not failure.retryable
         assert isinstance(error, NEVER_AGAIN)
 
 
@@ -343,7 +347,7 @@ def test_the_status_inside_a_success_counts() -> None:
     failure = http_failure(ROUTE, head(200), Fault("Full.", ("429",), status=429), b"")
     assert type(failure.error) is LLMRateLimitError
     assert failure.error.status == 200
-    assert failure.again
+    assert failure.retryable
 
 
 @pytest.mark.parametrize(
@@ -352,8 +356,8 @@ def test_the_status_inside_a_success_counts() -> None:
 def test_the_id_of_the_request_is_found_in_every_spelling(name: str) -> None:
     there = ResponseHead(500, Headers([(name, "req_1")]))
     assert http_failure(ROUTE, there, None, b"").error.request_id == "req_1"
-    assert malformed(ROUTE, there, "?", b"").error.request_id == "req_1"
-    assert withheld(ROUTE, there, LLMFilteredError("?")).error.request_id == "req_1"
+    assert malformed_failure(ROUTE, there, "?", b"").error.request_id == "req_1"
+    assert answer_failure(ROUTE, there, LLMFilteredError("?")).error.request_id == "req_1"
     fault = Fault("?", request_id="req_2")
     assert http_failure(ROUTE, head(500), fault, b"").error.request_id == "req_2"
 
@@ -375,10 +379,10 @@ def test_an_unsupported_parameter_is_known_by_its_code(
     failure = http_failure(ROUTE, head(400), Fault("?", codes, param=param), b"")
     assert failure.unsupported == named
     assert type(failure.error) is LLMRequestError
-    assert not failure.again
+    assert not failure.retryable
 
 
-# When to come again.
+# When to come retryable.
 
 NOW = 1_000_000_000.0  # Sun, 09 Sep 2001 01:46:40 GMT
 WISHES: list[tuple[dict[str, str], float | None, float | None]] = [
@@ -442,17 +446,17 @@ def test_a_header_of_a_success_is_no_wish_of_the_error_inside_it() -> None:
     assert http_failure(ROUTE, head(200, retry_after="7"), inside, b"").error.retry_after == 7.0
 
 
-@pytest.mark.parametrize(("status", "codes", "kind", "again"), TABLE)
+@pytest.mark.parametrize(("status", "codes", "kind", "retryable"), TABLE)
 def test_the_provider_may_say_whether_to_come_again(
-    status: int, codes: tuple[str, ...], kind: type[LLMError], again: bool
+    status: int, codes: tuple[str, ...], kind: type[LLMError], retryable: bool
 ) -> None:
     """But it never makes another attempt of a bad key or an empty purse."""
     fatal = issubclass(kind, LLMAuthenticationError | LLMPermissionError | LLMQuotaError)
     for word, expected in (
         *(("false", False), ("False", False), ("true", not fatal), ("TRUE", not fatal)),
-        *(("maybe", again), ("", again)),
+        *(("maybe", retryable), ("", retryable)),
     ):
-        assert refusal(status, codes, x_should_retry=word).again is expected
+        assert refusal(status, codes, x_should_retry=word).retryable is expected
 
 
 # The key.
@@ -465,8 +469,8 @@ def test_the_key_is_hidden(words: str) -> None:
     body = json.dumps({"error": words}).encode()
     made = [
         http_failure(ROUTE, head(401), Fault(words, (words,)), body),
-        malformed(ROUTE, head(200), words, body),
-        malformed(ROUTE, head(200), Malformed(words), body),
+        malformed_failure(ROUTE, head(200), words, body),
+        malformed_failure(ROUTE, head(200), Malformed(words), body),
     ]
     for failure in made:
         seen = f"{failure.error!s} {failure.error!r} {vars(failure.error)} {failure!r}"
@@ -520,30 +524,32 @@ def test_a_connection_that_failed_is_typed(kind: FailureKind) -> None:
     assert (error.provider, error.model, error.status) == ("openai-compatible", "some-model", None)
     assert error.__cause__ is cause
     final = {"certificate", "closed", "request", "too_large"}
-    assert failure.again is (kind not in final)
+    assert failure.retryable is (kind not in final)
     partway = str(connection_failure(ROUTE, failed, 1.5, partway=True).error)
-    words = "nothing came for 1.5 s" if is_timeout else "in the middle of the answer"
+    words = "no data for 1.5 s" if is_timeout else "in the middle of the answer"
     assert words in partway
 
 
-@pytest.mark.parametrize("again", [False, True])
-def test_an_answer_that_is_none_is_typed(again: bool) -> None:
-    failure = malformed(ROUTE, head(200), Malformed("no choices", "odd"), b"<html>", again=again)
+@pytest.mark.parametrize("retryable", [False, True])
+def test_an_answer_that_is_none_is_typed(retryable: bool) -> None:
+    failure = malformed_failure(
+        ROUTE, head(200), Malformed("no choices", "odd"), b"<html>", retryable=retryable
+    )
     error = failure.error
     assert type(error) is LLMResponseError
     assert (error.status, error.code, error.body) == (200, "odd", "<html>")
     assert "no choices" in str(error)
-    assert failure.again is again
-    assert malformed(ROUTE, head(200), "empty", b"").error.code is None
+    assert failure.retryable is retryable
+    assert malformed_failure(ROUTE, head(200), "empty", b"").error.code is None
 
 
 def test_an_answer_that_was_withheld_gets_the_fields_of_the_exchange() -> None:
     found = LLMResponseError("broken arguments", body='{"a":')
-    failure = withheld(ROUTE, head(200), found)
+    failure = answer_failure(ROUTE, head(200), found)
     assert failure.error is found
     assert (found.provider, found.model, found.status) == ("openai-compatible", "some-model", 200)
     assert found.body == '{"a":'
-    assert not failure.again
+    assert not failure.retryable
 
 
 @pytest.mark.parametrize("status", [204, 301, 307, 308])
@@ -551,4 +557,4 @@ def test_what_is_neither_an_answer_nor_an_error_is_no_answer(status: int) -> Non
     failure = http_failure(ROUTE, head(status), None, b"")
     assert type(failure.error) is LLMResponseError
     assert ("check base_url" in str(failure.error)) is (status >= 300)
-    assert not failure.again
+    assert not failure.retryable

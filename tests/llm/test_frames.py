@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.llm import _frames
-from coreason_client.llm._frames import Frames, TooLarge
+from coreason_client.llm._frames import FrameDecoder, FrameTooLarge
 
 SIZES = st.integers(1, 40)
 
@@ -17,13 +17,13 @@ def pieces(body: bytes, size: int) -> Iterable[bytes]:
     return (body[start : start + size] for start in range(0, len(body), size))
 
 
-@pytest.mark.parametrize("claims_json", [True, False])
+@pytest.mark.parametrize("declared_json", [True, False])
 @pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf", b"\n\n", b": ping\n\n", b"retry: 5\n\n"])
 @given(size=SIZES)
 def test_a_stream_is_a_stream_whatever_it_claims(
-    before: bytes, claims_json: bool, size: int
+    before: bytes, declared_json: bool, size: int
 ) -> None:
-    frames = Frames("sse", claims_json=claims_json)
+    frames = FrameDecoder("sse", declared_json=declared_json)
     body = before + b"event: a\ndata: 1\n\nid: 7\ndata: 2\n\n"
     events = [event for piece in pieces(body, size) for event in frames.events(piece)]
     assert [(event.event_bytes, event.data_bytes) for event in events] == [
@@ -33,31 +33,31 @@ def test_a_stream_is_a_stream_whatever_it_claims(
     assert frames.whole() is None
 
 
-@pytest.mark.parametrize("claims_json", [True, False])
+@pytest.mark.parametrize("declared_json", [True, False])
 @pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf", b" \r\n\t"])
 @pytest.mark.parametrize("value", [b'{\n"data": 1\n\n}', b'[{"a": "data: 1\\n\\n"}]'])
 @given(size=SIZES)
-def test_json_is_kept_whole(before: bytes, value: bytes, claims_json: bool, size: int) -> None:
-    frames = Frames("sse", claims_json=claims_json)
+def test_json_is_kept_whole(before: bytes, value: bytes, declared_json: bool, size: int) -> None:
+    frames = FrameDecoder("sse", declared_json=declared_json)
     for piece in pieces(before + value, size):
         assert list(frames.events(piece)) == []
     assert frames.whole() == value
 
 
 def test_what_claims_to_be_json_and_is_empty() -> None:
-    assert Frames("sse", claims_json=True).whole() == b""
-    assert Frames("sse").whole() is None
+    assert FrameDecoder("sse", declared_json=True).whole() == b""
+    assert FrameDecoder("sse").whole() is None
 
 
 def test_blanks_are_bounded() -> None:
-    frames = Frames("sse")
+    frames = FrameDecoder("sse")
     for _ in range(100):
         assert list(frames.events(b"\n" * 1000)) == []
     assert [event.data for event in frames.events(b"data: 1\n\n")] == ["1"]
 
 
 def test_lines_are_never_taken_for_one_value() -> None:
-    frames = Frames("ndjson", claims_json=True)
+    frames = FrameDecoder("ndjson", declared_json=True)
     assert [line.data_bytes for line in frames.events(b'{"a":1}\n{"b"')] == [b'{"a":1}']
     assert [line.data_bytes for line in frames.flush()] == [b'{"b"']
     assert frames.whole() is None
@@ -77,8 +77,8 @@ def test_events_before_one_that_is_too_large_are_handed_out(
     seen: list[bytes] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_frames, "_MAX_EVENT_BYTES", 16)
-        frames = Frames(framing)
-    with pytest.raises(TooLarge) as caught:
+        frames = FrameDecoder(framing)
+    with pytest.raises(FrameTooLarge) as caught:
         for piece in pieces(body, size):
             for event in frames.events(piece):
                 seen.append(event.data_bytes)  # noqa: PERF401 - those before the error count

@@ -291,7 +291,7 @@ def test_memory_is_bounded_and_the_limit_is_kept() -> None:
     for limit in (budget._requests, budget._tokens):
         assert limit is not None
         for log in (limit.planned, limit.sent):
-            assert len(log._entries) <= 2 * _limits._MOST_ENTRIES + 1
+            assert len(log._entries) <= 2 * _limits._MAX_ENTRIES + 1
             assert 6000 <= log._total / (7 if limit is budget._tokens else 1) <= 6010
 
 

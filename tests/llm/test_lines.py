@@ -119,3 +119,24 @@ def test_lines_before_a_too_long_one_are_not_lost(wire: bytes, at: list[int]) ->
         except LineTooLong as error:
             lines += error.lines
         assert lines == [line.strip(b"\r ") for line in good if line.strip(b"\r ")]
+
+
+@given(st.lists(st.binary(max_size=20).map(lambda b: b.replace(b"\n", b""))), st.integers(1, 9))
+def test_lines_are_the_same_whatever_the_chunks(lines: list[bytes], size: int) -> None:
+    body = b"\n".join([*lines, b""])
+    decoder = LineDecoder(100)
+    found = [
+        line
+        for start in range(0, len(body), size)
+        for line in decoder.feed(body[start : start + size])
+    ]
+    assert found == [line.strip(b"\r ") for line in lines if line.strip(b"\r ")]
+
+
+def test_a_line_without_an_end_is_bounded() -> None:
+    decoder = LineDecoder(100)
+    decoder.feed(b"x" * 100)
+    with pytest.raises(LineTooLong):
+        decoder.feed(b"x")
+    with pytest.raises(LineTooLong):
+        LineDecoder(100).feed(b"x" * 101 + b"\n")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from coreason_client._http._types import Headers, ResponseHead
 from coreason_client.llm import LLMContextLengthError, LLMError
 from coreason_client.llm._classify import Failure, http_failure
-from coreason_client.llm._overflow import _SENTENCES, is_overflow
+from coreason_client.llm._overflow import _PATTERNS, is_overflow
 from coreason_client.llm._route import Target
 
 INVALID = "invalid_request_error"
@@ -89,7 +89,7 @@ EXAMPLES: list[tuple[str, str, int, Any, str]] = [
         *("anthropic, prompt and answer", "anthropic/m", 400),
         anthropic(
             "input length and `max_tokens` exceed context limit: 143653 + 64000 > 200000, decrease "
-            "input length or `max_tokens` and try again"
+            "input length or `max_tokens` and try retryable"
         ),
         "report",
     ),
@@ -277,7 +277,7 @@ EXAMPLES: list[tuple[str, str, int, Any, str]] = [
     (
         *("lm studio", "lmstudio/m", 400),
         {
-            "error": "Trying to keep the first 14538 tokens when context the overflows. However, "
+            "error": "Attempts to keep the first 14538 tokens when context the overflows. However, "
             "the model is loaded with context length of only 2048 tokens, which is not enough. Try "
             "to load the model with a larger context length, or provide a shorter input"
         },
@@ -324,10 +324,10 @@ def test_sixteen_formats_and_more() -> None:
 def test_a_request_that_is_too_long(model: str, status: int, body: Any) -> None:
     failure = answered(model, status, body)
     assert type(failure.error) is LLMContextLengthError, failure.error
-    assert not failure.again
+    assert not failure.retryable
 
 
-@pytest.mark.parametrize("sentence", sorted({one for row in _SENTENCES.values() for one in row}))
+@pytest.mark.parametrize("sentence", sorted({one for row in _PATTERNS.values() for one in row}))
 def test_every_sentence_has_an_example(sentence: str) -> None:
     bodies = [json.dumps(body).replace('\\"', '"') for _, _, _, body, _ in EXAMPLES]
     words = [part for body in bodies for part in re.split(r'(?<![\\\w])"|"(?=[,}:])', body)]
@@ -342,7 +342,7 @@ OTHERS: list[tuple[str, int, Any, bool]] = [
         anthropic("max_tokens: 10000 > 4096, which is the maximum allowed number of output tokens"),
         False,
     ),
-    ("some-model", 429, {"message": "Too many tokens, please wait before trying again."}, True),
+    ("some-model", 429, {"message": "Too many tokens, please wait before trying retryable."}, True),
     # A sentence of another provider, and a limit of the rate and not of the model.
     ("anthropic/m", 400, anthropic("This model's maximum context length is 10 tokens"), False),
     (
@@ -359,12 +359,14 @@ OTHERS: list[tuple[str, int, Any, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("model", "status", "body", "again"), OTHERS)
-def test_other_errors_stay_what_they_are(model: str, status: int, body: Any, again: bool) -> None:
+@pytest.mark.parametrize(("model", "status", "body", "retryable"), OTHERS)
+def test_other_errors_stay_what_they_are(
+    model: str, status: int, body: Any, retryable: bool
+) -> None:
     failure = answered(model, status, body)
     assert isinstance(failure.error, LLMError)
     assert not isinstance(failure.error, LLMContextLengthError)
-    assert failure.again is again
+    assert failure.retryable is retryable
 
 
 @given(st.text())

@@ -315,7 +315,9 @@ def test_nothing_shows_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def sent_to(client: LLMClient, model: str) -> tuple[str, str | None]:
     """The address and the key of a call."""
-    plan = client.stream(MESSAGES, model)._machine._trying.plan  # nothing is sent before it is read
+    plan = client.stream(
+        MESSAGES, model
+    )._machine._attempts.plan  # nothing is sent before it is read
     return plan.url, plan.route.key
 
 

@@ -130,11 +130,11 @@ MUTANTS = (
         (_RESUBSCRIBE,),
     ),
     Mutant(
-        "a fallback is asked after the deadline",
-        "coreason_client/llm/_flow.py",
-        "if not self._plans or self.left() <= 0:",
-        "if not self._plans:",
-        ("tests/llm/test_flow.py::test_no_fallback_is_asked_after_the_deadline",),
+        "a fallback is tried after the deadline",
+        "coreason_client/llm/_attempts.py",
+        "if not self._fallbacks or self.seconds_left() <= 0:",
+        "if not self._fallbacks:",
+        ("tests/llm/test_attempts.py::test_no_fallback_is_tried_after_the_deadline",),
     ),
     Mutant(
         "usage that comes with a piece of text is dropped",

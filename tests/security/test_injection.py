@@ -11,8 +11,8 @@ from coreason_client import A2AClient, AsyncCAPClient, CAPClient
 from coreason_client.a2a import AgentCardResolver
 from coreason_client.cap.position import Position
 from coreason_client.llm import LLMClient, LLMError
-from coreason_client.llm._call import check_call
-from coreason_client.llm._flow import Plan
+from coreason_client.llm._check_call import check_call
+from coreason_client.llm._plan import Plan
 from coreason_client.llm._route import Target
 from coreason_client.server import AgentApp, AgentStream
 from coreason_client.server.http._auth import Keys

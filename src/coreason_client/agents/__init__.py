@@ -1,1 +1,1 @@
-"""Ready-made agents for the server kit; each module holds one, under the module's own name."""
+"""Ready-made agents for the server kit, one per module."""

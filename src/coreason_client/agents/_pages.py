@@ -1,4 +1,4 @@
-"""Where the documentation lies: inside the installed package, or in the checkout around it."""
+"""Loads the documentation from the installed package, or from a source checkout."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -15,11 +15,11 @@ _CHECKOUT = Path(__file__).parents[3]
 
 @cache
 def load_pages() -> tuple[Page, ...]:
-    """Return the pages, the README first; none when there is no documentation to be found."""
-    packed = files(__package__) / "_docs"
-    # An editable install has no copy of the pages: they are still where they were written.
-    if packed.is_dir():
-        found = _pages(packed / "README.md", packed)
+    """Return the pages, the README first; empty if no documentation is found."""
+    packaged = files(__package__) / "_docs"
+    # An editable install has no copy of the pages; they are read from the checkout.
+    if packaged.is_dir():
+        found = _pages(packaged / "README.md", packaged)
     else:
         found = _pages(_CHECKOUT / "README.md", _CHECKOUT / "docs")
     return tuple(found)

@@ -1,10 +1,10 @@
-"""A conversation as the messages that a model is sent.
+"""Builds the messages for a model from a conversation.
 
-What the model gets of earlier turns:
+Earlier turns:
 
-* The question and the answer; of a cancelled or broken turn, the question and what was written.
-* A question without any answer goes into the same message as the question that follows it: several
-  providers refuse two messages of the user in a row.
+* A turn has its question and its answer; a cancelled or broken one, the part that was written.
+* A question without an answer is joined with the next question: several providers reject two user
+  messages in a row.
 """
 
 import json
@@ -33,59 +33,59 @@ if TYPE_CHECKING:
 __all__ = ["UnreadableError", "conversation"]
 
 _PARAGRAPH = "\n\n"
-# What OpenAI takes as a name; another one would have the whole request refused.
+# Names that OpenAI accepts; with any other name it rejects the whole request.
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}", re.ASCII)
 
 
 class UnreadableError(Exception):
-    """A request holds what no model could be sent; the words are for the reader."""
+    """A request has content that cannot be sent to a model; the message is for readers."""
 
 
 def conversation(
-    asked: Sequence[ChatMessage], earlier: "Sequence[Turn]", system: str | None, chars: int
+    messages: Sequence[ChatMessage], earlier: "Sequence[Turn]", system: str | None, max_chars: int
 ) -> list[Message]:
-    """Return what was said and asked, in order, with all instructions before it.
+    """Return the system prompts, the earlier turns and the messages of the request.
 
-    The instructions of the request replace those of earlier ones, which would else add up when a
-    client sends them each time.
+    The system prompts of the request replace those of earlier requests; otherwise they would add
+    up if a client sends them each time.
 
     Raises:
-        UnreadableError: there is nothing to ask, or something that cannot be read.
+        UnreadableError: there is no message for the model, or it has unsupported content.
     """
-    new = [message for part in asked for message in _strictly(part)]
+    new = [converted for message in messages for converted in _convert(message)]
     if not new:
         raise UnreadableError("The request has no message for the model.")
-    said = [message for turn in earlier for message in turn.messages]
-    instructions = _instructions(asked) or _instructions(said)[-1:]
+    history = [message for turn in earlier for message in turn.messages]
+    prompts = _system_prompts(messages) or _system_prompts(history)[-1:]
     if system is not None:
-        instructions.insert(0, system)
+        prompts.insert(0, system)
     return [
-        *({"role": "system", "content": text} for text in instructions),
-        *_joined([*_latest(earlier, chars), new]),
+        *({"role": "system", "content": text} for text in prompts),
+        *_joined([*_latest(earlier, max_chars), new]),
     ]
 
 
-def _instructions(messages: Sequence[ChatMessage]) -> list[str]:
+def _system_prompts(messages: Sequence[ChatMessage]) -> list[str]:
     return [message.text for message in messages if message.role is Role.SYSTEM and message.text]
 
 
-def _latest(earlier: "Sequence[Turn]", chars: int) -> list[list[Message]]:
-    """Return the latest whole turns that fit into so many characters."""
+def _latest(earlier: "Sequence[Turn]", max_chars: int) -> list[list[Message]]:
+    """Return the latest complete turns that have at most so many characters together."""
     kept: list[list[Message]] = []
     for turn in reversed(earlier):
-        messages = [message for part in turn.messages for message in _leniently(part)]
+        messages = [sent for message in turn.messages for sent in _convert_earlier(message)]
         length = sum(_length(message) for message in messages)
-        if length > chars:
+        if length > max_chars:
             if turn.complete:
                 break
-            continue  # a question that was not answered must not hide the turns before it
-        chars -= length
+            continue  # an unanswered question must not hide the turns before it
+        max_chars -= length
         kept.insert(0, messages)
     return kept
 
 
 def _joined(turns: Sequence[list[Message]]) -> list[Message]:
-    """Return the messages of all turns; a question without an answer is joined to the next one."""
+    """Return the messages of all turns; an unanswered question is joined with the next one."""
     joined: list[Message] = []
     for turn in turns:
         first = turn[:1]
@@ -102,7 +102,7 @@ def _can_join(message: Message, following: Message) -> bool:
 def _join(message: Message, following: Message) -> Message:
     joined = {**following, "content": _join_contents(message["content"], following["content"])}
     if message.get("name") != following.get("name"):
-        joined.pop("name", None)  # it holds words of both
+        joined.pop("name", None)  # it contains text of both users
     return joined
 
 
@@ -121,82 +121,82 @@ def _length(message: Message) -> int:
     return len(content) if isinstance(content, str) else len(json.dumps(content))
 
 
-def _leniently(message: ChatMessage) -> list[Message]:
-    """Return an earlier message, or its text when the rest cannot be read again.
+def _convert_earlier(message: ChatMessage) -> list[Message]:
+    """Return an earlier message, or only its text if the rest is not supported.
 
-    The calls that tools answered are not kept with a conversation, so their results say nothing.
+    Tool results are left out, because the history does not contain their calls.
     """
     if message.role is Role.USER:
         with suppress(UnreadableError):
-            return _strictly(message)
-    spoken = message.role in (Role.USER, Role.ASSISTANT)
-    return [_named(message, message.text)] if spoken and message.text else []
+            return _convert(message)
+    has_text = message.role in (Role.USER, Role.ASSISTANT) and message.text
+    return [_with_name(message, message.text)] if has_text else []
 
 
-def _strictly(message: ChatMessage) -> list[Message]:
-    """Return a message as the AI client wants it; none for what says nothing.
+def _convert(message: ChatMessage) -> list[Message]:
+    """Return a message in the form of the AI client; empty if it has no content for the model.
 
     Raises:
-        UnreadableError: it holds what a model cannot be sent.
+        UnreadableError: it has unsupported content.
     """
     if message.role is Role.SYSTEM:
-        return []  # it has gone before all others
+        return []  # system prompts are handled separately
     if message.role is Role.TOOL:
-        return [_result(part) for part in message.parts if not isinstance(part, ReasoningPart)]
+        return [_tool_result(part) for part in message.parts if not isinstance(part, ReasoningPart)]
     if message.role is Role.ASSISTANT:
-        return _said(message)
+        return _assistant_message(message)
     if all(isinstance(part, TextPart) for part in message.parts):
-        return [_named(message, message.text)]
-    return [_named(message, [_seen(part) for part in message.parts])]
+        return [_with_name(message, message.text)]
+    return [_with_name(message, [_user_part(part) for part in message.parts])]
 
 
-def _named(message: ChatMessage, content: Any) -> Message:
+def _with_name(message: ChatMessage, content: Any) -> Message:
     named: Message = {"role": str(message.role), "content": content}
     if message.name is not None and _NAME.fullmatch(message.name):
         named["name"] = message.name
     return named
 
 
-def _said(message: ChatMessage) -> list[Message]:
+def _assistant_message(message: ChatMessage) -> list[Message]:
     calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
     if not calls:
-        # Some providers refuse an empty answer in what was said.
-        return [_named(message, message.text)] if message.text else []
-    asked = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
-    return [{**_named(message, message.text or None), "tool_calls": asked}]
+        # Some providers reject an empty assistant message.
+        return [_with_name(message, message.text)] if message.text else []
+    sent = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
+    return [{**_with_name(message, message.text or None), "tool_calls": sent}]
 
 
-def _result(part: MessagePart) -> Message:
+def _tool_result(part: MessagePart) -> Message:
     if not isinstance(part, ToolCallResponsePart):
         raise _unreadable(part)
-    told = part.response
-    content = told if isinstance(told, str) else json.dumps(told, ensure_ascii=False)
+    response = part.response
+    content = response if isinstance(response, str) else json.dumps(response, ensure_ascii=False)
     return {"role": "tool", "tool_call_id": part.id, "content": content}
 
 
-def _seen(part: MessagePart) -> dict[str, Any]:
-    """Return a part of what the user says: text, a picture, or the address of anything else."""
+def _user_part(part: MessagePart) -> dict[str, Any]:
+    """Return a part of a user message: text, an image, or the URI of anything else as text."""
     if isinstance(part, TextPart):
         return {"type": "text", "text": part.content}
     if isinstance(part, UriPart):
-        return _picture(part.uri) if _is_picture(part) else {"type": "text", "text": part.uri}
-    if isinstance(part, BlobPart) and part.mime_type and _is_picture(part):
-        return _picture(f"data:{part.mime_type};base64,{part.content}")
+        return _image(part.uri) if _is_image(part) else {"type": "text", "text": part.uri}
+    if isinstance(part, BlobPart) and part.mime_type and _is_image(part):
+        return _image(f"data:{part.mime_type};base64,{part.content}")
     raise _unreadable(part)
 
 
-def _picture(url: str) -> dict[str, Any]:
+def _image(url: str) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def _is_picture(part: BlobPart | UriPart) -> bool:
+def _is_image(part: BlobPart | UriPart) -> bool:
     return (part.mime_type or "").startswith("image/") or part.modality == "image"
 
 
 def _unreadable(part: MessagePart) -> UnreadableError:
     kind = getattr(part, "mime_type", None)
-    told = f" ({kind})" if kind else ""
+    suffix = f" ({kind})" if kind else ""
     return UnreadableError(
-        f"A message has a part of type {part.type}{told}, which the model cannot be sent: send "
-        "text, pictures or addresses."
+        f"A message has a part of type {part.type}{suffix}, which cannot be sent to the model. "
+        "Send text, images or URIs."
     )

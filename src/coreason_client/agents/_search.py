@@ -1,8 +1,7 @@
-"""Finding the sections that speak of a question: BM25 on words, titles counted more. Pure.
+"""Full-text search in sections: BM25 on word stems, with more weight for titles. Pure.
 
-Nothing here understands language. It knows that "resuming" and "resumed" are one word, that
-`CAPConnectionError` is also a connection and an error, and that rare words tell more than common
-ones.
+"resuming" and "resumed" count as one word, `CAPConnectionError` also counts as "connection" and
+"error", and rare words count more than common ones.
 """
 
 import math
@@ -15,7 +14,7 @@ from ._sections import Section
 
 __all__ = ["Hit", "Index", "words"]
 
-# What BM25 is commonly run with: how soon repetition stops to count, and how much length does.
+# The usual parameters of BM25: saturation of repeated words, and weight of the length.
 _SATURATION = 1.2
 _LENGTH = 0.75
 _TITLE_WEIGHT = 4
@@ -38,7 +37,7 @@ _COMMON = frozenset(_COMMON_WORDS.split())
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A section that speaks of the question; `coverage` is how much of it, from 0 to 1."""
+    """A matching section; `coverage` is the matched share of the question, from 0 to 1."""
 
     section: Section
     score: float
@@ -46,12 +45,12 @@ class Hit:
 
 
 def words(text: str) -> list[str]:
-    """Return the stems of the words that tell something, in order."""
+    """Return the stems of all words that are not common, in order."""
     return list(_words(text))
 
 
 class Index:
-    """Sections that can be searched."""
+    """A searchable index of sections."""
 
     def __init__(self, sections: Iterable[Section]) -> None:
         self._sections = tuple(sections)
@@ -59,19 +58,19 @@ class Index:
         lengths = [sum(counts.values()) for counts in self._counts]
         mean = sum(lengths) / len(lengths) if lengths else 1.0
         self._norms = [1 - _LENGTH + _LENGTH * length / mean for length in lengths]
-        self._spread = Counter(word for counts in self._counts for word in counts)
+        self._section_counts = Counter(word for counts in self._counts for word in counts)
 
     def search(self, question: Mapping[str, float], limit: int = 4) -> Sequence[Hit]:
         """Return the best sections for weighted words, the best first."""
-        # A word that is nowhere in the pages counts too: a question that is mostly such words
-        # has no answer here, however well the rest of it fits.
-        whole = sum(weight * self._rarity(word) for word, weight in question.items())
-        hits = (self._hit(at, question, whole) for at in range(len(self._sections)))
+        # Words that occur in no section count too: a question that consists mostly of them has no
+        # answer here, however well the rest matches.
+        total = sum(weight * self._rarity(word) for word, weight in question.items())
+        hits = (self._hit(number, question, total) for number in range(len(self._sections)))
         found = [hit for hit in hits if hit.score > 0]
         return sorted(found, key=lambda hit: hit.score, reverse=True)[:limit]
 
-    def _hit(self, at: int, question: Mapping[str, float], whole: float) -> Hit:
-        counts, norm = self._counts[at], self._norms[at]
+    def _hit(self, number: int, question: Mapping[str, float], total: float) -> Hit:
+        counts, norm = self._counts[number], self._norms[number]
         score = covered = 0.0
         for word, weight in question.items():
             count = counts.get(word, 0)
@@ -79,13 +78,13 @@ class Index:
                 rarity = weight * self._rarity(word)
                 covered += rarity
                 score += rarity * count * (_SATURATION + 1) / (count + _SATURATION * norm)
-        coverage = covered / whole if whole else 0.0
-        # Ten mentions of one word of a question are worth less than one mention of each.
-        return Hit(self._sections[at], score * coverage, coverage)
+        coverage = covered / total if total else 0.0
+        # One mention of each word is worth more than many mentions of one word.
+        return Hit(self._sections[number], score * coverage, coverage)
 
     def _rarity(self, word: str) -> float:
-        # A word that is in no section is as telling as one that is in a single one, not more.
-        total, having = len(self._sections), self._spread.get(word, 1)
+        # A word in no section counts as much as a word in one section.
+        total, having = len(self._sections), self._section_counts.get(word, 1)
         return math.log(1 + (total - having + 0.5) / (having + 0.5))
 
 
@@ -109,7 +108,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _stem(word: str) -> str:
-    """Cut a common ending; what is left need not be a word, as long as both sides get the same."""
+    """Remove a common ending; the stem need not be a word, only the same for all forms."""
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
             return word.removesuffix(ending)

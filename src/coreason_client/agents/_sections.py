@@ -1,4 +1,4 @@
-"""Markdown pages as sections: one for each heading, with the address that a reader would open."""
+"""Splits Markdown pages into sections, one per heading, each with its URI."""
 
 import re
 from collections import Counter
@@ -15,7 +15,7 @@ _MARKS = re.compile(r"[`*]|\[([^\]]*)\]\([^)]*\)")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A document: where it lies, as seen from the root of the project, and its Markdown."""
+    """A document: its path relative to the root of the project, and its Markdown."""
 
     path: str
     text: str
@@ -23,7 +23,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and what stands under it, up to the next heading of any level."""
+    """A heading and the text under it, up to the next heading of any level."""
 
     page: str
     page_title: str
@@ -33,28 +33,28 @@ class Section:
 
     @property
     def uri(self) -> str:
-        """Where to read it."""
+        """The path of the page and the anchor of the section."""
         return f"{self.page}#{self.anchor}"
 
     @property
     def full_title(self) -> str:
-        """The title, with that of the page where it does not say so itself."""
+        """The title of the page and of the section; only one if they are equal."""
         same = self.title == self.page_title
         return self.title if same else f"{self.page_title}: {self.title}"
 
     @property
     def paragraphs(self) -> list[str]:
-        """The text in pieces that can stand alone: paragraphs, lists, tables, blocks of code."""
+        """The paragraphs, lists, tables and code blocks of the text."""
         return list(_paragraphs(self.text))
 
     @property
     def is_links(self) -> bool:
-        """Whether there is nothing in it but a list of links."""
+        """True if the section is only a list of links."""
         return all(re.match(r"[*-] \[", paragraph) for paragraph in self.paragraphs)
 
     @property
     def summary(self) -> str:
-        """The first words of prose, as plain text in one line."""
+        """The first paragraph of prose, as plain text in one line."""
         for paragraph in self.paragraphs:
             if not paragraph.startswith(("|", "```", "~~~")):
                 return plain(" ".join(paragraph.split()))
@@ -62,7 +62,7 @@ class Section:
 
 
 def split_page(page: Page) -> list[Section]:
-    """Split a page at its headings; one with nothing under it but other headings is left out."""
+    """Split a page at its headings; headings without text are left out."""
     sections = []
     page_title = ""
     seen: Counter[str] = Counter()
@@ -70,7 +70,7 @@ def split_page(page: Page) -> list[Section]:
         title = plain(heading) or page.path
         page_title = page_title or title
         slug = _anchor(title)
-        # As the common hosts do it: the second heading of the same words ends in -1.
+        # Like GitHub: the anchor of the second heading with the same text ends in -1.
         anchor = f"{slug}-{seen[slug]}" if seen[slug] else slug
         seen[slug] += 1
         if text:
@@ -79,7 +79,7 @@ def split_page(page: Page) -> list[Section]:
 
 
 def plain(text: str) -> str:
-    """Take the marks of Markdown out of a line."""
+    """Remove Markdown markup from a line."""
     return _MARKS.sub(lambda match: match[1] or "", text).strip()
 
 
@@ -109,7 +109,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
-    """Each line, and whether it belongs to a block of code, where `#` and blank mean nothing."""
+    """Yield each line, and True if it is in a code block, where `#` and blank lines are text."""
     fence = ""
     for line in text.splitlines():
         mark = _FENCE.match(line)

@@ -1,7 +1,7 @@
 """An agent that answers questions about this package from its own documentation, offline.
 
-It looks sections up and quotes them; it does not write prose of its own, so whatever it says is
-in the pages that it cites.
+It searches for sections and quotes them. It writes no prose of its own, so every answer is in the
+pages that it cites.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 __all__ = ["guide", "paced"]
 
-# Below this share of the question's words, the best section is about something else.
-_LEAST_COVERAGE = 0.4
-# A second section is quoted too when it is nearly as good as the first.
-_NEARLY_AS_GOOD = 0.75
-_MOST_QUOTES = 2
-_LONGEST_QUOTE = 1400
-_LONGEST_SNIPPET = 160
+# If a section matches less than this share of the question, it is about something else.
+_MIN_COVERAGE = 0.4
+# A second section is quoted if its score is at least this share of the best one.
+_SECOND_QUOTE_SHARE = 0.75
+_MAX_QUOTES = 2
+_MAX_QUOTE_CHARS = 1400
+_MAX_SNIPPET_CHARS = 160
 _FEW_WORDS = 2
 _EARLIER_WEIGHT = 0.5
 _FOLLOW_UP = re.compile(r"\s*(and|or|but|also|then|what about|how about|why)\b", re.IGNORECASE)
@@ -39,12 +39,12 @@ _LINK = re.compile(r"\]\((?!https?:|#)([^)]+)\)")
 
 
 async def guide(request: ServiceRequest, stream: "AgentStream") -> None:
-    """Answer a question about this package, as fast as it can be written."""
+    """Answer a question about this package, without pauses."""
     await _answer(request, stream, 0.0)
 
 
 def paced(seconds: float) -> "Callable[[ServiceRequest, AgentStream], Coroutine[Any, Any, None]]":
-    """Return the same agent with a pause after each word, for people who watch."""
+    """Return the guide with a pause after each word, for demonstrations."""
 
     async def guide(request: ServiceRequest, stream: "AgentStream") -> None:
         await _answer(request, stream, seconds)
@@ -59,7 +59,7 @@ async def _answer(request: ServiceRequest, stream: "AgentStream", pause: float) 
     weights = _weights(question, earlier)
     await stream.thought(_thought(question, weights))
     await stream.progress(label, 50)
-    hits = [hit for hit in _index().search(weights) if hit.coverage >= _LEAST_COVERAGE]
+    hits = [hit for hit in _index().search(weights) if hit.coverage >= _MIN_COVERAGE]
     await stream.progress(label, 100, status="complete")
     quoted, others = _chosen(hits)
     text = "\n\n".join(_quoted(hit.section) for hit in quoted) or _overview(question)
@@ -75,45 +75,45 @@ async def _answer(request: ServiceRequest, stream: "AgentStream", pause: float) 
 
 
 def _questions(request: ServiceRequest, history: Sequence[ChatMessage]) -> tuple[str, str]:
-    """Return what is asked now, and what was asked before it."""
+    """Return the current question and the one before it."""
     messages = chain(history, request.payload.messages or ())
-    asked = ["", *(message.text for message in messages if message.role is Role.USER)]
-    return asked[-1], asked[-2] if len(asked) > 1 else ""
+    questions = ["", *(message.text for message in messages if message.role is Role.USER)]
+    return questions[-1], questions[-2] if len(questions) > 1 else ""
 
 
 def _weights(question: str, earlier: str) -> dict[str, float]:
-    """Weigh the words of a question; a follow-up also means what it follows."""
+    """Weight the words of a question; a follow-up includes the question before it."""
     own = dict.fromkeys(words(question), 1.0)
-    follows = _FOLLOW_UP.match(question) or 0 < len(own) <= _FEW_WORDS
-    return {**dict.fromkeys(words(earlier), _EARLIER_WEIGHT), **own} if follows else own
+    is_follow_up = _FOLLOW_UP.match(question) or 0 < len(own) <= _FEW_WORDS
+    return {**dict.fromkeys(words(earlier), _EARLIER_WEIGHT), **own} if is_follow_up else own
 
 
 def _thought(question: str, weights: dict[str, float]) -> str:
     if not weights:
-        return "The question has no word that I could look up."
-    earlier = "" if min(weights.values()) == 1.0 else ", with the question before it in mind"
-    return f"Looking for “{_shortened(question, _LONGEST_SNIPPET)}”{earlier}."
+        return "The question has no word to search for."
+    earlier = "" if min(weights.values()) == 1.0 else ", together with the previous question"
+    return f"Looking for “{_shortened(question, _MAX_SNIPPET_CHARS)}”{earlier}."
 
 
 # The answer
 
 
 def _chosen(hits: Sequence[Hit]) -> tuple[Sequence[Hit], Sequence[Hit]]:
-    """Return the sections to quote, and those that are only worth a mention."""
-    good = [hit for hit in hits[:_MOST_QUOTES] if hit.score >= hits[0].score * _NEARLY_AS_GOOD]
+    """Return the sections to quote, and those to mention."""
+    good = [hit for hit in hits[:_MAX_QUOTES] if hit.score >= hits[0].score * _SECOND_QUOTE_SHARE]
     return good, hits[len(good) :]
 
 
 def _quoted(section: Section) -> str:
-    """A section as it stands, shortened between paragraphs if it is long."""
+    """Return a section unchanged, or cut between paragraphs if it is long."""
     kept, length = list[str](), 0
     for paragraph in section.paragraphs:
-        if kept and length + len(paragraph) > _LONGEST_QUOTE:
+        if kept and length + len(paragraph) > _MAX_QUOTE_CHARS:
             kept.append("…")
             break
         kept.append(paragraph)
         length += len(paragraph)
-    # A link is relative to its page, and the reader is not there.
+    # Links are relative to their page; make them relative to the root.
     folder = section.page.rpartition("/")[0]
     text = "\n\n".join(kept)
     if folder:
@@ -124,17 +124,17 @@ def _quoted(section: Section) -> str:
 def _overview(question: str) -> str:
     if not load_pages():
         return (
-            "I answer from the documentation of this package, and it is not installed with it: "
-            "reinstall coreason-client, or read the project's pages."
+            "I answer from the documentation of this package, but it is not installed: reinstall "
+            "coreason-client, or read the documentation of the project."
         )
     about = plain(" ".join(question.split()))
-    told = f"I found nothing about “{_shortened(about, 80)}” in the documentation. "
-    asked = "Ask me about this package, coreason-client; this is what I can tell about:"
-    return told + asked if about else asked
+    nothing = f"I found nothing about “{_shortened(about, 80)}” in the documentation. "
+    topics = "Ask me about this package, coreason-client. These are the topics:"
+    return nothing + topics if about else topics
 
 
 def _read_on(quoted: Sequence[Hit], others: Sequence[Hit]) -> str:
-    """Where to look further, as Markdown: related sections, or else the pages that there are."""
+    """Return a list of related sections as Markdown, or of all pages if nothing is quoted."""
     if not quoted:
         return "\n".join(_page_line(sections) for sections in _pages()) or "There are no pages."
     lines = [f"* {hit.section.full_title} ({hit.section.uri})" for hit in others]
@@ -145,7 +145,7 @@ def _read_on(quoted: Sequence[Hit], others: Sequence[Hit]) -> str:
 
 
 def _page_line(sections: Sequence[Section]) -> str:
-    """A page with the headings under which it can be asked about."""
+    """Return a line with the title, the path and the headings of a page."""
     first = sections[0]
     titles = [section.title for section in sections if section.title != first.page_title]
     named = ", ".join(titles[:6]) + (", …" if len(titles) > 6 else "")
@@ -155,7 +155,7 @@ def _page_line(sections: Sequence[Section]) -> str:
 def _citations(hits: Sequence[Hit]) -> list[CitationItem]:
     if hits:
         return [_citation(hit.section, hit.section.uri, hit.coverage) for hit in hits]
-    # Pages that were only offered, not used.
+    # Nothing was quoted: the pages are only suggestions.
     return [_citation(sections[0], sections[0].page, 0.0) for sections in _pages()]
 
 
@@ -164,7 +164,7 @@ def _citation(section: Section, uri: str, confidence: float) -> CitationItem:
         source_id=uri,
         uri=uri,
         title=section.full_title if "#" in uri else section.page_title,
-        snippet=_shortened(section.summary, _LONGEST_SNIPPET),
+        snippet=_shortened(section.summary, _MAX_SNIPPET_CHARS),
         confidence=round(confidence, 2),
     )
 
@@ -181,5 +181,5 @@ def _pages() -> list[list[Section]]:
 @cache
 def _index() -> Index:
     sections = chain.from_iterable(_pages())
-    # A list of links answers nothing; what it points to does.
+    # A list of links is not an answer; the sections that it links to are.
     return Index(section for section in sections if not section.is_links)

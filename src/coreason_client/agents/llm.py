@@ -1,16 +1,16 @@
-"""Any model as an agent: a conversation goes to it, and its answer comes back as a stream.
+"""An agent that sends the conversation to a model and streams its answer.
 
-What a reader gets:
+Readers receive:
 
-* Text, as DELTA packets, piece by piece as the model writes it.
-* What the model thinks, where its provider tells, as THOUGHT_TRACE events: that is what they are
-  for. A paragraph each, because an event for every token would be most of the stream. They are no
-  part of the answer, and no model is sent them later.
-* At the end one EVENT of the type USAGE, with the model, the tokens and the cost. It has the keys
-  of a presentation event and is a plain object: none of the types there is for numbers, and as a
-  MARKDOWN_BLOCK they would be read as part of the answer.
-* Or an error that ends the stream, after whatever came before it. Its code is one of the table
-  below and its words are ours: a provider's words are for whoever runs the agent, in the log.
+* The text of the answer as DELTA packets, in the pieces that the model sends.
+* The reasoning of the model, if its provider sends it, as THOUGHT_TRACE events, one per paragraph:
+  one per token would be most of the stream. Reasoning is not part of the answer and is not sent to
+  a model later.
+* At the end, one EVENT of type USAGE with the model, the tokens and the cost. It is a plain object
+  with the keys of a presentation event: no presentation type is meant for numbers, and a
+  MARKDOWN_BLOCK would look like a part of the answer.
+* If the model fails, an error at the end of the stream. Its code and message come from the table
+  below; the provider's message is only logged, for the operator of the agent.
 """
 
 import logging
@@ -24,9 +24,9 @@ from coreason_manifest.definitions.message import Role
 from coreason_manifest.definitions.presentation import StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ..errors import ArgumentError
 from ..llm import LLMClient, Message, ReasoningDelta, Response, TextDelta
-from ..llm._call import check_call
+from ..llm._argument_errors import invalid
+from ..llm._check_call import check_call
 from ..llm.errors import (
     LLMAuthenticationError,
     LLMConnectionError,
@@ -55,34 +55,34 @@ logger = logging.getLogger("coreason_client.agents")
 USAGE = "USAGE"
 """The type of the event with the model, the tokens and the cost."""
 
-_ASK_THE_OPERATOR = "Whoever runs the agent has to see to that."
-# What the errors of the AI client are to readers: a code that stays, and a sentence without any
-# word of the provider's.
+_ASK_THE_OPERATOR = "Please contact the operator of this agent."
+# The errors of the AI client as readers see them: a stable code, and a message without any text of
+# the provider.
 _ERRORS: dict[type[LLMError], tuple[str, str]] = {
     LLMAuthenticationError: (
         "model_authentication",
-        f"The agent has no key that its model takes. {_ASK_THE_OPERATOR}",
+        f"The agent has no valid key for its model. {_ASK_THE_OPERATOR}",
     ),
     LLMPermissionError: (
         "model_permission",
-        f"The agent may not use its model. {_ASK_THE_OPERATOR}",
+        f"The agent has no permission to use its model. {_ASK_THE_OPERATOR}",
     ),
-    LLMRequestError: ("model_request", "The model does not take this request."),
+    LLMRequestError: ("model_request", "The model rejected this request."),
     LLMContextLengthError: (
         "model_context_length",
-        "The conversation is longer than the model can read: begin another one, or ask with less.",
+        "The conversation is too long for the model: start a new one, or send less text.",
     ),
     LLMNotFoundError: (
         "model_not_found",
-        f"The agent's model is not to be found. {_ASK_THE_OPERATOR}",
+        f"The agent's model was not found. {_ASK_THE_OPERATOR}",
     ),
     LLMRateLimitError: (
         "model_rate_limit",
-        "The model is asked too much just now: try again later.",
+        "The model has received too many requests: try again later.",
     ),
     LLMQuotaError: (
         "model_quota",
-        f"The agent's quota for its model is used up. {_ASK_THE_OPERATOR}",
+        f"The agent's quota for its model is exhausted. {_ASK_THE_OPERATOR}",
     ),
     LLMTimeoutError: ("model_timeout", "The model did not answer in time: try again."),
     LLMConnectionError: (
@@ -92,25 +92,25 @@ _ERRORS: dict[type[LLMError], tuple[str, str]] = {
     LLMServerError: ("model_server", "The model's provider failed: try again later."),
     LLMOverloadedError: (
         "model_overloaded",
-        "The model's provider has too much to do: try again later.",
+        "The model's provider is overloaded: try again later.",
     ),
     LLMFilteredError: ("model_filtered", "The model's provider withheld the answer."),
-    LLMResponseError: ("model_response", "What the model's provider sent cannot be read."),
+    LLMResponseError: ("model_response", "The answer of the model's provider is invalid."),
     LLMError: ("model_error", "The model gave no answer."),
 }
 
 _UNSUPPORTED = "unsupported_content"
-# Turns that the model or its provider refused: sent again, they would be refused again, and with
-# them every later question of the conversation.
-_REFUSED = frozenset(
+# Outcomes of turns that the model or its provider rejected: they are not sent again, because every
+# later question of the conversation would be rejected with them.
+_REJECTED = frozenset(
     (
         _UNSUPPORTED,
         *(_ERRORS[kind][0] for kind in (LLMRequestError, LLMContextLengthError, LLMFilteredError)),
     )
 )
 
-_LONGEST_PIECE = 100_000  # characters of one packet, far below what readers accept
-_LONGEST_THOUGHT = 4_000
+_MAX_PIECE = 100_000  # characters of one packet, far below what readers accept
+_MAX_THOUGHT = 4_000
 _PARAGRAPH = "\n\n"
 
 Agent: TypeAlias = "Callable[[ServiceRequest, AgentStream], Coroutine[Any, Any, None]]"
@@ -129,25 +129,33 @@ def llm_agent(
     thoughts: bool = True,
     tell_errors: bool = False,
 ) -> Agent:
-    """Return an agent that lets a model answer; without a name, the default of its client.
+    """Return an agent that answers with a model.
 
-    Without a `client` it makes one from the environment for its first request, shares it among
-    all, and its connections are closed with the event loop. `system` goes before any instructions
-    of a request. Of what was said earlier, the latest `history_turns` turns go along, as long as
-    they have no more than `history_chars` characters together; none when a request brings answers
-    of its own, which makes it the conversation. Cancelled and broken turns count as turns; those
-    that the model refused are left out. `thoughts=False` keeps from readers what the model
-    thinks. `tell_errors` gives them the AI client's own words about an error, which may hold the
-    provider's: only for readers who run the agent themselves.
+    Args:
+        model: the name of the model; the default is that of the client.
+        client: the client to use. Without one, the agent creates one from the environment for its
+            first request and uses it for all; its connections are closed with the event loop.
+        system: a system prompt that precedes those of a request.
+        temperature: the sampling temperature, 0 to 1.
+        max_tokens: the maximum length of an answer.
+        fallbacks: other models, tried in order if the first one fails.
+        history_turns: the maximum number of earlier turns that are sent. None is sent if the
+            request contains answers, because it is then the complete conversation. Cancelled and
+            broken turns count; turns that the model rejected are left out.
+        history_chars: the maximum length of these turns together.
+        thoughts: False hides the reasoning of the model from readers.
+        tell_errors: True shows readers the message of the AI client, which may contain text of the
+            provider; use it only if the readers are the operators of the agent.
 
     Raises:
         LLMRequestError: an argument is wrong.
     """
-    probe = [{"role": "system", "content": "" if system is None else system}]
-    check_call(probe, "a model" if model is None else model, None, temperature, max_tokens)
-    _check_bound("history_turns", history_turns)
-    _check_bound("history_chars", history_chars)
-    answering = _Answering(
+    # `check_call` needs a message; the system prompt is the only one known here.
+    messages = [{"role": "system", "content": "" if system is None else system}]
+    check_call(messages, "a model" if model is None else model, None, temperature, max_tokens)
+    _check_maximum("history_turns", history_turns)
+    _check_maximum("history_chars", history_chars)
+    agent = _ModelAgent(
         model=model,
         client=client,
         system=system,
@@ -159,20 +167,19 @@ def llm_agent(
     )
 
     async def llm(request: ServiceRequest, stream: "AgentStream") -> None:
-        await answering.answer(request, stream)
+        await agent.answer(request, stream)
 
     return llm
 
 
-def _check_bound(name: str, bound: Any) -> None:
-    if isinstance(bound, bool) or not isinstance(bound, int) or bound < 0:
-        error = ArgumentError(name, "must be a whole number, 0 or more", bound)
-        raise LLMRequestError(str(error), argument_error=error)
+def _check_maximum(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise invalid(name, "must be a whole number, 0 or more", value)
 
 
 @dataclass(slots=True)
-class _Answering:
-    """Asks the model and passes on what it says."""
+class _ModelAgent:
+    """Sends requests to the model and passes its answers on."""
 
     model: str | None
     client: LLMClient | None = field(repr=False)
@@ -185,66 +192,70 @@ class _Answering:
 
     async def answer(self, request: ServiceRequest, stream: "AgentStream") -> None:
         """Answer one request."""
-        asked = request.payload.messages or []
-        brings_answers = any(message.role is Role.ASSISTANT for message in asked)
-        wanted = 0 if brings_answers else self.history_turns
-        turns = (await stream.history(wanted)).turns if wanted else ()
-        earlier = [turn for turn in turns if turn.outcome not in _REFUSED]
+        requested = request.payload.messages or []
+        has_answers = any(message.role is Role.ASSISTANT for message in requested)
+        limit = 0 if has_answers else self.history_turns
+        turns = (await stream.history(limit)).turns if limit else ()
+        earlier = [turn for turn in turns if turn.outcome not in _REJECTED]
         try:
-            messages = conversation(asked, earlier, self.system, self.history_chars)
+            messages = conversation(requested, earlier, self.system, self.history_chars)
         except UnreadableError as error:
             await stream.fail(_UNSUPPORTED, str(error))
             return
-        thinking = _Thinking(stream if self.thoughts else None)
+        reasoning = _Reasoning(stream if self.thoughts else None)
         try:
-            model, response = await self._ask(messages, stream, thinking)
+            model, response = await self._stream_answer(messages, stream, reasoning)
         except LLMError as error:
-            await thinking.end()
+            await reasoning.flush()
             await self._fail(error, stream)
             return
-        await thinking.end()
+        await reasoning.flush()
         await stream.write_packet(StreamOpCode.EVENT, _usage_event(model, response))
 
-    async def _ask(
-        self, messages: list[Message], stream: "AgentStream", thinking: "_Thinking"
+    async def _stream_answer(
+        self, messages: list[Message], stream: "AgentStream", reasoning: "_Reasoning"
     ) -> tuple[str, Response]:
         if self.client is None:
             self.client = LLMClient.from_env()
         model = self.client.default_model if self.model is None else self.model
-        # A cancelled agent leaves this block, which closes the connection to the provider.
+        # If the agent is cancelled, leaving this block closes the connection to the provider.
         async with self.client.stream(messages, model, **self.options) as answer:
             async for delta in answer:
                 if isinstance(delta, TextDelta):
-                    await thinking.end()
+                    await reasoning.flush()
                     for piece in _pieces(delta.text):
                         await stream.write(piece)
                 elif isinstance(delta, ReasoningDelta):
-                    await thinking.add(delta.text)
+                    await reasoning.add(delta.text)
             return model, await answer.result()
 
     async def _fail(self, error: LLMError, stream: "AgentStream") -> None:
         logger.error(
-            "the model of stream %s failed: %s (model %s, provider's request %s, attempt %d)",
-            *(stream.stream_id, error, error.model, error.request_id, error.attempts),
+            "stream %s: the model failed: %s (model %s, provider's request id %s, attempts %d)",
+            stream.stream_id,
+            error,
+            error.model,
+            error.request_id,
+            error.attempts,
         )
-        code, words = next(_ERRORS[kind] for kind in type(error).__mro__ if kind in _ERRORS)
+        code, message = next(_ERRORS[kind] for kind in type(error).__mro__ if kind in _ERRORS)
         details: dict[str, Any] = {}
         if error.retry_after is not None:
             details["retry_after"] = error.retry_after
-        if error.partial is not None:  # it was paid for, though it broke
+        if error.partial is not None:  # it is billed, although it is incomplete
             details["usage"] = error.partial["usage"]
-        await stream.fail(code, str(error) if self.tell_errors else words, details or None)
+        await stream.fail(code, str(error) if self.tell_errors else message, details or None)
 
 
 def _pieces(text: str) -> Iterator[str]:
-    for start in range(0, len(text), _LONGEST_PIECE):
-        yield text[start : start + _LONGEST_PIECE]
+    for start in range(0, len(text), _MAX_PIECE):
+        yield text[start : start + _MAX_PIECE]
 
 
-class _Thinking:
-    """Gathers what the model thinks and shows it paragraph by paragraph, to whom it may be shown.
+class _Reasoning:
+    """Collects the reasoning of the model and sends it by paragraph; without a stream, nothing.
 
-    A paragraph is over at a blank line, when it becomes too long, or when the answer goes on.
+    A paragraph ends at a blank line, at its maximum length, or where the answer continues.
     """
 
     def __init__(self, stream: "AgentStream | None") -> None:
@@ -252,20 +263,20 @@ class _Thinking:
         self._text = ""
 
     async def add(self, text: str) -> None:
-        """Take a piece."""
+        """Add a piece."""
         if self._stream is None:
             return
         self._text += text
         whole, found, rest = self._text.rpartition(_PARAGRAPH)
-        if not found and len(self._text) > _LONGEST_THOUGHT:
+        if not found and len(self._text) > _MAX_THOUGHT:
             whole, rest = self._text, ""
         if whole:
             self._text = whole
-            await self.end()
+            await self.flush()
             self._text = rest
 
-    async def end(self) -> None:
-        """Show what has been gathered."""
+    async def flush(self) -> None:
+        """Send the collected text."""
         text, self._text = self._text.strip(), ""
         if text and self._stream is not None:
             await self._stream.thought(text)

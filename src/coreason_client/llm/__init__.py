@@ -1,6 +1,6 @@
-"""The AI client: any LLM provider behind one normalised answer.
+"""The AI client: every LLM provider, with one response format.
 
-The names below are loaded when they are first used (PEP 562).
+The names below are imported on first use (PEP 562).
 """
 
 from typing import TYPE_CHECKING
@@ -81,7 +81,7 @@ _NAMES = {
         "UsageDelta",
     ),
 }
-_HOMES = {name: home for home, names in _NAMES.items() for name in names}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
     "DEFAULT_MODEL",
@@ -121,4 +121,4 @@ __all__ = [
     "stream",
 ]
 
-__getattr__, __dir__ = lazy(__name__, _HOMES, __all__)
+__getattr__, __dir__ = lazy(__name__, _MODULES, __all__)

@@ -1,13 +1,14 @@
-"""From a provider's answer to the response object: the same shape, whoever answered.
+"""Builds the response object from a provider's answer, in the same form for every provider.
 
 The rules:
 
-* Arguments are an object. A call without an id gets one, a call without a name is none.
-* Tool calls make the end `tool_calls`, whatever the provider says. When the answer was cut off at
-  `max_tokens` it is marked as `truncated`; a call whose arguments were cut is an error.
-* A filtered answer with content is marked, and one without is an error.
-* What the provider did not count is estimated and marked.
-* An answer that cannot be used as a whole is an error whose `partial` holds the rest of it.
+* Arguments are an object. A tool call without an id gets one; one without a name is dropped.
+* An answer with tool calls has the finish reason `tool_calls`, whatever the provider sent. If it
+  was cut off at `max_tokens`, it is marked as `truncated`; a call with cut off arguments is an
+  error.
+* A filtered answer is marked as such if it has content; otherwise it is an error.
+* Tokens that the provider did not count are estimated and marked as such.
+* An unusable answer is an error; its `partial` contains the usable part.
 """
 
 import json
@@ -17,9 +18,10 @@ from typing import Any
 
 from pydantic_core import ValidationError, from_json
 
+from ._answer import Answer, RawToolCall, Tokens, new_call_id
+from ._call import Call, is_pydantic_model
 from ._json import is_finite
-from ._terms import Answer, Call, RawCall, Tokens, is_model, new_call_id
-from ._words import cleaned
+from ._provider_text import clean_text
 from .errors import LLMFilteredError, LLMResponseError
 from .types import (
     FinishReason,
@@ -35,32 +37,32 @@ __all__ = ["assemble", "estimate", "partial", "usage_of"]
 
 Price = Callable[[Tokens], float | None]
 
-_BYTES_PER_TOKEN = 4  # English prose; within a third of the truth for most of what is written
+_BYTES_PER_TOKEN = 4  # English prose; for most other texts, the error is below a third
 _TOKENS_PER_MESSAGE = 4
-_LONGEST_SHOWN = 200
+_MAX_SHOWN = 200
 
 
 def assemble(answer: Answer, call: Call, price: Price, parse_as: Any = None) -> Response:
     """Return the response object for an answer; `parse_as` is the caller's `response_format`.
 
     Raises:
-        LLMFilteredError: the answer was withheld.
-        LLMResponseError: arguments, or JSON that was asked for, cannot be read.
+        LLMFilteredError: the provider withheld the answer.
+        LLMResponseError: the arguments of a tool call, or the requested JSON, cannot be parsed.
     """
     calls = [_tool_call(raw, answer, call) for raw in answer.calls if raw.name]
     if answer.end == "filtered" and not calls and not answer.content and not answer.media:
         raise LLMFilteredError(
-            "the provider withheld the answer: its filter stopped the prompt or what came of it"
+            "the provider withheld the answer: its filter blocked the prompt or the answer"
         )
     response = _response(answer, calls, usage_of(answer, call, price))
-    # What stands beside tool calls is no answer yet, and a refusal is none.
+    # Content beside tool calls is not the final answer, and a refusal is not JSON.
     if call.schema is not None and not calls and answer.end != "filtered":
         response["data"]["parsed"] = _parsed(answer, call, parse_as)
     return response
 
 
 def partial(answer: Answer, call: Call, price: Price) -> PartialResponse:
-    """Return what was received of an answer; calls with broken arguments are left out."""
+    """Return the received part of an answer; calls with broken arguments are left out."""
     calls = []
     for raw in answer.calls:
         try:
@@ -89,30 +91,30 @@ def _response(answer: Answer, calls: list[ToolCall], usage: Usage) -> Response:
         data["media"] = answer.media
     if answer.end == "filtered":
         data["filtered"] = True
-    if answer.end == "length" and calls:  # of any other answer `finish_reason` says it
+    if answer.end == "length" and calls:  # without calls, `finish_reason` is "length"
         data["truncated"] = True
     return {"status": "success", "data": data, "usage": usage}
 
 
 def _finish_reason(answer: Answer, calls: list[ToolCall]) -> FinishReason:
-    """Return how an answer ended, whatever the provider says of one with tool calls."""
+    """Return the finish reason; with tool calls, the provider's own one is ignored."""
     if calls:
         return "tool_calls"
     return "length" if answer.end == "length" else "stop"
 
 
-def _tool_call(raw: RawCall, answer: Answer, call: Call) -> ToolCall:
+def _tool_call(raw: RawToolCall, answer: Answer, call: Call) -> ToolCall:
     arguments = _arguments(raw)
     if arguments is None:
         raise _bad_arguments(raw, answer, call)
-    made: ToolCall = {"id": raw.id or new_call_id(), "name": raw.name, "arguments": arguments}
+    checked: ToolCall = {"id": raw.id or new_call_id(), "name": raw.name, "arguments": arguments}
     if raw.signature is not None:
-        made["signature"] = raw.signature
-    return made
+        checked["signature"] = raw.signature
+    return checked
 
 
-def _arguments(raw: RawCall) -> dict[str, Any] | None:
-    """Return the arguments of a call, None when they are not a JSON object."""
+def _arguments(raw: RawToolCall) -> dict[str, Any] | None:
+    """Return the arguments of a call, None if they are not a JSON object."""
     given = raw.arguments
     if isinstance(given, dict):
         return given if is_finite(given) else None
@@ -120,30 +122,30 @@ def _arguments(raw: RawCall) -> dict[str, Any] | None:
         return {}
     try:
         arguments = from_json(given, allow_inf_nan=False)
-    except (ValueError, TypeError):  # the latter for half of a surrogate pair
-        arguments = _tolerant(given)
+    except (ValueError, TypeError):  # TypeError: half of a surrogate pair
+        arguments = _parse_lenient(given)
     if arguments is None:
         return {}
     return arguments if isinstance(arguments, dict) else None
 
 
-def _tolerant(given: str) -> Any:
-    """Read JSON in which control characters stand inside strings; False for what is not JSON."""
+def _parse_lenient(given: str) -> Any:
+    """Parse JSON with control characters inside strings; False if it is not JSON."""
     try:
-        return json.loads(given, strict=False, parse_constant=_no_constant)
+        return json.loads(given, strict=False, parse_constant=_reject_constant)
     except (ValueError, RecursionError):
         return False
 
 
-def _no_constant(name: str) -> None:
+def _reject_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def _bad_arguments(raw: RawCall, answer: Answer, call: Call) -> LLMResponseError:
+def _bad_arguments(raw: RawToolCall, answer: Answer, call: Call) -> LLMResponseError:
     given = raw.arguments if isinstance(raw.arguments, str) else json.dumps(raw.arguments)
-    what = f"the arguments of the call of {raw.name!r}"
+    what = f"the arguments of the tool call {raw.name!r}"
     if answer.end == "length":
-        message = f"{what} were cut off at {_limit(call)}; raise it: {_short(given)}"
+        message = f"{what} were cut off at {_limit(call)}; increase it: {_short(given)}"
     else:
         message = f"{what} are not a JSON object: {_short(given)}"
     return LLMResponseError(message, body=given)
@@ -152,22 +154,22 @@ def _bad_arguments(raw: RawCall, answer: Answer, call: Call) -> LLMResponseError
 def _parsed(answer: Answer, call: Call, parse_as: Any) -> Any:
     content = answer.content or ""
     try:
-        if is_model(parse_as):
+        if is_pydantic_model(parse_as):
             return parse_as.model_validate_json(content)
         return from_json(content)
     except ValidationError as error:
-        reason = f"does not fit {parse_as.__name__}: {_first(error)}"
+        reason = f"does not match {parse_as.__name__}: {_first_error(error)}"
     except (ValueError, TypeError) as error:
         reason = f"is not JSON: {error}"
     cut = f", cut off at {_limit(call)}," if answer.end == "length" else ""
-    raise LLMResponseError(f"the answer{cut} {cleaned(reason)}; `body` holds it", body=content)
+    raise LLMResponseError(f"the answer{cut} {clean_text(reason)}; see `body`", body=content)
 
 
 def _limit(call: Call) -> str:
     return f"max_tokens ({call.max_tokens})" if call.max_tokens else "max_tokens"
 
 
-def _first(error: ValidationError) -> str:
+def _first_error(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(map(str, first["loc"]))
     return f"{where}: {first['msg']}" if where else first["msg"]
@@ -177,14 +179,16 @@ def _first(error: ValidationError) -> str:
 
 
 def usage_of(answer: Answer, call: Call, price: Price) -> Usage:
-    """Return what was used, with an estimate where the provider counted nothing."""
+    """Return the usage; tokens that the provider did not count are estimated."""
     tokens = answer.tokens or Tokens()
     estimated = tokens.prompt is None or tokens.completion is None
     if estimated:
         tokens = replace(
             tokens,
-            prompt=estimate(_asked(call)) if tokens.prompt is None else tokens.prompt,
-            completion=_answered(answer) if tokens.completion is None else tokens.completion,
+            prompt=estimate(_prompt_texts(call)) if tokens.prompt is None else tokens.prompt,
+            completion=_estimate_completion(answer)
+            if tokens.completion is None
+            else tokens.completion,
         )
     prompt, completion = tokens.prompt or 0, tokens.completion or 0
     usage: Usage = {
@@ -205,12 +209,12 @@ def usage_of(answer: Answer, call: Call, price: Price) -> Usage:
 
 
 def estimate(texts: Iterable[str]) -> int:
-    """Estimate the number of tokens in texts, each a message of its own."""
+    """Estimate the number of tokens in texts, each of which is one message."""
     lengths = [len(text.encode("utf-8", "replace")) for text in texts]
     return -(-sum(lengths) // _BYTES_PER_TOKEN) + _TOKENS_PER_MESSAGE * len(lengths)
 
 
-def _asked(call: Call) -> list[str]:
+def _prompt_texts(call: Call) -> list[str]:
     return ["".join(_texts(message)) for message in call.messages]
 
 
@@ -224,7 +228,7 @@ def _texts(message: Mapping[str, Any]) -> Iterable[str]:
         yield call["function"]["name"] + call["function"]["arguments"]
 
 
-def _answered(answer: Answer) -> int:
+def _estimate_completion(answer: Answer) -> int:
     texts: Sequence[str] = (
         answer.content or "",
         answer.reasoning,
@@ -234,4 +238,4 @@ def _answered(answer: Answer) -> int:
 
 
 def _short(text: str) -> str:
-    return repr(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…")
+    return repr(text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…")

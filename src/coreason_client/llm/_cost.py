@@ -1,10 +1,9 @@
-"""What an answer cost, by the price table of `genai-prices`.
+"""The cost of an answer, by the price table of `genai-prices`.
 
-The library's own arithmetic takes about 130 µs a call, half of what a whole bare request costs; so
-the prices of a model are looked up once and multiplied here, with the same result (a test compares
-them). They are looked up again now and then, since a price may depend on the date and the time of
-day. What a reply says about its price comes from `_bill.py`, the thread that loads the table from
-`_prices.py`.
+The library's own calculation takes about 130 µs per call, half the time of a whole bare request.
+So the prices of a model are looked up once and multiplied here, with the same result (a test
+compares them). The lookup is repeated every half hour, because a price may depend on the date and
+the time of day. `_billing.py` reads the billing data of a reply, `_price_table.py` loads the table.
 """
 
 import time
@@ -15,14 +14,14 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from ..errors import MissingExtraError
-from ._terms import Bill, Tokens
+from ._answer import Billing, Tokens
 
 __all__ = ["cost", "load"]
 
 # Prices by the time of day change on the half hour.
 _SLOT_SECONDS = 1800
-_DIGITS = 10  # of a dollar: less than any token costs
-# Our names for the rates, theirs, and for how many the table tells the price.
+_DIGITS = 10  # after the point of a dollar amount: finer than the price of any token
+# Our name of each rate: the name in the table, and the number of units that its price is for.
 _KEYS = {
     "input": ("input_mtok", 1_000_000),
     "output": ("output_mtok", 1_000_000),
@@ -32,43 +31,43 @@ _KEYS = {
     "request": ("requests_kcount", 1_000),
 }
 
-_NO_BILL = Bill()
+_NO_BILLING = Billing()
 
-_Rate: TypeAlias = Callable[[int], float]  # dollars for one, by the length of the prompt
+_Rate: TypeAlias = Callable[[int], float]  # dollars per unit, given the length of the prompt
 
 
 def load() -> None:
-    """Load the price table; it is loaded anyway when it is needed."""
-    with suppress(ImportError):  # for whoever needs a price to tell
+    """Load the price table early; `cost` would load it on first use."""
+    with suppress(ImportError):  # `cost` raises it
         _snapshot()
 
 
 def cost(
     provider: str | None, model: str, tokens: Tokens, *, now: Callable[[], float] = time.time
 ) -> float | None:
-    """Return the dollars that an answer cost, None when the price of a model is not known.
+    """Return the cost of an answer in dollars, None if the price of a model is not known.
 
-    The amount that the provider billed comes first. Else the model that answered is priced, or
-    `model`, which was asked for, when the table does not know that one.
+    The amount that the provider billed takes precedence. Otherwise the price is that of the model
+    that answered or, if the table does not have it, that of `model`, the requested one.
     """
-    bill = tokens.bill or _NO_BILL
-    if bill.dollars is not None:
-        return round(bill.dollars, _DIGITS)
+    billing = tokens.billing or _NO_BILLING
+    if billing.dollars is not None:
+        return round(billing.dollars, _DIGITS)
     slot = int(now()) // _SLOT_SECONDS
-    if bill.parts:
-        return _sum(provider, model, bill, slot)
-    price = _price(provider, bill.model, bill.tier, slot) if bill.model else None
+    if billing.parts:
+        return _sum(provider, model, billing, slot)
+    price = _price(provider, billing.model, billing.tier, slot) if billing.model else None
     if price is None:
-        price = _price(provider, model, bill.tier, slot)
+        price = _price(provider, model, billing.tier, slot)
     return None if price is None else round(_dollars(price, tokens), _DIGITS)
 
 
-def _sum(provider: str | None, model: str, bill: Bill, slot: int) -> float | None:
-    """Return what the parts of an answer cost, None when the price of one is not known."""
+def _sum(provider: str | None, model: str, billing: Billing, slot: int) -> float | None:
+    """Return the cost of the parts of an answer, None if the price of one is not known."""
     total = 0.0
-    for other, tokens in bill.parts:
-        models = [other] if other else filter(None, (bill.model, model))
-        prices = (_price(provider, name, bill.tier, slot) for name in models)
+    for other, tokens in billing.parts:
+        models = [other] if other else filter(None, (billing.model, model))
+        prices = (_price(provider, name, billing.tier, slot) for name in models)
         price = next(filter(None, prices), None)
         if price is None:
             return None
@@ -81,7 +80,7 @@ def _dollars(price: Mapping[str, _Rate], tokens: Tokens) -> float:
     dollars = price["output"](prompt) * completion + price["request"](prompt)
     if not tokens.cached and not tokens.cache_write:
         return dollars + price["input"](prompt) * prompt
-    # Each class of tokens is part of the one before it, and pays its own rate.
+    # Each class of tokens is part of the previous one and has its own rate.
     cached = min(tokens.cached, prompt)
     written = min(tokens.cache_write, prompt - cached)
     for_an_hour = min(tokens.cache_write_1h, written)
@@ -96,13 +95,13 @@ def _dollars(price: Mapping[str, _Rate], tokens: Tokens) -> float:
 
 @lru_cache(maxsize=1024)
 def _price(provider: str | None, model: str, tier: str, slot: int) -> Mapping[str, _Rate] | None:
-    """Return the rates of a model; one that a class of tokens does not have is its parent's."""
-    prices = _looked_up(provider, model, tier, slot)
+    """Return the rates of a model; a class of tokens without a rate uses that of its parent."""
+    prices = _find_prices(provider, model, tier, slot)
     if prices is None:
         return None
     rates = {name: _rate(prices[key], per) for name, (key, per) in _KEYS.items() if key in prices}
     if prices and "input" not in rates and "output" not in rates:
-        return None  # priced by something else than tokens; without any price it is free
+        return None  # not priced by tokens; a model without any price is free
     rates.setdefault("request", _free)
     rates.setdefault("input", _free)
     rates.setdefault("output", _free)
@@ -112,12 +111,14 @@ def _price(provider: str | None, model: str, tier: str, slot: int) -> Mapping[st
     return rates
 
 
-def _looked_up(provider: str | None, model: str, tier: str, slot: int) -> Mapping[str, Any] | None:
+def _find_prices(
+    provider: str | None, model: str, tier: str, slot: int
+) -> Mapping[str, Any] | None:
     try:
         seller, found = _snapshot().find_provider_model(model, None, provider, None)
     except LookupError:
         return None
-    # A tier counts for the models of the provider itself, not for those that it resells.
+    # A tier applies only to the provider's own models, not to those that it resells.
     variants = tier and getattr(found, "price_variants", None)
     own = variants and any(found is one for one in seller.models)
     moment = datetime.fromtimestamp(slot * _SLOT_SECONDS, UTC)
@@ -134,7 +135,7 @@ def _snapshot() -> Any:
 
 
 def _rate(price: Any, per: int) -> _Rate:
-    """Return a rate: a number, or one that the prompt's length decides."""
+    """Return a rate, which may depend on the length of the prompt."""
     tiers = getattr(price, "tiers", None)
     if tiers is None:
         flat = float(price) / per

@@ -1,7 +1,7 @@
-"""From the bytes of a streamed answer to its events: SSE, NDJSON, or one JSON value. Pure.
+"""Decodes the body of a streamed answer: SSE, NDJSON, or one JSON value. Pure.
 
-A provider may answer a request for a stream with the whole answer at once. Which of the two it is
-shows in the first byte that is not blank: JSON never begins as a server-sent event does.
+A provider may answer a request for a stream with a complete JSON answer. The first byte that is
+not blank distinguishes the two: a server-sent event never begins like a JSON value.
 """
 
 from collections.abc import Iterator
@@ -11,18 +11,18 @@ from typing import Literal
 from ..sse import ServerSentEvent, SSEDecoder, SSEEventTooLarge
 from ._lines import LineDecoder, LineTooLong
 
-__all__ = ["Frames", "TooLarge"]
+__all__ = ["FrameDecoder", "FrameTooLarge"]
 
 _MAX_EVENT_BYTES = 10_000_000
 _MAX_WHOLE_BYTES = 64 * 1024 * 1024
-_MOST_BLANKS = 65_536
-_BLANK = b" \t\r\n\xef\xbb\xbf"  # what may stand before JSON, a byte order mark included
-_FIELD_STARTS = b"deir:"  # of data, event, error, id and retry, and of comments
-_EVENT_FIELDS = (b"error",)  # how llama.cpp's server reports an error in mid-stream
+_MAX_BLANKS = 65_536
+_BLANK = b" \t\r\n\xef\xbb\xbf"  # white space and the byte order mark
+_FIELD_STARTS = b"deir:"  # first bytes of data, event, error, id, retry and comments
+_EVENT_FIELDS = (b"error",)  # llama.cpp reports errors within a stream in this field
 
 
-class TooLarge(Exception):
-    """An event, or a complete answer, is larger than its limit."""
+class FrameTooLarge(Exception):
+    """An event or a complete answer exceeds its size limit."""
 
     def __init__(self, what: str, limit: int) -> None:
         super().__init__(f"{what} is larger than {limit} bytes")
@@ -37,28 +37,28 @@ class _Form(Enum):
 _STREAM = _Form.STREAM
 
 
-class Frames:
-    """Decodes the body of one response; `claims_json` is what its content type says."""
+class FrameDecoder:
+    """Decodes the body of one response; `declared_json`: its content type is JSON."""
 
     __slots__ = ("_body", "_claims_json", "_form", "_lines", "_sse")
 
-    def __init__(self, framing: Literal["sse", "ndjson"], *, claims_json: bool = False) -> None:
+    def __init__(self, framing: Literal["sse", "ndjson"], *, declared_json: bool = False) -> None:
         ndjson = framing == "ndjson"
         self._lines = LineDecoder(_MAX_EVENT_BYTES) if ndjson else None
         self._sse = SSEDecoder(_MAX_EVENT_BYTES, event_fields=_EVENT_FIELDS)
         self._form = _Form.STREAM if ndjson else _Form.UNKNOWN
-        self._claims_json = claims_json
-        self._body = bytearray()  # of what is, or may be, a whole answer
+        self._claims_json = declared_json
+        self._body = bytearray()  # bytes that are, or may be, a complete answer
 
     def events(self, chunk: bytes) -> Iterator[ServerSentEvent]:
-        """Take bytes and iterate over the events that are complete now.
+        """Decode bytes and yield the events that are now complete.
 
         Raises:
-            TooLarge: an event or the complete answer is larger than its limit; all events before
-                it were handed out.
+            FrameTooLarge: an event or the complete answer exceeds its size limit; all events
+                before it were yielded.
         """
         if self._form is not _STREAM:
-            chunk = self._streamed(chunk)
+            chunk = self._stream_bytes(chunk)
         try:
             if self._lines is None:
                 yield from self._sse.events(chunk)
@@ -67,37 +67,37 @@ class Frames:
             return
         except (SSEEventTooLarge, LineTooLong):
             pass
-        # Not inside `except`: the context of the error would hold what the provider sent.
-        raise TooLarge("an event", _MAX_EVENT_BYTES)
+        # Not inside `except`: the context of the error would contain data from the provider.
+        raise FrameTooLarge("an event", _MAX_EVENT_BYTES)
 
     def flush(self) -> list[ServerSentEvent]:
-        """Return the last line of NDJSON, which may have no end."""
+        """Return the last line of NDJSON, which may lack a line end."""
         return [] if self._lines is None else list(map(ServerSentEvent, self._lines.flush()))
 
     def whole(self) -> bytes | None:
-        """Return the complete answer after a clean end, None when it was a stream."""
+        """Return the complete answer at the end of the body, None if it was a stream."""
         is_stream = self._form is _Form.STREAM
         if is_stream or (self._form is _Form.UNKNOWN and not self._claims_json):
             return None
         return bytes(self._body).lstrip(_BLANK)
 
-    def _streamed(self, chunk: bytes) -> bytes:
-        """Return the bytes that belong to a stream; those of a whole answer are kept."""
+    def _stream_bytes(self, chunk: bytes) -> bytes:
+        """Return the bytes of a stream; the bytes of a complete answer are stored instead."""
         body = self._body
         body += chunk
         if self._form is _Form.UNKNOWN:
-            self._form = self._recognised(body)
+            self._form = self._detect(body)
         if self._form is _Form.STREAM:
             self._body = bytearray()
             return bytes(body)
         if len(body) > _MAX_WHOLE_BYTES:
-            raise TooLarge("the answer", _MAX_WHOLE_BYTES)
+            raise FrameTooLarge("the answer", _MAX_WHOLE_BYTES)
         return b""
 
-    def _recognised(self, beginning: bytearray) -> _Form:
+    def _detect(self, beginning: bytearray) -> _Form:
         first = beginning.lstrip(_BLANK)[:1]
         if not first:
-            return _Form.UNKNOWN if len(beginning) < _MOST_BLANKS else _Form.STREAM
+            return _Form.UNKNOWN if len(beginning) < _MAX_BLANKS else _Form.STREAM
         if first in b"{[" or (self._claims_json and first not in _FIELD_STARTS):
             return _Form.WHOLE
         return _Form.STREAM

@@ -1,4 +1,4 @@
-"""The undocumented names of aiohttp and `os` that this package uses."""
+"""All uses of undocumented names of aiohttp and `os` in this package."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ __all__ = ["environment_reader", "fail_readers", "unread_bytes"]
 
 
 def unread_bytes(content: Any) -> bytes:
-    """Return the bytes that aiohttp received and did not hand out before a connection broke.
+    """Return the bytes that aiohttp received, but did not deliver, before a connection broke.
 
     `content` is a `StreamReader` that has failed; its documented methods only raise the failure.
     """
@@ -25,7 +25,7 @@ def unread_bytes(content: Any) -> bytes:
 
 
 def fail_readers(content: Any, error: Exception) -> None:
-    """Raise an error in whatever waits for more of a body; aiohttp itself leaves it waiting."""
+    """Raise an error in all readers of a body; otherwise aiohttp leaves them waiting forever."""
     try:
         content.set_exception(error)
     except AttributeError:
@@ -36,11 +36,11 @@ def fail_readers(content: Any, error: Exception) -> None:
 
 
 def environment_reader(names: Sequence[str]) -> Callable[[], tuple[object, ...]]:
-    """Return a function that returns the present values of variables, to see whether one changed.
+    """Return a function that returns the current values of variables, to detect changes.
 
     It reads the dict behind `os.environ` where possible: `os.environ` itself raises and catches an
-    exception for each variable that is not set, which takes 27 µs here, a quarter of what a bare
-    request costs.
+    exception for each variable that is not set. That takes 27 µs here, a quarter of the time of a
+    bare request.
     """
     encode = getattr(os.environ, "encodekey", None)
     keys = None if encode is None else tuple(map(encode, names))  # bytes on POSIX

@@ -1,4 +1,4 @@
-"""Reading values out of JSON from outside, where anything may stand anywhere."""
+"""Reads values from untrusted JSON, in which any value may have any type."""
 
 import json
 import re
@@ -15,22 +15,24 @@ __all__ = [
     "items",
     "mapping",
     "parse",
+    "parse_or_none",
     "text",
-    "without_halves",
+    "without_lone_surrogates",
 ]
 
-_NOTHING: Mapping[str, Any] = {}
-_TOO_MANY = 2**53  # beyond, a float would not be exact
-_HALF = re.compile("[\ud800-\udfff]")
+_EMPTY: Mapping[str, Any] = {}
+_MAX_COUNT = 2**53  # above it, a float is not exact
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _INFINITE = (float("inf"), float("-inf"))
 
 
-def parse(data: bytes, *, keep_halves: bool = False) -> Any:
+def parse(data: bytes, *, keep_edge_surrogates: bool = False) -> Any:
     """Parse JSON as providers send it.
 
     A byte order mark is skipped, a byte that is not UTF-8 becomes U+FFFD, and control characters
-    may stand inside strings. One half of a surrogate pair becomes U+FFFD as well. With
-    `keep_halves` it stays at the edge of a string: the other half may be in the next piece.
+    are allowed inside strings. Half of a surrogate pair becomes U+FFFD as well.
+    `keep_edge_surrogates` keeps it at the start or end of a string: the other half may be in the
+    next or the previous piece.
 
     Raises:
         ValueError: the data is not JSON.
@@ -43,35 +45,45 @@ def parse(data: bytes, *, keep_halves: bool = False) -> Any:
         value = json.loads(data.decode("utf-8-sig", "replace"), strict=False)
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
-    return _mended(value, _without_inner_halves if keep_halves else without_halves)
+    return _repaired(
+        value, _without_inner_surrogates if keep_edge_surrogates else without_lone_surrogates
+    )
 
 
-def without_halves(text: str) -> str:
-    """Return a text in which whole surrogate pairs are joined and halves of one are U+FFFD."""
-    if text.isascii() or not _HALF.search(text):
+def parse_or_none(data: bytes) -> Any:
+    """Parse JSON as `parse` does; None if the data is not JSON."""
+    try:
+        return parse(data)
+    except ValueError:
+        return None
+
+
+def without_lone_surrogates(text: str) -> str:
+    """Return a text with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
+    if text.isascii() or not _SURROGATE.search(text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _without_inner_halves(text: str) -> str:
+def _without_inner_surrogates(text: str) -> str:
     first = text[:1] if "\udc00" <= text[:1] <= "\udfff" else ""
     last = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
-    return first + without_halves(text[len(first) : len(text) - len(last)]) + last
+    return first + without_lone_surrogates(text[len(first) : len(text) - len(last)]) + last
 
 
-def _mended(value: Any, mend: Callable[[str], str]) -> Any:
-    """Return a JSON value with every string mended."""
+def _repaired(value: Any, repair: Callable[[str], str]) -> Any:
+    """Return a JSON value with every string repaired."""
     if isinstance(value, str):
-        return mend(value)
+        return repair(value)
     if isinstance(value, list):
-        return [_mended(item, mend) for item in value]
+        return [_repaired(item, repair) for item in value]
     if isinstance(value, dict):
-        return {mend(key): _mended(value[key], mend) for key in value}
+        return {repair(key): _repaired(value[key], repair) for key in value}
     return value
 
 
 def is_finite(value: Any) -> bool:
-    """Return True if a JSON value holds neither NaN nor an infinity, which JSON does not have."""
+    """Return True if a value contains neither NaN nor an infinity, which JSON does not have."""
     if isinstance(value, float):
         return value == value and value not in _INFINITE
     if isinstance(value, dict):
@@ -80,35 +92,35 @@ def is_finite(value: Any) -> bool:
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """Return an object, an empty one for anything else."""
-    return value if isinstance(value, dict) else _NOTHING
+    """Return an object, or an empty one if the value is not an object."""
+    return value if isinstance(value, dict) else _EMPTY
 
 
 def items(value: Any) -> list[Any]:
-    """Return a list, an empty one for anything else."""
+    """Return a list, or an empty one if the value is not a list."""
     return value if isinstance(value, list) else []
 
 
 def text(value: Any) -> str:
-    """Return a text, an empty one for anything else."""
+    """Return a text, or an empty one if the value is not text."""
     return value if isinstance(value, str) else ""
 
 
 def count(value: Any) -> int | None:
     """Return a non-negative count, or None."""
     if value.__class__ is int:
-        return value if 0 <= value < _TOO_MANY else None
+        return value if 0 <= value < _MAX_COUNT else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return int(value) if 0 <= value < _TOO_MANY else None
+    return int(value) if 0 <= value < _MAX_COUNT else None
 
 
 def codes(*values: Any) -> tuple[str, ...]:
-    """Return the codes of an error among values, as text; an empty one or a zero is none."""
+    """Return the error codes among values, as text; empty texts and zeros are left out."""
     return tuple(str(value) for value in values if value and type(value) in (str, int))
 
 
 def http_status(value: Any) -> int | None:
-    """Return the HTTP status of an error that a body names, None for what is none."""
+    """Return a number if it is the HTTP status of an error, else None."""
     number = count(value)
     return number if number is not None and 400 <= number < 600 else None

@@ -1,16 +1,16 @@
-"""Limits on the requests and tokens of one minute. Pure: the time is passed in.
+"""Limits on requests and tokens per minute. Pure: the time is passed in.
 
-The guarantee: in every window of 60 seconds, wherever it begins, the requests that were sent and
-the tokens that were reserved for them stay within the limits.
+The guarantee: in every window of 60 seconds, wherever it begins, the requests sent and the tokens
+reserved for them stay within the limits.
 
-* A request is planned first: it gets the earliest time that fits, never before the time of an
-  earlier one. When that time has come it is checked again, against what was really sent, since a
-  busy event loop wakes a request later than it was planned.
-* Tokens are reserved as an estimate and corrected when the answer is there. A correction counts at
-  the time at which the request was sent. A lower number makes room at once. A higher one may take a
-  window that is already past the check beyond the limit; later requests wait for it.
-* A reservation above the whole limit counts as the whole limit, so that it is sent at all.
-* A limit below one is one per longer window: 0.5 a minute is one every two minutes.
+* A request is planned first: it gets the earliest possible time, never before that of an earlier
+  request. At that time it is checked again, against the requests really sent, because a busy event
+  loop may wake a request later than planned.
+* Tokens are reserved as an estimate and corrected after the answer. A correction applies to the
+  time at which the request was sent. A lower number frees capacity at once. A higher number may
+  exceed the limit in a window that was already checked; later requests wait for it.
+* A reservation above the limit counts as the limit; otherwise it could never be sent.
+* A limit below one means one per longer window: 0.5 per minute is one every two minutes.
 """
 
 from collections import deque
@@ -18,11 +18,11 @@ from collections import deque
 __all__ = ["Limits", "Reservation"]
 
 _MINUTE = 60.0
-_MOST_ENTRIES = 1024  # beyond, entries that are close together are joined
+_MAX_ENTRIES = 1024  # above it, entries that are close together are merged
 
 
 class _Entry:
-    """An amount at a time; several requests may share one."""
+    """An amount at a time; several requests may share an entry."""
 
     __slots__ = ("amount", "expired", "start", "time")
 
@@ -33,7 +33,7 @@ class _Entry:
 
 
 class _Log:
-    """Amounts by time, as far back as one window reaches."""
+    """The amounts within the latest window, by time."""
 
     __slots__ = ("_entries", "_limit", "_seconds", "_total")
 
@@ -44,7 +44,7 @@ class _Log:
         self._total = 0
 
     def earliest(self, amount: int, start: float) -> float:
-        """Return the earliest time from `start` on at which the amount fits."""
+        """Return the earliest time, not before `start`, at which the amount is allowed."""
         time, total = start, self._total + amount
         if total <= self._limit:
             return start
@@ -57,15 +57,15 @@ class _Log:
         return time
 
     def add(self, amount: int, time: float) -> _Entry:
-        """Record an amount; times never go back."""
+        """Record an amount; times must not decrease."""
         entries = self._entries
         while entries and entries[0].time + self._seconds <= time:
             old = entries.popleft()
             old.expired = True
             self._total -= old.amount
         self._total += amount
-        last = entries[-1] if len(entries) >= _MOST_ENTRIES else None
-        if last is not None and time - last.start < self._seconds / _MOST_ENTRIES:
+        last = entries[-1] if len(entries) >= _MAX_ENTRIES else None
+        if last is not None and time - last.start < self._seconds / _MAX_ENTRIES:
             last.time = time  # the later time is the stricter one
             last.amount += amount
             return last
@@ -80,25 +80,25 @@ class _Log:
 
 
 class _Limit:
-    """One limit: what is planned, and what was sent."""
+    """One limit, with the amounts planned and the amounts sent."""
 
-    __slots__ = ("most", "planned", "sent")
+    __slots__ = ("maximum", "planned", "sent")
 
     def __init__(self, per_minute: float) -> None:
-        self.most = max(1, int(per_minute))
+        self.maximum = max(1, int(per_minute))
         seconds = _MINUTE / min(1.0, per_minute)
-        self.planned = _Log(self.most, seconds)
-        self.sent = _Log(self.most, seconds)
+        self.planned = _Log(self.maximum, seconds)
+        self.sent = _Log(self.maximum, seconds)
 
 
 class _Share:
-    """The part of a reservation that one limit holds."""
+    """The part of a reservation that counts for one limit."""
 
     __slots__ = ("_limit", "_planned", "_sent", "amount")
 
     def __init__(self, limit: _Limit, amount: int, time: float) -> None:
         self._limit = limit
-        self.amount = min(amount, limit.most)
+        self.amount = min(amount, limit.maximum)
         self._planned = limit.planned.add(self.amount, time)
         self._sent: _Entry | None = None
 
@@ -133,22 +133,22 @@ class Limits:
     def __init__(self, requests: float | None, tokens: float | None) -> None:
         self._requests = None if requests is None else _Limit(requests)
         self._tokens = None if tokens is None else _Limit(tokens)
-        self._last = float("-inf")  # the latest time that was planned
+        self._last = float("-inf")  # the latest planned time
 
-    def reserve(self, tokens: int, now: float, patience: float) -> Reservation | None:
-        """Plan one request with so many tokens, unless it would wait for `patience` or longer."""
+    def reserve(self, tokens: int, now: float, max_wait: float) -> Reservation | None:
+        """Plan a request with so many tokens; None if it would wait `max_wait` seconds or more."""
         of_requests, of_tokens = self._requests, self._tokens
         time = start = max(now, self._last)
         if of_requests is not None:
             time = of_requests.planned.earliest(1, start)
         if of_tokens is not None:
-            time = max(time, of_tokens.planned.earliest(min(tokens, of_tokens.most), start))
-        if time - now >= patience:
+            time = max(time, of_tokens.planned.earliest(min(tokens, of_tokens.maximum), start))
+        if time - now >= max_wait:
             return None
         self._last = time
         requests = None if of_requests is None else _Share(of_requests, 1, time)
         share = None if of_tokens is None else _Share(of_tokens, tokens, time)
-        shares = tuple(held for held in (requests, share) if held is not None)
+        shares = tuple(one for one in (requests, share) if one is not None)
         return Reservation(time, shares, share)
 
     def wait(self, reservation: Reservation, now: float) -> float:
@@ -166,7 +166,7 @@ class Limits:
         return 0.0
 
     def cancel(self, reservation: Reservation) -> None:
-        """Drop a reservation whose request is not sent."""
+        """Drop the reservation of a request that will not be sent."""
         for share in reservation.shares:
             share.correct(0)
 

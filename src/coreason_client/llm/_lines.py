@@ -1,4 +1,4 @@
-"""Lines of NDJSON out of chunks; bounded, and linear whatever the chunking."""
+"""Decodes NDJSON lines from chunks, with bounded memory and in linear time."""
 
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
@@ -7,7 +7,7 @@ __all__ = ["LineDecoder", "LineTooLong"]
 
 
 class LineTooLong(Exception):
-    """A line passed the limit; `lines` are those that the same call had completed before it."""
+    """A line exceeds the limit; `lines` were completed before it by the same call."""
 
     def __init__(self, lines: list[bytes]) -> None:
         super().__init__("a line is longer than the limit")
@@ -15,7 +15,7 @@ class LineTooLong(Exception):
 
 
 class LineDecoder:
-    """Decodes one stream of lines; empty ones are left out."""
+    """Decodes one stream of lines; blank lines are skipped."""
 
     __slots__ = ("_limit", "_pending", "_size")
 
@@ -25,9 +25,9 @@ class LineDecoder:
         self._size = 0
 
     def lines(self, chunk: bytes) -> Iterator[bytes]:
-        """Take bytes and iterate over the lines that are complete now.
+        """Decode bytes and yield the lines that are now complete.
 
-        The same as `feed`, but the error comes after the lines that were complete before it.
+        Like `feed`, but the lines before an error are yielded first.
 
         Raises:
             LineTooLong: while iterating.
@@ -39,10 +39,10 @@ class LineDecoder:
             raise
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Take bytes and return the lines that are complete now.
+        """Decode bytes and return the lines that are now complete.
 
         Raises:
-            LineTooLong: one of them, or what has no end yet, is longer than the limit.
+            LineTooLong: a line, complete or not, exceeds the limit.
         """
         end = chunk.rfind(b"\n")
         if end < 0:
@@ -59,7 +59,7 @@ class LineDecoder:
         return complete
 
     def flush(self) -> list[bytes]:
-        """Return the last line, which may have no end."""
+        """Return the last line, which may lack a line end."""
         rest = _stripped(b"".join(self._pending))
         self._pending.clear()
         self._size = 0
@@ -69,7 +69,7 @@ class LineDecoder:
         return list(takewhile(lambda line: len(line) <= self._limit, lines))
 
     def _keep(self, piece: bytes, complete: Sequence[bytes] = ()) -> None:
-        """Keep a piece of a line that has no end yet."""
+        """Store a piece of an incomplete line."""
         self._pending.append(piece)
         self._size += len(piece)
         if self._size > self._limit:

@@ -1,4 +1,4 @@
-"""Images and sounds in an answer, in the same form from every provider. Pure."""
+"""Images and audio in an answer, in the same form for every provider. Pure."""
 
 import re
 from base64 import b64decode, b64encode
@@ -14,7 +14,7 @@ _DATA_URL = re.compile(r"data:([^;,]*)(?:;[^,]*?)?;base64,", re.ASCII)
 
 
 def media_of(mime_type: str, *, data: str = "", url: str = "") -> Media:
-    """Return a medium whose kind is that of its MIME type."""
+    """Return a media item; its type follows from the MIME type."""
     media: Media = {"type": _kind(mime_type)}
     if mime_type:
         media["mime_type"] = mime_type
@@ -26,7 +26,7 @@ def media_of(mime_type: str, *, data: str = "", url: str = "") -> Media:
 
 
 def image_at(url: str) -> Media:
-    """Return the image that a URL names, or holds as `data:`."""
+    """Return the image at a URL, or inside a `data:` URL."""
     match = _DATA_URL.match(url)
     if match is None:
         return {"type": "image", "url": url}
@@ -37,12 +37,12 @@ def image_at(url: str) -> Media:
 
 
 def audio_of(audio: Mapping[str, Any]) -> list[Media]:
-    """Return the sound of a message in OpenAI's form, none when it has neither data nor words."""
+    """Return the audio of a message of OpenAI; empty without data and transcript."""
     return joined_audio([audio])
 
 
 def joined_audio(pieces: Sequence[Mapping[str, Any]]) -> list[Media]:
-    """Return the sound that came in pieces, as in OpenAI's streams."""
+    """Join the pieces of audio in a stream of OpenAI."""
     data = _joined([text(piece.get("data")) for piece in pieces])
     transcript = "".join(text(piece.get("transcript")) for piece in pieces)
     if not data and not transcript:
@@ -58,7 +58,7 @@ def joined_audio(pieces: Sequence[Mapping[str, Any]]) -> list[Media]:
 
 
 def _joined(pieces: Sequence[str]) -> str:
-    """Join texts in base64, each of which may be padded."""
+    """Join base64 texts, each of which may be padded."""
     if not any("=" in piece for piece in pieces[:-1]):
         return "".join(pieces)
     try:

@@ -1,8 +1,8 @@
-"""Requests that are longer than the model can read, where the provider has no code for it. Pure.
+"""Recognises requests that are too long for the model, if the provider has no code for it. Pure.
 
-Each row is the sentence of one provider or server. The tests have an example of each, with its
-source. A known provider is recognised by its own sentences only; behind a gateway or an unknown
-address any of them may come.
+The table has the error messages of each provider or server. The tests have an example of each, with
+its source. For a known provider only its own messages count; behind a gateway or an unknown host,
+the messages of all.
 """
 
 import re
@@ -15,7 +15,7 @@ _N = r"[0-9][0-9,]*"
 _OPENAI = rf"This model's maximum context length is {_N} tokens"  # vLLM and DeepSeek copy it
 _INPUT_AND_OUTPUT = rf"`inputs` tokens \+ `max_new_tokens` must be <= {_N}"
 
-_SENTENCES: Mapping[str, tuple[str, ...]] = {
+_PATTERNS: Mapping[str, tuple[str, ...]] = {
     "openai": (_OPENAI,),
     "azure": (_OPENAI,),
     "anthropic": (
@@ -43,7 +43,7 @@ _SENTENCES: Mapping[str, tuple[str, ...]] = {
     "sglang": (rf"The input \({_N} tokens\) is longer than the model's context length \({_N}",),
     "tgi": (_INPUT_AND_OUTPUT,),
     "lmstudio": (
-        rf"Trying to keep the first {_N} tokens when (?:the )?context (?:the )?overflows",
+        rf"Attempts to keep the first {_N} tokens when (?:the )?context (?:the )?overflows",
     ),
     "llamacpp": (
         r"exceeds? the available context size",
@@ -54,22 +54,22 @@ _SENTENCES: Mapping[str, tuple[str, ...]] = {
     "copilot": (rf"prompt token count of {_N} exceeds the limit of {_N}",),
 }
 
-_SAME = {"gemini-openai": "gemini", "ollama-openai": "ollama"}
-"""Providers under a second name."""
+_ALIASES = {"gemini-openai": "gemini", "ollama-openai": "ollama"}
+"""Second names of providers."""
 
 _GATEWAYS = frozenset({"openrouter", "azure", "together", "fireworks", "vllm", "lmstudio"})
-"""Providers that also pass on the sentences of others, or run servers of others."""
+"""Providers that forward the messages of other providers, or run the servers of others."""
 
 
 def _compiled(*providers: str) -> re.Pattern[str]:
-    sentences = [sentence for name in providers for sentence in _SENTENCES[name]]
-    return re.compile("|".join(f"(?:{sentence})" for sentence in sentences), re.ASCII)
+    patterns = [pattern for name in providers for pattern in _PATTERNS[name]]
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.ASCII)
 
 
-_ANY = _compiled(*_SENTENCES)
-_BY_PROVIDER = {name: _compiled(name) for name in _SENTENCES if name not in _GATEWAYS}
+_ANY = _compiled(*_PATTERNS)
+_BY_PROVIDER = {name: _compiled(name) for name in _PATTERNS if name not in _GATEWAYS}
 
 
 def is_overflow(provider: str, message: str) -> bool:
     """Return True if an error message says that the request is too long for the model."""
-    return _BY_PROVIDER.get(_SAME.get(provider, provider), _ANY).search(message) is not None
+    return _BY_PROVIDER.get(_ALIASES.get(provider, provider), _ANY).search(message) is not None

@@ -1,88 +1,88 @@
-"""Reads one stream of a provider: it hands out deltas and keeps what they add up to."""
+"""The base class of stream readers: yields deltas and accumulates the answer."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from ._json import without_halves
-from ._terms import Answer, End, RawCall, Tokens, new_call_id
+from ._answer import Answer, End, RawToolCall, Tokens, new_call_id
+from ._json import without_lone_surrogates
 from .types import Media, ReasoningDelta, TextDelta, ToolCallDelta
 
 __all__ = ["Piece", "Reader"]
 
 Piece: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta
-"""What a stream brings before its end."""
+"""A delta before the end of a stream."""
 
 
 class _OpenCall:
-    """A tool call that is still growing."""
+    """A tool call that is not complete yet."""
 
-    __slots__ = ("arguments", "id", "made_up", "name", "signature")
+    __slots__ = ("arguments", "generated_id", "id", "name", "signature")
 
     def __init__(self) -> None:
         self.id = ""
-        self.made_up = False
+        self.generated_id = False
         self.name = ""
         self.arguments: list[str] = []
         self.signature: str | None = None
 
 
 class Reader(ABC):
-    """Reads the events of one stream. A wire format says in `read` what each event means.
+    """Reads the events of one stream; each wire format implements `read`.
 
     Attributes:
-        end: how the answer ended, None while that has not been said.
-        over: whether the stream has said that nothing will follow.
-        started: whether a delta has been handed out.
-        tokens: what was counted so far.
-        media: the images and sounds that have come.
+        end: the reason why the answer ended, None until it is received.
+        done: True once the stream has announced its end.
+        started: True once a delta was returned.
+        tokens: the token counts so far.
+        media: the images and audio received so far.
     """
 
     __slots__ = (
         "_calls",
-        "_half",
+        "_high_surrogate",
         "_reasoning",
         "_text",
         "_unnamed",
+        "done",
         "end",
         "media",
-        "over",
         "started",
         "tokens",
     )
 
     def __init__(self) -> None:
         self.end: End | None = None
-        self.over = False
-        self.started = False  # not computed, since it is looked at after every chunk
+        self.done = False
+        self.started = False  # stored, because it is read after every chunk
         self.tokens: Tokens | None = None
         self.media: list[Media] = []
         self._text: list[str] = []
-        self._half = ""  # the first half of a surrogate pair, whose second has not come
+        self._high_surrogate = ""  # first half of a pair; the second half was not received yet
         self._reasoning: list[str] = []
         self._calls: dict[int, _OpenCall] = {}
-        self._unnamed: dict[int, _OpenCall] = {}  # no calls, unless a name follows
+        self._unnamed: dict[int, _OpenCall] = {}  # ignored unless a name is received
 
     @abstractmethod
     def read(self, data: bytes, event: bytes) -> Sequence[Piece]:
-        """Take the data of one event, with its name, or one line of NDJSON, with an empty name.
+        """Read the data and the name of one event, or one line of NDJSON with an empty name.
 
         Raises:
-            Faulted: it is an error.
-            Malformed: it is not of the wire format.
+            FaultReceived: the event is an error.
+            Malformed: the event does not follow the wire format.
         """
 
     @property
     def has_answer(self) -> bool:
-        """Whether any part of an answer has come, or the reason why there is none."""
+        """True if a part of an answer was received, or the reason why it ended."""
         return self.started or bool(self.media) or self.end is not None
 
     def answer(self) -> Answer:
-        """Return what has come so far."""
+        """Return the answer received so far."""
         return Answer(
             content="".join(self._text) if self._text else None,
             calls=[
-                RawCall(call.id, call.name, "".join(call.arguments), call.signature)
+                RawToolCall(call.id, call.name, "".join(call.arguments), call.signature)
                 for _, call in sorted(self._calls.items())
             ],
             end=self.end or "stop",
@@ -91,62 +91,62 @@ class Reader(ABC):
             media=list(self.media),
         )
 
-    # What `read` of a wire format calls for what it found.
+    # Methods that `read` calls for each part of an event.
 
-    def text(self, text: str) -> TextDelta:
-        """Take a piece of text; half of a surrogate pair waits for the other half."""
-        # Compared here and not in a function: every piece that is not ASCII comes this way.
-        if self._half or (
+    def add_text(self, text: str) -> TextDelta:
+        """Add text; half of a surrogate pair at its end is held back for the other half."""
+        # Not in a separate function: this runs for every piece that is not ASCII.
+        if self._high_surrogate or (
             not text.isascii() and ("\ud7ff" < text[0] < "\ue000" or "\ud7ff" < text[-1] < "\ue000")
         ):
-            text = self._with_whole_pairs(text)
+            text = self._with_joined_pairs(text)
         self.started = True
         self._text.append(text)
         return TextDelta(text)
 
-    def rest(self) -> Sequence[Piece]:
-        """Return what was held back, at the end of the answer."""
-        if not self._half:
+    def flush(self) -> Sequence[Piece]:
+        """Return the text that was held back, at the end of the answer."""
+        if not self._high_surrogate:
             return ()
-        self._half = ""
-        return (self.text("\ufffd"),)
+        self._high_surrogate = ""
+        return (self.add_text("\ufffd"),)
 
-    def _with_whole_pairs(self, text: str) -> str:
-        joined, self._half = self._half + text, ""
+    def _with_joined_pairs(self, text: str) -> str:
+        joined, self._high_surrogate = self._high_surrogate + text, ""
         if "\ud800" <= joined[-1:] <= "\udbff":
-            joined, self._half = joined[:-1], joined[-1]
-        return without_halves(joined)
+            joined, self._high_surrogate = joined[:-1], joined[-1]
+        return without_lone_surrogates(joined)
 
-    def reasoning(self, text: str) -> ReasoningDelta:
-        """Take a piece of reasoning."""
-        text = without_halves(text)
+    def add_reasoning(self, text: str) -> ReasoningDelta:
+        """Add a piece of reasoning."""
+        text = without_lone_surrogates(text)
         self.started = True
         self._reasoning.append(text)
         return ReasoningDelta(text)
 
-    def call(
+    def add_tool_call(
         self,
         index: int,
         *,
-        id: str | None = None,  # noqa: A002 - the word of every wire format
+        id: str | None = None,  # noqa: A002 - its name in every wire format
         name: str | None = None,
         arguments: str = "",
         signature: str | None = None,
     ) -> Sequence[ToolCallDelta]:
-        """Take a piece of the tool call with an index; id and name count when they first come.
+        """Add a piece of the tool call with an index; the first id and name are used.
 
-        A call without a name is none: its pieces are held back until the name comes.
+        The pieces of a call are held back until its name is received.
         """
         call = self._calls.get(index)
         if call is None:
-            return self._opened(index, id, name, arguments, signature)
-        if id and call.made_up:  # it came late
-            call.id, call.made_up = id, False
+            return self._open_call(index, id, name, arguments, signature)
+        if id and call.generated_id:  # the real id was received late
+            call.id, call.generated_id = id, False
         call.signature = call.signature or signature
         call.arguments.append(arguments)
         return (ToolCallDelta(index, id, name, arguments),)
 
-    def _opened(
+    def _open_call(
         self, index: int, id_: str | None, name: str | None, arguments: str, signature: str | None
     ) -> Sequence[ToolCallDelta]:
         call = self._unnamed.pop(index, None) or _OpenCall()
@@ -156,7 +156,7 @@ class Reader(ABC):
         if not name:
             self._unnamed[index] = call
             return ()
-        call.made_up = not call.id
+        call.generated_id = not call.id
         call.id, call.name = call.id or new_call_id(), name
         self._calls[index] = call
         self.started = True

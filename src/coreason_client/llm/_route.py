@@ -1,16 +1,17 @@
-"""The route of a model: its provider, the address and the key. Pure.
+"""The route of a model: its provider, base URL and key. Pure.
 
 The rules:
 
-* A base URL whose host is known decides. At another host the prefix of `provider/model` decides,
-  else it is OpenAI-compatible.
-* Without a base URL the prefix decides, and it is OpenAI without one.
-* Model names are sent as they are, but for the prefix of the provider that was chosen, which is
-  removed once. It stays where it is part of the model's own name, as in `groq/compound` at Groq and
+* If the host of the base URL is known, it determines the provider. For other hosts the prefix of
+  `provider/model` does; without one, the provider is OpenAI-compatible.
+* Without a base URL the prefix determines the provider; without a prefix it is OpenAI.
+* Model names are sent unchanged, except that the prefix of the selected provider is removed once.
+  It is kept if it is part of the model's own name, as in `groq/compound` at Groq and
   `openrouter/auto` at OpenRouter.
-* The key belongs to the base URL, or to OpenAI without one, and is never sent anywhere else. A
-  model of a provider whose own key was given goes to that provider's own address, with that key.
-* A base URL without a path gets the provider's.
+* The key belongs to the base URL, or without one to OpenAI, and is never sent anywhere else. A
+  model of a provider whose own key was given is sent to that provider's default base URL, with that
+  key.
+* A base URL without a path gets the provider's default path.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,8 +22,8 @@ from .._http._checks import check_key, check_url, merged_headers, shown
 from .._secret import Credential, header_secrets, redact
 from .._version import __version__
 from ..errors import ArgumentError
-from ._terms import Profile
-from ._wire import Adapter
+from ._adapter import Adapter
+from ._profile import Profile
 from .errors import LLMAuthenticationError, LLMRequestError
 from .providers import ADAPTERS
 from .providers.profiles import COMPATIBLE, PROFILES
@@ -36,7 +37,7 @@ _ENDPOINTS = ("/chat/completions", "/v1/messages")
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The provider, address, name and headers of the requests for one model."""
+    """The provider, base URL, model name and headers of the requests for one model."""
 
     profile: Profile
     adapter: Adapter
@@ -48,11 +49,11 @@ class Route:
 
     @property
     def key(self) -> str | None:
-        """The key of the requests, None if the provider needs none."""
+        """The key, None if the provider needs none."""
         return None if self.credential is None else self.credential.value
 
     def secrets(self) -> Sequence[str]:
-        """Return everything in a request that must not be shown."""
+        """Return all secrets in the key and the headers."""
         return [*filter(None, [self.key]), *header_secrets(self.headers)]
 
     def redact(self, text: str) -> str:
@@ -75,13 +76,15 @@ class Target:
 
         Raises:
             LLMAuthenticationError: there is no key for it.
-            LLMRequestError: the model has no name, or its provider no address.
+            LLMRequestError: the model has no name, or its provider no base URL.
         """
-        profile, own = self._profile(model)
+        profile, own = self._select_profile(model)
         base, query = self._base(profile, own=own)
-        name = _name(model, profile)
+        name = _model_name(model, profile)
         if not name:
-            raise LLMRequestError(f"model must name a model behind the provider, got {model!r}")
+            raise LLMRequestError(
+                f"model must have a name after the provider prefix, got {model!r}"
+            )
         key = self.api_key if own else self.keys.get(profile.name)
         if key is None and profile.needs_key:
             raise self._no_key(profile, model, base, own=own)
@@ -90,17 +93,17 @@ class Target:
         credential = None if key is None else Credential(key, "api_key", check=check_key)
         return Route(profile, adapter, base, query, name, credential, headers)
 
-    def _profile(self, model: str) -> tuple[Profile, bool]:
+    def _select_profile(self, model: str) -> tuple[Profile, bool]:
         """Return the profile, and True if the base URL and the key belong to it."""
         named = _BY_NAME.get(model.partition("/")[0]) if "/" in model else None
         home = self._home()
-        if home is None:  # an unknown host: only the model's name can decide
+        if home is None:  # unknown host
             elsewhere = named is not None and named.name in self.keys
             return named or COMPATIBLE, not elsewhere
         if named is None or home.vendor_names:
             return home, True
         if named.name == _prefix(home):
-            # The caller named the provider and configured nothing else: its own key is used.
+            # The caller configured nothing but the provider's own key, so that is used.
             bare = self.base_url is None and self.api_key is None
             return home, not (bare and named.name in self.keys)
         if named.name in self.keys or self.base_url is None:
@@ -108,18 +111,18 @@ class Target:
         return home, True
 
     def _home(self) -> Profile | None:
-        """Return the profile of the base URL, None when its host is not known."""
+        """Return the profile of the base URL, None if its host is unknown."""
         if self.provider is not None:
             return _BY_NAME[self.provider]
-        return _DEFAULT if self.base_url is None else _at(self.base_url)
+        return _DEFAULT if self.base_url is None else _profile_at(self.base_url)
 
     def _base(self, profile: Profile, *, own: bool) -> tuple[str, str]:
         given = self.base_url if own else None
         if given is None:
             if not profile.base_url:
                 raise LLMRequestError(
-                    f"{profile.name} has no address that is the same for everybody: set "
-                    "LLM_API_BASE_URL, or pass base_url in Python code"
+                    f"{profile.name} has no default base URL: set LLM_API_BASE_URL, or pass "
+                    "base_url in Python code"
                 )
             return profile.base_url, ""
         parts = urlsplit(given)
@@ -130,27 +133,27 @@ class Target:
         self, profile: Profile, model: str, base: str, *, own: bool
     ) -> LLMAuthenticationError:
         if own:
-            words = f"there is no key for {shown(base)}: set LLM_API_KEY"
-            words += ", or pass api_key in Python code"
+            message = f"there is no key for {shown(base)}: set LLM_API_KEY"
+            message += ", or pass api_key in Python code"
             if profile.name in self.keys:
-                words += f" ({profile.key_variable} is for models named {profile.name}/…)"
+                message += f" ({profile.key_variable} is for models named {profile.name}/…)"
         else:
-            why = f"there is no key for {shown(base)}"
+            reason = f"there is no key for {shown(base)}"
             if self.api_key is not None:
                 home = shown(self.base_url or _DEFAULT.base_url)
-                why = f"model {model!r} belongs to {profile.name}, and the key is for {home}"
-            words = (
-                f"{why}: set {profile.key_variable}, or set LLM_API_BASE_URL to "
-                f"{profile.base_url} beside LLM_API_KEY"
+                reason = f"model {model!r} belongs to {profile.name}, but the key is for {home}"
+            message = (
+                f"{reason}: set {profile.key_variable}, or set LLM_API_BASE_URL to "
+                f"{profile.base_url} together with LLM_API_KEY"
             )
-        return LLMAuthenticationError(words, provider=profile.name, model=model)
+        return LLMAuthenticationError(message, provider=profile.name, model=model)
 
 
 def check_base_url(base_url: str, name: str = "base_url") -> str:
-    """Return a base URL without the slash at its end; `name` is where it comes from.
+    """Return a base URL without its final slash; `name` is the argument or variable.
 
     Raises:
-        ArgumentError: it cannot be one.
+        ArgumentError: it is not a valid base URL.
     """
     try:
         parts = check_url(base_url, name, credentials_go_into="api_key")
@@ -164,10 +167,10 @@ def check_base_url(base_url: str, name: str = "base_url") -> str:
 
 
 def check_provider(name: str, argument: str = "provider") -> str:
-    """Return the name of a profile.
+    """Return the name if it is that of a provider; `argument` is used in the error.
 
     Raises:
-        ArgumentError: there is none; `argument` is the argument that names it.
+        ArgumentError: there is no such provider.
     """
     if name not in _BY_NAME:
         raise ArgumentError(argument, f"must be one of {', '.join(_BY_NAME)}", name)
@@ -180,31 +183,32 @@ def known_host(url: str) -> bool:
         check_url(url, credentials_go_into="api_key")
     except (TypeError, ValueError):
         return False
-    return _at(url) is not None
+    return _profile_at(url) is not None
 
 
-def _at(url: str) -> Profile | None:
+def _profile_at(url: str) -> Profile | None:
     parts = urlsplit(url)
     host, port, path = parts.hostname or "", parts.port, f"{parts.path.rstrip('/')}/"
     best: tuple[int, Profile] | None = None
     for profile in PROFILES:
         for known in profile.hosts:
-            place, _, below = known.partition("/")
-            if _is_at(place, host, port) and (not below or path.startswith(f"/{below}/")):
-                rank = len(below)
+            pattern, _, prefix = known.partition("/")
+            matches_path = not prefix or path.startswith(f"/{prefix}/")
+            if _matches_host(pattern, host, port) and matches_path:
+                rank = len(prefix)
                 if best is None or rank > best[0]:
                     best = rank, profile
     return None if best is None else best[1]
 
 
-def _is_at(place: str, host: str, port: int | None) -> bool:
-    if place.startswith(":"):
-        return place == f":{port}"
-    return host.endswith(place) if place.startswith(".") else host == place
+def _matches_host(pattern: str, host: str, port: int | None) -> bool:
+    if pattern.startswith(":"):
+        return pattern == f":{port}"
+    return host.endswith(pattern) if pattern.startswith(".") else host == pattern
 
 
-def _name(model: str, profile: Profile) -> str:
-    """Return the model's name as the provider knows it: without a routing prefix, removed once."""
+def _model_name(model: str, profile: Profile) -> str:
+    """Return the provider's own name of the model: the routing prefix is removed once."""
     prefix = f"{_prefix(profile)}/"
     name = model.removeprefix(prefix)
     is_own = profile.only_vendor_names and name and "/" not in name
@@ -216,7 +220,7 @@ def _prefix(profile: Profile) -> str:
 
 
 def _headers(
-    adapter: Adapter, profile: Profile, key: str | None, more: Mapping[str, str]
+    adapter: Adapter, profile: Profile, key: str | None, extra: Mapping[str, str]
 ) -> Mapping[str, str]:
     headers = {
         "Content-Type": "application/json",
@@ -228,4 +232,4 @@ def _headers(
             headers["Authorization"] = f"Bearer {key}"
         else:
             headers[profile.auth] = key
-    return merged_headers(headers, more)
+    return merged_headers(headers, extra)

@@ -1,4 +1,4 @@
-"""The only room that knows aiohttp: requests out, bytes in, its failures translated once."""
+"""The only module that uses aiohttp: it sends requests, reads bytes and translates failures."""
 
 import asyncio
 import errno
@@ -6,10 +6,9 @@ import os
 import socket
 import ssl
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from functools import lru_cache
-from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakSet
@@ -23,18 +22,18 @@ from .._http._types import FailureKind, Headers, Request, ResponseHead, Transpor
 from .._per_loop import PerLoop
 from ._internals import fail_readers, unread_bytes
 
-__all__ = ["Session", "Sessions"]
+__all__ = ["ReceivedHeaders", "Session", "Sessions"]
 
 _KEEP_ALIVE = 60.0
 _CHUNK = 65_536
-_END_WITHIN = 0.05
-_AT_ONCE = nullcontext()
+_END_WAIT = 0.05  # seconds to wait for the end of a body after its answer
+_NO_WAIT = nullcontext()
 
 
 class Sessions:
-    """One session for each event loop; each is closed with its loop, or by `aclose`.
+    """One session per event loop; each is closed with its loop, or by `aclose`.
 
-    A forked child starts with none.
+    A forked child starts without sessions.
     """
 
     def __init__(self, max_concurrency: int | None) -> None:
@@ -45,7 +44,7 @@ class Sessions:
         self._closed = False
 
     async def current(self) -> "Session | None":
-        """Return the session of the running loop, made if there is none; None after a close."""
+        """Return the session of the running loop, created on first use; None after a close."""
         if self._closed:
             return None
         session = self._by_loop.get()
@@ -56,14 +55,14 @@ class Sessions:
         return session
 
     async def aclose(self) -> None:
-        """Close the session of the running loop; those of other loops are closed there, soon."""
+        """Close the session of the running loop; other loops close their sessions soon."""
         self._closed = True
         await self._by_loop.close_dead(Session.disconnect)
         await self._by_loop.aclose()
         self._by_loop.close_everywhere()
 
     def abandon(self) -> None:
-        """Close the sessions of a client that was dropped; called from anywhere, at any time."""
+        """Close the sessions of a garbage-collected client; may be called from any thread."""
         self._closed = True
         self._by_loop.close_everywhere()
 
@@ -72,9 +71,9 @@ class Session:
     """The connections of one event loop."""
 
     def __init__(self, max_concurrency: int | None) -> None:
-        self._turns = None if max_concurrency is None else asyncio.Semaphore(max_concurrency)
-        # No limit of connections here: a request that waits for one would look like a slow
-        # provider. Who wants a limit gives the client `max_concurrency`.
+        self._slots = None if max_concurrency is None else asyncio.Semaphore(max_concurrency)
+        # No connection limit: a request that waits for a connection would look like a slow
+        # provider. `max_concurrency` of the client limits the calls instead.
         connector = aiohttp.TCPConnector(
             limit=0, keepalive_timeout=_KEEP_ALIVE, socket_factory=self._new_socket
         )
@@ -90,26 +89,29 @@ class Session:
 
     @property
     def closed(self) -> bool:
+        """True once the session is closed."""
         return self._session.closed
 
     def sender(self, *, whole: bool) -> "_Sender":
-        """Return what opens requests; `whole` says for what their read limit is."""
+        """Return a sender; with `whole` the read timeout applies to the complete answer."""
         return _Sender(self, whole=whole)
 
-    def turn(
-        self, left: Callable[[], float], out_of_time: Callable[[], Exception]
+    def slot(
+        self, seconds_left: Callable[[], float], deadline_error: Callable[[], Exception]
     ) -> AbstractAsyncContextManager[None]:
-        """Wait until fewer calls are under way than may be, but not beyond the deadline."""
-        return _AT_ONCE if self._turns is None else _turn(self._turns, left, out_of_time)
+        """Wait until fewer than `max_concurrency` calls are running, up to the deadline."""
+        if self._slots is None:
+            return _NO_WAIT
+        return _slot(self._slots, seconds_left, deadline_error)
 
     async def close(self) -> None:
-        """Close the connections, and end what is being read from them."""
+        """Close the connections; pending reads fail."""
         for response in self.reading:
             fail_readers(response.content, aiohttp.ClientConnectionError("closed"))
         await self._session.close()
 
     def disconnect(self) -> None:
-        """Close the sockets, because the loop of the connections is closed."""
+        """Close the sockets directly, because their event loop is closed."""
         for connection in list(self._sockets):
             connection.close()
 
@@ -120,36 +122,36 @@ class Session:
 
     def _new_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
         family, kind, protocol, *_ = address
-        made = socket.socket(family, kind, protocol)
-        self._sockets.add(made)
-        return made
+        connection = socket.socket(family, kind, protocol)
+        self._sockets.add(connection)
+        return connection
 
-    def way(self, url: str) -> tuple[URL, URL | None]:
-        """Return the address and the proxy on the way to it, as the environment says."""
+    def url_and_proxy(self, url: str) -> tuple[URL, URL | None]:
+        """Return a parsed URL, and the proxy that the environment sets for it."""
         known = self._urls.get(url)
         if known is None:
-            if len(self._urls) > 1000:  # model names may be part of an address
+            if len(self._urls) > 1000:  # a URL may contain the name of a model
                 self._urls.clear()
             known = self._urls[url] = URL(url, encoded=True), _proxy(url)
         return known
 
-    def translated(self, error: Exception) -> TransportFailure:
-        """Return what a failure of aiohttp is in our terms.
+    def translate(self, error: Exception) -> TransportFailure:
+        """Translate an exception of aiohttp.
 
         Raises:
-            RuntimeError: it is none of the connection.
+            RuntimeError: the exception does not concern the connection.
         """
-        if self.closed:  # in the middle of a call, for which aiohttp has many words
+        if self.closed:  # during a call; aiohttp reports that in several ways
             return TransportFailure(FailureKind.CLOSED, "the client has been closed")
         if isinstance(error, RuntimeError):
             raise error
-        return TransportFailure(_kind(error), _words(error))
+        return TransportFailure(_kind(error), _message(error))
 
     async def post(
         self, request: Request, timeout: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
-        """Send a request and return the response once its head is there."""
-        url, proxy = self.way(request.url)
+        """Send a request and return the response once its head is received."""
+        url, proxy = self.url_and_proxy(request.url)
         return await self._session.post(
             url,
             data=request.content,
@@ -161,24 +163,26 @@ class Session:
 
 
 @asynccontextmanager
-async def _turn(
-    turns: asyncio.Semaphore, left: Callable[[], float], out_of_time: Callable[[], Exception]
+async def _slot(
+    slots: asyncio.Semaphore,
+    seconds_left: Callable[[], float],
+    deadline_error: Callable[[], Exception],
 ) -> AsyncGenerator[None]:
     try:
-        async with asyncio.timeout(left()):
-            await turns.acquire()
+        async with asyncio.timeout(seconds_left()):
+            await slots.acquire()
     except TimeoutError:
-        raise out_of_time() from None
+        raise deadline_error() from None
     try:
         yield
     finally:
-        turns.release()
+        slots.release()
 
 
 class _Sender:
-    """Opens requests for the shells.
+    """Sends the requests of flows and machines.
 
-    `whole` means that the read limit is for the complete answer; else it is for each silence.
+    With `whole` the read timeout applies to the complete answer, otherwise to each read.
     """
 
     def __init__(self, session: Session, *, whole: bool) -> None:
@@ -189,7 +193,7 @@ class _Sender:
         """Send a request.
 
         Raises:
-            TransportFailure: there was no answer.
+            TransportFailure: there was no response.
         """
         limits = request.timeouts
         connect, read = (None, None) if limits is None else (limits.connect, limits.read)
@@ -197,8 +201,8 @@ class _Sender:
         try:
             return _Response(self._session, await self._session.post(request, timeout))
         except (aiohttp.ClientError, OSError, ValueError, OverflowError, RuntimeError) as error:
-            failure = self._session.translated(error)
-            if not isinstance(error, aiohttp.ClientResponseError):  # which shows our headers
+            failure = self._session.translate(error)
+            if not isinstance(error, aiohttp.ClientResponseError):  # its text contains our headers
                 failure.__cause__ = error
         raise failure
 
@@ -207,25 +211,35 @@ class _Sender:
         await asyncio.sleep(seconds)
 
 
-@lru_cache(maxsize=64)  # nearly all requests have the same limits
+@lru_cache(maxsize=64)  # nearly all requests have the same timeouts
 def _timeout(connect: float | None, read: float | None, *, whole: bool) -> aiohttp.ClientTimeout:
-    if whole:  # no silence can be longer than the whole, so it needs no timer of its own
+    if whole:  # one timer is enough: no read can take longer than the whole
         return aiohttp.ClientTimeout(total=read, sock_connect=connect)
     return aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=read)
 
 
-class _Headers(Headers):
-    """Headers that are read when somebody asks for one: of most answers nobody does."""
+class ReceivedHeaders(Headers):
+    """The headers of aiohttp, looked up on demand: for most answers none is needed."""
 
     __slots__ = ("_received",)
 
     def __init__(self, received: CIMultiDictProxy[str]) -> None:
         self._received = received
 
-    def __getattr__(self, name: str) -> Any:
-        """Make `_values`, which is not there the first time."""
-        super().__init__(self._received.items())
-        return object.__getattribute__(self, name)
+    def __getitem__(self, name: str) -> str:
+        return ", ".join(self._received.getall(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(map(str.lower, self._received)))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self._received
+
+    def __repr__(self) -> str:
+        return f"Headers({list(self)})"  # names only: a value may be a cookie
 
 
 class _Response:
@@ -236,10 +250,10 @@ class _Response:
         self._process = _fork.OwnerProcess()
         session.reading.add(response)
         self._response = response
-        self.head = ResponseHead(response.status, _Headers(response.headers))
+        self.head = ResponseHead(response.status, ReceivedHeaders(response.headers))
 
     async def chunks(self) -> AsyncGenerator[bytes]:
-        """Iterate over the body as it comes."""
+        """Yield the body in pieces, as they are received."""
         self._process.check()
         try:
             while chunk := await self._response.content.readany():
@@ -249,10 +263,10 @@ class _Response:
             timed_out = isinstance(error, TimeoutError)
             if not timed_out and (rest := unread_bytes(self._response.content)):
                 yield rest
-            raise self._session.translated(error) from error
+            raise self._session.translate(error) from error
 
     async def read(self, limit: int) -> bytes:
-        """Read the body, or what of it fits the limit."""
+        """Read the body up to the limit."""
         body = bytearray()
         try:
             async for chunk in self._response.content.iter_chunked(_CHUNK):
@@ -261,21 +275,21 @@ class _Response:
                     break
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if not body:
-                raise self._session.translated(error) from error
+                raise self._session.translate(error) from error
         return bytes(body[:limit])
 
     async def aclose(self) -> None:
-        """Give the connection back when the body is over, else close it."""
+        """Release the connection if the body is complete, else close it."""
         if not self._process.is_current:
             return
         content = self._response.content
         self._session.reading.discard(self._response)
-        abandoned = sys.exc_info()[1] is not None  # left, cancelled or broken: it is closed at once
+        abandoned = sys.exc_info()[1] is not None  # left early, cancelled or broken
         try:
             if not (abandoned or content.at_eof()):
-                # The last word of an answer and the end of its body often come one after the other.
+                # The end of the body often arrives shortly after the end of the answer.
                 with suppress(aiohttp.ClientError, OSError):
-                    async with asyncio.timeout(_END_WITHIN):
+                    async with asyncio.timeout(_END_WAIT):
                         await content.wait_eof()
         finally:
             if content.at_eof():
@@ -287,48 +301,48 @@ class _Response:
 def _kind(error: Exception) -> FailureKind:
     if isinstance(error, TimeoutError):
         return FailureKind.TIMEOUT
-    # A handshake that failed is as final as a certificate that is not right.
+    # A failed handshake is as final as an invalid certificate.
     if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
         return FailureKind.CERTIFICATE
     if isinstance(error, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError):
         return FailureKind.PROXY
     if isinstance(error, aiohttp.ClientConnectorError):
         return FailureKind.CONNECT
-    if isinstance(error, ValueError | OverflowError):  # an InvalidURL is one too
+    if isinstance(error, ValueError | OverflowError):  # includes InvalidURL
         return FailureKind.REQUEST
     return FailureKind.BROKEN
 
 
-def _words(error: Exception) -> str:
+def _message(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return "the time was up"
+        return "timed out"
     if isinstance(error, aiohttp.ClientConnectorError):
         where = f"{error.host}, port {error.port}"
         if isinstance(error, aiohttp.ClientConnectorSSLError):
-            return f"no TLS with {where}, which may not speak https: {error.os_error.strerror}"
+            return f"TLS with {where} failed; it may not support https: {error.os_error.strerror}"
         return f"cannot connect to {where}: {_reason(error.os_error)}"
     if isinstance(error, aiohttp.ClientPayloadError):
-        return "the answer broke off"
+        return "the response ended early"
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "the server closed the connection"
     return str(error) or type(error).__name__
 
 
 def _reason(error: OSError) -> str:
-    # Where asyncio raises it, the words tell the call instead of the reason.
+    # Errors raised by asyncio describe the call instead of the reason.
     if error.errno is not None and error.errno in errno.errorcode:
         return os.strerror(error.errno).lower()
     return error.strerror or str(error) or type(error).__name__
 
 
 def _proxy(url: str) -> URL | None:
-    """Return the proxy that the environment names for an address.
+    """Return the proxy that the environment sets for a URL.
 
-    Looked up here, once for each address, because aiohttp would do it for each request.
+    Looked up here, once per URL, because aiohttp would do it for each request.
     """
-    parts, known = urlsplit(url), getproxies()
-    found = known.get(parts.scheme) or known.get("all")
-    # With its port, since an exception may be for one port alone.
+    parts, proxies = urlsplit(url), getproxies()
+    found = proxies.get(parts.scheme) or proxies.get("all")
+    # `netloc` includes the port, because an exception may be for one port only.
     if not found or not parts.hostname or proxy_bypass(parts.netloc):
         return None
     return URL(found if "://" in found else f"http://{found}")

@@ -1,4 +1,4 @@
-"""The AI client: one call for every provider."""
+"""The AI client: one interface for every provider."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -11,12 +11,15 @@ from .._closing_async import AsyncClosing
 from .._drive_async import drive_async, run_async
 from .._http._checks import check_headers, check_key
 from ..errors import ArgumentError, MissingExtraError
-from ._call import check_call
-from ._flow import BACKOFF, AnswerMachine, Plan, Policy, Trying, generate_flow
+from ._answer_machine import AnswerMachine
+from ._attempts import BACKOFF, Attempts, Policy
+from ._call import Call
+from ._check_call import check_call
+from ._generate import generate_flow
 from ._limits import Limits
-from ._prices import LatePrice, load, loaded
+from ._plan import Plan
+from ._price_table import DeferredPrice, load_prices, prices_loaded
 from ._route import Route, Target, check_base_url, check_provider, known_host
-from ._terms import Call
 from .errors import LLMConnectionError, LLMError, LLMRequestError
 from .providers.profiles import PROFILES
 from .streams import LLMStream
@@ -24,36 +27,47 @@ from .types import CallOptions, Delta, Response, UsageDelta
 
 if TYPE_CHECKING:
     from ._session import Session, Sessions
-    from .settings import Configured
+    from .settings import Configuration
 
 __all__ = ["DEFAULT_MODEL", "LLMClient", "generate", "generate_sync", "stream"]
 
 
-class _Default(str):
-    """The default of an argument, told apart from the same text given by a caller."""
+class _DefaultModel(str):
+    """A separate type, so that the default is distinct from equal text passed by a caller."""
 
     __slots__ = ()
 
 
-DEFAULT_MODEL: str = _Default("gpt-4-turbo")
-"""The model of a call that names none, unless the variable of this name says another."""
+DEFAULT_MODEL: str = _DefaultModel("gpt-4-turbo")
+"""The model of calls without `model`, unless the variable `DEFAULT_MODEL` sets another one."""
 
 _MAX_ANSWER_BYTES = 64 * 1024 * 1024
-_MOST_ROUTES = 256
-_WAITING = 60.0  # what the deadline allows for waits, beside all attempts
+_MAX_ROUTES = 256
+_WAIT_ALLOWANCE = 60.0  # seconds for waits, in the default deadline
 
 
 class LLMClient(AsyncClosing):
-    """Asks models of any provider; keeps connections and nothing else between calls.
+    """A client for the models of any provider; it keeps only connections between calls.
 
-    `timeout` is for one attempt, `deadline` for a whole call with its retries, waits and
-    fallbacks: by default long enough for every attempt to time out, and a minute of waits. `keys`
-    are keys of other providers, by their names, for models such as `anthropic/…` and for
-    fallbacks: `api_key` goes to `base_url` only. `first_wait` is the wait before the first retry,
-    which doubles. `requests_per_minute` and `tokens_per_minute` hold in every 60 seconds.
+    Args:
+        api_key: the key for `base_url`; it is never sent anywhere else.
+        base_url: the base URL of the provider; without one, the model selects the provider.
+        default_model: the model of calls without `model`.
+        timeout: seconds for one attempt.
+        max_retries: retries for each model.
+        deadline: seconds for a whole call with its retries, waits and fallbacks. The default
+            allows every attempt to time out, and a minute of waits.
+        keys: keys of other providers, by provider name, for models such as `anthropic/…` and for
+            fallbacks.
+        provider: the provider at `base_url`, if its host does not show it.
+        headers: headers that are added to each request to `base_url`.
+        first_wait: seconds before the first retry; each further wait is twice as long.
+        max_concurrency: the maximum number of calls at a time; further calls wait.
+        requests_per_minute: the limit in every window of 60 seconds.
+        tokens_per_minute: the limit in every window of 60 seconds.
 
     Raises:
-        ValueError: an argument cannot work.
+        ValueError: an argument is invalid.
     """
 
     def __init__(
@@ -75,11 +89,11 @@ class LLMClient(AsyncClosing):
     ) -> None:
         self.base_url = None if base_url is None else check_base_url(base_url)
         self.default_model = _model_name("default_model", default_model)
-        self.timeout = _above_zero("timeout", timeout)
-        self.max_retries = _at_least("max_retries", max_retries, 0)
-        self.deadline = None if deadline is None else _above_zero("deadline", deadline)
+        self.timeout = _positive_number("timeout", timeout)
+        self.max_retries = _whole_number("max_retries", max_retries, 0)
+        self.deadline = None if deadline is None else _positive_number("deadline", deadline)
         if max_concurrency is not None:
-            _at_least("max_concurrency", max_concurrency, 1)
+            _whole_number("max_concurrency", max_concurrency, 1)
         check_headers(headers or {})
         self._target = Target(
             self.base_url,
@@ -91,23 +105,25 @@ class LLMClient(AsyncClosing):
             None if provider is None else check_provider(provider),
             dict(headers or {}),
         )
-        self._backoff = replace(BACKOFF, first=_above_zero("first_wait", first_wait))
+        self._backoff = replace(BACKOFF, first=_positive_number("first_wait", first_wait))
         self._limits = _limits(requests_per_minute, tokens_per_minute)
         self._routes: dict[str, Route] = {}
         self._sessions = sessions = _sessions(max_concurrency)
-        # A client that is dropped and was not closed lets its connections go without a warning.
+        # A client that is garbage-collected without being closed closes its connections silently.
         self._abandon = finalize(self, sessions.abandon)
         self._abandon.atexit = False
 
     @classmethod
     def from_env(cls, **options: Any) -> Self:
-        """Make a client from the environment and `.env`; options go before them.
+        """Create a client from the environment and `.env`; `options` take precedence.
 
         Raises:
-            LLMRequestError: a variable has a value that cannot be.
+            LLMRequestError: a variable has an invalid value.
         """
-        configured = _configured()
-        return cls(**_arguments(configured, options.get("base_url", configured.base_url)) | options)
+        configuration = _read_configuration()
+        return cls(
+            **_arguments(configuration, options.get("base_url", configuration.base_url)) | options
+        )
 
     def __repr__(self) -> str:
         return f"LLMClient(base_url={self.base_url!r}, default_model={str(self.default_model)!r})"
@@ -126,26 +142,42 @@ class LLMClient(AsyncClosing):
         fallbacks: Sequence[str] = (),
         extra: Mapping[str, Any] | None = None,
     ) -> Response:
-        """Ask a model and return its answer as the standard response object.
+        """Send messages to a model and return its answer as the standard response object.
+
+        Args:
+            messages: the conversation; each message has a `role` and `content`.
+            model: the model, optionally as `provider/model`.
+            tools: the functions that the model may call, in the format of OpenAI.
+            temperature: the sampling temperature, 0 to 1.
+            max_tokens: the maximum length of the answer.
+            tool_choice: "auto", "none", "required", or one function in the format of OpenAI.
+            response_format: a JSON schema or a pydantic model for the answer.
+            stop: text, or a list of texts, at which the answer ends.
+            fallbacks: other models, tried in order if the first one fails.
+            extra: further fields of the request body, for this provider only.
 
         Raises:
-            LLMRequestError: an argument is wrong, or the provider says so.
-            LLMError: there is no answer; the class and its fields say why.
+            LLMRequestError: an argument is wrong, or the provider rejected the request.
+            LLMError: there is no answer; the class and the fields of the error give the reason.
         """
         call = check_call(
-            *(messages, self._named(model), tools, temperature, max_tokens),
+            messages,
+            self._model_or_default(model),
+            tools,
+            temperature,
+            max_tokens,
             tool_choice=tool_choice,
             response_format=response_format,
             stop=stop,
             extra=extra,
         )
-        trying = self._trying(self._plans(call, fallbacks))
+        attempts = self._new_attempts(self._plans(call, fallbacks))
         session = await self._session()
-        async with session.turn(trying.left, trying.out_of_time):
-            flow = generate_flow(trying, response_format)
+        async with session.slot(attempts.seconds_left, attempts.deadline_error):
+            flow = generate_flow(attempts, response_format)
             response = await run_async(flow, session.sender(whole=True), _MAX_ANSWER_BYTES)
-        if isinstance(trying.plan.pricing, LatePrice):
-            await trying.plan.pricing.set(response["usage"])
+        if isinstance(attempts.plan.pricing, DeferredPrice):
+            await attempts.plan.pricing.set(response["usage"])
         return response
 
     def stream(
@@ -162,71 +194,76 @@ class LLMClient(AsyncClosing):
         fallbacks: Sequence[str] = (),
         extra: Mapping[str, Any] | None = None,
     ) -> LLMStream:
-        """Ask a model and return its answer as a stream of deltas; the arguments of `generate`.
+        """Send messages to a model and return a stream of deltas; arguments as for `generate`.
 
         Raises:
             LLMRequestError: an argument is wrong.
             LLMAuthenticationError: there is no key.
         """
         call = check_call(
-            *(messages, self._named(model), tools, temperature, max_tokens),
+            messages,
+            self._model_or_default(model),
+            tools,
+            temperature,
+            max_tokens,
             tool_choice=tool_choice,
             response_format=response_format,
             stop=stop,
             extra=extra,
             stream=True,
         )
-        trying = self._trying(self._plans(call, fallbacks))
-        machine = AnswerMachine(trying, response_format)
-        return LLMStream(machine, self._deltas(trying, machine))
+        attempts = self._new_attempts(self._plans(call, fallbacks))
+        machine = AnswerMachine(attempts, response_format)
+        return LLMStream(machine, self._deltas(attempts, machine))
 
     async def aclose(self) -> None:
         """Close the connections; may be called twice."""
         await self._sessions.aclose()
 
-    async def _deltas(self, trying: Trying, machine: AnswerMachine) -> AsyncGenerator[Delta]:
+    async def _deltas(self, attempts: Attempts, machine: AnswerMachine) -> AsyncGenerator[Delta]:
         session = await self._session()
         received = drive_async(machine, session.sender(whole=False))
-        if isinstance(trying.plan.pricing, LatePrice):
-            received = _priced(received, trying.plan.pricing)
-        async with session.turn(trying.left, trying.out_of_time), aclosing(received) as deltas:
+        if isinstance(attempts.plan.pricing, DeferredPrice):
+            received = _with_price(received, attempts.plan.pricing)
+        slot = session.slot(attempts.seconds_left, attempts.deadline_error)
+        async with slot, aclosing(received) as deltas:
             async for delta in deltas:
                 yield delta
 
-    def _named(self, model: Any) -> Any:
+    def _model_or_default(self, model: Any) -> Any:
         return self.default_model if model is DEFAULT_MODEL else model
 
     def _plans(self, call: Call, fallbacks: Any) -> list[Plan]:
         plans = [self._plan(call, call.model)]
         if fallbacks:
-            plans += [self._plan(call, name) for name in _names(fallbacks)]
-        if not loaded():
-            late = LatePrice()
+            plans += [self._plan(call, name) for name in _check_fallbacks(fallbacks)]
+        if not prices_loaded():
+            deferred = DeferredPrice()
             for plan in plans:
-                plan.pricing = late
+                plan.pricing = deferred
         return plans
 
     def _plan(self, call: Call, model: str) -> Plan:
         route = self._routes.get(model)
         if route is None:
-            if len(self._routes) >= _MOST_ROUTES:
+            if len(self._routes) >= _MAX_ROUTES:
                 self._routes.clear()
             route = self._routes[model] = self._target.route(model)
         if route.model != call.model:
             call = replace(call, model=route.model)
         return Plan(call, route, model)
 
-    def _trying(self, plans: Sequence[Plan]) -> Trying:
-        attempts = (self.max_retries + 1) * len(plans)
-        deadline = self.deadline or attempts * self.timeout + _WAITING
+    def _new_attempts(self, plans: Sequence[Plan]) -> Attempts:
+        count = (self.max_retries + 1) * len(plans)
+        deadline = self.deadline or count * self.timeout + _WAIT_ALLOWANCE
         policy = Policy(self.timeout, self.max_retries, deadline, self._backoff, self._limits)
-        return Trying(plans, policy)
+        return Attempts(plans, policy)
 
     async def _session(self) -> "Session":
-        load()
+        load_prices()
         session = await self._sessions.current()
         if session is None:
-            raise LLMConnectionError("the client has been closed: make another one")
+            raise LLMConnectionError("the client is closed; create a new one")
         return session
 
 
@@ -238,14 +275,14 @@ async def generate(
     max_tokens: int = 2000,
     **options: Unpack[CallOptions],
 ) -> Response:
-    """Ask a model and return its answer as the standard response object.
+    """Send messages to a model and return its answer as the standard response object.
 
-    The configuration is that of the environment and `.env`, as they are at the call; the options
-    are those of `LLMClient.generate`.
+    The configuration is read from the environment and `.env` at each call. The options are those
+    of `LLMClient.generate`.
 
     Raises:
-        LLMRequestError: an argument or a variable is wrong, or the provider says so.
-        LLMError: there is no answer; the class and its fields say why.
+        LLMRequestError: an argument or a variable is wrong, or the provider rejected the request.
+        LLMError: there is no answer; the class and the fields of the error give the reason.
     """
     client = _shared_client()
     return await client.generate(messages, model, tools, temperature, max_tokens, **options)
@@ -259,7 +296,7 @@ def stream(
     max_tokens: int = 2000,
     **options: Unpack[CallOptions],
 ) -> LLMStream:
-    """Ask a model and return its answer as a stream of deltas; configured as `generate` is.
+    """Send messages to a model and return a stream of deltas; configuration like `generate`.
 
     Raises:
         LLMRequestError: an argument or a variable is wrong.
@@ -277,14 +314,16 @@ def generate_sync(
     max_tokens: int = 2000,
     **options: Unpack[CallOptions],
 ) -> Response:
-    """Do what `generate` does and wait for it, for scripts; each call has its own connection.
+    """Call `generate` and wait for it, for scripts; each call opens its own connection.
 
     Raises:
-        RuntimeError: an event loop runs in this thread, which the call would hold up.
-        LLMError: as `generate`.
+        RuntimeError: an event loop is running in this thread; the call would block it.
+        LLMError: as for `generate`.
     """
     if _has_running_loop():
-        raise RuntimeError("generate_sync holds up the event loop it is called in: await generate")
+        raise RuntimeError(
+            "generate_sync would block the running event loop; await generate instead"
+        )
 
     async def once() -> Response:
         async with LLMClient.from_env() as client:
@@ -301,59 +340,59 @@ def _has_running_loop() -> bool:
     return True
 
 
-# The client behind the functions, with the configuration that it was made for.
-_shared: "tuple[Configured, LLMClient] | None" = None
+# The client of the module functions, with the configuration that it was created for.
+_shared: "tuple[Configuration, LLMClient] | None" = None
 
 
 def _shared_client() -> LLMClient:
     global _shared
-    configured = _configured()
-    if _shared is None or _shared[0] is not configured:
-        client = LLMClient(**_arguments(configured, configured.base_url))
-        client._abandon.detach()  # clients come and go with the settings, connections stay
+    configuration = _read_configuration()
+    if _shared is None or _shared[0] is not configuration:
+        client = LLMClient(**_arguments(configuration, configuration.base_url))
+        client._abandon.detach()  # the connections outlive the client, for the next one
         if _shared is not None:
             client._sessions = _shared[1]._sessions
-        _shared = configured, client
+        _shared = configuration, client
     return _shared[1]
 
 
-def _configured() -> "Configured":
+def _read_configuration() -> "Configuration":
     try:
         from .settings import read_settings
     except ModuleNotFoundError as error:
-        raise _missing() from error
+        raise _missing_extra() from error
     return read_settings()
 
 
-def _arguments(configured: "Configured", base_url: str | None) -> dict[str, Any]:
-    """Return the arguments of a client, with the variables named where one is wrong.
+def _arguments(configuration: "Configuration", base_url: str | None) -> dict[str, Any]:
+    """Return the arguments of a client; errors name the variable that is wrong.
 
-    Keys that happen to be in the environment lead to their providers only where nobody has named
-    an address of his own, which may be a proxy for all of them.
+    The keys of single providers are used only if no custom base URL is set, because that may be a
+    proxy for all providers.
 
     Raises:
-        LLMRequestError: a variable has a value that cannot be.
+        LLMRequestError: a variable has an invalid value.
     """
     arguments: dict[str, Any] = {
-        "api_key": configured.api_key,
-        "base_url": configured.base_url,
-        "default_model": configured.default_model,
-        "timeout": configured.timeout,
-        "max_retries": configured.max_retries,
+        "api_key": configuration.api_key,
+        "base_url": configuration.base_url,
+        "default_model": configuration.default_model,
+        "timeout": configuration.timeout,
+        "max_retries": configuration.max_retries,
     }
     try:
-        if configured.base_url is not None:
-            check_base_url(configured.base_url, "LLM_API_BASE_URL")
-        if configured.api_key is not None:
-            check_key(configured.api_key, "LLM_API_KEY")
+        if configuration.base_url is not None:
+            check_base_url(configuration.base_url, "LLM_API_BASE_URL")
+        if configuration.api_key is not None:
+            check_key(configuration.api_key, "LLM_API_KEY")
         for profile in PROFILES:
-            if (key := configured.keys.get(profile.name)) is not None:
+            if (key := configuration.keys.get(profile.name)) is not None:
                 check_key(key, profile.key_variable)
-        _model_name("DEFAULT_MODEL", configured.default_model)
+        _model_name("DEFAULT_MODEL", configuration.default_model)
     except ArgumentError as error:
         raise LLMRequestError(str(error), argument_error=error) from None
     if base_url is None or known_host(base_url):
-        arguments["keys"] = configured.keys
+        arguments["keys"] = configuration.keys
     return arguments
 
 
@@ -361,16 +400,16 @@ def _sessions(max_concurrency: int | None) -> "Sessions":
     try:
         from ._session import Sessions
     except ModuleNotFoundError as error:
-        raise _missing() from error
+        raise _missing_extra() from error
     return Sessions(max_concurrency)
 
 
-def _missing() -> MissingExtraError:
+def _missing_extra() -> MissingExtraError:
     return MissingExtraError("the AI client", "llm")
 
 
-async def _priced(deltas: AsyncGenerator[Delta], price: LatePrice) -> AsyncGenerator[Delta]:
-    """Iterate over deltas, with the price that is not known before the table is loaded."""
+async def _with_price(deltas: AsyncGenerator[Delta], price: DeferredPrice) -> AsyncGenerator[Delta]:
+    """Yield deltas; the price is set in the usage once the table is loaded."""
     try:
         async with aclosing(deltas):
             async for delta in deltas:
@@ -386,23 +425,23 @@ async def _priced(deltas: AsyncGenerator[Delta], price: LatePrice) -> AsyncGener
 def _limits(requests: float | None, tokens: float | None) -> Limits | None:
     for name, limit in (("requests_per_minute", requests), ("tokens_per_minute", tokens)):
         if limit is not None:
-            _above_zero(name, limit)
+            _positive_number(name, limit)
     return None if requests is None and tokens is None else Limits(requests, tokens)
 
 
-def _names(fallbacks: Any) -> Sequence[str]:
+def _check_fallbacks(fallbacks: Any) -> Sequence[str]:
     if not isinstance(fallbacks, list | tuple) or not all(isinstance(f, str) for f in fallbacks):
-        raise LLMRequestError("fallbacks must be a list of names of models")
+        raise LLMRequestError("fallbacks must be a list of model names")
     return fallbacks
 
 
-def _above_zero(name: str, value: Any) -> float:
+def _positive_number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
         raise ArgumentError(name, "must be a number greater than 0", value)
     return value
 
 
-def _at_least(name: str, value: Any, least: int) -> int:
+def _whole_number(name: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ArgumentError(name, f"must be a whole number, {least} or more", value)
     return value

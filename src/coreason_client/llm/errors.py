@@ -1,25 +1,25 @@
-"""What the AI client raises. Each error carries fields, so that no program reads its words.
+"""The errors of the AI client. Programs use the class and the fields, not the message.
 
 ::
 
     LLMError
-    ├── LLMAuthenticationError   no key, or one that the provider does not know
-    ├── LLMPermissionError       the key may not do this
-    ├── LLMRequestError          the request is wrong: found before it was sent, or refused
-    │   └── LLMContextLengthError   it is longer than the model can read
-    ├── LLMNotFoundError         there is no such model, or no such address
-    ├── LLMRateLimitError        too many requests or tokens for now
-    ├── LLMQuotaError            the money or the quota is used up
+    ├── LLMAuthenticationError   no key, or an invalid one
+    ├── LLMPermissionError       the key does not allow this
+    ├── LLMRequestError          the request is wrong: not sent, or rejected
+    │   └── LLMContextLengthError   the request is too long for the model
+    ├── LLMNotFoundError         there is no such model, or no such URL
+    ├── LLMRateLimitError        too many requests or tokens at the moment
+    ├── LLMQuotaError            the credit or the quota is exhausted
     ├── LLMTimeoutError          no answer in time; also a TimeoutError
-    ├── LLMConnectionError       no connection, or one that broke; also a ConnectionError
+    ├── LLMConnectionError       no connection, or it broke; also a ConnectionError
     ├── LLMServerError           the provider failed
-    │   └── LLMOverloadedError   it is overloaded
-    ├── LLMFilteredError         the answer was withheld
-    └── LLMResponseError         what came back is not what the protocol says
+    │   └── LLMOverloadedError   the provider is overloaded
+    ├── LLMFilteredError         the provider withheld the answer
+    └── LLMResponseError         the answer cannot be parsed
 
-Errors are recognised by the status and the code that the provider sent. The one exception is a
-request that is too long, for which most providers have no code: their exact sentences are in a
-table. Any other error without a code stays of the general class.
+Errors are classified by the status and the code that the provider sent. The one exception is a
+request that is too long, for which most providers have no code: it is recognised by their exact
+messages. Any other error without a code gets a general class.
 """
 
 from typing import TYPE_CHECKING
@@ -48,21 +48,21 @@ __all__ = [
 
 
 class LLMError(CoreasonError):
-    """Anything that the AI client raises.
+    """Base class of the errors of the AI client.
 
     Attributes:
         provider: the name of the provider, such as "anthropic".
-        model: the model that was asked.
-        status: the HTTP status of the last answer, where there was one.
+        model: the model that the request was for.
+        status: the HTTP status of the last response, None if there was none.
         code: the provider's own code for the error.
-        request_id: the provider's own id of the request, for its support.
-        retry_after: the seconds that the provider asked to wait.
-        attempts: how many requests were sent, 0 when the error was found before.
-        body: what came back, or the part of it that could not be read, up to a bound.
-        partial: the part of the answer that was received and can be read, like a response object
-            with the status "partial"; None when there was none.
-        argument_error: the argument that is wrong and the rule that it breaks, where the error was
-            found before anything was sent.
+        request_id: the provider's id of the request, for its support.
+        retry_after: the delay in seconds that the provider asked for.
+        attempts: the number of requests sent, 0 if the error was found before.
+        body: the start of the response, or the part of it that could not be parsed.
+        partial: the usable part of the answer, as a response object with the status "partial";
+            None if there was none.
+        argument_error: the wrong argument and the rule that it breaks, if the error was found
+            before anything was sent.
     """
 
     def __init__(
@@ -94,35 +94,35 @@ class LLMError(CoreasonError):
 
 
 class LLMAuthenticationError(LLMError):
-    """There is no key, or the provider does not know it."""
+    """There is no key, or it is invalid."""
 
 
 class LLMPermissionError(LLMError):
-    """The key is known and may not do this."""
+    """The key is valid but does not allow this."""
 
 
 class LLMRequestError(LLMError):
-    """The request is wrong: found before it was sent, or refused by the provider."""
+    """The request is wrong: it was not sent, or the provider rejected it."""
 
 
 class LLMContextLengthError(LLMRequestError):
-    """The request is longer than the model can read."""
+    """The request is too long for the model."""
 
 
 class LLMNotFoundError(LLMError):
-    """There is no such model, or nothing at the address."""
+    """There is no such model, or no such URL."""
 
 
 class LLMRateLimitError(LLMError):
-    """Too many requests or tokens for now; `retry_after` says for how long, where it is known."""
+    """Too many requests or tokens at the moment; `retry_after` is the delay, if known."""
 
 
 class LLMQuotaError(LLMError):
-    """The money or the quota is used up: no wait will help."""
+    """The credit or the quota is exhausted; waiting does not help."""
 
 
 class LLMTimeoutError(LLMError, TimeoutError):
-    """No answer came in time."""
+    """There was no answer in time."""
 
 
 class LLMConnectionError(LLMError, ConnectionError):
@@ -138,11 +138,11 @@ class LLMOverloadedError(LLMServerError):
 
 
 class LLMFilteredError(LLMError):
-    """The provider withheld the whole answer, or refused the prompt."""
+    """The provider withheld the answer, or rejected the prompt."""
 
 
 class LLMResponseError(LLMError):
-    """What came back cannot be read as an answer, or was cut off at `max_tokens` where it counts.
+    """The answer cannot be parsed, or was cut off at `max_tokens` and is therefore unusable.
 
-    `body` holds the part that cannot be read, and `partial` the rest.
+    `body` is the part that cannot be parsed, `partial` the rest.
     """

@@ -1,4 +1,4 @@
-"""The configuration of the AI client, in the environment and in `.env`."""
+"""The configuration of the AI client: environment variables and `.env`."""
 
 import os
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field, SecretStr, ValidationError, create_model
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from ..errors import ArgumentError
+from ._argument_errors import invalid
 from ._internals import environment_reader
 from .errors import LLMRequestError
 from .providers.profiles import PROFILES
@@ -27,7 +27,7 @@ class LLMSettings(BaseSettings):
         env_file=_ENV_FILE,
         env_file_encoding="utf-8",
         env_ignore_empty=True,
-        case_sensitive=True,  # as the names that are looked up below
+        case_sensitive=True,  # like `environment_reader` below
         extra="ignore",
         hide_input_in_errors=True,
     )
@@ -39,7 +39,7 @@ class LLMSettings(BaseSettings):
     max_retries: int = Field(3, validation_alias="MAX_RETRIES", ge=0)
 
 
-# Of the variables that are not any text.
+# Of the variables whose value is a number.
 _RULES = {
     "AI_TIMEOUT": "must be a number greater than 0",
     "MAX_RETRIES": "must be a whole number, 0 or more",
@@ -63,12 +63,12 @@ _VARIABLES = (
     *_KEY_VARIABLES.values(),
 )
 
-_values = environment_reader(_VARIABLES)
+_current_values = environment_reader(_VARIABLES)
 
 
 @dataclass(frozen=True, slots=True)
-class Configured:
-    """The configuration; `keys` are the keys of single providers, by their names."""
+class Configuration:
+    """The configuration; `keys` are the keys of single providers, by provider name."""
 
     api_key: str | None = field(repr=False)
     base_url: str | None
@@ -78,38 +78,37 @@ class Configured:
     keys: Mapping[str, str] = field(repr=False)
 
 
-def read_settings() -> Configured:
-    """Read the environment and `.env` as they are now.
+def read_settings() -> Configuration:
+    """Return the current configuration from the environment and `.env`.
 
     Raises:
-        LLMRequestError: a variable has a value that cannot be.
+        LLMRequestError: a variable has an invalid value, or `.env` cannot be read.
     """
-    return _read(_values(), _stamp())
+    return _read(_current_values(), _env_file_version())
 
 
-def _stamp() -> tuple[str, int, int, int] | None:
-    """Return the identity and version of `.env`, None when there is none."""
+def _env_file_version() -> tuple[str, int, int, int] | None:
+    """Return a value that changes whenever `.env` does, None if there is no such file."""
     try:
-        found = os.stat(_ENV_FILE)  # noqa: PTH116 - a Path costs more than the look itself
+        found = os.stat(_ENV_FILE)  # noqa: PTH116 - creating a Path takes longer than the call
     except OSError:
         return None
     return os.getcwd(), found.st_ino, found.st_mtime_ns, found.st_size  # noqa: PTH109
 
 
-# Reading costs a millisecond, which is more than a call does; so it is done again only when
-# something has changed.
+# Reading takes a millisecond, longer than a call; so it is repeated only after a change.
 @lru_cache(maxsize=4)
-def _read(values: tuple[object, ...], stamp: tuple[str, int, int, int] | None) -> Configured:
+def _read(values: tuple[object, ...], version: tuple[str, int, int, int] | None) -> Configuration:
     try:
         settings: Any = _ProviderKeys()
     except ValidationError as error:
-        raise _wrong_variable(error) from None
+        raise _invalid_variable(error) from None
     except UnicodeDecodeError:
         raise LLMRequestError(f"{_ENV_FILE} cannot be read: it must be UTF-8") from None
     except OSError as error:
         raise LLMRequestError(f"{_ENV_FILE} cannot be read: {error.strerror}") from None
     given = {name: getattr(settings, name.replace("-", "_")) for name in _KEY_VARIABLES}
-    return Configured(
+    return Configuration(
         api_key=_secret(settings.api_key),
         base_url=settings.base_url,
         default_model=settings.default_model,
@@ -119,13 +118,12 @@ def _read(values: tuple[object, ...], stamp: tuple[str, int, int, int] | None) -
     )
 
 
-def _wrong_variable(error: ValidationError) -> LLMRequestError:
+def _invalid_variable(error: ValidationError) -> LLMRequestError:
     first = error.errors(include_url=False)[0]
     variable = str(first["loc"][0])
-    # Only numbers can be invalid: a key is any text, so no key is ever shown here.
+    # Only numbers can be invalid, so this never shows a key.
     rule = f"{_RULES[variable]}, in the environment or in {_ENV_FILE}"
-    wrong = ArgumentError(variable, rule, first["input"])
-    return LLMRequestError(str(wrong), argument_error=wrong)
+    return invalid(variable, rule, first["input"])
 
 
 def _secret(value: SecretStr | None) -> str | None:

@@ -1,9 +1,9 @@
-"""A streamed answer, as the caller holds it."""
+"""`LLMStream`: a streamed answer."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 
 from .._closing_async import AsyncClosing
-from ._flow import AnswerMachine
+from ._answer_machine import AnswerMachine
 from .errors import LLMError, LLMResponseError
 from .types import Delta, Response
 
@@ -11,9 +11,9 @@ __all__ = ["LLMStream"]
 
 
 class LLMStream(AsyncClosing):
-    """An async iterator of deltas; iterating raises `LLMError`.
+    """An async iterator of deltas; iterating may raise `LLMError`.
 
-    Leave it by `async with` or `aclose`, which closes the connection at once.
+    Use `async with`, or call `aclose`, to close the connection as soon as it is not needed.
     """
 
     def __init__(self, machine: AnswerMachine, deltas: AsyncGenerator[Delta]) -> None:
@@ -32,10 +32,10 @@ class LLMStream(AsyncClosing):
             raise
 
     async def result(self) -> Response:
-        """Read what is left and return the response object that `generate` would have returned.
+        """Read the rest and return the response object, as `generate` would.
 
         Raises:
-            LLMError: the answer did not come, or not all of it.
+            LLMError: there is no answer, or it is incomplete.
         """
         if self._error is not None:
             raise self._error

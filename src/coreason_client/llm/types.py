@@ -1,4 +1,4 @@
-"""What goes into the AI client and what comes out of it."""
+"""The types of messages, options, responses and deltas of the AI client."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ __all__ = [
 ]
 
 Message: TypeAlias = dict[str, Any]
-"""`role` and `content`, with an optional `name`; see the page on the AI client for the rest."""
+"""`role` and `content`, with an optional `name`; see `docs/llm.md` for the other keys."""
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls"]
 
 
 class CallOptions(TypedDict, total=False):
-    """What a call may be given beyond the document's arguments."""
+    """The optional arguments of a call."""
 
     tool_choice: str | Mapping[str, Any] | None
     response_format: Any
@@ -40,9 +40,9 @@ class CallOptions(TypedDict, total=False):
 
 
 class ToolCall(TypedDict):
-    """A function that the model wants to be called.
+    """A function call that the model requests.
 
-    `signature` is there when the provider wants it back with the call, as Gemini and Claude do.
+    `signature` is present if the provider needs it back with the call, as Gemini and Claude do.
     """
 
     id: str
@@ -52,10 +52,10 @@ class ToolCall(TypedDict):
 
 
 class Media(TypedDict):
-    """An image or a sound in an answer: base64 `data`, or the `url` where it can be fetched.
+    """An image or audio in an answer: base64 `data`, or the `url` to fetch it from.
 
-    `mime_type` is there when the provider names it. Audio may have a `transcript`, and the `id`
-    under which the provider keeps it.
+    `mime_type` is present if the provider sends it. Audio may have a `transcript`, and the `id`
+    under which the provider stores it.
     """
 
     type: Literal["image", "audio", "video", "file"]
@@ -67,10 +67,10 @@ class Media(TypedDict):
 
 
 class ResponseData(TypedDict):
-    """What the model answered; the keys after `finish_reason` are there only when they apply.
+    """The content of an answer; the keys after `finish_reason` are present only if they apply.
 
-    `truncated` is true when an answer with tool calls was cut off at `max_tokens`: the last call
-    may lack arguments.
+    `truncated` is true if an answer with tool calls was cut off at `max_tokens`: the last call may
+    lack arguments.
     """
 
     content: str | None
@@ -84,10 +84,10 @@ class ResponseData(TypedDict):
 
 
 class Usage(TypedDict):
-    """Tokens and dollars; the keys after `cost_estimate` are there only when they apply.
+    """Tokens and cost; the keys after `cost_estimate` are present only if they apply.
 
-    `cached_tokens` and `cache_write_tokens` are part of the prompt, `reasoning_tokens` of the
-    completion. `cost_estimate` is None for a model whose price is not known.
+    `prompt_tokens` includes `cached_tokens` and `cache_write_tokens`; `completion_tokens` includes
+    `reasoning_tokens`. `cost_estimate` is in dollars, None for a model whose price is not known.
     """
 
     prompt_tokens: int
@@ -101,9 +101,9 @@ class Usage(TypedDict):
 
 
 class Response(TypedDict):
-    """The answer, in the same shape from every provider.
+    """The answer, in the same form for every provider.
 
-    `model` is there when a fallback answered, and names it.
+    `model` is present if a fallback answered, and names it.
     """
 
     status: Literal["success"]
@@ -113,9 +113,9 @@ class Response(TypedDict):
 
 
 class PartialData(TypedDict):
-    """The part of an answer that was received; tool calls only when their arguments are whole.
+    """The received part of an answer; only tool calls with complete arguments.
 
-    `truncated` is true when the answer was cut off at `max_tokens`.
+    `truncated` is true if the answer was cut off at `max_tokens`.
     """
 
     content: str | None
@@ -126,14 +126,14 @@ class PartialData(TypedDict):
 
 
 class PartialResponse(TypedDict):
-    """The part of an answer that was received before it broke, or that could be read."""
+    """The usable part of an answer that is incomplete or cannot be parsed completely."""
 
     status: Literal["partial"]
     data: PartialData
     usage: Usage
 
 
-# Not frozen: that would double the cost of making one, and a stream is made of them.
+# Not frozen: that would double the cost of creating one, and a stream consists of them.
 @dataclass(slots=True)
 class TextDelta:
     """A piece of the answer's text."""
@@ -143,14 +143,14 @@ class TextDelta:
 
 @dataclass(slots=True)
 class ReasoningDelta:
-    """A piece of what the model thought before it answered."""
+    """A piece of the reasoning before the answer."""
 
     text: str
 
 
 @dataclass(slots=True)
 class ToolCallDelta:
-    """A piece of a tool call: the first of an index has its id and name, all add arguments."""
+    """A piece of a tool call: the first of each index has id and name, all add arguments."""
 
     index: int
     id: str | None
@@ -160,7 +160,7 @@ class ToolCallDelta:
 
 @dataclass(slots=True)
 class UsageDelta:
-    """What was used, as far as the provider has told; a later one replaces it."""
+    """The usage so far; a later one replaces it."""
 
     usage: Usage
 

@@ -11,17 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm._terms import (
-    Answer,
-    Call,
-    Fault,
-    Faulted,
-    Malformed,
-    Profile,
-    RawCall,
-    Schema,
-    Tokens,
-)
+from coreason_client.llm._answer import Answer, RawToolCall, Tokens
+from coreason_client.llm._call import Call, Schema
+from coreason_client.llm._fault import Fault, FaultReceived, Malformed
+from coreason_client.llm._profile import Profile
 from coreason_client.llm.providers.anthropic import ADAPTER
 from coreason_client.llm.types import ReasoningDelta, TextDelta, ToolCallDelta
 
@@ -70,9 +63,9 @@ def wire(value: Any) -> bytes:
 def read(*events: Any) -> Answer:
     reader = ADAPTER.reader()
     for event in events:
-        assert not reader.over
+        assert not reader.done
         reader.read(wire(event), b"")
-    assert reader.over
+    assert reader.done
     return reader.answer()
 
 
@@ -135,7 +128,7 @@ def test_any_events_are_read_or_refused(events: Sequence[tuple[bytes, bytes]]) -
     for data, name in events:
         try:
             pieces = reader.read(data, name)
-        except (Malformed, Faulted):
+        except (Malformed, FaultReceived):
             continue
         assert all(isinstance(p, TextDelta | ReasoningDelta | ToolCallDelta) for p in pieces)
         assert is_sound(reader.answer())
@@ -250,7 +243,7 @@ def test_blocks_may_grow_in_turns() -> None:
         delta(5, ":2}"),
         {"type": "message_stop"},
     )
-    assert answer.calls == [RawCall("id2", "b", '{"x":1}'), RawCall("id5", "e", '{"y":2}')]
+    assert answer.calls == [RawToolCall("id2", "b", '{"x":1}'), RawToolCall("id5", "e", '{"y":2}')]
 
 
 def test_a_thought_without_a_signature_is_not_kept_with_a_call() -> None:
@@ -262,18 +255,18 @@ def test_a_thought_without_a_signature_is_not_kept_with_a_call() -> None:
             ]
         }
     )
-    assert answer == Answer(calls=[RawCall("a", "get_time", {})], reasoning="Hm.")
+    assert answer == Answer(calls=[RawToolCall("a", "get_time", {})], reasoning="Hm.")
 
 
 def test_the_end_is_not_known_before_it_is_said() -> None:
     reader = ADAPTER.reader()
     reader.read(b'{"type":"message_start","message":{"stop_reason":"end_turn"}}', b"")
     reader.read(b'{"type":"message_delta","delta":{"stop_reason":null}}', b"")
-    assert (reader.end, reader.over, reader.started) == (None, False, False)
+    assert (reader.end, reader.done, reader.started) == (None, False, False)
     reader.read(b'{"type":"message_delta","delta":{"stop_reason":"max_tokens"}}', b"")
-    assert (reader.end, reader.over) == ("length", False)
+    assert (reader.end, reader.done) == ("length", False)
     reader.read(b'{"type":"message_stop"}', b"message_stop")
-    assert reader.over
+    assert reader.done
 
 
 def test_counts_of_a_stream_never_become_less() -> None:
@@ -517,7 +510,7 @@ def test_a_fault_of_an_odd_form(reply: Any, fault: Fault | None) -> None:
     ],
 )
 def test_an_event_that_is_named_an_error_is_one(data: bytes, message: str) -> None:
-    with pytest.raises(Faulted) as caught:
+    with pytest.raises(FaultReceived) as caught:
         ADAPTER.reader().read(data, b"error")
     assert caught.value.fault.message == message
 
@@ -531,4 +524,4 @@ def test_an_event_that_is_no_object_is_malformed(data: bytes) -> None:
 def test_the_end_mark_of_other_providers_is_one() -> None:
     reader = ADAPTER.reader()
     assert reader.read(b"[DONE]", b"") == ()
-    assert reader.over
+    assert reader.done

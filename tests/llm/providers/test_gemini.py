@@ -8,16 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coreason_client.llm._terms import (
-    Answer,
-    Call,
-    Fault,
-    Faulted,
-    Malformed,
-    Profile,
-    RawCall,
-    Tokens,
-)
+from coreason_client.llm._answer import Answer, RawToolCall, Tokens
+from coreason_client.llm._call import Call
+from coreason_client.llm._fault import Fault, FaultReceived, Malformed
+from coreason_client.llm._profile import Profile
 from coreason_client.llm.providers.gemini import ADAPTER
 from coreason_client.llm.types import TextDelta
 
@@ -152,7 +146,7 @@ def test_any_events_are_read_or_refused(events: list[bytes]) -> None:
     for data in events:
         try:
             reader.read(data, b"")
-        except (Faulted, Malformed):
+        except (FaultReceived, Malformed):
             break
     _check(reader.answer())
 
@@ -482,7 +476,7 @@ def test_what_was_counted(usage: Mapping[str, Any], tokens: Tokens | None) -> No
 )
 def test_arguments_of_any_form(args: Any, arguments: Any, streamed: str) -> None:
     reply = _reply([{"functionCall": {"name": "f", "args": args}}], finishReason="STOP")
-    assert ADAPTER.answer(reply).calls == [RawCall(None, "f", arguments)]
+    assert ADAPTER.answer(reply).calls == [RawToolCall(None, "f", arguments)]
     reader = ADAPTER.reader()
     reader.read(_written(reply), b"")
     (call,) = reader.answer().calls
@@ -502,7 +496,7 @@ def test_a_text_is_text_or_nothing(junk: Any) -> None:
 def test_an_id_and_a_signature_are_text_or_none(junk: Any) -> None:
     part = {"functionCall": {"name": "f", "args": {}, "id": junk}, "thoughtSignature": junk}
     reply = _reply([part], finishReason="STOP")
-    assert ADAPTER.answer(reply).calls == [RawCall(None, "f", {})]
+    assert ADAPTER.answer(reply).calls == [RawToolCall(None, "f", {})]
 
 
 def test_the_reason_of_a_failure_is_told_and_bounded() -> None:
@@ -544,7 +538,7 @@ def test_only_what_says_so_is_a_thought(thought: Any) -> None:
 def test_the_end_mark_of_a_gateway_ends_the_stream() -> None:
     reader = ADAPTER.reader()
     assert reader.read(b"[DONE]", b"") == ()
-    assert reader.over
+    assert reader.done
     assert reader.end is None
 
 

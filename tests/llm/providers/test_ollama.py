@@ -9,16 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm._terms import (
-    Answer,
-    Call,
-    Fault,
-    Faulted,
-    Malformed,
-    Profile,
-    RawCall,
-    Tokens,
-)
+from coreason_client.llm._answer import Answer, RawToolCall, Tokens
+from coreason_client.llm._call import Call
+from coreason_client.llm._fault import Fault, FaultReceived, Malformed
+from coreason_client.llm._profile import Profile
 from coreason_client.llm.errors import LLMRequestError
 from coreason_client.llm.providers.ollama import ADAPTER
 from coreason_client.llm.types import ReasoningDelta, TextDelta, ToolCallDelta
@@ -52,9 +46,9 @@ def wire(value: Any) -> bytes:
 def read(*lines: Any) -> Answer:
     reader = ADAPTER.reader()
     for line in lines:
-        assert not reader.over
+        assert not reader.done
         reader.read(wire(line), b"")
-    assert reader.over
+    assert reader.done
     return reader.answer()
 
 
@@ -78,7 +72,7 @@ def test_any_object_is_an_answer_or_malformed(reply: dict[str, Any]) -> None:
         assert not isinstance(reply.get("message"), dict)
         return
     assert answer.content is None or answer.content
-    assert all(isinstance(call, RawCall) for call in answer.calls)
+    assert all(isinstance(call, RawToolCall) for call in answer.calls)
     assert answer.end in ("stop", "length")
 
 
@@ -96,7 +90,7 @@ def test_any_value_is_an_error_or_none(reply: Any) -> None:
 def test_any_line_is_read_or_refused(lines: list[Any]) -> None:
     reader = ADAPTER.reader()
     for line in lines:
-        with suppress(Faulted, Malformed):
+        with suppress(FaultReceived, Malformed):
             reader.read(wire(line), b"")
     assert isinstance(reader.answer(), Answer)
 
@@ -176,16 +170,16 @@ def test_deltas_are_what_the_lines_bring() -> None:
         ToolCallDelta(1, second, "f", '{"é":1}'),
     ]
     assert reader.started
-    assert (reader.end, reader.over, reader.tokens) == (None, False, None)
+    assert (reader.end, reader.done, reader.tokens) == (None, False, None)
     assert reader.read(wire({"done": True, "done_reason": "length", "eval_count": 3}), b"") == []
-    assert (reader.end, reader.over, reader.tokens) == ("length", True, Tokens(None, 3))
+    assert (reader.end, reader.done, reader.tokens) == ("length", True, Tokens(None, 3))
 
 
 @pytest.mark.parametrize("data", [b"", b" ", b"\r"])
 def test_an_empty_line_says_nothing(data: bytes) -> None:
     reader = ADAPTER.reader()
     assert reader.read(data, b"") == ()
-    assert not reader.over
+    assert not reader.done
 
 
 @pytest.mark.parametrize("function", [{"name": "f"}, {"name": "f", "arguments": None}])
@@ -195,14 +189,14 @@ def test_a_call_without_arguments_adds_none(function: dict[str, Any]) -> None:
     assert reader.read(wire({"message": {"tool_calls": [call]}}), b"") == [
         ToolCallDelta(0, "x", "f", "")
     ]
-    assert reader.answer().calls == [RawCall("x", "f", "")]
+    assert reader.answer().calls == [RawToolCall("x", "f", "")]
 
 
 @pytest.mark.parametrize("done", [False, None, "yes", 1])
 def test_only_a_line_that_is_done_ends_a_stream(done: Any) -> None:
     reader = ADAPTER.reader()
     reader.read(wire({"message": {"content": "Hi"}, "done": done, "done_reason": "stop"}), b"")
-    assert not reader.over
+    assert not reader.done
     assert reader.end is None
 
 
@@ -218,7 +212,7 @@ def test_only_a_line_that_is_done_ends_a_stream(done: Any) -> None:
 )
 def test_errors(error: Any, fault: Fault) -> None:
     assert ADAPTER.fault({"error": error}) == fault
-    with pytest.raises(Faulted) as caught:
+    with pytest.raises(FaultReceived) as caught:
         ADAPTER.reader().read(wire({"error": error}), b"")
     assert caught.value.fault == fault
 

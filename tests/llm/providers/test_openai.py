@@ -11,8 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coreason_client.llm._answer import Answer, RawToolCall
+from coreason_client.llm._call import Call
+from coreason_client.llm._fault import Fault, FaultReceived, Malformed
+from coreason_client.llm._profile import Profile
 from coreason_client.llm._reader import Reader
-from coreason_client.llm._terms import Answer, Call, Fault, Faulted, Malformed, Profile, RawCall
 from coreason_client.llm.providers.openai import ADAPTER
 from coreason_client.llm.types import ReasoningDelta, TextDelta, ToolCallDelta
 
@@ -72,7 +75,7 @@ def test_any_object_is_an_answer_or_malformed(reply: dict[str, Any]) -> None:
         answer = ADAPTER.answer(reply)
         assert answer.content is None or isinstance(answer.content, str)
         assert isinstance(answer.reasoning, str)
-        assert all(isinstance(call, RawCall) for call in answer.calls)
+        assert all(isinstance(call, RawToolCall) for call in answer.calls)
         assert answer.end in ("stop", "length", "tool_calls", "filtered")
 
 
@@ -89,7 +92,7 @@ def test_any_value_is_an_error_or_none(reply: Any) -> None:
 def test_any_chunk_is_read_or_refused(chunks: list[Any], event: bytes) -> None:
     reader = ADAPTER.reader()
     for chunk in chunks:
-        with suppress(Faulted, Malformed):
+        with suppress(FaultReceived, Malformed):
             pieces = reader.read(wire(chunk), event)
             assert all(isinstance(p, TextDelta | ReasoningDelta | ToolCallDelta) for p in pieces)
     assert isinstance(reader.answer(), Answer)
@@ -208,9 +211,9 @@ def test_a_stream_gives_the_same_answer(both: tuple[dict[str, Any], list[dict[st
     whole, chunks = both
     reader = read(*chunks)
     assert reader.end is not None
-    assert not reader.over
+    assert not reader.done
     assert reader.read(b"[DONE]", b"") == ()
-    assert reader.over
+    assert reader.done
     expected = ADAPTER.answer(whole)
     expected.content = expected.content or None
     assert reader.answer() == expected
@@ -224,11 +227,11 @@ def test_a_stream_gives_the_same_answer(both: tuple[dict[str, Any], list[dict[st
 def test_a_piece_of_text(delta: dict[str, Any], more: dict[str, Any]) -> None:
     reader = ADAPTER.reader()
     assert list(reader.read(wire(chunk(delta, **more)), b"")) == [TextDelta("Hi")]
-    assert (reader.end, reader.over, reader.tokens) == (None, False, None)
+    assert (reader.end, reader.done, reader.tokens) == (None, False, None)
 
 
 def test_an_event_named_error_is_an_error_whatever_it_holds() -> None:
-    with pytest.raises(Faulted) as caught:
+    with pytest.raises(FaultReceived) as caught:
         ADAPTER.reader().read(b'{"message": "no"}', b"error")
     assert caught.value.fault == Fault("no")
 
@@ -287,7 +290,7 @@ def test_a_body_leaves_the_call_as_it_was() -> None:
     }
     call = Call(model="m", messages=[message])
     before = json.dumps(message)
-    body = ADAPTER.body(call, Profile(name="p", names=False))
+    body = ADAPTER.body(call, Profile(name="p", message_names=False))
     assert json.dumps(message) == before
     assert body["messages"] == [
         {

@@ -1,8 +1,8 @@
-"""The wire formats, each in its own file, found through this table."""
+"""The adapters, one module per wire format, in a table."""
 
 from collections.abc import Mapping
 
-from .._wire import Adapter
+from .._adapter import Adapter
 from .anthropic import ADAPTER as ANTHROPIC
 from .gemini import ADAPTER as GEMINI
 from .ollama import ADAPTER as OLLAMA

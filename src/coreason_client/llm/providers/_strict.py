@@ -1,7 +1,7 @@
-"""Which JSON schemas OpenAI can enforce, and how they must be written for it. Pure.
+"""Converts JSON schemas to the form of OpenAI's strict mode, in which they are enforced. Pure.
 
 In strict mode every object forbids other properties and requires all of its own, and only some
-keywords are allowed. A schema that cannot be written so is sent as it is, and not strict.
+keywords are allowed. A schema that cannot be converted is sent unchanged, without strict mode.
 """
 
 from collections.abc import Mapping
@@ -26,11 +26,11 @@ _KEPT = frozenset(
         "type",
     }
 )
-_DROPPED = frozenset({"default", "examples", "required"})  # `required` is written anew
+_DROPPED = frozenset({"default", "examples", "required"})  # `required` is generated
 _FORMATS = frozenset(
     {"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"}
 )
-_DEEPEST = 10
+_MAX_DEPTH = 10
 
 
 class _NotStrict(Exception):
@@ -38,8 +38,8 @@ class _NotStrict(Exception):
 
 
 def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return a schema as strict mode wants it, None when it cannot be enforced."""
-    if schema.get("type") != "object":  # the root must be one
+    """Return a schema in strict form, None if that is not possible."""
+    if schema.get("type") != "object":  # required by strict mode
         return None
     try:
         return _strict(schema, 0)
@@ -48,10 +48,10 @@ def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _strict(schema: Any, depth: int) -> dict[str, Any]:
-    if not isinstance(schema, Mapping) or not schema or depth > _DEEPEST:
+    if not isinstance(schema, Mapping) or not schema or depth > _MAX_DEPTH:
         raise _NotStrict
     if "$ref" in schema:
-        return {"$ref": schema["$ref"]}  # nothing may stand beside it
+        return {"$ref": schema["$ref"]}  # no other keyword is allowed beside it
     strict = {key: value for key, value in schema.items() if key in _KEPT}
     for key, value in schema.items():
         if key not in _KEPT and key not in _DROPPED:

@@ -1,14 +1,15 @@
-"""Anthropic's Messages format: an answer is a list of blocks, a stream tells how they grow.
+"""The wire format of Anthropic's Messages API. Pure.
 
-* System prompts are one text beside the messages, and users and assistants take turns: neighbours
-  of one role become one message, with the results of all tool calls of a turn together in it.
-* Blank text is refused wherever it stands, so it is left out; a message of nothing else vanishes.
-* A message has no `name`, and there is no way to ask for JSON without a schema.
-* `input_tokens` counts only what was neither read from nor written to a cache. In a stream the
-  input is counted at the start and the output at the end; later counts include the earlier ones.
-* A stream ends with `message_stop`; an `error` event ends it with an error, after a status of 200.
-* A model that thinks wants its thoughts back, unchanged and signed, before the tool calls that
-  came of them. They travel as the `signature` of the call that follows them.
+* An answer is a list of blocks; the events of a stream add to them.
+* System prompts are one text beside the messages. User and assistant messages must alternate, so
+  adjacent messages of one role are merged, including the results of all tool calls of a turn.
+* Blank text is rejected everywhere, so it is left out; a message with nothing else is dropped.
+* Messages have no `name`, and JSON cannot be requested without a schema.
+* `input_tokens` does not include tokens read from or written to a cache. In a stream the input is
+  counted at the start and the output at the end; later counts include the earlier ones.
+* A stream ends with `message_stop`; an `error` event ends it with an error, despite status 200.
+* The thinking of a model must be sent back, unchanged and signed, before the tool calls that
+  followed it. Our messages carry it as the `signature` of the next call.
 """
 
 import json
@@ -18,18 +19,21 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from .._bill import with_bill, with_iterations
+from .._adapter import Adapter
+from .._answer import Answer, End, RawToolCall, Tokens
+from .._billing import with_billing, with_iterations
+from .._call import Call
+from .._fault import Fault, FaultReceived, Malformed
 from .._json import codes, count, http_status, items, mapping, parse, text
+from .._profile import Profile
 from .._reader import Piece, Reader
-from .._terms import Answer, Call, End, Fault, Faulted, Malformed, Profile, RawCall, Tokens
-from .._wire import Adapter
 from ..types import Message
 
 __all__ = ["ADAPTER", "Anthropic"]
 
 _HEADERS: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
 
-# Models that refuse a temperature, by how their names begin.
+# Prefixes of the names of models that reject a temperature.
 _NO_TEMPERATURE = (
     "claude-opus-4-7",
     "claude-opus-4-8",
@@ -40,8 +44,8 @@ _NO_TEMPERATURE = (
     "claude-mythos-5",
 )
 
-# All other reasons, and none at all: the model was done. Among them are `pause_turn`, which only
-# tools of the server cause, and `compaction`.
+# All other reasons, or none, mean "stop". Among them are `pause_turn`, which only server-side tools
+# cause, and `compaction`.
 _ENDS: Mapping[str, End] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
@@ -53,13 +57,13 @@ _CHOICES: Mapping[str, str] = {"auto": "auto", "none": "none", "required": "any"
 
 _MEDIA_TYPES: Mapping[str, str] = {"image/jpg": "image/jpeg"}
 
-_THOUGHTS = frozenset({"thinking", "redacted_thinking"})
+_THINKING_TYPES = frozenset({"thinking", "redacted_thinking"})
 
-# What the id of a tool call may not hold; those of other providers do.
+# Not allowed in the id of a tool call; ids of other providers may contain them.
 _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]", re.ASCII)
 
-# What a schema may not say, so that it is refused with it.
-_REFUSED_KEYWORDS = frozenset(
+# Keywords for which a schema is rejected.
+_REJECTED_KEYWORDS = frozenset(
     {
         "discriminator",
         "exclusiveMaximum",
@@ -95,11 +99,11 @@ class Anthropic(Adapter):
     """The format of `/messages`."""
 
     def url(self, base: str, call: Call) -> str:
-        """Return the address of the messages below the base."""
+        """Return the URL of the Messages endpoint."""
         return f"{base}/messages"
 
     def headers(self) -> Mapping[str, str]:
-        """Return the version of the format, which every request must name."""
+        """Return the version header, which every request must have."""
         return _HEADERS
 
     def body(self, call: Call, profile: Profile) -> dict[str, Any]:
@@ -114,19 +118,19 @@ class Anthropic(Adapter):
             body["tools"] = [_tool(tool["function"]) for tool in call.tools]
             if call.tool_choice is not None:
                 body["tool_choice"] = _choice(call.tool_choice)
-        # For JSON without a schema there is nothing to send: the prompt has to ask for it.
+        # JSON without a schema has no parameter: the prompt has to ask for it.
         if call.schema is not None and call.schema.schema is not None:
-            schema = _fitted(call.schema.schema)
+            schema = _supported_schema(call.schema.schema)
             body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
         if call.stream:
             body["stream"] = True
         return body
 
     def answer(self, reply: Mapping[str, Any]) -> Answer:
-        """Read a whole answer.
+        """Read a complete answer.
 
         Raises:
-            Malformed: it has neither content nor a reason why it has none.
+            Malformed: it has neither content nor a `stop_reason`.
         """
         content = reply.get("content")
         blocks = [mapping(block) for block in items(content)]
@@ -135,19 +139,18 @@ class Anthropic(Adapter):
             calls=list(_calls(blocks)),
             end=_end(reply.get("stop_reason")),
             reasoning=_joined(blocks, "thinking"),
-            tokens=with_bill(_tokens(mapping(reply.get("usage"))), reply),
+            tokens=with_billing(_tokens(mapping(reply.get("usage"))), reply),
         )
         if answer.content or answer.calls or answer.reasoning or text(reply.get("stop_reason")):
             return answer
-        sentence = "An answer of Anthropic must have `content` or a `stop_reason`; this has none."
-        raise Malformed(sentence)
+        raise Malformed("the answer must have `content` or a `stop_reason`, got neither")
 
     def reader(self) -> "AnthropicReader":
-        """Return what reads one stream."""
+        """Return a new reader for one stream."""
         return AnthropicReader()
 
     def fault(self, reply: Any) -> Fault | None:
-        """Return the error that a body describes: an object, or a text from a gateway."""
+        """Return the error in a body: an object, or a text from a gateway."""
         reply = mapping(reply)
         error = reply.get("error")
         if not error and reply.get("type") != "error":
@@ -155,10 +158,10 @@ class Anthropic(Adapter):
         if isinstance(error, str) and error:
             return Fault(error)
         described = mapping(error)
-        special = mapping(described.get("details")).get("error_code")
+        specific = mapping(described.get("details")).get("error_code")
         return Fault(
             text(described.get("message")) or text(reply.get("message")) or _shown(reply),
-            codes(special, described.get("code"), described.get("type")),
+            codes(specific, described.get("code"), described.get("type")),
             status=http_status(described.get("code")),
         )
 
@@ -166,30 +169,30 @@ class Anthropic(Adapter):
 class AnthropicReader(Reader):
     """Reads the events of one stream."""
 
-    __slots__ = ("_model", "_open", "_seal", "_thought", "_thoughts", "_usage")
+    __slots__ = ("_model", "_open", "_signature", "_thinking", "_thinking_blocks", "_usage")
 
     def __init__(self) -> None:
         super().__init__()
-        self._open: dict[int | None, int] = {}  # the number of a call, by the index of its block
-        self._thought: list[str] = []
-        self._seal = ""
-        self._thoughts: list[dict[str, Any]] = []
+        self._open: dict[int | None, int] = {}  # call numbers by block index
+        self._thinking: list[str] = []
+        self._signature = ""
+        self._thinking_blocks: list[dict[str, Any]] = []
         self._usage: dict[str, Any] = {}
         self._model = ""
 
     def read(self, data: bytes, event: bytes) -> Sequence[Piece]:
-        """Take one event; the type within it counts for more than its name.
+        """Read one event; the type in its data takes precedence over its name.
 
         Raises:
-            Faulted: it is an error.
-            Malformed: it is no JSON object.
+            FaultReceived: the event is an error.
+            Malformed: the event is not a JSON object.
         """
         try:
-            value = parse(data, keep_halves=True)
+            value = parse(data, keep_edge_surrogates=True)
         except ValueError as error:
-            return self._unreadable(data, event, f"this is not JSON: {error}")
+            return self._unreadable(data, event, f"got invalid JSON: {error}")
         if not isinstance(value, dict):
-            return self._unreadable(data, event, "this is other JSON")
+            return self._unreadable(data, event, "got another JSON value")
         kind = value.get("type")
         if kind == "content_block_delta":
             return self._delta(value)
@@ -200,79 +203,83 @@ class AnthropicReader(Reader):
             return handle(self, value)
         fault = ADAPTER.fault(value)
         if fault is not None:
-            raise Faulted(fault)
+            raise FaultReceived(fault)
         return ()
 
     def _unreadable(self, data: bytes, event: bytes, why: str) -> Sequence[Piece]:
-        """Take what is no JSON object, which some gateways mix in."""
-        words = data.strip()
-        if words == b"[DONE]":
-            self.over = True
+        """Handle data that is not a JSON object; some gateways send it."""
+        content = data.strip()
+        if content == b"[DONE]":
+            self.done = True
         elif event == b"error":
-            raise Faulted(Fault(words.decode(errors="replace")))
-        elif words and event != b"ping":
-            raise Malformed(f"An event of Anthropic must be a JSON object; {why}.")
+            raise FaultReceived(Fault(content.decode(errors="replace")))
+        elif content and event != b"ping":
+            raise Malformed(f"an event must be a JSON object, {why}")
         return ()
 
     def _delta(self, value: dict[str, Any]) -> Sequence[Piece]:
         delta = mapping(value.get("delta"))
         kind = delta.get("type")
         if kind == "text_delta":
-            words = text(delta.get("text"))
-            return (self.text(words),) if words else ()
+            piece = text(delta.get("text"))
+            return (self.add_text(piece),) if piece else ()
         if kind == "input_json_delta":
             number = self._open.get(count(value.get("index")))
-            words = text(delta.get("partial_json"))
-            return self.call(number, arguments=words) if words and number is not None else ()
+            piece = text(delta.get("partial_json"))
+            return (
+                self.add_tool_call(number, arguments=piece) if piece and number is not None else ()
+            )
         if kind == "thinking_delta":
-            words = text(delta.get("thinking"))
-            self._thought.append(words)
-            return (self.reasoning(words),) if words else ()
+            piece = text(delta.get("thinking"))
+            self._thinking.append(piece)
+            return (self.add_reasoning(piece),) if piece else ()
         if kind == "signature_delta":
-            self._seal += text(delta.get("signature"))
+            self._signature += text(delta.get("signature"))
         return ()
 
     def _block(self, value: dict[str, Any]) -> Sequence[Piece]:
-        """Take the start of a block, which may have all of it already."""
-        self._end_thought()
+        """Read the start of a block, which may contain the complete block."""
+        self._end_thinking()
         block = mapping(value.get("content_block"))
         kind = block.get("type")
         if kind == "tool_use":
             return self._tool_use(block, count(value.get("index")))
         if kind == "text":
-            words = text(block.get("text"))
-            return (self.text(words),) if words else ()
+            piece = text(block.get("text"))
+            return (self.add_text(piece),) if piece else ()
         if kind == "thinking":
-            words = text(block.get("thinking"))
-            self._thought.append(words)
-            self._seal = text(block.get("signature"))
-            return (self.reasoning(words),) if words else ()
+            piece = text(block.get("thinking"))
+            self._thinking.append(piece)
+            self._signature = text(block.get("signature"))
+            return (self.add_reasoning(piece),) if piece else ()
         if kind == "redacted_thinking":
-            self._thoughts.append(dict(block))
+            self._thinking_blocks.append(dict(block))
         return ()
 
     def _tool_use(self, block: Mapping[str, Any], index: int | None) -> Sequence[Piece]:
-        if not text(block.get("name")):  # it calls nothing
+        if not text(block.get("name")):  # not a call
             self._open.pop(index, None)
             return ()
         number = len(self._calls)
-        signature = _signature(self._thoughts)
-        self._thoughts = []
-        arguments = _written(block.get("input")) if block.get("input") else ""
+        signature = _signature(self._thinking_blocks)
+        self._thinking_blocks = []
+        arguments = _as_text(block.get("input")) if block.get("input") else ""
         if arguments:
-            self._open.pop(index, None)  # what came whole does not grow
+            self._open.pop(index, None)  # complete: later pieces would be wrong
         else:
             self._open[index] = number
         id_, name = text(block.get("id")) or None, text(block.get("name"))
-        return self.call(number, id=id_, name=name, arguments=arguments, signature=signature)
+        return self.add_tool_call(
+            number, id=id_, name=name, arguments=arguments, signature=signature
+        )
 
-    def _end_thought(self) -> None:
-        if self._seal:
-            thought = "".join(self._thought)
-            block = {"type": "thinking", "thinking": thought, "signature": self._seal}
-            self._thoughts.append(block)
-        self._thought = []
-        self._seal = ""
+    def _end_thinking(self) -> None:
+        if self._signature:
+            thinking = "".join(self._thinking)
+            block = {"type": "thinking", "thinking": thinking, "signature": self._signature}
+            self._thinking_blocks.append(block)
+        self._thinking = []
+        self._signature = ""
 
     def _start(self, value: dict[str, Any]) -> Sequence[Piece]:
         message = mapping(value.get("message"))
@@ -288,20 +295,22 @@ class AnthropicReader(Reader):
         return ()
 
     def _stop(self, value: dict[str, Any]) -> Sequence[Piece]:
-        self.over = True
+        self.done = True
         return ()
 
     def _error(self, value: dict[str, Any]) -> Sequence[Piece]:
-        raise Faulted(ADAPTER.fault(value) or Fault(text(value.get("message")) or _shown(value)))
+        raise FaultReceived(
+            ADAPTER.fault(value) or Fault(text(value.get("message")) or _shown(value))
+        )
 
     def _count(self, usage: Mapping[str, Any]) -> None:
-        """Take counts that include the earlier ones: none of them becomes less."""
+        """Read counts, which include the earlier ones; a count never decreases."""
         for key, value in usage.items():
             known, new = count(self._usage.get(key)), count(value)
             if value is not None and (known is None or (new is not None and new >= known)):
                 self._usage[key] = value
         reply = {"model": self._model, "usage": self._usage}
-        self.tokens = with_bill(_tokens(self._usage), reply)
+        self.tokens = with_billing(_tokens(self._usage), reply)
 
 
 _EVENTS: Mapping[str, Callable[[AnthropicReader, dict[str, Any]], Sequence[Piece]]] = {
@@ -316,22 +325,22 @@ _EVENTS: Mapping[str, Callable[[AnthropicReader, dict[str, Any]], Sequence[Piece
 ADAPTER: Adapter = Anthropic()
 
 
-# What a request is made of.
+# Requests.
 
 
 def _conversation(messages: Sequence[Message]) -> dict[str, Any]:
-    """Return the messages, and the system prompts beside them."""
+    """Return the fields `messages` and `system`."""
     system = [m["content"] for m in messages if m["role"] == "system" and m["content"].strip()]
     turns: list[dict[str, Any]] = []
     for message in messages:
         _add(turns, "assistant" if message["role"] == "assistant" else "user", _blocks(message))
     if not turns:
-        # There must be a message, so system prompts that stand alone are the user's.
+        # At least one message is required, so lone system prompts become a user message.
         _add(turns, "user", [_text(prompt) for prompt in system])
         return {"messages": turns}
     last = turns[-1]["content"][-1]
     if turns[-1]["role"] == "assistant" and last["type"] == "text":
-        # An answer that is to be continued is refused with blanks at its end.
+        # An unfinished answer that ends with white space is rejected.
         last["text"] = last["text"].rstrip()
     return {"system": "\n\n".join(system), "messages": turns} if system else {"messages": turns}
 
@@ -344,7 +353,7 @@ def _add(turns: list[dict[str, Any]], role: str, blocks: list[dict[str, Any]]) -
 
 
 def _blocks(message: Message) -> list[dict[str, Any]]:
-    """Return the blocks of a message, none for one that goes elsewhere or says nothing."""
+    """Return the blocks of a message, none for a system prompt or a blank message."""
     if message["role"] == "system":
         return []
     blocks = _parts(message["content"])
@@ -352,11 +361,11 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
         result = {"type": "tool_result", "tool_use_id": _sent_id(message["tool_call_id"])}
         return [{**result, "content": blocks} if blocks else result]
     for number, call in enumerate(message.get("tool_calls", ())):
-        thoughts = _thoughts(call.get("signature"))
+        thinking = _thinking_blocks(call.get("signature"))
         if number == 0:
-            blocks = [*thoughts, *blocks]  # a turn that began with thoughts must begin with them
+            blocks = [*thinking, *blocks]  # a turn with thinking must begin with it
         else:
-            blocks.extend(thoughts)
+            blocks.extend(thinking)
         blocks.append(_tool_call(call))
     return blocks
 
@@ -371,8 +380,8 @@ def _parts(content: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _text(words: str) -> dict[str, Any]:
-    return {"type": "text", "text": words}
+def _text(content: str) -> dict[str, Any]:
+    return {"type": "text", "text": content}
 
 
 def _image(url: str) -> dict[str, Any]:
@@ -391,7 +400,7 @@ def _tool_call(call: Mapping[str, Any]) -> dict[str, Any]:
         "type": "tool_use",
         "id": _sent_id(call["id"]),
         "name": function["name"],
-        # As lenient as the check of it: control characters are allowed within strings.
+        # Like `_check_messages`, this allows control characters inside strings.
         "input": json.loads(function["arguments"] or "{}", strict=False),
     }
 
@@ -406,7 +415,7 @@ def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
         tool["description"] = function["description"]
     schema: Mapping[str, Any] = {"type": "object", **function.get("parameters", {})}
     if function.get("strict"):
-        return {**tool, "input_schema": _fitted(schema), "strict": True}
+        return {**tool, "input_schema": _supported_schema(schema), "strict": True}
     return {**tool, "input_schema": schema}
 
 
@@ -416,7 +425,7 @@ def _choice(choice: str) -> dict[str, Any]:
 
 
 def _takes_temperature(call: Call) -> bool:
-    """Say whether a temperature may be sent: not to all models, nor beside `top_p` or thinking."""
+    """Return False for models that reject it, and beside `top_p` or thinking."""
     thinking = mapping(call.extra.get("thinking")).get("type", "disabled")
     return (
         thinking == "disabled"
@@ -425,73 +434,76 @@ def _takes_temperature(call: Call) -> bool:
     )
 
 
-def _fitted(schema: Any) -> Any:
-    """Return a schema without what is refused, and with the `additionalProperties` it must have."""
+def _supported_schema(schema: Any) -> Any:
+    """Return a schema without rejected keywords and with the required `additionalProperties`."""
     if not isinstance(schema, Mapping):
         return schema
-    fitted = dict(_fitted_keywords(schema))
+    supported = dict(_supported_keywords(schema))
     if schema.get("type") == "object" or "properties" in schema:
-        fitted.setdefault("additionalProperties", False)
-    return fitted
+        supported.setdefault("additionalProperties", False)
+    return supported
 
 
-def _fitted_keywords(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _supported_keywords(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for key, value in schema.items():
         if key in {"properties", "$defs", "definitions"} and isinstance(value, Mapping):
-            yield key, {name: _fitted(named) for name, named in value.items()}
+            yield key, {name: _supported_schema(named) for name, named in value.items()}
         elif key in {"anyOf", "oneOf", "allOf"} and isinstance(value, list | tuple):
-            yield "anyOf" if key == "oneOf" else key, [_fitted(option) for option in value]
+            yield (
+                "anyOf" if key == "oneOf" else key,
+                [_supported_schema(option) for option in value],
+            )
         elif key == "items":
-            yield key, _fitted(value)
-        elif not _is_refused(key, value):
+            yield key, _supported_schema(value)
+        elif not _is_rejected(key, value):
             yield key, value
 
 
-def _is_refused(key: str, value: Any) -> bool:
+def _is_rejected(key: str, value: Any) -> bool:
     if key == "format":
         return text(value) not in _FORMATS
-    return key in _REFUSED_KEYWORDS or (key == "minItems" and value not in (0, 1))
+    return key in _REJECTED_KEYWORDS or (key == "minItems" and value not in (0, 1))
 
 
-# What an answer is made of.
+# Answers.
 
 
 def _joined(blocks: Iterable[Mapping[str, Any]], kind: str) -> str:
-    """Return what all blocks of a type say: it stands under the name of the type."""
+    """Join the texts of all blocks of a type; the key of a text is that type."""
     return "".join(text(block.get(kind)) for block in blocks if block.get("type") == kind)
 
 
-def _calls(blocks: Iterable[Mapping[str, Any]]) -> Iterator[RawCall]:
-    """Return the tool calls; calls of tools of the server are none of ours."""
-    thoughts: list[Mapping[str, Any]] = []
+def _calls(blocks: Iterable[Mapping[str, Any]]) -> Iterator[RawToolCall]:
+    """Yield the tool calls, without those of server-side tools."""
+    thinking: list[Mapping[str, Any]] = []
     for block in blocks:
         kind = block.get("type")
         if kind == "redacted_thinking" or (kind == "thinking" and text(block.get("signature"))):
-            thoughts.append(block)
+            thinking.append(block)
         elif kind == "tool_use":
             given = block.get("input")
-            arguments = given if isinstance(given, dict | str | None) else _written(given)
+            arguments = given if isinstance(given, dict | str | None) else _as_text(given)
             id_, name = text(block.get("id")) or None, text(block.get("name"))
-            yield RawCall(id_, name, arguments, _signature(thoughts))
-            thoughts = []
+            yield RawToolCall(id_, name, arguments, _signature(thinking))
+            thinking = []
 
 
-def _written(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else to_json(value).decode()
 
 
-def _signature(thoughts: Sequence[Mapping[str, Any]]) -> str | None:
-    return to_json(thoughts).decode() if thoughts else None
+def _signature(thinking: Sequence[Mapping[str, Any]]) -> str | None:
+    return to_json(thinking).decode() if thinking else None
 
 
-def _thoughts(signature: Any) -> list[dict[str, Any]]:
-    """Return the thoughts that a signature holds, none when it is of another provider."""
+def _thinking_blocks(signature: Any) -> list[dict[str, Any]]:
+    """Return the thinking blocks in a signature, none if it is of another provider."""
     try:
-        thoughts = from_json(text(signature))
+        thinking = from_json(text(signature))
     except ValueError:
         return []
     return [
-        thought for thought in items(thoughts) if text(mapping(thought).get("type")) in _THOUGHTS
+        block for block in items(thinking) if text(mapping(block).get("type")) in _THINKING_TYPES
     ]
 
 
@@ -524,5 +536,5 @@ def _counted(usage: Mapping[str, Any]) -> Tokens | None:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as JSON, short enough for a sentence."""
+    """Return a value as JSON, cut for an error message."""
     return to_json(value).decode()[:200]

@@ -1,13 +1,12 @@
 """The wire format of Gemini's `generateContent`. Pure.
 
-* The model is in the address, and so is whether to stream. An answer streams as SSE events that
-  are each a whole `GenerateContentResponse`; there is no end mark, and the usage in the last event
-  counts for all.
-* System messages are `systemInstruction`, the assistant is `model`, a tool's result is the user's
-  `functionResponse`. Results that belong together must be in one message.
-* A result names its function, which our messages do not: it is found by the id of the call.
-* A call's `thoughtSignature` must come back with it.
-* `STOP` also ends an answer that calls functions; some reasons to finish say that it failed.
+* The URL has the model, and whether to stream. A stream consists of SSE events, each a complete
+  `GenerateContentResponse`; there is no end marker, and the usage in the last event is the total.
+* System messages become `systemInstruction`, the role of the assistant is `model`, and a tool
+  result is a `functionResponse` of the user. The results of one turn must be in one message.
+* A result must have the name of its function; it is looked up by the id of the call.
+* The `thoughtSignature` of a call must be sent back with it.
+* `STOP` also ends an answer with function calls; some finish reasons mean that the answer failed.
 """
 
 import json
@@ -18,39 +17,31 @@ from urllib.parse import quote
 
 from pydantic_core import from_json
 
-from .._bill import with_bill
+from .._adapter import Adapter
+from .._answer import Answer, End, RawToolCall, Tokens
+from .._billing import with_billing
+from .._call import Call, Schema
+from .._fault import Fault, FaultReceived, Malformed
 from .._json import count, http_status, items, mapping, parse, text
 from .._media import media_of
+from .._profile import Profile
 from .._reader import Piece, Reader
-from .._terms import (
-    Answer,
-    Call,
-    End,
-    Fault,
-    Faulted,
-    Malformed,
-    Profile,
-    RawCall,
-    Schema,
-    Tokens,
-)
-from .._wire import Adapter
 from ..types import Media, Message
 
 __all__ = ["ADAPTER", "Gemini"]
 
-# ---------------------------------------------------------------- models
+# Models.
 
 _WITHOUT_SYSTEM = ("gemma-3",)
-"""Models, by the beginning of their names, that refuse `systemInstruction`."""
+"""Prefixes of the names of models that reject `systemInstruction`."""
 
-_SIGNED = re.compile(r"gemini-(?:[3-9]|[1-9][0-9]|[a-z-]+-latest)", re.ASCII)
-"""Models that refuse a call of the model, the first of its turn, without a signature."""
+_REQUIRES_SIGNATURE = re.compile(r"gemini-(?:[3-9]|[1-9][0-9]|[a-z-]+-latest)", re.ASCII)
+"""Models that reject a turn whose first function call has no signature."""
 
-_UNSIGNED = "skip_thought_signature_validator"
-"""What the provider documents as the signature of a call that another model made."""
+_FOREIGN_SIGNATURE = "skip_thought_signature_validator"
+"""The documented signature for a call that another model made."""
 
-# ---------------------------------------------------------------- the ends of an answer
+# Finish reasons.
 
 _ENDS: Mapping[str, End] = {
     "STOP": "stop",
@@ -67,10 +58,9 @@ _ENDS: Mapping[str, End] = {
     "IMAGE_OTHER": "filtered",
     "MODEL_ARMOR": "filtered",
 }
-"""Every other reason, known or not, says that something failed: it ends an answer that has content
-or calls, and is an error without."""
+"""Every other reason means a failure: "stop" if the answer has content or calls, else an error."""
 
-_NUMBERED = (
+_BY_NUMBER = (
     "",
     "STOP",
     "MAX_TOKENS",
@@ -82,16 +72,16 @@ _NUMBERED = (
     "SPII",
     "MALFORMED_FUNCTION_CALL",
 )
-"""The reasons as numbers, as the first versions of Vertex sent them."""
+"""Reasons by number: the first versions of Vertex sent numbers."""
 
-_NO_REASONS = frozenset({"", "FINISH_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED"})
+_UNSPECIFIED = frozenset({"", "FINISH_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED"})
 
-# ---------------------------------------------------------------- what is sent
+# Requests.
 
 _ROLES = {"user": "user", "assistant": "model"}
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 
-_IMAGES = {
+_IMAGE_TYPES = {
     "png": "image/png",
     "jpg": "image/jpeg",
     "jpeg": "image/jpeg",
@@ -100,19 +90,19 @@ _IMAGES = {
     "heic": "image/heic",
     "heif": "image/heif",
 }
-"""Types by the ends of addresses; where the end says nothing, so do we."""
+"""MIME types by file extension; for other extensions none is sent."""
 
 _QUERY = re.compile("[?#]")
 _DELAY = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)s", re.ASCII)
-_SHOWN = 200
-"""How much of the provider's explanation goes into a sentence."""
+_MAX_SHOWN = 200
+"""Maximum length of the provider's explanation in a message."""
 
 
 class Gemini(Adapter):
-    """Speaks to Gemini, on its own host or on Vertex."""
+    """The format of Gemini, on its own host or on Vertex."""
 
     def url(self, base: str, call: Call) -> str:
-        """Return the address for a call; a model may say itself of which kind it is."""
+        """Return the URL for a call; the model may begin with `models/` or `tunedModels/`."""
         kind, slash, name = call.model.partition("/")
         if not slash or kind not in ("models", "tunedModels"):
             kind, name = "models", call.model
@@ -128,10 +118,10 @@ class Gemini(Adapter):
             if message["role"] == "system"
             for part in _parts(message.get("content"))
         ]
-        contents = _contents(call.messages, signed=_SIGNED.match(model) is not None)
+        contents = _contents(call.messages, signed=_REQUIRES_SIGNATURE.match(model) is not None)
         body: dict[str, Any] = {"contents": contents}
         if system and (not contents or model.startswith(_WITHOUT_SYSTEM)):
-            # Without any content the request is refused, and a prompt is a prompt.
+            # A request without contents is rejected, so the system prompt becomes a user message.
             contents.insert(0, {"role": "user", "parts": system})
         elif system:
             body["systemInstruction"] = {"parts": system}
@@ -143,48 +133,50 @@ class Gemini(Adapter):
         return body
 
     def answer(self, reply: Mapping[str, Any]) -> Answer:
-        """Read a whole answer.
+        """Read a complete answer.
 
         Raises:
-            Malformed: it is not one.
+            Malformed: it has no content and no finish reason, or failed.
         """
         reply = mapping(reply)
         candidate = _candidate(reply)
         content: list[str] = []
         reasoning: list[str] = []
-        calls: list[RawCall] = []
+        calls: list[RawToolCall] = []
         media: list[Media] = []
         for part in _parts_of(candidate):
             media += _media(part)
-            words = text(part.get("text"))
-            if words:
-                (reasoning if part.get("thought") is True else content).append(words)
+            piece = text(part.get("text"))
+            if piece:
+                (reasoning if part.get("thought") is True else content).append(piece)
             call = mapping(part.get("functionCall"))
             name = text(call.get("name"))
             if name:
                 arguments = call.get("args")
                 if not isinstance(arguments, dict):
                     arguments = _arguments(arguments)
-                calls.append(RawCall(_id(call), name, arguments, _signature(part)))
+                calls.append(RawToolCall(_id(call), name, arguments, _signature(part)))
         usable = bool(content or calls or media)
         end = _end(reply, candidate, usable=usable)
         if end is None and not usable:
-            raise Malformed("the answer has no candidate with content, calls or a finishReason")
+            raise Malformed(
+                "the answer must have a candidate with content, calls or a finishReason, got none"
+            )
         return Answer(
             content="".join(content) or None,
             calls=calls,
             end=end or "stop",
             reasoning="".join(reasoning),
-            tokens=with_bill(_tokens(reply.get("usageMetadata")), reply),
+            tokens=with_billing(_tokens(reply.get("usageMetadata")), reply),
             media=media,
         )
 
     def reader(self) -> Reader:
-        """Return what reads one stream."""
+        """Return a new reader for one stream."""
         return _GeminiReader()
 
     def fault(self, reply: Any) -> Fault | None:
-        """Return the error that a body describes; on the way to a stream it comes in a list."""
+        """Return the error in a body; for a streaming request it is in a list."""
         for one in reply if isinstance(reply, list) else (reply,):
             error = mapping(one).get("error")
             if error and isinstance(error, dict):
@@ -195,51 +187,51 @@ class Gemini(Adapter):
 
 
 class _GeminiReader(Reader):
-    """Reads a stream of whole responses."""
+    """Reads a stream of complete responses."""
 
     __slots__ = ()
 
     def read(self, data: bytes, event: bytes) -> Sequence[Piece]:
-        """Take one event; a list of responses, as comes without SSE, is as many events.
+        """Read one event; a list of responses, sent without SSE, counts as several events.
 
         Raises:
-            Faulted: it is an error.
-            Malformed: it is not a response, or says that the answer failed.
+            FaultReceived: the event is an error.
+            Malformed: it is not a response, or the answer failed.
         """
         try:
-            reply = parse(data, keep_halves=True)
+            reply = parse(data, keep_edge_surrogates=True)
         except ValueError as error:
-            if data.strip() == b"[DONE]":  # not Gemini's, but some gateway's
-                self.over = True
+            if data.strip() == b"[DONE]":  # sent by some gateways
+                self.done = True
                 return ()
             raise Malformed(f"an event of the stream is not JSON: {error}") from None
-        try:  # the commonest shape by far: one piece of text, and more to come
+        try:  # by far the most common: one piece of text, not the last
             (candidate,) = reply["candidates"]
             (part,) = candidate["content"]["parts"]
-            words = part["text"]
-            if words.__class__ is str and len(part) == 1 and _goes_on(reply, candidate):
+            piece = part["text"]
+            if piece.__class__ is str and len(part) == 1 and _has_only_content(reply, candidate):
                 self._count(reply)
-                return (self.text(words),) if words else ()
+                return (self.add_text(piece),) if piece else ()
         except (KeyError, TypeError, ValueError):
             pass
         if isinstance(reply, dict):
-            return self._take(reply)
+            return self._read_response(reply)
         if isinstance(reply, list):
-            return [piece for one in reply for piece in self._take(mapping(one))]
-        raise Malformed("an event of the stream is JSON, and not an object")
+            return [piece for one in reply for piece in self._read_response(mapping(one))]
+        raise Malformed("an event of the stream must be a JSON object, got another JSON value")
 
-    def _take(self, reply: Mapping[str, Any]) -> list[Piece]:
+    def _read_response(self, reply: Mapping[str, Any]) -> list[Piece]:
         if "error" in reply:
             fault = ADAPTER.fault(reply)
             if fault is not None:
-                raise Faulted(fault)
+                raise FaultReceived(fault)
         candidate = _candidate(reply)
         pieces: list[Piece] = []
         for part in _parts_of(candidate):
-            words = part.get("text")
-            if words and isinstance(words, str):
+            piece = part.get("text")
+            if piece and isinstance(piece, str):
                 thought = part.get("thought") is True
-                pieces.append(self.reasoning(words) if thought else self.text(words))
+                pieces.append(self.add_reasoning(piece) if thought else self.add_text(piece))
             if "functionCall" in part:
                 pieces.extend(self._call(part))
             self.media += _media(part)
@@ -251,14 +243,14 @@ class _GeminiReader(Reader):
         return pieces
 
     def _count(self, reply: Mapping[str, Any]) -> None:
-        """Take the usage so far, which replaces what was told before."""
+        """Read the usage so far, which replaces the previous one."""
         usage = reply.get("usageMetadata")
         tokens = _tokens(usage) if usage else None
         if tokens is not None:
             if self.tokens is None:
-                with_bill(tokens, reply)
-            else:  # the model is the same in every event
-                tokens.bill = self.tokens.bill
+                with_billing(tokens, reply)
+            else:  # it is the same in every event
+                tokens.billing = self.tokens.billing
             self.tokens = tokens
 
     def _call(self, part: Mapping[str, Any]) -> Sequence[Piece]:
@@ -266,7 +258,7 @@ class _GeminiReader(Reader):
         name = text(call.get("name"))
         if not name:
             return ()
-        return self.call(
+        return self.add_tool_call(
             len(self._calls),
             id=_id(call),
             name=name,
@@ -275,13 +267,13 @@ class _GeminiReader(Reader):
         )
 
 
-# ---------------------------------------------------------------- sending
+# Building requests.
 
 
 def _contents(messages: Sequence[Message], *, signed: bool) -> list[dict[str, Any]]:
-    """Return the conversation, with the results of one turn's calls in one message."""
+    """Return the messages, with all tool results of a turn in one message."""
     contents: list[dict[str, Any]] = []
-    names: dict[str, str] = {}  # of functions, by the ids of their calls
+    names: dict[str, str] = {}  # function names by call id
     results: list[dict[str, Any]] | None = None
     for message in messages:
         role = message["role"]
@@ -302,7 +294,7 @@ def _contents(messages: Sequence[Message], *, signed: bool) -> list[dict[str, An
 def _calls(
     calls: Sequence[Mapping[str, Any]], names: dict[str, str], *, signed: bool
 ) -> list[dict[str, Any]]:
-    """Return the calls of one turn; the names of their functions are kept for the results."""
+    """Return the calls of one turn; the function names are added to `names`, for the results."""
     parts: list[dict[str, Any]] = []
     for call in calls:
         function = call["function"]
@@ -311,20 +303,22 @@ def _calls(
         part: dict[str, Any] = {
             "functionCall": {"id": call["id"], "name": function["name"], "args": arguments}
         }
-        signature = _own(call.get("signature")) or (_UNSIGNED if signed and not parts else None)
+        signature = _own_signature(call.get("signature")) or (
+            _FOREIGN_SIGNATURE if signed and not parts else None
+        )
         if signature:
             part["thoughtSignature"] = signature
         parts.append(part)
     return parts
 
 
-def _own(signature: str | None) -> str | None:
-    """Return a signature of Gemini's, which is base64; that of another provider is none."""
+def _own_signature(signature: str | None) -> str | None:
+    """Return a signature if it is Gemini's (base64), else None."""
     return None if signature is None or signature.startswith("[") else signature
 
 
 def _result(message: Message, names: Mapping[str, str]) -> dict[str, Any]:
-    """Return a function's result, which must be an object; what is none goes as text into one."""
+    """Return a function result, which must be an object; other results are wrapped in one."""
     id_, content = message["tool_call_id"], message["content"]
     try:
         response = from_json(content, allow_inf_nan=False)
@@ -337,7 +331,7 @@ def _result(message: Message, names: Mapping[str, str]) -> dict[str, Any]:
 
 def _parts(content: Any) -> list[dict[str, Any]]:
     if isinstance(content, str):
-        return [{"text": content}] if content else []  # an empty part is refused
+        return [{"text": content}] if content else []  # an empty part is rejected
     return [_part(part) for part in items(content)]
 
 
@@ -348,7 +342,7 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
     if url.startswith("data:"):
         kind, _, data = url.removeprefix("data:").partition(";base64,")
         return {"inlineData": {"mimeType": kind, "data": data}}
-    kind = _IMAGES.get(_QUERY.split(url, maxsplit=1)[0].rpartition(".")[2].lower())
+    kind = _IMAGE_TYPES.get(_QUERY.split(url, maxsplit=1)[0].rpartition(".")[2].lower())
     return {"fileData": {"mimeType": kind, "fileUri": url} if kind else {"fileUri": url}}
 
 
@@ -385,19 +379,19 @@ def _format(schema: Schema) -> dict[str, Any]:
     return form
 
 
-# ---------------------------------------------------------------- reading
+# Reading answers.
 
 
 def _candidate(reply: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the first candidate; a request for several is answered with the first alone."""
+    """Return the first candidate; others are ignored."""
     for candidate in items(reply.get("candidates")):
         if isinstance(candidate, dict) and not candidate.get("index"):
             return candidate
     return {}
 
 
-def _goes_on(reply: Mapping[str, Any], candidate: Mapping[str, Any]) -> bool:
-    """Say whether an event can bring nothing but content."""
+def _has_only_content(reply: Mapping[str, Any], candidate: Mapping[str, Any]) -> bool:
+    """Return True if an event has only content: no end and no error."""
     return not (
         "finishReason" in candidate
         or candidate.get("index")
@@ -412,39 +406,39 @@ def _parts_of(candidate: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _end(reply: Mapping[str, Any], candidate: Mapping[str, Any], *, usable: bool) -> End | None:
-    """Return how an answer ended, None when it does not say.
+    """Return the reason why the answer ended, None if there is none yet.
 
     Raises:
-        Malformed: it failed, and nothing had come that could be used.
+        Malformed: the answer failed and nothing in it is usable.
     """
-    reason = _word(candidate.get("finishReason"))
+    reason = _reason_name(candidate.get("finishReason"))
     if not reason:
         if "promptFeedback" not in reply:
             return None
         blocked = mapping(reply["promptFeedback"]).get("blockReason")
-        return "filtered" if _word(blocked) else None
+        return "filtered" if _reason_name(blocked) else None
     end = _ENDS.get(reason)
     if end is not None:
         return end
     if usable:
         return "stop"
-    message = text(candidate.get("finishMessage"))[:_SHOWN]
+    message = text(candidate.get("finishMessage"))[:_MAX_SHOWN]
     because = f": {message}" if message else ""
     raise Malformed(f"the model finished with {reason} and no answer{because}", code=reason)
 
 
-def _word(reason: Any) -> str:
-    """Return a reason by its name, empty when there is none."""
+def _reason_name(reason: Any) -> str:
+    """Return the name of a reason, empty if there is none."""
     if isinstance(reason, str):
-        return "" if reason in _NO_REASONS else reason
+        return "" if reason in _UNSPECIFIED else reason
     number = count(reason)
     if not number:
         return ""
-    return _NUMBERED[number] if number < len(_NUMBERED) else str(number)
+    return _BY_NUMBER[number] if number < len(_BY_NUMBER) else str(number)
 
 
 def _media(part: Mapping[str, Any]) -> list[Media]:
-    """Return the image or sound in a part; drafts of a model that thinks are none."""
+    """Return the image or audio in a part, except drafts from the reasoning."""
     if part.get("thought") is True:
         return []
     inline, file = mapping(part.get("inlineData")), mapping(part.get("fileData"))
@@ -463,7 +457,7 @@ def _signature(part: Mapping[str, Any]) -> str | None:
 
 
 def _arguments(arguments: Any) -> str:
-    """Return arguments as text, whatever they are."""
+    """Return arguments of any type as text."""
     if arguments is None:
         return ""
     if isinstance(arguments, str):
@@ -472,36 +466,36 @@ def _arguments(arguments: Any) -> str:
 
 
 def _tokens(usage: Any) -> Tokens | None:
-    """Return what was counted; a count of zero is left out on the wire."""
-    told = mapping(usage).get
-    prompt, written = count(told("promptTokenCount")), count(told("candidatesTokenCount"))
-    thought = count(told("thoughtsTokenCount"))
-    # What the provider's own tools put before the model is paid as prompt and counted apart.
+    """Return the token counts; the provider leaves out a count of zero."""
+    field = mapping(usage).get
+    prompt, written = count(field("promptTokenCount")), count(field("candidatesTokenCount"))
+    thought = count(field("thoughtsTokenCount"))
+    # Output of the provider's own tools is billed as prompt but counted separately.
     if prompt is not None and "toolUsePromptTokenCount" in usage:
-        prompt += count(told("toolUsePromptTokenCount")) or 0
+        prompt += count(field("toolUsePromptTokenCount")) or 0
     completion = None
     if written is not None:
         completion = written + (thought or 0)
     elif prompt is not None:
-        total = count(told("totalTokenCount"))
+        total = count(field("totalTokenCount"))
         completion = total - prompt if total is not None and total >= prompt else thought
     if prompt is None and completion is None:
         return None
-    cached = count(told("cachedContentTokenCount"))
+    cached = count(field("cachedContentTokenCount"))
     return Tokens(prompt, completion, cached=cached or 0, reasoning=thought or 0)
 
 
-# ---------------------------------------------------------------- errors
+# Reading errors.
 
 
 def _fault(error: Mapping[str, Any]) -> Fault:
     details = [mapping(detail) for detail in items(error.get("details"))]
-    codes = [text(detail.get("reason")) for detail in details]
-    codes += [text(error.get("status")), text(error.get("code"))]
-    told = tuple(dict.fromkeys(filter(None, codes)))
+    names = [text(detail.get("reason")) for detail in details]
+    names += [text(error.get("status")), text(error.get("code"))]
+    codes = tuple(dict.fromkeys(filter(None, names)))
     return Fault(
-        message=text(error.get("message")) or (told[0] if told else ""),
-        codes=told,
+        message=text(error.get("message")) or (codes[0] if codes else ""),
+        codes=codes,
         status=http_status(error.get("code")),
         param=next(filter(None, map(_field, details)), None),
         retry_after=next(filter(None, map(_delay, details)), None),
@@ -509,13 +503,13 @@ def _fault(error: Mapping[str, Any]) -> Fault:
 
 
 def _field(detail: Mapping[str, Any]) -> str | None:
-    """Return the field of the request that a `BadRequest` names first."""
+    """Return the first field of the request in a `BadRequest`."""
     violations = map(mapping, items(detail.get("fieldViolations")))
     return next(filter(None, (text(one.get("field")) for one in violations)), None)
 
 
 def _delay(detail: Mapping[str, Any]) -> float | None:
-    """Return the seconds that a `RetryInfo` asks to wait."""
+    """Return the delay in a `RetryInfo`, in seconds."""
     match = _DELAY.fullmatch(text(detail.get("retryDelay")))
     return float(match[1]) if match else None
 

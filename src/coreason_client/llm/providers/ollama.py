@@ -1,12 +1,13 @@
-"""Ollama's own chat format: one JSON object for an answer, a line of JSON for each delta.
+"""The wire format of Ollama's chat API. Pure.
 
-* A stream is NDJSON: the line with `"done": true` is its last and has the counts, a line with
-  `error` ends it with an error. Ollama streams unless it is told not to.
-* A tool call comes whole, its arguments as an object, and has no id. A result names the tool.
-* An image is base64 on the message; Ollama fetches none.
-* `prompt_eval_count` is missing when the whole prompt was in the cache.
-* There is no tool choice. Only "none" can be expressed, by not offering any tool.
-* A message has no `name`.
+* A stream is NDJSON: the line with `"done": true` is the last one and has the token counts; a line
+  with `error` ends the stream with an error. Ollama streams unless `stream` is false.
+* A tool call is always complete: its arguments are an object. It has no id; a result has the name
+  of the tool.
+* Images are base64 data in the message; Ollama does not fetch URLs.
+* `prompt_eval_count` is missing if the whole prompt was cached.
+* There is no tool choice; "none" is expressed by sending no tools.
+* Messages have no `name`.
 """
 
 import json
@@ -15,16 +16,19 @@ from typing import Any, ClassVar, Literal
 
 from pydantic_core import to_json
 
+from .._adapter import Adapter
+from .._answer import Answer, End, RawToolCall, Tokens
+from .._call import Call
+from .._fault import Fault, FaultReceived, Malformed
 from .._json import codes, count, items, mapping, parse, text
+from .._profile import Profile
 from .._reader import Piece, Reader
-from .._terms import Answer, Call, End, Fault, Faulted, Malformed, Profile, RawCall, Tokens
-from .._wire import Adapter
 from ..errors import LLMRequestError
 from ..types import Media, Message
 
 __all__ = ["ADAPTER", "Ollama"]
 
-# All other reasons, "load" and "unload" among them, and none at all: the model was done.
+# All other reasons, including "load" and "unload", or none, mean "stop".
 _ENDS: Mapping[str, End] = {"length": "length"}
 
 
@@ -34,7 +38,7 @@ class Ollama(Adapter):
     framing: ClassVar[Literal["sse", "ndjson"]] = "ndjson"
 
     def url(self, base: str, call: Call) -> str:
-        """Return the address of the chat below the base."""
+        """Return the URL of the chat endpoint."""
         return f"{base}/chat"
 
     def body(self, call: Call, profile: Profile) -> dict[str, Any]:
@@ -59,18 +63,18 @@ class Ollama(Adapter):
         return body
 
     def answer(self, reply: Mapping[str, Any]) -> Answer:
-        """Read a whole answer.
+        """Read a complete answer.
 
         Raises:
-            Malformed: there is no message in it.
+            Malformed: it has no message.
         """
         message = reply.get("message")
         if not isinstance(message, dict):
-            raise Malformed("an answer of Ollama must have a message, and this has none")
+            raise Malformed("the answer must have a message, got none")
         return Answer(
             content=text(message.get("content")) or None,
             calls=[
-                RawCall(_id(call), text(function.get("name")), _arguments(function))
+                RawToolCall(_id(call), text(function.get("name")), _arguments(function))
                 for call, function in _functions(message)
             ],
             end=_end(reply),
@@ -80,11 +84,11 @@ class Ollama(Adapter):
         )
 
     def reader(self) -> "OllamaReader":
-        """Return what reads one stream."""
+        """Return a new reader for one stream."""
         return OllamaReader()
 
     def fault(self, reply: Any) -> Fault | None:
-        """Return the error that a body describes: a text, or an object from what stands before."""
+        """Return the error in a body: a text, or an object from a gateway."""
         error = mapping(reply).get("error")
         if not error:
             return None
@@ -103,46 +107,48 @@ class OllamaReader(Reader):
     __slots__ = ()
 
     def read(self, data: bytes, event: bytes) -> Sequence[Piece]:
-        """Take one line.
+        """Read one line.
 
         Raises:
-            Faulted: it is an error.
-            Malformed: it is no JSON object.
+            FaultReceived: the line is an error.
+            Malformed: the line is not a JSON object.
         """
         try:
-            line = parse(data, keep_halves=True)
+            line = parse(data, keep_edge_surrogates=True)
         except ValueError as error:
             if not data.strip():
                 return ()
-            words = f"a line of Ollama's stream must be a JSON object, and this is no JSON: {error}"
-            raise Malformed(words) from error
+            message = f"a line of the stream must be a JSON object, got invalid JSON: {error}"
+            raise Malformed(message) from error
         if not isinstance(line, dict):
-            raise Malformed("a line of Ollama's stream must be a JSON object, and this is none")
+            raise Malformed("a line of the stream must be a JSON object, got another JSON value")
         fault = ADAPTER.fault(line) if "error" in line else None
         if fault is not None:
-            raise Faulted(fault)
+            raise FaultReceived(fault)
         pieces = self._message(mapping(line.get("message")))
         if line.get("done") is True:
             self.end = _end(line)
             self.tokens = _tokens(line)
-            self.over = True
+            self.done = True
         return pieces
 
     def _message(self, message: Mapping[str, Any]) -> list[Piece]:
         pieces: list[Piece] = []
         if thinking := text(message.get("thinking")):
-            pieces.append(self.reasoning(thinking))
+            pieces.append(self.add_reasoning(thinking))
         if content := text(message.get("content")):
-            pieces.append(self.text(content))
+            pieces.append(self.add_text(content))
         if "tool_calls" in message:
             for call, function in _functions(message):
                 arguments = _arguments(function)
                 if isinstance(arguments, dict):
                     arguments = to_json(arguments).decode()
-                # Whole calls: each is a new one, whatever index it claims.
+                # Calls are complete: each is a new one, whatever its index.
                 index = len(self._calls)
                 name = text(function.get("name"))
-                pieces += self.call(index, id=_id(call), name=name, arguments=arguments or "")
+                pieces += self.add_tool_call(
+                    index, id=_id(call), name=name, arguments=arguments or ""
+                )
         self.media += _images(message)
         return pieces
 
@@ -150,21 +156,21 @@ class OllamaReader(Reader):
 ADAPTER: Adapter = Ollama()
 
 
-# What a request is made of.
+# Requests.
 
 
 def _messages(call: Call, profile: Profile) -> list[Message]:
-    names: dict[str, str] = {}  # of the tools that were called, by the id of the call
+    names: dict[str, str] = {}  # names of the called tools, by call id
     sent = []
     for index, message in enumerate(call.messages):
         try:
             sent.append(_message(message, names))
         except _NotData:
-            words = (
-                f"messages[{index}] has an image by its address, and Ollama fetches none: load it "
+            reason = (
+                f"messages[{index}] has the URL of an image, which Ollama does not fetch: load it "
                 "and pass it as data:image/…;base64,…"
             )
-            raise LLMRequestError(words, provider=profile.name, model=call.model) from None
+            raise LLMRequestError(reason, provider=profile.name, model=call.model) from None
     return sent
 
 
@@ -183,7 +189,7 @@ def _message(message: Message, names: dict[str, str]) -> Message:
 
 
 def _content(content: Any) -> tuple[str, list[str]]:
-    """Return the text of a content and its images."""
+    """Return the text and the images of a message."""
     if not isinstance(content, list):
         return text(content), []
     texts = [part["text"] for part in content if part["type"] == "text"]
@@ -192,7 +198,7 @@ def _content(content: Any) -> tuple[str, list[str]]:
 
 
 class _NotData(Exception):
-    """An image is given by its address."""
+    """An image is a URL without data."""
 
 
 def _base64(url: str) -> str:
@@ -204,16 +210,16 @@ def _base64(url: str) -> str:
 def _sent_call(call: Mapping[str, Any], names: dict[str, str]) -> dict[str, Any]:
     function = call["function"]
     name = names[call["id"]] = function["name"]
-    # Not the parser of answers: a model's own arguments may have control characters in them.
+    # Lenient: arguments written by a model may contain control characters.
     arguments = json.loads(function["arguments"], strict=False)
     return {"function": {"name": name, "arguments": arguments}}
 
 
-# What an answer is made of.
+# Answers.
 
 
 def _functions(message: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Return each tool call with its function, without those that call nothing."""
+    """Return each tool call with its function, without calls that have no name."""
     calls = [(call, mapping(call.get("function"))) for call in _listed(message, "tool_calls")]
     return [(call, function) for call, function in calls if text(function.get("name"))]
 
@@ -246,5 +252,5 @@ def _tokens(reply: Mapping[str, Any]) -> Tokens | None:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as JSON, short enough for a sentence."""
+    """Return a value as JSON, cut for an error message."""
     return json.dumps(value)[:200]

@@ -1,7 +1,7 @@
-"""OpenAI's chat completions, and whatever is compatible with them.
+"""The wire format of OpenAI's chat completions and compatible APIs. Pure.
 
-How the compatible ones differ is data (`profiles.py`); what only some of them send is understood
-from all of them, since no two of them meet.
+The differences in requests are data (`profiles.py`). Extensions in answers are accepted from every
+provider, because they do not conflict.
 """
 
 import re
@@ -12,21 +12,25 @@ from typing import Any, Literal
 
 from pydantic_core import from_json, to_json
 
-from .._bill import with_bill
+from .._adapter import Adapter
+from .._answer import Answer, End, RawToolCall, Tokens
+from .._billing import with_billing
+from .._call import Call
+from .._fault import Fault, FaultReceived, Malformed
 from .._json import codes, count, http_status, items, mapping, parse, text
 from .._media import audio_of, image_at, joined_audio
+from .._profile import Profile
+from .._provider_text import error_reason
 from .._reader import Piece, Reader
-from .._terms import Answer, Call, End, Fault, Faulted, Malformed, Profile, RawCall, Tokens
-from .._wire import Adapter
-from .._words import reason_in
 from ..types import Media
 from ._strict import strict_schema
 
 __all__ = ["ADAPTER"]
 
-# Whether a model reasons, by the first prefix that matches: always; by default, unless it is told
-# not to; or when it is told to. Those that do refuse sampling parameters and stop words.
-_REASONING: tuple[tuple[str, Literal["always", "default", "asked", "never"]], ...] = (
+# Whether a model reasons, by the first matching prefix: always; by default, unless
+# `reasoning_effort` is "none"; or only if `reasoning_effort` is set. While reasoning, models reject
+# sampling parameters and stop sequences.
+_REASONING: tuple[tuple[str, Literal["always", "default", "opt-in", "never"]], ...] = (
     ("gpt-6-astra", "always"),
     ("gpt-6.1-sol", "always"),
     ("gpt-6.1-terra", "default"),
@@ -36,15 +40,15 @@ _REASONING: tuple[tuple[str, Literal["always", "default", "asked", "never"]], ..
     ("gpt-5.5-pro", "always"),
     ("gpt-5.5", "default"),
     ("gpt-5.4-pro", "always"),
-    ("gpt-5.4", "asked"),
+    ("gpt-5.4", "opt-in"),
     ("gpt-5.3-chat", "always"),
-    ("gpt-5.3", "asked"),
+    ("gpt-5.3", "opt-in"),
     ("gpt-5.2-pro", "always"),
     ("gpt-5.2-chat", "always"),
-    ("gpt-5.2", "asked"),
+    ("gpt-5.2", "opt-in"),
     ("gpt-5.1-codex", "always"),
     ("gpt-5.1-chat", "always"),
-    ("gpt-5.1", "asked"),
+    ("gpt-5.1", "opt-in"),
     ("gpt-5-chat", "never"),
     ("gpt-5", "always"),
     ("o1", "always"),
@@ -63,7 +67,7 @@ _ENDS: Mapping[str, End] = {
     "sensitive": "filtered",
 }
 _FAILED = frozenset({"error", "network_error"})
-# Providers that enforce a schema when `strict` is set, and are known to accept it.
+# Providers that accept `strict` and enforce the schema.
 _STRICT = frozenset({"openai", "azure"})
 _NO_REASON = "the provider gave no reason"
 _DONE = b"[DONE]"
@@ -74,7 +78,7 @@ class OpenAI(Adapter):
     """Chat completions."""
 
     def url(self, base: str, call: Call) -> str:
-        """Return the address of the completions."""
+        """Return the URL of the chat completions endpoint."""
         return f"{base}/chat/completions"
 
     def body(self, call: Call, profile: Profile) -> dict[str, Any]:
@@ -112,23 +116,23 @@ class OpenAI(Adapter):
             calls=_calls(message),
             end=end,
             reasoning=reasoning,
-            tokens=with_bill(_tokens(reply), reply),
+            tokens=with_billing(_tokens(reply), reply),
             media=[*_images(message), *audio_of(mapping(message.get("audio")))],
         )
 
     def reader(self) -> Reader:
-        """Return what reads one stream of chunks."""
+        """Return a new reader for one stream."""
         return _Reader()
 
     def fault(self, reply: Any) -> Fault | None:
-        """Return the error that a body describes."""
+        """Return the error in a body."""
         return _fault(reply)
 
 
 ADAPTER: Adapter = OpenAI()
 
 
-# What is sent.
+# Requests.
 
 
 def _messages(messages: Sequence[Mapping[str, Any]], profile: Profile) -> list[Mapping[str, Any]]:
@@ -137,10 +141,14 @@ def _messages(messages: Sequence[Mapping[str, Any]], profile: Profile) -> list[M
 
 def _message(message: Mapping[str, Any], profile: Profile) -> Mapping[str, Any]:
     plain = message["role"] in ("system", "user") or not profile.short_ids
-    if plain and message["role"] != "assistant" and ("name" not in message or profile.names):
+    if (
+        plain
+        and message["role"] != "assistant"
+        and ("name" not in message or profile.message_names)
+    ):
         return message
     sent = dict(message)
-    if not profile.names:
+    if not profile.message_names:
         sent.pop("name", None)
     reasoning = sent.pop("reasoning", None)
     if reasoning and profile.echoes_reasoning:
@@ -158,14 +166,14 @@ def _sent_call(call: Mapping[str, Any], profile: Profile) -> Mapping[str, Any]:
 
 
 def _sent_id(id_: str, profile: Profile) -> str:
-    """Return the id of a call as the provider takes it: one of another provider may not fit."""
+    """Return an id of a call that the provider accepts; ids of other providers may be too long."""
     if not profile.short_ids or _SHORT_ID.fullmatch(id_):
         return id_
     return blake2b(id_.encode(), digest_size=5).hexdigest()[:9]
 
 
 def _sampling(call: Call) -> Mapping[str, Any]:
-    """Return temperature and stop words, unless the model refuses them."""
+    """Return temperature and stop sequences, unless the model rejects them."""
     if _reasons(call):
         return {}
     if call.stop:
@@ -176,19 +184,19 @@ def _sampling(call: Call) -> Mapping[str, Any]:
 def _reasons(call: Call) -> bool:
     reasons = _reasoning(call.model)
     effort = call.extra.get("reasoning_effort")
-    if reasons == "asked":
+    if reasons == "opt-in":
         return effort not in (None, "none")
     return reasons == "always" or (reasons == "default" and effort != "none")
 
 
 @lru_cache(maxsize=256)
 def _reasoning(model: str) -> str:
-    own_name = model.rpartition("/")[2]  # without the maker, as gateways name it
+    own_name = model.rpartition("/")[2]  # without the vendor prefix of gateways
     return next((when for prefix, when in _REASONING if own_name.startswith(prefix)), "never")
 
 
 def _max_tokens_field(model: str, profile: Profile) -> str:
-    # A model that reasons refuses the older field, wherever it is served.
+    # A model that reasons rejects the older field at every provider.
     return profile.max_tokens_field if _reasoning(model) == "never" else "max_completion_tokens"
 
 
@@ -200,42 +208,42 @@ def _tool_choice(choice: str, profile: Profile) -> Any:
 
 def _response_format(call: Call, profile: Profile) -> Mapping[str, Any]:
     schema = call.schema
-    if schema is None or schema.schema is None or not profile.schemas:
+    if schema is None or schema.schema is None or not profile.json_schemas:
         return {"type": "json_object"}
-    form, strict = schema.schema, bool(schema.strict)
+    sent, strict = schema.schema, bool(schema.strict)
     if schema.strict is None and profile.name in _STRICT:
-        stricter = strict_schema(form)
-        form, strict = (form, False) if stricter is None else (stricter, True)
-    described = {"name": schema.name, "schema": form, "strict": strict}
-    return {"type": "json_schema", "json_schema": described}
+        converted = strict_schema(sent)
+        sent, strict = (sent, False) if converted is None else (converted, True)
+    json_schema = {"name": schema.name, "schema": sent, "strict": strict}
+    return {"type": "json_schema", "json_schema": json_schema}
 
 
-# What comes back.
+# Answers.
 
 
 def _content(message: Mapping[str, Any]) -> tuple[str | None, str]:
-    """Return the text and the reasoning of a message, or of a delta."""
+    """Return the text and the reasoning of a message or a delta."""
     content = message.get("content")
     reasoning = text(message.get("reasoning_content")) or text(message.get("reasoning"))
     if isinstance(content, list):
-        written, thought = _parts(content)
-        return written or None, reasoning + thought
+        joined, thinking = _parts(content)
+        return joined or None, reasoning + thinking
     return content if isinstance(content, str) else None, reasoning
 
 
 def _parts(parts: Sequence[Any]) -> tuple[str, str]:
-    """Return the text and the thoughts in content that is a list, as Mistral's may be."""
-    written, thought = [], []
+    """Return the text and the thinking in a list of parts, which Mistral sends."""
+    texts, thinking = [], []
     for part in map(mapping, parts):
         if part.get("type") == "thinking":
-            thought += [text(mapping(piece).get("text")) for piece in items(part.get("thinking"))]
+            thinking += [text(mapping(piece).get("text")) for piece in items(part.get("thinking"))]
         else:
-            written.append(text(part.get("text")))
-    return "".join(written), "".join(thought)
+            texts.append(text(part.get("text")))
+    return "".join(texts), "".join(thinking)
 
 
 def _first_choice(choices: Sequence[Any]) -> Mapping[str, Any]:
-    """Return the choice with the index 0, empty when there is none: others are other answers."""
+    """Return the choice with index 0, empty if there is none; the others are alternatives."""
     for choice in choices:
         if isinstance(choice, dict) and not choice.get("index"):
             return choice
@@ -243,7 +251,7 @@ def _first_choice(choices: Sequence[Any]) -> Mapping[str, Any]:
 
 
 def _images(message: Mapping[str, Any]) -> list[Media]:
-    """Return the images of a message or a delta, beside its content or among its parts."""
+    """Return the images in `images` and `content` of a message or a delta."""
     parts = [*items(message.get("images")), *items(message.get("content"))]
     found = [_image(mapping(part).get("image_url")) for part in parts]
     return [image for image in found if image is not None]
@@ -254,21 +262,23 @@ def _image(image: Any) -> Media | None:
     return image_at(url) if url else None
 
 
-def _calls(message: Mapping[str, Any]) -> list[RawCall]:
+def _calls(message: Mapping[str, Any]) -> list[RawToolCall]:
     calls = [_call(call) for call in _functions(message)]
-    legacy = mapping(message.get("function_call"))  # some send both forms of one call
+    legacy = mapping(message.get("function_call"))  # some providers send a call in both forms
     return [_call({"function": legacy})] if legacy and not calls else calls
 
 
 def _functions(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the calls in a message, or a delta, without those that call nothing."""
+    """Return the calls in a message or a delta, without those that have no function."""
     calls = map(mapping, items(message.get("tool_calls")))
     return [call for call in calls if mapping(call.get("function"))]
 
 
-def _call(call: Mapping[str, Any]) -> RawCall:
+def _call(call: Mapping[str, Any]) -> RawToolCall:
     function = mapping(call.get("function"))
-    return RawCall(text(call.get("id")) or None, text(function.get("name")), _arguments(function))
+    return RawToolCall(
+        text(call.get("id")) or None, text(function.get("name")), _arguments(function)
+    )
 
 
 def _arguments(function: Mapping[str, Any]) -> str | dict[str, Any]:
@@ -300,11 +310,11 @@ def _tokens(reply: Mapping[str, Any]) -> Tokens | None:
 
 
 class _Reader(Reader):
-    """Reads chunks.
+    """Reads the chunks of one stream.
 
-    Calls are told apart by their index. Some gateways leave it out, or give every call the index 0
-    and an id of its own: a new id at an index that is taken is a new call, and what comes at that
-    index afterwards, without an id, belongs to the latest call there.
+    The index identifies a tool call. Some gateways omit it, or give every call the index 0 and a
+    different id. So a new id at a used index is a new call, and later pieces with that index and
+    without an id belong to the latest call there.
     """
 
     __slots__ = ("_at", "_audio", "_ids", "_refused")
@@ -313,51 +323,51 @@ class _Reader(Reader):
         super().__init__()
         self._refused = False
         self._audio: list[Mapping[str, Any]] = []
-        self._at: dict[int, int] = {}  # the number of the latest call at an index
-        self._ids: list[str | None] = []  # of the calls, by their numbers
+        self._at: dict[int, int] = {}  # number of the latest call, by index
+        self._ids: list[str | None] = []  # ids by call number
 
     def read(self, data: bytes, event: bytes) -> Sequence[Piece]:
         if data == _DONE:
-            self.over = True
+            self.done = True
             if self._refused:
                 self.end = "filtered"
             return ()
         try:
             chunk = from_json(data)
         except ValueError:
-            return self._read_any(mapping(_repaired(data)), event)
-        try:  # the commonest shape by far
+            return self._read_any(mapping(_parse_lenient(data)), event)
+        try:  # by far the most common chunk
             choice = chunk["choices"][0]
             delta = choice["delta"]
             if len(delta) == 1 and not chunk.get("error") and not chunk.get("usage"):
                 content = delta["content"]
-                more = choice["finish_reason"] is None and not choice.get("index")
-                if more and content.__class__ is str:
-                    return (self.text(content),) if content else ()
+                goes_on = choice["finish_reason"] is None and not choice.get("index")
+                if goes_on and content.__class__ is str:
+                    return (self.add_text(content),) if content else ()
         except (KeyError, IndexError, TypeError, AttributeError):
             pass
         return self._read_any(mapping(chunk), event)
 
     def answer(self) -> Answer:
-        """Return what has come so far, with the audio that came in pieces."""
+        """Return the answer received so far, with the pieces of audio joined."""
         answer = super().answer()
         answer.media += joined_audio(self._audio)
         return answer
 
     @property
     def has_answer(self) -> bool:
-        """Whether any part of an answer has come, audio included."""
+        """True if a part of an answer was received, including audio."""
         return super().has_answer or bool(self._audio)
 
     def _read_any(self, chunk: Mapping[str, Any], event: bytes) -> Sequence[Piece]:
         self._check(chunk, event)
-        tokens = with_bill(_tokens(chunk), chunk)
+        tokens = with_billing(_tokens(chunk), chunk)
         if tokens is not None:
             self.tokens = tokens
         choice = _first_choice(items(chunk.get("choices")))
         pieces = self._pieces(mapping(choice.get("delta")))
         finish = choice.get("finish_reason")
-        if isinstance(finish, str) and finish:  # some send an empty one with every chunk
+        if isinstance(finish, str) and finish:  # some providers send an empty one with every chunk
             self.end = "filtered" if self._refused else _end(finish)
         return pieces
 
@@ -366,23 +376,23 @@ class _Reader(Reader):
         if fault is None and event == b"error":
             fault = Fault(text(chunk.get("message")) or "the provider sent an error event")
         if fault is not None:
-            raise Faulted(fault)
+            raise FaultReceived(fault)
 
     def _pieces(self, delta: Mapping[str, Any]) -> list[Piece]:
         content, reasoning = _content(delta)
         pieces: list[Piece] = []
         if reasoning:
-            pieces.append(self.reasoning(reasoning))
+            pieces.append(self.add_reasoning(reasoning))
         if content:
-            pieces.append(self.text(content))
+            pieces.append(self.add_text(content))
         if refusal := text(delta.get("refusal")):
             self._refused = True
-            pieces.append(self.text(refusal))
+            pieces.append(self.add_text(refusal))
         functions = _functions(delta)
         for call in functions:
             pieces += self._call(call)
         legacy = mapping(delta.get("function_call"))
-        if legacy and not functions:  # some send both forms of one call
+        if legacy and not functions:  # some providers send a call in both forms
             pieces += self._call({"index": 0, "function": legacy})
         self.media += _images(delta)
         if audio := mapping(delta.get("audio")):
@@ -394,9 +404,9 @@ class _Reader(Reader):
         id_, name = text(call.get("id")) or None, text(function.get("name")) or None
         index = count(call.get("index"))
         if index is None and id_ is None and name is not None:
-            self._at.pop(0, None)  # nothing but its name tells that a call is new
+            self._at.pop(0, None)  # without index and id, a name starts a new call
         arguments = _arguments(function)
-        return self.call(
+        return self.add_tool_call(
             self._number(index or 0, id_),
             id=id_,
             name=name,
@@ -404,12 +414,12 @@ class _Reader(Reader):
         )
 
     def _number(self, index: int, id_: str | None) -> int:
-        """Return which call a fragment belongs to."""
+        """Return the number of the call that a piece belongs to."""
         number = self._at.get(index)
         if number is not None and (id_ is None or self._ids[number] in (None, id_)):
             self._ids[number] = self._ids[number] or id_
             return number
-        if id_ is not None and id_ in self._ids:  # it went on at another index
+        if id_ is not None and id_ in self._ids:  # continued at another index
             return self._ids.index(id_)
         self._ids.append(id_)
         self._at[index] = len(self._ids) - 1
@@ -427,36 +437,36 @@ def _fault(reply: Any) -> Fault | None:
         return None
     if body.get("object") == "error" or {"code", "message"} <= body.keys():  # Mistral, llama.cpp
         return _described(body)
-    detail = body.get("detail")  # FastAPI's form, which Mistral and many gateways have
-    return Fault(reason_in(body, b"") or _NO_REASON) if detail else None
+    detail = body.get("detail")  # FastAPI's form, used by Mistral and many gateways
+    return Fault(error_reason(body, b"") or _NO_REASON) if detail else None
 
 
 def _described(error: Mapping[str, Any]) -> Fault:
     code, kind = error.get("code"), error.get("type")
-    # Where the code is a number, the type says more.
-    told = codes(code, kind) if count(code) is None else codes(kind, code)
+    # If the code is a number, the type is more specific.
+    found = codes(code, kind) if count(code) is None else codes(kind, code)
     return Fault(
         _message_of(error),
-        told,
+        found,
         status=http_status(code),
         param=text(error.get("param")) or None,
     )
 
 
 def _message_of(error: Mapping[str, Any]) -> str:
-    """Return the reason of an error, with that of the provider behind a gateway."""
-    message = reason_in(error, b"") or _NO_REASON
+    """Return the reason of an error, including that of the provider behind a gateway."""
+    message = error_reason(error, b"") or _NO_REASON
     raw = text(mapping(error.get("metadata")).get("raw"))  # OpenRouter
     return f"{message}: {raw}" if raw and raw not in message else message
 
 
-def _repaired(data: bytes) -> Any:
-    """Return the JSON in a chunk that a strict parser refuses.
+def _parse_lenient(data: bytes) -> Any:
+    """Parse JSON that a strict parser rejects.
 
     Raises:
         Malformed: it is not JSON.
     """
     try:
-        return parse(data, keep_halves=True)
+        return parse(data, keep_edge_surrogates=True)
     except ValueError:
         raise Malformed("a chunk of the stream is not JSON") from None

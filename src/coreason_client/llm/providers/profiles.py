@@ -1,10 +1,10 @@
-"""The providers, as data. To add one that is compatible with OpenAI, add one row.
+"""The table of providers. To add one that is compatible with OpenAI, add one row.
 
-A row holds the wire format of a provider, its addresses and its differences; `Profile` describes
+A row has the wire format of a provider, its addresses and its differences; `Profile` describes
 each column. The facts come from the providers' SDKs and documentation, and from recorded traffic.
 """
 
-from .._terms import Profile
+from .._profile import Profile
 
 __all__ = ["COMPATIBLE", "PROFILES"]
 
@@ -32,9 +32,9 @@ PROFILES: tuple[Profile, ...] = (
         hosts=("api.mistral.ai", "api.eu.mistral.ai", "api.us.mistral.ai"),
         key_variable="MISTRAL_API_KEY",
         required_choice="any",
-        names=False,
+        message_names=False,
         short_ids=True,
-        stream_usage=False,  # it comes unasked
+        stream_usage=False,  # it is always sent
         prices="mistral",
     ),
     Profile(
@@ -55,7 +55,7 @@ PROFILES: tuple[Profile, ...] = (
         path="",
         key_variable="DEEPSEEK_API_KEY",
         echoes_reasoning=True,
-        schemas=False,
+        json_schemas=False,
         prices="deepseek",
     ),
     Profile(
@@ -148,4 +148,4 @@ PROFILES: tuple[Profile, ...] = (
 )
 
 COMPATIBLE = Profile(name="openai-compatible")
-"""The profile of an unknown host, when the model's name has no known prefix."""
+"""The profile for an unknown host and a model name without a known prefix."""

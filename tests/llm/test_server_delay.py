@@ -5,8 +5,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coreason_client._http._types import Headers, ResponseHead
-from coreason_client.llm._hints import retry_hint
-from coreason_client.llm._terms import Fault
+from coreason_client.llm._fault import Fault
+from coreason_client.llm._server_delay import server_delay
 
 NOW = 1_794_736_800.0  # 2026-11-15T10:00:00Z
 IN_30_S = "2026-11-15T10:00:30Z"
@@ -14,7 +14,7 @@ IN_30_S = "2026-11-15T10:00:30Z"
 
 def hint(status: int, fault: Fault | None = None, /, **headers: str) -> float | None:
     pairs = [(name.replace("_", "-"), value) for name, value in headers.items()]
-    return retry_hint(ResponseHead(status, Headers(pairs)), fault or Fault(""), lambda: NOW)
+    return server_delay(ResponseHead(status, Headers(pairs)), fault or Fault(""), lambda: NOW)
 
 
 @pytest.mark.parametrize(

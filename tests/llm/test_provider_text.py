@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from coreason_client._http._types import Headers, ResponseHead
 from coreason_client.llm._classify import http_failure
+from coreason_client.llm._provider_text import clean_text, error_reason
 from coreason_client.llm._route import Target
-from coreason_client.llm._words import cleaned, reason_in
 
 BODIES: list[tuple[Any, str]] = [
     ({"message": "The reason."}, "The reason."),
@@ -64,7 +64,7 @@ def test_a_long_reason_is_cut() -> None:
 
 @given(st.text())
 def test_what_is_shown_is_one_printable_line(words: str) -> None:
-    shown = cleaned(words)
+    shown = clean_text(words)
     assert len(shown) <= 500
     assert not set(shown) & set("\r\n\x1b\x00\x7f\x9b\u2028\u2029\u202e")
     shown.encode()  # no half of a surrogate pair
@@ -82,4 +82,4 @@ def test_what_is_shown_is_one_printable_line(words: str) -> None:
     )
 )
 def test_any_body_has_a_reason_or_none(reply: Any) -> None:
-    assert isinstance(reason_in(reply, b""), str)
+    assert isinstance(error_reason(reply, b""), str)

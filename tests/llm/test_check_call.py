@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from coreason_client.llm import LLMError, LLMRequestError
-from coreason_client.llm._call import check_call
-from coreason_client.llm._terms import Call, Schema
+from coreason_client.llm._call import Call, Schema
+from coreason_client.llm._check_call import check_call
 from coreason_client.llm.providers import ADAPTERS
 from coreason_client.llm.providers.profiles import COMPATIBLE
 
@@ -111,8 +111,8 @@ WRONG_MESSAGES: list[tuple[Any, str]] = [
     ({"role": "user", "content": "x"}, "messages must be a list"),
     (5, "messages must be a list of messages, got 5"),
     (iter([USER]), "messages must be a list"),
-    ([], "messages is empty"),
-    ((), "messages is empty"),
+    ([], "messages must have at least one message, got an empty list"),
+    ((), "messages must have at least one message, got an empty list"),
     ([USER, "hello"], "messages[1] must be an object"),
     ([USER, None], "messages[1] must be an object"),
     (
@@ -131,30 +131,51 @@ WRONG_MESSAGES: list[tuple[Any, str]] = [
     ([{"role": "user", "content": HUGE}], "messages[0].content must be text"),
     ([{"role": "user", "content": b"x"}], "messages[0].content must be text"),
     ([{"role": "user", "content": {"text": "x"}}], "messages[0].content must be text"),
-    ([{"role": "user", "content": HALF}], "messages[0].content has half of a surrogate pair"),
-    ([{"role": "system", "content": HALF}], "messages[0].content has half of a surrogate pair"),
-    ([{"role": "assistant", "content": HALF}], "messages[0].content has half of a surrogate"),
+    (
+        [{"role": "user", "content": HALF}],
+        "messages[0].content must be valid Unicode, got half of a surrogate pair",
+    ),
+    (
+        [{"role": "system", "content": HALF}],
+        "messages[0].content must be valid Unicode, got half of a surrogate pair",
+    ),
+    (
+        [{"role": "assistant", "content": HALF}],
+        "messages[0].content must be valid Unicode, got half of a surrogate pair",
+    ),
     ([{"role": "system", "content": []}], "messages[0].content must be text"),
     ([{"role": "system", "content": None}], "messages[0].content must be text"),
     ([{**USER, "name": ""}], "messages[0].name must be text, or be left out, got ''"),
     ([{**USER, "name": 5}], "messages[0].name must be text"),
-    ([{**USER, "names": "x"}], "messages[0] has 'names', which a message of role user"),
-    ([{**USER, "b": 1, "a": 2}], "messages[0] has 'a' and 'b', which"),
-    ([{**USER, 5: 1}], "messages[0] has 5, which"),
-    ([{**USER, HUGE: 1}], "messages[0] has a value of type int, which"),
-    ([{**USER, None: 1, "x": 1}], "messages[0] has"),
-    ([{**USER, "tool_calls": []}], "messages[0] has 'tool_calls', which a message of role user"),
-    ([{**USER, "tool_call_id": "1"}], "messages[0] has 'tool_call_id'"),
-    ([{"role": "system", "content": "x", "reasoning": "y"}], "messages[0] has 'reasoning'"),
+    (
+        [{**USER, "names": "x"}],
+        "messages[0] must not have 'names': a message of role user has no such key",
+    ),
+    ([{**USER, "b": 1, "a": 2}], "messages[0] must not have 'a' and 'b': "),
+    ([{**USER, 5: 1}], "messages[0] must not have 5: "),
+    ([{**USER, HUGE: 1}], "messages[0] must not have a value of type int: "),
+    ([{**USER, None: 1, "x": 1}], "messages[0] must not have"),
+    (
+        [{**USER, "tool_calls": []}],
+        "messages[0] must not have 'tool_calls': a message of role user",
+    ),
+    ([{**USER, "tool_call_id": "1"}], "messages[0] must not have 'tool_call_id'"),
+    (
+        [{"role": "system", "content": "x", "reasoning": "y"}],
+        "messages[0] must not have 'reasoning'",
+    ),
     # Parts
-    ([{"role": "user", "content": []}], "messages[0].content is empty"),
+    (
+        [{"role": "user", "content": []}],
+        "messages[0].content must have at least one part, got an empty list",
+    ),
     ([{"role": "user", "content": ["x"]}], "messages[0].content[0] must be"),
     ([{"role": "user", "content": [None]}], "messages[0].content[0] must be"),
     ([{"role": "user", "content": [{"type": "text"}]}], "messages[0].content[0] must be"),
     ([{"role": "user", "content": [{"type": "text", "text": 5}]}], "messages[0].content[0] must"),
     (
         [{"role": "user", "content": [{"type": "text", "text": HALF}]}],
-        "messages[0].content[0].text has half",
+        "messages[0].content[0].text must be valid Unicode, got half of a surrogate pair",
     ),
     (
         [USER, {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "audio"}]}],
@@ -193,8 +214,8 @@ WRONG_MESSAGES: list[tuple[Any, str]] = [
     (plain(id=None), "messages[1].tool_calls[0].id must be text"),
     (plain(id=""), "messages[1].tool_calls[0].id must be text"),
     (plain(id=7), "messages[1].tool_calls[0].id must be text, got 7"),
-    (plain(more=1), "messages[1].tool_calls[0] has 'more', which a tool call does not have"),
-    (plain(type="function"), "messages[1].tool_calls[0] has 'type'"),
+    (plain(more=1), "messages[1].tool_calls[0] must not have 'more': a tool call has no such key"),
+    (plain(type="function"), "messages[1].tool_calls[0] must not have 'type'"),
     (plain(signature=5), "messages[1].tool_calls[0].signature must be text"),
     (plain(arguments=[]), "messages[1].tool_calls[0].arguments must be an object"),
     (plain(arguments=5), "messages[1].tool_calls[0].arguments must be an object"),
@@ -203,25 +224,52 @@ WRONG_MESSAGES: list[tuple[Any, str]] = [
     (plain(arguments="[]"), "messages[1].tool_calls[0].arguments must be an object"),
     (plain(arguments=" "), "messages[1].tool_calls[0].arguments must be an object"),
     (plain(arguments="[" * 100_000), "messages[1].tool_calls[0].arguments must be an object"),
-    (plain(arguments='{"a": "' + HALF + '"}'), "messages[1].tool_calls[0].arguments has half"),
-    (plain(arguments={"a": object()}), "messages[1].tool_calls[0].arguments cannot be written"),
+    (
+        plain(arguments='{"a": "' + HALF + '"}'),
+        "messages[1].tool_calls[0].arguments must be valid Unicode, got half of a surrogate pair",
+    ),
+    (plain(arguments={"a": object()}), "messages[1].tool_calls[0].arguments cannot be encoded"),
     (plain(arguments={"a": float("nan")}), "messages[1].tool_calls[0].arguments cannot be"),
-    (plain(arguments={"a": HUGE}), "messages[1].tool_calls[0].arguments cannot be written"),
-    (plain(arguments={(1, 2): 3}), "messages[1].tool_calls[0].arguments cannot be written"),
-    (plain(arguments=circular()), "messages[1].tool_calls[0].arguments cannot be written"),
-    (plain(arguments=deep()), "messages[1].tool_calls[0].arguments cannot be written"),
+    (plain(arguments={"a": HUGE}), "messages[1].tool_calls[0].arguments cannot be encoded"),
+    (plain(arguments={(1, 2): 3}), "messages[1].tool_calls[0].arguments cannot be encoded"),
+    (plain(arguments=circular()), "messages[1].tool_calls[0].arguments cannot be encoded"),
+    (plain(arguments=deep()), "messages[1].tool_calls[0].arguments cannot be encoded"),
     (called({"id": "1", "function": None}), "messages[1].tool_calls[0].function must be an object"),
     (called({"id": "1", "function": "f"}), "messages[1].tool_calls[0].function must be an object"),
-    (called({"id": "1", "function": {"name": "f"}, "x": 1}), "messages[1].tool_calls[0] has 'x'"),
+    (
+        called({"id": "1", "function": {"name": "f"}, "x": 1}),
+        "messages[1].tool_calls[0] must not have 'x'",
+    ),
     (called({"function": {"name": "f"}}), "messages[1].tool_calls[0].id must be text"),
     (wrapped(name=None), "messages[1].tool_calls[0].function.name must be"),
     (wrapped(arguments="{"), "messages[1].tool_calls[0].function.arguments must be an object"),
     # Results
-    ([{"role": "tool", "content": "x"}], "messages[0].tool_call_id must name the call"),
-    ([{"role": "tool", "tool_call_id": 5, "content": "x"}], "messages[0].tool_call_id must name"),
-    ([USER, RESULT], "messages[1].tool_call_id is 'call_1', and no assistant message before it"),
-    ([USER, RESULT, CALLED], "messages[1].tool_call_id is 'call_1', and no"),
-    ([USER, CALLED, {**RESULT, "tool_call_id": "2"}], "messages[2].tool_call_id is '2', and no"),
+    ([{"role": "tool", "content": "x"}], "messages[0].tool_call_id must be the id of the call"),
+    (
+        [{"role": "tool", "tool_call_id": 5, "content": "x"}],
+        "messages[0].tool_call_id must be the id of the call",
+    ),
+    (
+        [USER, RESULT],
+        (
+            "messages[1].tool_call_id must be the id of a call in an earlier assistant "
+            "message, got 'call_1'"
+        ),
+    ),
+    (
+        [USER, RESULT, CALLED],
+        (
+            "messages[1].tool_call_id must be the id of a call in an earlier assistant "
+            "message, got 'call_1'"
+        ),
+    ),
+    (
+        [USER, CALLED, {**RESULT, "tool_call_id": "2"}],
+        (
+            "messages[2].tool_call_id must be the id of a call in an earlier assistant "
+            "message, got '2'"
+        ),
+    ),
     ([USER, CALLED, {**RESULT, "content": None}], "messages[2].content must be text"),
     ([USER, CALLED, {**RESULT, "content": {"a": 1}}], "messages[2].content must be text"),
 ]
@@ -253,9 +301,9 @@ WRONG_TOOLS: list[tuple[Any, str]] = [
     ([{"type": "web_search"}], "tools[0] must be"),
     ([{"type": "function"}], "tools[0].function must be an object"),
     ([{"type": "function", "function": "f"}], "tools[0].function must be an object"),
-    ([{"type": "function", "name": "f"}], "tools[0] has 'name', which a tool does not have"),
-    ([WEATHER, {**WEATHER, "strict": True}], "tools[1] has 'strict'"),
-    ([WEATHER, WEATHER], "tools[1].function.name is 'get_weather' for a second time"),
+    ([{"type": "function", "name": "f"}], "tools[0] must not have 'name': a tool has no such key"),
+    ([WEATHER, {**WEATHER, "strict": True}], "tools[1] must not have 'strict'"),
+    ([WEATHER, WEATHER], "tools[1].function.name must be unique, got 'get_weather' twice"),
     ([{"type": "function", "function": {}}], "tools[0].function.name must be 1 to 64 letters"),
     (tool(name=""), "tools[0].function.name must be"),
     (tool(name=5), "tools[0].function.name must be"),
@@ -269,7 +317,10 @@ WRONG_TOOLS: list[tuple[Any, str]] = [
     (tool(parameters=[]), "tools[0].function.parameters must be a JSON schema"),
     (tool(parameters="{}"), "tools[0].function.parameters must be a JSON schema"),
     (tool(strict="yes"), "tools[0].function.strict must be true or false"),
-    (tool(input_schema={}), "tools[0].function has 'input_schema', which a function does not"),
+    (
+        tool(input_schema={}),
+        "tools[0].function must not have 'input_schema': a function has no such key",
+    ),
 ]
 
 
@@ -316,19 +367,22 @@ WRONG_REST: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"tool_choice": {"type": "function", "function": {"name": "other"}}, "tools": [WEATHER]},
-        "tool_choice names 'other', and tools has no such function",
+        "tool_choice must name a function in tools, got 'other'",
     ),
     (
         {"tool_choice": {"type": "function", "function": {"name": "f"}}},
-        "tool_choice names 'f', and tools has no such function",
+        "tool_choice must name a function in tools, got 'f'",
     ),
-    ({"tool_choice": "required"}, 'tool_choice is "required", and there are no tools'),
+    ({"tool_choice": "required"}, 'tool_choice "required" needs at least one tool; pass tools'),
     *(
         ({"response_format": value}, "response_format must be a JSON schema or a pydantic model")
         for value in each("json", 5, [], dict, int, list[int], City(name="x"), City | None)
     ),
     *(
-        ({"response_format": model}, f"response_format is the model {model.__name__}, which has no")
+        (
+            {"response_format": model},
+            f"response_format must have a JSON schema, and {model.__name__} has none",
+        )
         for model in (BaseModel, Uncallable, Unfinished)
     ),
     *(

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.llm import LLMClient, Response
-from coreason_client.llm._bill import with_bill, with_iterations
+from coreason_client.llm._answer import Tokens
+from coreason_client.llm._billing import with_billing, with_iterations
 from coreason_client.llm._cost import cost
-from coreason_client.llm._terms import Tokens
 from coreason_client.llm.providers.anthropic import ADAPTER as ANTHROPIC
 from tests.llm.server import Replied, provider
 
@@ -96,7 +96,7 @@ def test_the_amount_that_was_billed(
     ],
 )
 def test_an_amount_that_is_none_is_ignored(usage: Usage) -> None:
-    tokens = with_bill(Tokens(1000, 100), {"usage": usage})
+    tokens = with_billing(Tokens(1000, 100), {"usage": usage})
     assert tokens is not None
     assert cost("openai", "gpt-4o", tokens) == cost("openai", "gpt-4o", Tokens(1000, 100))
 
@@ -131,7 +131,7 @@ def test_whatever_a_reply_says_the_cost_is_a_number_or_none(
     usage: Usage, model: Any, iterations: Any
 ) -> None:
     tokens = with_iterations(Tokens(10, 10), iterations, lambda run: Tokens(1, 1))
-    tokens = with_bill(tokens, {"usage": usage, "model": model})
+    tokens = with_billing(tokens, {"usage": usage, "model": model})
     assert tokens is not None
     dollars = cost("openai", "gpt-4o", tokens)
     assert dollars is None or 0 <= dollars < float("inf")

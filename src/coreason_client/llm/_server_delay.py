@@ -1,7 +1,7 @@
-"""How long a provider asks to wait before the next attempt. Pure.
+"""The delay that a provider asks for before the next attempt. Pure.
 
-The first of these that says more than nothing counts: `retry-after-ms`, `Retry-After`, a delay in
-the body (Gemini's `RetryInfo`), and with a 429 the time at which an exhausted limit is reset.
+The first of these that is above zero applies: `retry-after-ms`, `Retry-After`, a delay in the body
+(Gemini's `RetryInfo`), and for a 429 the time until an exhausted limit is reset.
 """
 
 import re
@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 
 from .._http._types import Headers, ResponseHead
 from .._retry import parse_seconds, retry_after
-from ._terms import Fault
+from ._fault import Fault
 
-__all__ = ["retry_hint"]
+__all__ = ["server_delay"]
 
 _LIMITS = (
     *(f"x-ratelimit-{{}}-{limit}" for limit in ("requests", "tokens")),
@@ -21,22 +21,22 @@ _LIMITS = (
         for limit in ("requests", "tokens", "input-tokens", "output-tokens")
     ),
 )
-"""The headers of each limit, with a gap for `reset` and `remaining`."""
+"""The headers of each limit; `{}` stands for `reset` and `remaining`."""
 
-# As Go writes durations: 6m0s, 1h2m3.5s, 120ms.
+# Durations in the format of Go: 6m0s, 1h2m3.5s, 120ms.
 _DURATION = re.compile(
     r"(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m(?!s))?(?:([0-9]{1,6}(?:\.[0-9]{1,9})?)s)?"
     r"(?:([0-9]{1,9}(?:\.[0-9]{1,9})?)ms)?",
     re.ASCII,
 )
 _SECONDS = (3600.0, 60.0, 1.0, 0.001)
-_MOMENT = re.compile(r"[0-9-]{10}[Tt ][0-9:.]{5,18}(?:[Zz]|[+-][0-9:]{5})", re.ASCII)
+_TIMESTAMP = re.compile(r"[0-9-]{10}[Tt ][0-9:.]{5,18}(?:[Zz]|[+-][0-9:]{5})", re.ASCII)
 
 
-def retry_hint(head: ResponseHead, fault: Fault, now: Callable[[], float]) -> float | None:
-    """Return the seconds that the provider asks to wait; a delay of zero is none.
+def server_delay(head: ResponseHead, fault: Fault, now: Callable[[], float]) -> float | None:
+    """Return the seconds that the provider asks to wait, None instead of zero.
 
-    `now` gives the seconds since 1970, for responses without a `Date`.
+    `now` returns the seconds since 1970; it is used for responses without a `Date`.
     """
     if head.status < 400 and fault.status is None:
         return fault.retry_after or None  # Anthropic sends the header with successes too
@@ -45,14 +45,14 @@ def retry_hint(head: ResponseHead, fault: Fault, now: Callable[[], float]) -> fl
     if milliseconds:
         return milliseconds / 1000
     header = {name: headers[name] for name in ("retry-after", "date") if name in headers}
-    hint = retry_after(header, now) or fault.retry_after or None
-    if hint is None and head.status == 429:
+    delay = retry_after(header, now) or fault.retry_after or None
+    if delay is None and head.status == 429:
         return max(_resets(headers, now), default=0.0) or None
-    return hint
+    return delay
 
 
 def _resets(headers: Headers, now: Callable[[], float]) -> Iterator[float]:
-    """Return the seconds until each exhausted limit is reset."""
+    """Yield the seconds until each exhausted limit is reset."""
     for limit in _LIMITS:
         value = headers.get(limit.format("reset"))
         if value is None or parse_seconds(headers.get(limit.format("remaining"))):
@@ -76,10 +76,10 @@ def _duration(value: str) -> float | None:
 
 
 def _until(value: str, headers: Headers, now: Callable[[], float]) -> float | None:
-    """Return the seconds until an RFC 3339 moment, by the response's own clock if it shows one."""
+    """Return the seconds until an RFC 3339 time, by the `Date` of the response if it has one."""
     from email.utils import format_datetime  # rare, and slow to import
 
-    if not _MOMENT.fullmatch(value.strip()):
+    if not _TIMESTAMP.fullmatch(value.strip()):
         return None
     try:
         moment = datetime.fromisoformat(value.strip().upper()).astimezone(UTC)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from coreason_client.errors import MissingExtraError
-from coreason_client.llm import LLMClient, LLMError, TextDelta, UsageDelta, _cost, _prices
+from coreason_client.llm import LLMClient, LLMError, TextDelta, UsageDelta, _cost, _price_table
 from tests.llm.server import Provider, Received, Replied, provider
 
 MESSAGES = [{"role": "user", "content": "Hello"}]
@@ -48,12 +48,12 @@ class SlowLoader:
 @pytest.fixture
 def loader(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowLoader]:
     slow = SlowLoader()
-    monkeypatch.setattr(_prices, "_loading", None)
+    monkeypatch.setattr(_price_table, "_loading", None)
     monkeypatch.setattr(_cost, "load", slow)
     yield slow
     slow.may_end.set()
-    if _prices._loading is not None:
-        _prices._loading.result(30)
+    if _price_table._loading is not None:
+        _price_table._loading.result(30)
 
 
 def client(server: Provider) -> LLMClient:
@@ -182,8 +182,8 @@ def test_a_loop_that_ends_early_leaves_nothing_behind(loader: SlowLoader) -> Non
 
     asyncio.run(go())
     loader.may_end.set()
-    assert _prices._loading is not None
-    _prices._loading.result(30)
+    assert _price_table._loading is not None
+    _price_table._loading.result(30)
     assert all(thread.name != "coreason-prices" for thread in ended(threading.enumerate()))
 
 
@@ -215,7 +215,7 @@ except LLMError:
 
 
 def test_a_table_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_prices, "_loading", None)
+    monkeypatch.setattr(_price_table, "_loading", None)
     monkeypatch.setitem(sys.modules, "genai_prices.data_snapshot", None)
     _cost._price.cache_clear()
 
@@ -233,13 +233,13 @@ def test_a_table_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_child_of_a_fork_loads_by_itself(loader: SlowLoader) -> None:
     """It has no thread that would ever finish what its parent began."""
-    first = _prices.load()
-    _prices._forget()
-    second = _prices.load()
+    first = _price_table.load_prices()
+    _price_table._after_fork()
+    second = _price_table.load_prices()
     loader.may_end.set()
     first.result(30)
     second.result(30)
     assert first is not second
-    assert _prices.loaded()
-    _prices._forget()
-    assert _prices.loaded()
+    assert _price_table.prices_loaded()
+    _price_table._after_fork()
+    assert _price_table.prices_loaded()

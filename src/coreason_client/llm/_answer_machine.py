@@ -1,0 +1,236 @@
+"""The state machine that reads one streamed answer. No I/O.
+
+* All complete events are delivered before an error.
+* A complete JSON answer to a request for a stream is a stream with one piece.
+* Whether a failure is retried is decided in `_attempts.py`; after the first delta, never.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pydantic_core import to_json
+
+from .._drive import Reply, Wait
+from .._http._types import FailureKind, Headers, Request, ResponseHead, TransportFailure
+from ..sse import ServerSentEvent
+from ._assemble import partial
+from ._attempts import Attempts
+from ._classify import Failure, connection_failure, http_failure, malformed_failure
+from ._fault import FaultReceived, Malformed
+from ._frames import FrameDecoder, FrameTooLarge
+from ._json import parse_or_none
+from ._reader import Reader
+from ._reply import read_answer, read_reply, wrong_body
+from .types import (
+    Delta,
+    Finish,
+    ReasoningDelta,
+    Response,
+    ResponseData,
+    TextDelta,
+    ToolCallDelta,
+    UsageDelta,
+)
+
+__all__ = ["AnswerMachine"]
+
+_NO_HEAD = ResponseHead(0, Headers())
+
+
+class AnswerMachine:
+    """Turns the responses to one streamed call into deltas.
+
+    Attributes:
+        response: the response object, once the answer is complete.
+    """
+
+    def __init__(self, attempts: Attempts, parse_as: Any = None) -> None:
+        self.response: Response | None = None
+        self._attempts = attempts
+        self._parse_as = parse_as
+        self._head = _NO_HEAD
+        self._settled = False  # the outcome of the current attempt is recorded
+        self._done = False
+        self._reset()
+
+    def _reset(self) -> None:
+        """Prepare for a new attempt, which may use another adapter."""
+        adapter = self._attempts.plan.route.adapter
+        self._reader: Reader = adapter.reader()
+        self._frames = FrameDecoder(adapter.framing)
+        self._settled = False
+
+    def next_step(self) -> Request | Wait | None:
+        """Return the next request or wait, None if the call is finished.
+
+        Raises:
+            LLMTimeoutError: the deadline has passed.
+        """
+        if self._done:
+            return None
+        step = self._attempts.next_step()
+        if isinstance(step, Request):
+            self._reset()
+        return step
+
+    def accepts(self, head: ResponseHead) -> bool:
+        """Return True if the body of this response is a stream or a complete answer."""
+        self._head = head
+        framing = self._attempts.plan.route.adapter.framing
+        is_json = head.content_type == "application/json"
+        self._frames = FrameDecoder(framing, declared_json=is_json)
+        return head.status == 200 and head.content_type != "text/html"
+
+    def refused(self, head: ResponseHead, body: bytes) -> None:
+        """Record a response that `accepts` has rejected.
+
+        Raises:
+            LLMError: there will be no other attempt.
+        """
+        route = self._attempts.plan.route
+        self._settled = True
+        fault = route.adapter.fault(parse_or_none(body))
+        if head.status != 200 or fault is not None:
+            failure = http_failure(route, head, fault, body)
+        else:
+            why = wrong_body(head, body)
+            failure = malformed_failure(route, head, why, body, retryable=True)
+        self._attempts.record_failure(failure)
+
+    def receive(self, chunk: bytes) -> Iterator[Delta]:
+        """Decode bytes and yield their deltas.
+
+        Raises:
+            LLMError: the stream contains an error, or is malformed.
+        """
+        return self._read(self._frames.events(chunk))
+
+    @property
+    def reading(self) -> bool:
+        """True while more bytes of this response are needed."""
+        return not self._settled
+
+    def lost(self, failure: TransportFailure | None) -> Iterator[Delta]:
+        """Record the end of the connection; without a `failure` it may complete the answer.
+
+        Raises:
+            LLMError: the answer is incomplete, and there will be no other attempt.
+        """
+        if self._settled:
+            return
+        if failure is None:
+            whole = self._frames.whole()
+            yield from self._read_last_line() if whole is None else self._read_whole(whole)
+            if self._settled:
+                return
+        if self._reader.end is not None and failure is None:
+            yield from self._finish()
+            return
+        ended = TransportFailure(FailureKind.BROKEN, "the stream ended before the answer did")
+        attempts, partway = self._attempts, self._reader.started
+        self._fail(
+            connection_failure(
+                attempts.plan.route, failure or ended, attempts.timeout, partway=partway
+            )
+        )
+
+    def _read_whole(self, body: bytes) -> Iterator[Delta]:
+        """Yield the deltas of an answer that is one JSON value instead of a stream."""
+        attempts, reply = self._attempts, parse_or_none(body)
+        if reply is None and body[:1] in (b"{", b"["):  # truncated JSON
+            return
+        if isinstance(reply, list):  # Gemini's format without SSE
+            fault = attempts.plan.route.adapter.fault(reply)
+            if fault is None:
+                yield from self._read([ServerSentEvent(body)])
+            else:
+                self._fail(http_failure(attempts.plan.route, self._head, fault, body))
+            return
+        self._settled = True
+        result = Reply(self._head, body)
+        outcome = read_reply(attempts.plan, result, self._parse_as, attempts.timeout)
+        if isinstance(outcome, Failure):
+            attempts.record_failure(outcome)
+            return
+        yield from _as_deltas(outcome["data"])
+        yield from self._complete(outcome)
+
+    def _read(self, events: Iterable[ServerSentEvent]) -> Iterator[Delta]:
+        """Yield the deltas of events.
+
+        Raises:
+            LLMError: an event is an error, or too large.
+        """
+        reader = self._reader
+        broken: Exception | None = None
+        try:
+            for event in events:
+                yield from reader.read(event.data_bytes, event.event_bytes)
+        except (FaultReceived, Malformed, FrameTooLarge) as error:
+            broken = error
+        # Not inside `except`: the error would become the context of ours and show secrets.
+        if reader.done:
+            yield from self._finish()
+        elif broken is not None:
+            self._fail_broken(broken)
+        elif not reader.started and self._attempts.seconds_left() <= 0:  # only keep-alives came
+            raise self._attempts.deadline_error()
+
+    def _read_last_line(self) -> Iterator[Delta]:
+        """Read a last line without a line end; an incomplete one is ignored."""
+        for line in self._frames.flush():
+            if parse_or_none(line.data_bytes) is not None:
+                yield from self._read([line])
+
+    def _finish(self) -> Iterator[Delta]:
+        self._settled = True
+        plan, reader = self._attempts.plan, self._reader
+        yield from reader.flush()
+        if not reader.has_answer:
+            why = "the stream contains no answer"
+            self._fail(malformed_failure(plan.route, self._head, why, b"", retryable=True))
+            return
+        outcome = read_answer(plan, self._head, reader.answer(), self._parse_as)
+        if isinstance(outcome, Failure):
+            self._fail(outcome)
+        else:
+            yield from self._complete(outcome)
+
+    def _complete(self, response: Response) -> Iterator[Delta]:
+        self._done = True
+        self.response = self._attempts.record_success(response)
+        yield UsageDelta(response["usage"])
+        yield Finish(response["data"]["finish_reason"])
+
+    def _fail_broken(self, error: Exception) -> None:
+        plan = self._attempts.plan
+        if isinstance(error, FaultReceived):
+            self._fail(http_failure(plan.route, self._head, error.fault, b""))
+        else:
+            why = error if isinstance(error, Malformed) else str(error)
+            self._fail(malformed_failure(plan.route, self._head, why, b""))
+
+    def _fail(self, failure: Failure) -> None:
+        """End this attempt.
+
+        Raises:
+            LLMError: a delta was delivered, or there will be no other attempt.
+        """
+        self._settled = True
+        reader, plan = self._reader, self._attempts.plan
+        if not reader.started:
+            self._attempts.record_failure(failure)
+            return
+        failure.error.partial = partial(reader.answer(), plan.call, plan.price)
+        raise self._attempts.final_error(failure.error)
+
+
+def _as_deltas(data: ResponseData) -> Iterator[Delta]:
+    """Yield the deltas of a complete answer."""
+    if reasoning := data.get("reasoning"):
+        yield ReasoningDelta(reasoning)
+    if content := data["content"]:
+        yield TextDelta(content)
+    for index, call in enumerate(data["tool_calls"]):
+        arguments = to_json(call["arguments"], inf_nan_mode="constants").decode()
+        yield ToolCallDelta(index, call["id"], call["name"], arguments)

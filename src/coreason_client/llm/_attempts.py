@@ -1,0 +1,214 @@
+"""The retry rules of one call. No I/O.
+
+* Attempts (27). `max_retries` retries make one attempt more, for each model. Retry n waits 2^n
+  seconds with jitter, or as long as the provider asks for if that is longer. If that exceeds the
+  cap, the call fails at once and the error has the delay in `retry_after`.
+* Retried: 429, 5xx, broken and timed out connections, a success whose body is empty or a web page,
+  a stream without an answer, and an error with a transient code inside a success. Not retried: a
+  bad key, a wrong request, an exhausted quota (29).
+* Deadline. One for the whole call, including all attempts, waits and models. For a stream it
+  covers the time up to the first delta; after that, only the read timeout applies.
+* Unsupported parameters. If a provider names one, it is dropped or renamed and the request is
+  repeated once, without a wait.
+* Fallbacks. After the last attempt with a model, the next model is tried.
+* Nothing is retried once a delta was delivered.
+"""
+
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from .._drive import Wait
+from .._http._types import Request, Timeouts
+from .._retry import Backoff
+from ._classify import Failure
+from ._limits import Limits, Reservation
+from ._plan import Plan
+from .errors import LLMAuthenticationError, LLMError, LLMPermissionError, LLMTimeoutError
+from .types import Response
+
+__all__ = ["BACKOFF", "Attempts", "Policy"]
+
+logger = logging.getLogger("coreason_client.llm")
+
+_CONNECT_SECONDS = 10.0
+_KEY_ERRORS = (LLMAuthenticationError, LLMPermissionError)
+
+BACKOFF = Backoff(first=1.0, longest=60.0, max_server_delay=120.0)
+
+
+# Not frozen: that would double the cost of creating one, and every call creates one.
+@dataclass(slots=True)
+class Policy:
+    """Timeouts, retries and limits of a client; tests replace `jitter` and `clock`."""
+
+    timeout: float = 60.0
+    max_retries: int = 3
+    deadline: float = 300.0
+    backoff: Backoff = BACKOFF
+    limits: Limits | None = None
+    jitter: Callable[[], float] = random.random
+    clock: Callable[[], float] = time.monotonic
+
+
+class Attempts:
+    """Decides which request is sent next, and when to give up."""
+
+    def __init__(self, plans: Sequence[Plan], policy: Policy) -> None:
+        self.plan = plans[0]
+        self.fell_back = False
+        self.timeout = policy.timeout  # of the current attempt
+        self._fallbacks = list(plans[1:])
+        self._policy = policy
+        self._deadline: float | None = None  # set by the first call of `seconds_left`
+        self._sent = 0
+        self._failures = 0  # of the current plan
+        self._adjusted = False  # a parameter of the current plan was dropped or renamed
+        self._wait: Wait | None = None
+        self._reservation: Reservation | None = None  # of the current attempt
+        self._previous_errors: list[LLMError] = []
+
+    def next_step(self) -> Request | Wait:
+        """Return the next request, or the wait before it.
+
+        Raises:
+            LLMTimeoutError: the deadline has passed.
+        """
+        wait, self._wait = self._wait or self._limit_wait(), None
+        if wait is not None:
+            return wait
+        left = self.seconds_left()
+        if left <= 0:
+            raise self.deadline_error()
+        self._sent += 1
+        self.timeout = min(self._policy.timeout, left)
+        plan, timeouts = self.plan, _timeouts(self.timeout)
+        return Request("POST", plan.url, plan.route.headers, plan.content, timeouts)
+
+    def record_failure(self, failure: Failure) -> None:
+        """Record a failed attempt.
+
+        Raises:
+            LLMError: it was the last one.
+        """
+        error = failure.error
+        error.attempts = self._sent
+        self._settle(0)
+        if failure.unsupported is not None and not self._adjusted:
+            self._adjusted = True
+            if self.plan.drop_parameter(failure.unsupported):
+                logger.warning(
+                    "%s does not support %s for model %s; retrying without it",
+                    error.provider,
+                    failure.unsupported,
+                    error.model,
+                )
+                return
+        self._failures += 1
+        delay = self._delay(failure)
+        if delay is None:
+            self._fall_back(error)
+        else:
+            logger.warning("attempt %d failed (%s); retrying in %.1f s", self._sent, error, delay)
+            self._wait = Wait(delay)
+
+    def record_success(self, response: Response) -> Response:
+        """Record the answer, and add to it the model that answered if it is a fallback."""
+        self._settle(response["usage"]["total_tokens"])
+        if self.fell_back:
+            response["model"] = self.plan.requested_model
+        return response
+
+    def final_error(self, error: LLMError) -> LLMError:
+        """Add the history of the whole call to the error that ends it, and return the error."""
+        error.attempts = self._sent
+        if self._sent > 1:
+            error.args = (f"{error} (tried {self._sent} times)",)
+        if isinstance(error, _KEY_ERRORS):
+            logger.error("%s", error)
+        for previous in self._previous_errors:
+            error.add_note(f"model {previous.model} was tried before and failed: {previous}")
+        return error
+
+    def seconds_left(self) -> float:
+        """Return the seconds until the deadline; the first call starts the clock."""
+        now = self._policy.clock()
+        if self._deadline is None:
+            self._deadline = now + self._policy.deadline
+        return self._deadline - now
+
+    def deadline_error(self) -> LLMError:
+        """Return the error for a deadline that has passed."""
+        route = self.plan.route
+        return self._timeout_error(f"no answer from {route.profile.name} for model {route.model}")
+
+    def _delay(self, failure: Failure) -> float | None:
+        """Return the seconds before the next attempt, None if there is no next attempt."""
+        policy = self._policy
+        if not failure.retryable or self._failures > policy.max_retries:
+            return None
+        delay = policy.backoff.retry_delay(self._failures, failure.error.retry_after, policy.jitter)
+        return None if delay is None or delay >= self.seconds_left() else delay
+
+    def _fall_back(self, error: LLMError) -> None:
+        """Switch to the next model.
+
+        Raises:
+            LLMError: there is no other model, or the deadline has passed.
+        """
+        if not self._fallbacks or self.seconds_left() <= 0:
+            raise self.final_error(error)
+        level = logging.ERROR if isinstance(error, _KEY_ERRORS) else logging.WARNING
+        logger.log(level, "model %s failed; trying the next model: %s", error.model, error)
+        self._previous_errors.append(error)
+        self.plan = self._fallbacks.pop(0)
+        self.fell_back = True
+        self._failures = 0
+        self._adjusted = False
+
+    def _limit_wait(self) -> Wait | None:
+        """Return the wait that the client's own rate limits require before the next request."""
+        limits = self._policy.limits
+        if limits is None:
+            return None
+        now, left = self._policy.clock(), self.seconds_left()
+        if self._reservation is None:
+            tokens = len(self.plan.content) // 4 + self.plan.call.max_tokens
+            self._reservation = limits.reserve(tokens, now, left)
+            if self._reservation is None:
+                raise self._limit_error()
+        seconds = limits.wait(self._reservation, now)
+        if seconds > 0 and seconds >= left:
+            limits.cancel(self._reservation)
+            raise self._limit_error()
+        return Wait(seconds) if seconds > 0 else None
+
+    def _settle(self, tokens: int) -> None:
+        """Correct the reservation of a finished attempt."""
+        reservation, self._reservation = self._reservation, None
+        if self._policy.limits is not None and reservation is not None:
+            self._policy.limits.settle(reservation, tokens)
+
+    def _limit_error(self) -> LLMError:
+        """Return the error for a request that the client's own limits delay too long."""
+        return self._timeout_error(
+            "the request was not sent: requests_per_minute or tokens_per_minute of this client "
+            "does not allow it"
+        )
+
+    def _timeout_error(self, reason: str) -> LLMError:
+        route = self.plan.route
+        error = LLMTimeoutError(
+            f"{reason} within the deadline of {self._policy.deadline:g} s",
+            provider=route.profile.name,
+            model=route.model,
+        )
+        return self.final_error(error)
+
+
+@lru_cache(maxsize=64)  # nearly all attempts have the same timeout
+def _timeouts(seconds: float) -> Timeouts:
+    return Timeouts(min(_CONNECT_SECONDS, seconds), seconds, seconds, seconds)

@@ -1,0 +1,82 @@
+"""Checks of all arguments of a call, before anything is sent."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ._argument_errors import invalid
+from ._call import Call
+from ._check_format import check_response_format
+from ._check_messages import check_messages
+from ._check_tools import check_tool_choice, check_tools
+from .errors import LLMRequestError
+
+__all__ = ["check_call"]
+
+_NUMBERS = (int, float)  # a constant, because `int | float` would build a union on every call
+_MOST_TOKENS = 2**31 - 1
+
+
+def check_call(
+    messages: Any,
+    model: Any,
+    tools: Any,
+    temperature: Any,
+    max_tokens: Any,
+    *,
+    tool_choice: Any = None,
+    response_format: Any = None,
+    stop: Any = None,
+    extra: Any = None,
+    stream: bool = False,
+) -> Call:
+    """Return the call that the arguments describe.
+
+    Raises:
+        LLMRequestError: an argument is wrong; the message names it.
+    """
+    if not isinstance(model, str) or not model.strip():
+        raise invalid("model", "must be the name of a model", model)
+    checked_tools = check_tools(tools)
+    return Call(
+        model=model,
+        messages=check_messages(messages),
+        tools=checked_tools,
+        temperature=_temperature(temperature),
+        max_tokens=_max_tokens(max_tokens),
+        tool_choice=check_tool_choice(tool_choice, checked_tools),
+        schema=check_response_format(response_format),
+        stop=_stop(stop),
+        extra=_extra(extra),
+        stream=stream,
+    )
+
+
+def _temperature(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, _NUMBERS) or not 0 <= value <= 1:
+        raise invalid("temperature", "must be a number from 0 to 1", value)
+    return value
+
+
+def _max_tokens(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= _MOST_TOKENS:
+        raise invalid("max_tokens", f"must be a whole number from 1 to {_MOST_TOKENS}", value)
+    return value
+
+
+def _stop(stop: Any) -> Sequence[str]:
+    if stop is None:
+        return ()
+    texts = [stop] if isinstance(stop, str) else stop
+    if not isinstance(texts, list | tuple) or not all(isinstance(t, str) and t for t in texts):
+        raise invalid("stop", "must be text, or a list of texts, none of them empty", stop)
+    return texts
+
+
+def _extra(extra: Any) -> Mapping[str, Any]:
+    if extra is None:
+        return {}
+    if not isinstance(extra, Mapping) or not all(isinstance(key, str) for key in extra):
+        raise invalid("extra", "must be an object of fields for the provider", extra)
+    if "stream" in extra:
+        raise LLMRequestError("extra must not have 'stream'; call stream() to get a stream")
+    return extra

@@ -1,0 +1,268 @@
+"""Checks of the messages of a call."""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from ..errors import shown_value
+from ._argument_errors import invalid, quoted
+from .errors import LLMRequestError
+
+__all__ = ["check_messages"]
+
+_ROLES = ("system", "user", "assistant", "tool")
+_KEYS: dict[str, frozenset[str]] = {
+    "system": frozenset({"role", "content", "name"}),
+    "user": frozenset({"role", "content", "name"}),
+    "assistant": frozenset({"role", "content", "name", "tool_calls", "reasoning"}),
+    "tool": frozenset({"role", "content", "name", "tool_call_id"}),
+}
+_LISTS = (list, tuple)  # a constant, because `list | tuple` would build a union on every call
+_TEXT_ROLES = ("system", "user", "assistant")
+# Keys of our response objects that an assistant message may have; they are dropped.
+_RESPONSE_KEYS = frozenset({"finish_reason", "filtered", "media", "parsed", "truncated"})
+_PLAIN_CALL_KEYS = frozenset({"id", "name", "arguments", "signature"})
+_WRAPPED_CALL_KEYS = frozenset({"id", "type", "function", "signature", "index"})
+_IMAGE_KEYS = frozenset({"url", "detail"})
+_IMAGE_URL = re.compile(r"https?://[^\s]+|data:image/[a-z0-9.+-]+;base64,[A-Za-z0-9+/=]+")
+
+
+def check_messages(messages: Any) -> Sequence[dict[str, Any]]:
+    """Return the messages in the form of `Call`.
+
+    Raises:
+        LLMRequestError: a message is wrong.
+    """
+    if not isinstance(messages, _LISTS):
+        raise invalid("messages", "must be a list of messages", messages)
+    if not messages:
+        raise LLMRequestError("messages must have at least one message, got an empty list")
+    checked = [
+        _simple_message(message) or _message(f"messages[{index}]", message)
+        for index, message in enumerate(messages)
+    ]
+    _check_tool_results(checked)
+    return checked
+
+
+def _simple_message(message: Any) -> dict[str, Any] | None:
+    """Return a message that has only a role and text, by far the most common; else None."""
+    if message.__class__ is not dict or len(message) != 2:
+        return None
+    content = message.get("content")
+    if message.get("role") not in _TEXT_ROLES or content.__class__ is not str:
+        return None
+    return dict(message) if content.isascii() or _is_encodable(content) else None
+
+
+def _message(where: str, message: Any) -> dict[str, Any]:
+    if not isinstance(message, Mapping):
+        raise invalid(where, "must be an object with role and content", message)
+    role = message.get("role")
+    if not isinstance(role, str) or role not in _KEYS:
+        raise invalid(f"{where}.role", f"must be one of {', '.join(_ROLES)}", role)
+    if unknown := message.keys() - _KEYS[role]:
+        message = _without_keys(where, message, unknown, role)
+    name = message.get("name")
+    if name is not None and (not isinstance(name, str) or not name):
+        raise invalid(f"{where}.name", "must be text, or be left out", name)
+    checked = _BY_ROLE[role](where, message)
+    if name is None:
+        checked.pop("name", None)
+    return checked
+
+
+def _without_keys(
+    where: str, message: Mapping[str, Any], unknown: AbstractSet[str], role: str
+) -> Mapping[str, Any]:
+    """Drop unknown keys that are null, and keys of our own response objects.
+
+    So `{"role": "assistant", **response["data"]}` is a valid message.
+    """
+    ignored = _RESPONSE_KEYS if role == "assistant" else frozenset[str]()
+    rejected = {key for key in unknown if message[key] is not None and key not in ignored}
+    if rejected:
+        raise LLMRequestError(
+            f"{where} must not have {quoted(rejected)}: a message of role {role} has no such key"
+        )
+    return {key: value for key, value in message.items() if key not in unknown}
+
+
+def _text_message(where: str, message: Mapping[str, Any]) -> dict[str, Any]:
+    content = message.get("content")
+    if not isinstance(content, str):
+        raise invalid(f"{where}.content", "must be text", content)
+    _check_text(f"{where}.content", content)
+    return dict(message)
+
+
+def _check_text(where: str, text: str) -> None:
+    if not _is_encodable(text):
+        raise LLMRequestError(f"{where} must be valid Unicode, got half of a surrogate pair")
+
+
+def _is_encodable(text: str) -> bool:
+    if text.isascii():  # fast: str stores this as a flag
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _user_message(where: str, message: Mapping[str, Any]) -> dict[str, Any]:
+    content = message.get("content")
+    if not isinstance(content, list | tuple):
+        return _text_message(where, message)
+    if not content:
+        raise LLMRequestError(f"{where}.content must have at least one part, got an empty list")
+    parts = [_part(f"{where}.content[{index}]", part) for index, part in enumerate(content)]
+    return {**message, "content": parts}
+
+
+def _part(where: str, part: Any) -> dict[str, Any]:
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if kind == "text" and isinstance(part.get("text"), str) and len(part) == 2:
+        _check_text(f"{where}.text", part["text"])
+        return dict(part)
+    if kind == "image_url" and len(part) == 2:
+        image = _image(f"{where}.image_url", part.get("image_url"))
+        return {"type": "image_url", "image_url": image}
+    raise invalid(
+        where,
+        'must be {"type": "text", "text": …} or {"type": "image_url", "image_url": {"url": …}}',
+        part,
+    )
+
+
+def _image(where: str, image: Any) -> dict[str, Any]:
+    if isinstance(image, str):
+        image = {"url": image}
+    if not isinstance(image, Mapping) or image.keys() - _IMAGE_KEYS:
+        raise invalid(where, 'must be {"url": …}', image)
+    url = image.get("url")
+    if not isinstance(url, str) or not _IMAGE_URL.fullmatch(url):
+        raise LLMRequestError(
+            f"{where}.url must be an http(s) URL or data:image/…;base64,… without spaces"
+        )
+    if not isinstance(image.get("detail", ""), str):
+        raise invalid(f"{where}.detail", "must be text", image["detail"])
+    return dict(image)
+
+
+def _assistant_message(where: str, message: Mapping[str, Any]) -> dict[str, Any]:
+    calls = message.get("tool_calls")
+    checked = dict(message)
+    if calls is not None and not isinstance(calls, list | tuple):
+        raise invalid(f"{where}.tool_calls", "must be a list", calls)
+    if calls:
+        checked["tool_calls"] = [
+            _tool_call(f"{where}.tool_calls[{index}]", call) for index, call in enumerate(calls)
+        ]
+    else:
+        checked.pop("tool_calls", None)
+    content = checked.setdefault("content", None)
+    if not isinstance(content, str) and not (content is None and calls):
+        raise invalid(f"{where}.content", "must be text, or null beside tool_calls", content)
+    if content is not None:
+        _check_text(f"{where}.content", content)
+    reasoning = checked.get("reasoning")
+    if reasoning is None:
+        checked.pop("reasoning", None)
+    elif not isinstance(reasoning, str):
+        raise invalid(f"{where}.reasoning", "must be text, or be left out", reasoning)
+    return checked
+
+
+def _tool_call(where: str, call: Any) -> dict[str, Any]:
+    """Check a tool call in our form or in OpenAI's, and return it in OpenAI's."""
+    if not isinstance(call, Mapping):
+        raise invalid(where, "must be an object with id, name and arguments", call)
+    wrapped = "function" in call
+    if unknown := call.keys() - (_WRAPPED_CALL_KEYS if wrapped else _PLAIN_CALL_KEYS):
+        raise LLMRequestError(
+            f"{where} must not have {quoted(unknown)}: a tool call has no such key"
+        )
+    function = call["function"] if wrapped else call
+    if not isinstance(function, Mapping):
+        raise invalid(f"{where}.function", "must be an object", function)
+    inside = f"{where}.function" if wrapped else where
+    name, id_ = function.get("name"), call.get("id")
+    if not isinstance(name, str) or not name:
+        raise invalid(f"{inside}.name", "must be the name of a function", name)
+    if not isinstance(id_, str) or not id_:
+        raise invalid(f"{where}.id", "must be text", id_)
+    arguments = _arguments(f"{inside}.arguments", function.get("arguments"))
+    checked: dict[str, Any] = {
+        "id": id_,
+        "type": "function",
+        "function": {"name": name, "arguments": arguments},
+    }
+    if (signature := call.get("signature")) is not None:
+        if not isinstance(signature, str):
+            raise invalid(f"{where}.signature", "must be text", signature)
+        checked["signature"] = signature
+    return checked
+
+
+def _arguments(where: str, arguments: Any) -> str:
+    if isinstance(arguments, Mapping):
+        return _to_json(where, dict(arguments))
+    if arguments is None:
+        return "{}"
+    if not isinstance(arguments, str) or not _is_json_object(arguments):
+        raise invalid(where, "must be an object, or an object as JSON text", arguments)
+    _check_text(where, arguments)
+    return arguments or "{}"
+
+
+def _to_json(where: str, arguments: dict[str, Any]) -> str:
+    try:
+        text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
+        # A model may have written half of a surrogate pair; it is sent back escaped.
+        return text if _is_encodable(text) else json.dumps(arguments)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise LLMRequestError(f"{where} cannot be encoded as JSON: {error}") from None
+
+
+def _is_json_object(text: str) -> bool:
+    try:
+        return not text or isinstance(json.loads(text, strict=False), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _tool_message(where: str, message: Mapping[str, Any]) -> dict[str, Any]:
+    id_ = message.get("tool_call_id")
+    if not isinstance(id_, str) or not id_:
+        raise invalid(
+            f"{where}.tool_call_id", "must be the id of the call that this is the result of", id_
+        )
+    return _text_message(where, message)
+
+
+_BY_ROLE: dict[str, Callable[[str, Mapping[str, Any]], dict[str, Any]]] = {
+    "system": _text_message,
+    "user": _user_message,
+    "assistant": _assistant_message,
+    "tool": _tool_message,
+}
+
+
+def _check_tool_results(messages: Sequence[Mapping[str, Any]]) -> None:
+    """Check that each tool result follows its call.
+
+    Some providers identify a result by the name of the function, which only the call contains.
+    """
+    known: set[str] = set()
+    for index, message in enumerate(messages):
+        if "tool_calls" in message:
+            known.update(call["id"] for call in message["tool_calls"])
+        if message["role"] == "tool" and message["tool_call_id"] not in known:
+            raise LLMRequestError(
+                f"messages[{index}].tool_call_id must be the id of a call in an earlier assistant "
+                f"message, got {shown_value(message['tool_call_id'])}"
+            )

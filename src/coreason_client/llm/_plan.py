@@ -1,0 +1,85 @@
+"""`Plan`: the encoded request for one model."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_core import PydanticSerializationError, to_json
+
+from ._answer import Tokens
+from ._call import Call
+from ._cost import cost
+from ._route import Route
+from .errors import LLMRequestError
+
+__all__ = ["Plan"]
+
+# A parameter that one generation of models rejects and the next one requires.
+_RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+_REQUIRED = frozenset({"model", "messages", "contents", "stream"})
+
+
+@dataclass(slots=True)
+class Plan:
+    """One model to try: the call, its route and the encoded request.
+
+    `requested_model` is the name that the caller used.
+    """
+
+    call: Call
+    route: Route
+    requested_model: str = ""
+    pricing: Callable[[str | None, str, Tokens], float | None] = cost
+    body: dict[str, Any] = field(init=False)
+    content: bytes = field(init=False)
+    url: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        adapter = self.route.adapter
+        self.body = _with_extra(adapter.body(self.call, self.route.profile), self.call.extra)
+        url = adapter.url(self.route.base, self.call)
+        query = self.route.query
+        self.url = f"{url}{'&' if '?' in url else '?'}{query}" if query else url
+        self._encode()
+
+    def drop_parameter(self, parameter: str) -> bool:
+        """Drop or rename a parameter that the provider rejects; return False if it must stay."""
+        name = parameter.partition(".")[0].partition("[")[0]
+        if name not in self.body or name in _REQUIRED:
+            return False
+        value = self.body.pop(name)
+        renamed = _RENAMED.get(name)
+        if renamed is not None and renamed not in self.body:
+            self.body[renamed] = value
+        self._encode()
+        return True
+
+    def price(self, tokens: Tokens) -> float | None:
+        """Return the price of tokens in dollars, None if it is not known."""
+        return self.pricing(self.route.profile.prices, self.route.model, tokens)
+
+    def _encode(self) -> None:
+        """Encode the body as JSON.
+
+        Raises:
+            LLMRequestError: a value cannot be encoded.
+        """
+        try:
+            self.content = to_json(self.body)
+            if b"NaN" in self.content or b"Infinity" in self.content:  # may be part of a text
+                json.dumps(self.body, allow_nan=False, default=str)
+        except (PydanticSerializationError, ValueError) as error:
+            raise LLMRequestError(
+                f"the request cannot be encoded as JSON: {error}", model=self.call.model
+            ) from None
+
+
+def _with_extra(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the caller's own fields to a body: objects are merged, other values replaced."""
+    for name, value in extra.items():
+        known = body.get(name)
+        if isinstance(known, dict) and isinstance(value, dict):
+            value = {**known, **value}
+        body[name] = value
+    return body
