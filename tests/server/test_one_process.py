@@ -305,6 +305,35 @@ async def test_an_address_of_another_process_is_refused_until_it_is_free() -> No
         one.release()
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+@aio
+async def test_an_address_is_held_as_long_as_its_socket_is_open(host: str) -> None:
+    """Also that of an application that was dropped without its shutdown."""
+    dropped = SingleProcessGuard(MemoryStreamLog(), has_socket=lambda _: True)
+    with socket.create_server((host, 0)) as sock:
+        address = ("127.0.0.1", sock.getsockname()[1])
+        await dropped.check_address(address)
+        await _check_another_address()
+        assert await asyncio.to_thread(_is_free, address[1]) == "False"
+    await _check_another_address()
+    assert await asyncio.to_thread(_is_free, address[1]) == "True"
+
+
+async def _check_another_address() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        guard = SingleProcessGuard(MemoryStreamLog())
+        await guard.check_address(sock.getsockname())
+        guard.release()
+
+
+def _is_free(port: int) -> str:
+    with hold(port) as other:
+        try:
+            return said(other)
+        finally:
+            other.kill()
+
+
 @aio
 async def test_test_clients_and_missing_addresses_are_let_in() -> None:
     one = SingleProcessGuard(MemoryStreamLog())

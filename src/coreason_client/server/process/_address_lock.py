@@ -21,7 +21,7 @@ try:
 except ImportError:  # Windows: nothing is locked
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["LocalAddress", "claim", "has_socket_at", "release"]
+__all__ = ["LocalAddress", "claim", "has_socket_at", "release", "release_closed"]
 
 LocalAddress = tuple[str, int | None]  # host and port, or the path of a Unix socket and None
 
@@ -54,6 +54,22 @@ def release(address: LocalAddress) -> None:
         _claims[address] -= 1
         if not _claims[address] and (file := _open()) is not None:
             fcntl.lockf(file, fcntl.LOCK_UN, 1, _position(address))
+
+
+def release_closed() -> None:
+    """Release the addresses at which this process has no socket any more.
+
+    An application that was dropped without its shutdown would otherwise hold its address until the
+    process ends, and the system may give the port to another process before.
+    """
+    with _guard:
+        _forget_parent()
+        if not _claims:
+            return
+        own = {_port_or_path(address) for address in _own_sockets()}
+        for address in [address for address in _claims if _port_or_path(address) not in own]:
+            if _claims.pop(address) and (file := _open()) is not None:
+                fcntl.lockf(file, fcntl.LOCK_UN, 1, _position(address))
 
 
 def has_socket_at(address: LocalAddress) -> bool:
@@ -102,6 +118,15 @@ def _position(address: LocalAddress) -> int:
         network = ""
     digest = hashlib.sha256(repr((network, address)).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 2
+
+
+def _port_or_path(address: LocalAddress) -> int | str:
+    """Return the part that a listening socket shares with its connections.
+
+    A socket that listens at every address of the machine has another host than they.
+    """
+    host, port = address
+    return host if port is None else port
 
 
 def _own_sockets() -> Iterator[LocalAddress]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ...errors import ArgumentError
 from .._internals import signalled_server
 from ..log.base import StreamLog
-from ._address_lock import LocalAddress, claim, has_socket_at, release
+from ._address_lock import LocalAddress, claim, has_socket_at, release, release_closed
 
 __all__ = ["SeveralProcesses", "SingleProcessGuard", "check_workers", "configured_workers"]
 
@@ -126,6 +126,7 @@ class SingleProcessGuard:
         if not self._has_socket(address):
             self._known[address] = False
             return
+        release_closed()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._wait
         while not claim(address):
