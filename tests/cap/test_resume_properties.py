@@ -251,7 +251,7 @@ def check(log: Log, connections: list[Plan], max_retries: int) -> Oracle:
 @pytest.mark.proves("RES1-loss-mid-event", "RES1-clean-end", "RES1-replay", "RES1-duplicates")
 @given(log=logs, connections=st.lists(plans(), max_size=6))
 @example(log=Log(("DELTA", "DELTA", "CLOSE")), connections=[Plan(cut=180, eol=b"\r\n")])
-@settings(max_examples=400)
+@settings(max_examples=250)
 def test_with_patience_everything_arrives_once_and_in_order(
     log: Log, connections: list[Plan]
 ) -> None:
@@ -263,7 +263,7 @@ def test_with_patience_everything_arrives_once_and_in_order(
 
 @pytest.mark.proves("R07a", "R07b", "R07c", "R07d")
 @given(log=logs, connections=st.lists(plans(), max_size=6), max_retries=st.integers(0, 3))
-@settings(max_examples=400)
+@settings(max_examples=250)
 def test_with_a_budget_it_is_everything_or_a_typed_error(
     log: Log, connections: list[Plan], max_retries: int
 ) -> None:
@@ -292,7 +292,7 @@ def test_a_cut_after_every_single_byte_is_healed(eol: bytes) -> None:
 
 @pytest.mark.proves("R34a", "R34b", "RES1-duplicates")
 @given(numbers=st.lists(st.integers(0, 12), min_size=1, max_size=12), cut=st.integers(1, 12))
-@settings(max_examples=400)
+@settings(max_examples=250)
 def test_whatever_the_numbers_nothing_new_is_dropped(numbers: list[int], cut: int) -> None:
     """A server may send any numbers: each is delivered, a true duplicate, or an error."""
     blocks = [block(_packet(STREAMS[0], seq, "DELTA").json()) for seq in numbers]

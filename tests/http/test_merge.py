@@ -330,7 +330,7 @@ def exchanges(draw: st.DrawFn, wires: st.SearchStrategy[bytes]) -> list[Exchange
 
 
 @pytest.mark.proves("R04c")
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(exchanges(responses()), st.booleans())
 def test_equals_direct_h11_on_every_response(played: list[Exchange], closed: bool) -> None:
     client = compare(played, closed=closed)
@@ -339,7 +339,7 @@ def test_equals_direct_h11_on_every_response(played: list[Exchange], closed: boo
 
 
 @pytest.mark.proves("R04c")
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(exchanges(damaged(responses())), st.booleans())
 def test_equals_direct_h11_on_damaged_responses(played: list[Exchange], closed: bool) -> None:
     client = compare(played, closed=closed)

@@ -2,8 +2,8 @@
 
 The event loop runs everything that is ready before it polls its sockets again. If a hundred
 requests arrived at once, it would check all of them before the first agent starts, and no running
-stream would send anything meanwhile. Therefore a few requests begin in each iteration, in the order
-of their arrival, and all other work runs in between.
+stream would send anything meanwhile. Therefore one request begins in each iteration, in the order of
+their arrival, and all other work runs in between.
 """
 
 import asyncio
@@ -11,11 +11,12 @@ from collections import deque
 
 __all__ = ["EACH_ITERATION", "Pace"]
 
-EACH_ITERATION = 4
+# With four, the first packets of a hundred requests on Valkey came 15 % later (median).
+EACH_ITERATION = 1
 
 
 class Pace:
-    """Lets requests begin, a few in each iteration of the event loop."""
+    """Lets requests begin, `EACH_ITERATION` in each iteration of the event loop."""
 
     __slots__ = ("_begun", "_loop", "_scheduled", "_waiting")
 
