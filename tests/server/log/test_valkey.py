@@ -419,7 +419,7 @@ async def test_a_lost_subscription_is_made_again(own_server: ValkeyServer) -> No
 async def test_a_quiet_subscription_is_asked_whether_it_lives(
     own_server: ValkeyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coreason_client.server.log.valkey._subscription._PING_INTERVAL", 0.1)
+    monkeypatch.setattr("coreason_client.server.log.valkey._subscription._PING_INTERVAL", 0.5)
     async with logs(2, own_server, poll=NEVER) as (producer, other):
         stream = new()
         await producer.open(stream, "me")
@@ -427,7 +427,7 @@ async def test_a_quiet_subscription_is_asked_whether_it_lives(
         await until(lambda: own_server.command("PUBSUB", "CHANNELS", "*:wake"))
         subscription = other._session().subscription
         first = subscription._connection
-        assert not (await asyncio.wait({reading}, timeout=0.5))[0]
+        assert not (await asyncio.wait({reading}, timeout=1.2))[0]
         assert subscription._connection is first  # it answered
         own_server.pause()
         await until(lambda: subscription._connection is not first)  # it did not, and was given up
