@@ -10,10 +10,13 @@ import pytest
 
 from coreason_client.server.errors import PositionGone, UnknownStream
 from coreason_client.server.log import MemoryStreamLog, NewStream, Page, StreamLog
+from coreason_client.server.log._live import LocalFollower
 from coreason_client.server.log.base import PAGE_BYTES
+from coreason_client.server.log.valkey._follower import ValkeyFollower
 
 from ..aio import aio
 from .backends import BACKENDS, Clock
+from .valkey_logs import until
 
 LONG = 60.0
 
@@ -112,13 +115,16 @@ async def test_more_than_a_page_that_comes_at_once_is_given_out_at_once(
                 all_came.set()
             return True
 
+        follower = log.follow(id_, 0)
+        assert isinstance(follower, LocalFollower | ValkeyFollower)
+
         async def read() -> None:
-            with closing(log.follow(id_, 0)) as follower:
+            with closing(follower):
                 while not all_came.is_set():
                     write(b"".join((await follower.next(limit, LONG, write)).entries))
 
         reading = asyncio.ensure_future(read())
-        await asyncio.sleep(0.1)
+        await until(lambda: follower.waiter._future is not None)
         await begin_append(log, id_, 1, entries)
         await asyncio.wait_for(all_came.wait(), 10)
         log.wake_readers()  # or it would wait for more

@@ -1,4 +1,4 @@
-"""How long to delay a batch so that more calls can share its cost. No I/O.
+"""The delay of a batch, so that more calls can share its cost. No I/O.
 
 Most of the cost of a small batch (a commit, a round trip) does not depend on its size. If calls
 are independent, some arrive while a batch is running; then more will arrive soon, and a short delay

@@ -67,8 +67,7 @@ def unpack_record(record: bytes) -> Iterator[tuple[UUID, int, list[bytes]]]:
     """
     position = 0
     while position < len(record):
-        if len(record) - position < _HEAD.size:
-            raise ValueError("the stored entries are truncated")
+        _check_length(record, position + _HEAD.size)
         id_, first_seq = _HEAD.unpack_from(record, position)
         entries, position = _unpack_run(record, position + _HEAD.size)
         yield UUID(bytes=id_), first_seq, entries
@@ -76,18 +75,22 @@ def unpack_record(record: bytes) -> Iterator[tuple[UUID, int, list[bytes]]]:
 
 def _unpack_run(data: bytes, start: int) -> tuple[list[bytes], int]:
     """Return the entries of the run at `start`, and the end of the run."""
-    position = start + _NUMBER.size
-    count = _NUMBER.unpack(data[start:position])[0] if position <= len(data) else 0
-    end = position + count * _NUMBER.size
-    if end > len(data):
-        raise ValueError("the stored entries are truncated")
+    lengths_at = start + _NUMBER.size
+    _check_length(data, lengths_at)
+    (count,) = _NUMBER.unpack_from(data, start)
+    end = lengths_at + count * _NUMBER.size
+    _check_length(data, end)
     entries: list[bytes] = []
-    for (length,) in _NUMBER.iter_unpack(data[position:end]):
+    for (length,) in _NUMBER.iter_unpack(data[lengths_at:end]):
         entries.append(data[end : end + length])
         end += length
-    if position > len(data) or end > len(data):
-        raise ValueError("the stored entries are truncated")
+    _check_length(data, end)
     return entries, end
+
+
+def _check_length(data: bytes, end: int) -> None:
+    if end > len(data):
+        raise ValueError("the stored entries are truncated")
 
 
 class _Staged:

@@ -152,10 +152,7 @@ class Waiters:
     def wake(self, stream_id: UUID) -> None:
         """Wake the readers of a stream."""
         if group := self._by_stream.get(stream_id):
-            try:
-                running_loop = asyncio.get_running_loop()
-            except RuntimeError:  # this thread has no event loop
-                running_loop = None
+            running_loop = _running_loop()
             for reader in group:
                 reader.waiter.wake(running_loop)
 
@@ -215,5 +212,5 @@ def make_wake_callback(
 def _running_loop() -> asyncio.AbstractEventLoop | None:
     try:
         return asyncio.get_running_loop()
-    except RuntimeError:
+    except RuntimeError:  # this thread has no event loop
         return None

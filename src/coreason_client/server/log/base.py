@@ -172,7 +172,7 @@ class StreamLog(ABC):
     """True if several processes can use the log at the same time."""
 
     lease: float = DEFAULT_LEASE
-    """How many seconds `open`, `claim_lost` and `renew` hold a stream."""
+    """The seconds for which `open`, `claim_lost` and `renew` hold a stream."""
 
     def __init_subclass__(cls, **options: object) -> None:
         """Use an overridden `append` or `read` also for `begin_append` or `follow`."""
