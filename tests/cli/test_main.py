@@ -145,3 +145,26 @@ def test_a_missing_extra_is_one_sentence(missing: str, arguments: list[str], say
     assert done.returncode == 1
     assert says in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_help_and_version_load_no_client_and_no_server() -> None:
+    program = (
+        "import sys\n"
+        "sys.argv = ['coreason', '--help']\n"
+        "from coreason_client.__main__ import main\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    heavy = {'pydantic', 'httpx2', 'starlette', 'uvicorn', 'aiohttp'} & set(sys.modules)\n"
+        "    assert not heavy, heavy\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -904,12 +904,13 @@ def test_the_server_stops_at_once_and_leaves_nothing_behind(
                 sock.sendall(post(run.url))
             assert all(run.wait_requests(1) for run in runs)
             started = time.monotonic()
-        assert time.monotonic() - started < 1.0
+        assert time.monotonic() - started < 5.0  # without the stop, the stalls last longer
         for sock in socks:
             sock.close()
         gc.collect()
     assert seen == []
-    assert [record for record in caplog.records if "took" not in record.getMessage()] == []
+    records = [record for record in caplog.records if record.name == "asyncio"]
+    assert [record for record in records if "took" not in record.getMessage()] == []
     assert [run.connections_open for run in runs] == [0] * 5
 
 

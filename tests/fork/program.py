@@ -1,6 +1,8 @@
-"""A program that forks; run as `python -m tests.fork.program SCENARIO FAMILY URL CONTROL`.
+"""A program that forks; run as `python -m tests.fork.program SCENARIO FAMILIES URL CONTROL`.
 
-Every failed check is an exception: of the program, or of a child, whose exit code is checked.
+The scenario runs with each family in turn, because starting the program takes longer than a
+scenario. Every failed check is an exception: of the program, or of a child, whose exit code is
+checked.
 """
 
 import asyncio
@@ -435,7 +437,11 @@ SCENARIOS: dict[str, Callable[[str, str, str], Any]] = {
 }
 
 if __name__ == "__main__":
-    outcome = SCENARIOS[sys.argv[1]](*sys.argv[2:])
-    if outcome is not None:
-        asyncio.run(outcome)
-    gc.collect()
+    scenario, families, *addresses = sys.argv[1:]
+    for name in families.split(","):
+        LIVE = f"live-{os.getpid()}-{name}"
+        print(scenario, name, file=sys.stderr)
+        outcome = SCENARIOS[scenario](name, *addresses)
+        if outcome is not None:
+            asyncio.run(outcome)
+        gc.collect()

@@ -17,20 +17,13 @@ from tests.http.support import Authority, Relay
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 
-SYNC = [
-    (scenario, family) for scenario in ("sync-stream", "sync-rounds") for family in ("cap", "a2a")
-]
+SYNC = [(scenario, "cap,a2a") for scenario in ("sync-stream", "sync-rounds")]
 ASYNC = [
-    (scenario, family)
+    (scenario, "cap,a2a,llm")
     for scenario in ("async-stream", "loop-in-thread", "idle-loop", "async-rounds")
-    for family in ("cap", "a2a", "llm")
 ]
+OTHER = [("locks", "cap"), ("closed", "cap"), ("end", "cap,a2a,llm"), ("prices", "llm")]
 LIMIT = 40.0
-OTHER = [
-    *(("locks", "cap"), ("closed", "cap")),
-    *(("end", "cap"), ("end", "a2a"), ("end", "llm")),
-    ("prices", "llm"),
-]
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +37,12 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("authority"))
 
 
-def succeeds(scenario: str, family: str, url: str, control: str, certificates: str) -> None:
-    """Run the program: no error, no warning, nothing printed by it or by its children."""
-    program = ["-m", "tests.fork.program", scenario, family, url, control]
+def succeeds(scenario: str, families: str, url: str, control: str, certificates: str) -> None:
+    """Run the program: no error, no warning, nothing printed by it or by its children.
+
+    Only the program itself prints the names of the scenario and the family.
+    """
+    program = ["-m", "tests.fork.program", scenario, families, url, control]
     # A fork with threads is what is tested here; newer versions of Python warn of it.
     warnings = ["-W", "error", "-W", "ignore::DeprecationWarning"]
     running = subprocess.Popen(
@@ -62,15 +58,18 @@ def succeeds(scenario: str, family: str, url: str, control: str, certificates: s
     except subprocess.TimeoutExpired:
         os.killpg(running.pid, signal.SIGKILL)  # with its children
         out, err = running.communicate()
-    assert (running.returncode, out, err) == (0, "", "")
+    announced = "".join(f"{scenario} {family}\n" for family in families.split(","))
+    assert (running.returncode, out, err) == (0, "", announced)
 
 
-@pytest.mark.parametrize(("scenario", "family"), [*SYNC, *ASYNC, *OTHER])
-def test_plain_connections(control: str, authority: Authority, scenario: str, family: str) -> None:
-    succeeds(scenario, family, control, control, authority.file)
+@pytest.mark.parametrize(("scenario", "families"), [*SYNC, *ASYNC, *OTHER])
+def test_plain_connections(
+    control: str, authority: Authority, scenario: str, families: str
+) -> None:
+    succeeds(scenario, families, control, control, authority.file)
 
 
-@pytest.mark.parametrize(("scenario", "family"), [*SYNC, *ASYNC])
-def test_tls_connections(control: str, authority: Authority, scenario: str, family: str) -> None:
+@pytest.mark.parametrize(("scenario", "families"), [*SYNC, *ASYNC])
+def test_tls_connections(control: str, authority: Authority, scenario: str, families: str) -> None:
     with Relay(control, tls=authority.server) as relay:
-        succeeds(scenario, family, relay.url, control, authority.file)
+        succeeds(scenario, families, relay.url, control, authority.file)

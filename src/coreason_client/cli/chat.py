@@ -4,19 +4,19 @@ import logging
 import random
 import sys
 from contextlib import AbstractContextManager, ExitStack
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from uuid import uuid4
 
 import typer
 
-from ._answer import ask
-from ._chat_service import connect, serve_built_in, serve_model
-from ._conversation import converse
 from ._logs import show_logs
 from ._options import System, Verbose, reject_system, value_source
 from ._question import TextArguments, question
 from .exits import EXIT_CODES_HELP, ExitCode, Failure, exit_codes
 from .output import print_stderr
+
+if TYPE_CHECKING:
+    from ._chat_service import ChatService
 
 __all__ = ["chat"]
 
@@ -122,6 +122,9 @@ def chat(
             "timeout": "--timeout",
         }
         command = None if url is None else _command(names["base_url"], url)
+        # The clients are loaded only now, so that `coreason --help` is quick.
+        from ._chat_service import connect
+
         with ExitStack() as stack:
             name = url or llm or "the built-in guide"
             if url is None:
@@ -136,11 +139,26 @@ def chat(
                     names=names,
                 )
             )
-            session = conversation or str(uuid4())
-            if text is None:
-                converse(service, session, name, as_json=as_json, command=command)
-            else:
-                ask(service, text, session, as_json=as_json)
+            _talk(service, name, text, conversation or str(uuid4()), command, as_json=as_json)
+
+
+def _talk(
+    service: "ChatService",
+    name: str,
+    text: str | None,
+    session: str,
+    command: list[str] | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Ask one question, or have a conversation if there is none."""
+    from ._answer import ask
+    from ._conversation import converse
+
+    if text is None:
+        converse(service, session, name, as_json=as_json, command=command)
+    else:
+        ask(service, text, session, as_json=as_json)
 
 
 def _command(source: str, url: str) -> list[str]:
@@ -167,6 +185,8 @@ def _service_url(
 def _serve_locally(
     llm: str | None, system: str | None, *, as_json: bool
 ) -> AbstractContextManager[tuple[str, str]]:
+    from ._chat_service import serve_built_in, serve_model
+
     if llm is not None:
         return serve_model(llm, system)
     return serve_built_in(at_reading_speed=sys.stdout.isatty() and not as_json)

@@ -1,6 +1,5 @@
 """`coreason llm`: one question to a model, without an agent."""
 
-import asyncio
 import json
 import logging
 import sys
@@ -121,6 +120,8 @@ def _show_answer(
 def _call(
     client: "LLMClient", call: dict[str, Any], write: Callable[[str], None] | None
 ) -> "Response":
+    import asyncio  # only here, so that `coreason --help` is quick
+
     from coreason_client.llm import LLMError
 
     from ._llm_client import with_option_names

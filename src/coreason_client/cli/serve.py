@@ -1,6 +1,5 @@
 """`coreason serve`: serves an agent over HTTP until a signal arrives."""
 
-import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -193,6 +192,8 @@ def _check(app: "AgentApp", host: str, workers: int) -> None:
             f"--api-key or {KEYS_VARIABLE}, or listen on 127.0.0.1",
             ExitCode.USAGE,
         ) from None
+    import asyncio  # only here, so that `coreason --help` is quick
+
     asyncio.run(_check_log(app.log))
 
 

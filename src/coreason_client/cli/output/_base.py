@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 
-from coreason_manifest.definitions.presentation import ProgressUpdate
+if TYPE_CHECKING:  # `coreason --help` must not load the definitions
+    from coreason_manifest.definitions.presentation import ProgressUpdate
 
 __all__ = ["Json", "Output", "Source"]
 
@@ -55,7 +56,7 @@ class Output:
     def thought(self, text: str) -> None:
         """Show a thought of the agent."""
 
-    def progress(self, update: ProgressUpdate) -> None:
+    def progress(self, update: "ProgressUpdate") -> None:
         """Show the progress of a step."""
 
     def detail(self, text: str) -> None:
