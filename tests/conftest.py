@@ -15,8 +15,9 @@ _PREFIX = "table: "
 # A slow machine is no failure. What decides whether a change lands looks at the same examples
 # every time; everywhere else new ones are tried. HYPOTHESIS_PROFILE=fuzz is for a search that may
 # take an hour: what it finds becomes a seed.
-settings.register_profile("here", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
+# Fewer examples than usual: there are hundreds of properties, and `make fuzz` tries many more.
+settings.register_profile("here", deadline=None, max_examples=60)
+settings.register_profile("ci", deadline=None, max_examples=60, derandomize=True)
 settings.register_profile(
     "fuzz",
     deadline=None,

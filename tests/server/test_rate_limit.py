@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -117,6 +117,7 @@ class Memory(RuleBasedStateMachine):
             assert len(self.rate) <= 64 + 2 * self.most_busy
 
 
+Memory.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 TestMemory = Memory.TestCase
 
 
