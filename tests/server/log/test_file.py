@@ -19,7 +19,7 @@ import pytest
 from coreason_client.server import AgentStream
 from coreason_client.server.errors import LogUnavailable, PositionGone, UnknownStream
 from coreason_client.server.log import NewStream, SQLiteStreamLog
-from coreason_client.server.log._file import RESERVE_BYTES, WAL_BYTES
+from coreason_client.server.log._file import RESERVE_BYTES, WAL_BYTES, LogFile
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..aio import aio, turns
@@ -42,6 +42,55 @@ async def ended(log: SQLiteStreamLog, entries: list[bytes]) -> UUID:
     await log.open(stream, "me")
     await log.close(stream.stream_id, 1, 1, entries, "complete")
     return stream.stream_id
+
+
+# Transactions.
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> LogFile:
+    return LogFile(str(tmp_path / "l.db"), synchronous="NORMAL", lock_timeout=0.05)
+
+
+def questions(db: sqlite3.Connection) -> list[int]:
+    return [n for (n,) in db.execute("SELECT n FROM questions ORDER BY n")]
+
+
+def test_a_transaction_is_committed_or_rolled_back(file: LogFile) -> None:
+    db = file.connect()
+    with file.transaction(db):
+        db.execute("INSERT INTO questions VALUES (1, 'q')")
+    assert (db.in_transaction, db.stale) == (False, False)
+    with pytest.raises(ZeroDivisionError), file.transaction(db):
+        db.execute("INSERT INTO questions VALUES (2, 'q')")
+        raise ZeroDivisionError
+    # What the connection has cached may be of the transaction that was rolled back.
+    assert (db.in_transaction, db.stale, questions(db)) == (False, True, [1])
+    with file.transaction(db):
+        assert not db.stale
+    db.close()
+
+
+def test_a_transaction_that_could_not_be_rolled_back_is_not_continued(file: LogFile) -> None:
+    db = file.connect()
+    db.execute("BEGIN IMMEDIATE")
+    db.execute("INSERT INTO questions VALUES (1, 'of the failed transaction')")
+    with file.transaction(db):
+        db.execute("INSERT INTO questions VALUES (2, 'q')")
+    assert questions(db) == [2]
+    db.close()
+
+
+def test_a_transaction_whose_commit_fails_is_rolled_back(file: LogFile) -> None:
+    db = file.connect()
+    db.execute("PRAGMA foreign_keys = ON")
+    deferred = "DEFERRABLE INITIALLY DEFERRED"
+    db.execute(f"CREATE TABLE checked (a PRIMARY KEY, b REFERENCES checked (a) {deferred})")
+    with pytest.raises(sqlite3.IntegrityError), file.transaction(db):
+        db.execute("INSERT INTO questions VALUES (1, 'q')")
+        db.execute("INSERT INTO checked VALUES (1, 2)")  # the commit finds that 2 does not exist
+    assert (db.in_transaction, questions(db)) == (False, [])
+    db.close()
 
 
 # A full disk.
