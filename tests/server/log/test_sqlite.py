@@ -43,21 +43,61 @@ async def test_streams_outlive_the_log_and_their_leases_do_not(tmp_path: Path) -
     await log.stop("me")
 
 
-@aio
-async def test_a_second_process_is_refused_with_a_sentence(tmp_path: Path) -> None:
-    log = await start(tmp_path / "l.db")
-    program = f"""
-import asyncio
-from coreason_client.server import SQLiteStreamLog
-asyncio.run(SQLiteStreamLog({str(tmp_path / "l.db")!r}, lock_timeout=0.05).start("you"))
+READ = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], timeout=0.05)
+try:
+    db.execute("SELECT COUNT(*) FROM streams").fetchone()
+except sqlite3.OperationalError as error:
+    print(error)
 """
-    done = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-c", program], capture_output=True, check=False
-    )
-    assert b"is in use by another process: a SQLite log serves one process" in done.stderr
+HOLD = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("PRAGMA locking_mode = EXCLUSIVE")
+db.execute("BEGIN EXCLUSIVE")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def command(source: str, path: Path) -> list[str]:
+    """Return the command of a process that imports nothing but the standard library."""
+    return [sys.executable, "-I", "-S", "-c", source, str(path)]
+
+
+def read(path: Path) -> bytes:
+    """Return why another process cannot read a file, empty if it can."""
+    return subprocess.run(command(READ, path), capture_output=True, check=True).stdout
+
+
+def hold(path: Path) -> "subprocess.Popen[bytes]":
+    """Start a process that locks a file until it is killed."""
+    return subprocess.Popen(command(HOLD, path), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+@aio
+async def test_the_file_of_a_running_log_cannot_be_read_by_another_process(tmp_path: Path) -> None:
+    log = await start(tmp_path / "l.db")
+    assert await asyncio.to_thread(read, tmp_path / "l.db") == b"database is locked\n"
     await log.stop("me")
-    again = await start(tmp_path / "l.db")
-    await again.stop("me")
+    assert await asyncio.to_thread(read, tmp_path / "l.db") == b""
+
+
+@aio
+async def test_a_file_that_another_process_uses_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    await (await start(path)).stop("me")
+    with hold(path) as holder:
+        assert holder.stdout is not None
+        assert await asyncio.to_thread(holder.stdout.readline) == b"held\n"
+        with pytest.raises(
+            LogUnavailable,
+            match="is in use by another process: a SQLite log serves one process",
+        ):
+            await start(path)
+        holder.kill()
+    await (await start(path)).stop("me")
 
 
 @aio
