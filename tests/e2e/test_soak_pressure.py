@@ -1,16 +1,22 @@
 """The parts of the soak's pressure that need no fleet: rows, bodies, settings and roles."""
 
+import logging
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+from coreason_client.server import AgentApp
+from coreason_client.server.log.valkey._address import parse_address
+from coreason_client.server.log.valkey._errors import PatienceExceeded, reply_error, unreachable
 from coreason_manifest.definitions.service import ServiceRequest
 
+from ..server.aio import aio
+from ..server.faulty_log import Faulty, runtime_of, silent
 from ..soak.attacks import MOST_BYTES, large_body
 from ..soak.content import Order
 from ..soak.options import ReplicaOptions
-from ..soak.pressure import pressed_fleet
+from ..soak.pressure import count_blaming, pressed_fleet
 from ..soak.tally import MOST_SILENCE, Notes, Reading, bounded, count, some
 
 
@@ -65,3 +71,20 @@ def test_the_roles_follow_from_the_seed(tmp_path: Path) -> None:
     assert drawn == [roles(seed) for seed in range(10)]
     assert len(set(drawn)) > 1
     assert all(len(set(numbers)) == 3 for numbers in drawn)
+
+
+@pytest.mark.parametrize(("error", "blames"), [(None, 1), (reply_error("LOADING the dataset"), 0)])
+@aio
+async def test_a_log_line_about_a_silent_store_is_counted(
+    caplog: pytest.LogCaptureFixture, error: Exception | None, blames: int
+) -> None:
+    exceeded = PatienceExceeded(sent=True, blocked=0.0, error=error)
+    log = Faulty()
+    app = AgentApp(silent, log=log, drain_timeout=0.0)
+    async with app.lifespan():
+        log.fail("claim_lost", error=unreachable(parse_address("valkey://host"), 1.5, exceeded))
+        with caplog.at_level(logging.WARNING, "coreason_client.server"):
+            await runtime_of(app).upkeep.once()
+        log.repair()
+    assert "failed and will be retried: the store valkey://host" in caplog.text
+    assert count_blaming(caplog.text) == blames

@@ -1,7 +1,6 @@
 """Agents that are plain functions run in threads of their own."""
 
 import asyncio
-import contextvars
 import functools
 import gc
 import inspect
@@ -24,13 +23,13 @@ from coreason_client.server import (
     StreamEnded,
     SyncAgentStream,
 )
-from coreason_client.server.engine._threads import run_in_thread
+from coreason_client.server.cap import _routes
 from coreason_client.server.log import NewStream
 from coreason_client.server.sync_stream import Bridge
 from coreason_manifest.definitions.presentation import PresentationEvent
 from coreason_manifest.definitions.service import ServiceRequest
 
-from .aio import aio, turns
+from .aio import aio
 from .conftest import Serve
 from .peer import LIMIT, envelope, wait_for
 from .streams import agent_stream
@@ -172,7 +171,7 @@ def test_an_exception_in_the_thread_is_an_error_of_the_agent(
     assert "in breaks" in caplog.text  # the traceback is that of the thread
 
 
-@pytest.mark.parametrize("error", [StopIteration, SystemExit, KeyboardInterrupt, GeneratorExit])
+@pytest.mark.parametrize("error", [StopIteration, SystemExit])
 def test_what_would_end_a_loop_or_the_process_is_an_error_of_the_agent(
     serve: Serve, error: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -201,17 +200,6 @@ def test_any_other_returned_value_is_an_error_of_the_agent(
     gc.collect()  # a coroutine that was never awaited would warn now
 
 
-def test_context_variables_reach_the_thread() -> None:
-    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable")
-
-    @aio
-    async def run() -> None:
-        variable.set("carried")
-        assert await run_in_thread(variable.get, "t") == "carried"
-
-    run()
-
-
 def test_a_blocking_agent_does_not_hold_up_the_others(serve: Serve) -> None:
     free, blocked = threading.Event(), threading.Event()
 
@@ -233,7 +221,9 @@ def test_a_blocking_agent_does_not_hold_up_the_others(serve: Serve) -> None:
 # Cancelling.
 
 
-def test_a_cancelled_agent_learns_of_it_from_its_next_write(serve: Serve) -> None:
+def test_a_cancelled_agent_learns_of_it_from_its_next_write(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[Any] = []
     go_on, left = threading.Event(), threading.Event()
 
@@ -249,12 +239,11 @@ def test_a_cancelled_agent_learns_of_it_from_its_next_write(serve: Serve) -> Non
         finally:
             left.set()
 
+    monkeypatch.setattr(_routes, "_CANCEL_WAIT", 0.01)
     peer = serve(agent, cancel_grace=LIMIT)
     with peer.open() as answer:
         answer.until(1)
-        canceller = threading.Thread(target=peer.cancel, args=(answer.stream_id,))
-        canceller.start()
-        canceller.join(LIMIT)  # its response comes after a second: the agent has not stopped yet
+        peer.cancel(answer.stream_id)  # the agent has not stopped yet
         go_on.set()
         answer.rest()
     wait_for(left)
@@ -324,34 +313,6 @@ def test_a_thread_that_does_not_stop_is_left_alone_and_counted(
         time.sleep(0.01)
     assert after.text == "quick"
     assert len(errors) == 1
-
-
-@aio
-async def test_a_second_cancellation_does_not_wait_for_the_thread(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    go_on, reported = threading.Event(), asyncio.Event()
-
-    def work() -> None:
-        assert go_on.wait(LIMIT)
-        raise ZeroDivisionError
-
-    def look(record: logging.LogRecord) -> bool:
-        if "failed after its stream had ended" in record.getMessage():
-            reported.set()  # on this event loop
-        return True
-
-    caplog.handler.addFilter(look)
-    task = asyncio.ensure_future(run_in_thread(work, "t"))
-    await turns()
-    task.cancel()
-    await turns()
-    assert not task.done()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    go_on.set()
-    await reported.wait()
 
 
 def test_a_thread_that_outlives_its_event_loop_gets_an_error() -> None:

@@ -3,11 +3,9 @@
 import asyncio
 import re
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,15 +15,11 @@ from coreason_client.server import (
     AgentApp,
     AgentStream,
     LogUnavailable,
-    MemoryStreamLog,
     SQLiteStreamLog,
     check_host,
-    listen,
-    listen_all,
     running,
     serve,
 )
-from coreason_client.server.process._single_process import check_workers, configured_workers
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .peer import LIMIT, Peer
@@ -46,79 +40,6 @@ def test_an_agent_without_keys_is_not_opened_to_the_network(host: str) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.1.2.3"])
 def test_loopback_is_not_the_network(host: str) -> None:
     check_host(AgentApp(hello), host)
-
-
-def test_every_address_of_a_host_listens_at_the_same_port(monkeypatch: pytest.MonkeyPatch) -> None:
-    def addresses(host: str, port: int, **_: object) -> list[Any]:
-        # The second is of a network for documentation, which this machine does not have.
-        kind = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
-        return [(*kind, (ip, port)) for ip in ("127.0.0.1", "192.0.2.1", "127.0.0.2", "127.0.0.1")]
-
-    monkeypatch.setattr(socket, "getaddrinfo", addresses)
-    sockets = listen_all("a host", 0)
-    with sockets[0], sockets[1]:
-        [(first, port), (second, same)] = [sock.getsockname() for sock in sockets]
-        assert (first, second, same) == ("127.0.0.1", "127.0.0.2", port)
-        with pytest.raises(OSError, match="in use"):  # and closes what it had opened
-            listen_all("a host", port)
-
-
-def test_small_packets_leave_a_listening_socket_at_once() -> None:
-    with listen("127.0.0.1", 0) as sock:
-        # asyncio looks at the first, and where it does not, accepted sockets inherit the second.
-        assert sock.proto == socket.IPPROTO_TCP
-        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-        with socket.create_connection(sock.getsockname(), timeout=LIMIT):
-            accepted, _ = sock.accept()
-            with accepted:
-                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-        with pytest.raises(OSError, match="in use"):
-            listen(*sock.getsockname())
-
-
-def test_more_workers_than_the_log_can_serve_are_refused(tmp_path: Path) -> None:
-    for log in (MemoryStreamLog(), SQLiteStreamLog(tmp_path / "l.db")):
-        app = AgentApp(hello, log=log)
-        app.check_workers(1)
-        with pytest.raises(ValueError, match="more workers need a log that processes share"):
-            app.check_workers(2)
-
-    class Shared(MemoryStreamLog):
-        shared = True
-
-    check_workers(Shared(), 8)
-
-
-@pytest.mark.parametrize(
-    ("argv", "environ", "workers"),
-    [
-        (["uvicorn", "x:app"], {}, 1),
-        (["uvicorn", "--workers", "4", "x:app"], {}, 4),
-        (["uvicorn", "--workers=3"], {}, 3),
-        (["uvicorn", "--workers"], {}, 1),
-        (["uvicorn", "--workers", "many"], {}, 1),
-        ([], {"WEB_CONCURRENCY": "2"}, 2),
-        ([], {"WEB_CONCURRENCY": ""}, 1),
-    ],
-)
-def test_the_workers_around_are_counted(
-    monkeypatch: pytest.MonkeyPatch, argv: list[str], environ: dict[str, str], workers: int
-) -> None:
-    assert configured_workers(argv, environ) == 1  # nobody started this process as a worker
-    monkeypatch.setattr("multiprocessing.parent_process", lambda: object())
-    assert configured_workers(argv, environ) == workers
-
-
-@pytest.mark.parametrize(
-    ("workers", "reload", "counted"), [(3, False, 3), (1, False, 1), (3, True, 1)]
-)
-def test_the_configuration_of_uvicorn_counts_more_than_the_command_line(
-    monkeypatch: pytest.MonkeyPatch, workers: int, reload: bool, counted: int
-) -> None:
-    server = SimpleNamespace(config=SimpleNamespace(workers=workers, reload=reload))
-    assert configured_workers([], {}, server) == 1
-    monkeypatch.setattr("multiprocessing.parent_process", lambda: object())
-    assert configured_workers(["--workers", "9"], {"WEB_CONCURRENCY": "9"}, server) == counted
 
 
 def test_a_server_that_cannot_start_says_so(tmp_path: Path) -> None:

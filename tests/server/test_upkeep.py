@@ -6,92 +6,27 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
-from uuid import UUID, uuid4
 
 import httpx2
 import pytest
-from starlette.datastructures import Headers
 
 from coreason_client.server import AgentApp, AgentStream, LogError, LogUnavailable, MemoryStreamLog
-from coreason_client.server.engine import _orphans, _upkeep
-from coreason_client.server.engine._conversation import dump_question, parse_turn
-from coreason_client.server.engine._producers import CANCELLED, SERVER_STOPPED
-from coreason_client.server.engine._runtime import Runtime
-from coreason_client.server.log import Claim, Conversation, NewStream, StreamMeta
-from coreason_client.server.observe._metrics import NO_METRICS, NOT_METERED
+from coreason_client.server.engine import _upkeep
 from coreason_manifest.definitions.service import ServiceRequest
 
-from .aio import aio, turns
+from .aio import aio
 from .conftest import Serve
+from .faulty_log import (
+    WRITES,
+    Faulty,
+    SharedFaulty,
+    open_orphan,
+    runtime_of,
+    silent,
+    start_stream,
+)
 from .log.backends import Clock
 from .peer import LIMIT, Gate, envelope
-
-WRITES = ("open", "append", "close", "renew", "claim_lost", "add_turn")
-
-
-class Faulty(MemoryStreamLog):
-    """A log of which any method can be made to fail."""
-
-    def __init__(self, *failing: str, **options: Any) -> None:
-        super().__init__(**options)
-        self.faults: dict[str, Exception] = {}
-        self.calls: list[str] = []
-        self.fail(*failing)
-
-    def fail(self, *methods: str, error: Exception | None = None) -> None:
-        self.faults |= dict.fromkeys(methods, error or LogUnavailable("the store is full"))
-
-    def repair(self) -> None:
-        self.faults.clear()
-
-    def __getattribute__(self, name: str) -> Any:
-        value = super().__getattribute__(name)
-        if name == "begin_append" and "append" in self.faults:
-            raise self.faults["append"]
-        if name not in (*WRITES, "expire", "read", "meta"):
-            return value
-
-        async def call(*args: Any) -> Any:
-            self.calls.append(name)
-            if name in self.faults:
-                raise self.faults[name]
-            return await value(*args)
-
-        return call
-
-
-class SharedFaulty(Faulty):
-    shared = True
-
-
-def runtime_of(app: AgentApp) -> Runtime:
-    assert app._runtime is not None
-    return app._runtime
-
-
-async def silent(request: ServiceRequest, stream: AgentStream) -> None:
-    await stream.write("a")
-    await asyncio.Event().wait()
-
-
-async def orphan(log: MemoryStreamLog) -> UUID:
-    """Open a stream that nobody writes to."""
-    stream_id = uuid4()
-    await log.open(NewStream(stream_id, "silent/anybody", uuid4(), "print"), "dead")
-    return stream_id
-
-
-async def start_stream(app: AgentApp, log: MemoryStreamLog) -> StreamMeta:
-    """Set the agent to work without a reader."""
-    request = ServiceRequest.model_validate(envelope())
-    question = dump_question("silent/anybody", request)
-    new = NewStream(uuid4(), "silent/anybody", request.request_id, "print", question)
-    opened = await log.open(new, runtime_of(app).owner)
-    runtime_of(app).producers.start(request, opened.meta, Headers({}), 0.0)
-    await turns()
-    return opened.meta
-
 
 # The parts of the upkeep.
 
@@ -108,7 +43,7 @@ async def test_one_part_that_fails_keeps_no_other_from_running(
     async with app.lifespan():
         upkeep = runtime_of(app).upkeep
         await start_stream(app, log)
-        lost = await orphan(log)
+        lost = await open_orphan(log)
         log.fail(failing, error=error)
         log.calls.clear()
         with caplog.at_level(logging.WARNING, "coreason_client.server"):
@@ -155,7 +90,7 @@ async def test_a_start_on_a_full_log_makes_room_first() -> None:
             self.repair()
 
     log = Full("claim_lost", "add_turn", "close")
-    lost = await orphan(log)
+    lost = await open_orphan(log)
     log._store.streams[lost].lease_until = 0.0
     async with AgentApp(silent, log=log).lifespan():
         assert (await log.meta(lost)).outcome == "producer_lost"
@@ -213,7 +148,7 @@ async def test_others_get_time_to_renew_after_the_store_was_full() -> None:
     app = AgentApp(silent, log=log, drain_timeout=0.0)
     async with app.lifespan():
         await start_stream(app, log)
-        other = await orphan(log)
+        other = await open_orphan(log)
         log.fail(*WRITES)
         clock.forward(log.lease + 1)
         for _ in range(4):
@@ -263,87 +198,6 @@ def test_readers_leave_at_once_when_the_end_cannot_be_written(serve: Serve, how:
         again.rest()
     assert (again.seqs, again.last.p.code) == ([1, 2], code)
     assert peer.ask(body).packets == again.packets
-
-
-@aio
-async def test_an_end_is_written_when_the_log_works_again_with_its_reason_and_its_turn(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    log = Faulty()
-    app = AgentApp(silent, log=log, drain_timeout=0.0)
-    async with app.lifespan():
-        runtime = runtime_of(app)
-        metas = [await start_stream(app, log) for _ in range(3)]
-        log.fail(*WRITES)
-        for meta in metas:
-            producer = runtime.producers.get(meta.stream_id)
-            assert producer is not None
-            producer.stop(CANCELLED)
-        await runtime.producers.wait(LIMIT)
-        await turns()
-        assert len(runtime.orphans) == 3
-        # One was ended by another process meanwhile, and one was dropped with its store.
-        other, gone, own = metas
-        log.repair()
-        log._store.streams[other.stream_id].epoch = 2
-        await log.close(other.stream_id, 2, 2, [b"end"], "producer_lost")
-        del log._store.streams[gone.stream_id]
-        with caplog.at_level(logging.INFO, "coreason_client.server"):
-            await runtime.orphans.write_ends()
-        assert len(runtime.orphans) == 0
-        ended = await log.meta(own.stream_id)
-        assert (ended.outcome, ended.last_seq) == ("cancelled", 2)
-        assert (await log.meta(other.stream_id)).outcome == "producer_lost"
-        [turn] = await log.turns(Conversation("silent/anybody", "s"), 10)
-        assert (parse_turn(turn).outcome, parse_turn(turn).messages[-1].text) == ("cancelled", "a")
-    [record] = [r for r in caplog.records if getattr(r, "event", "") == "stream_end_written"]
-    assert record.__dict__["stream_id"] == str(own.stream_id)
-
-
-@aio
-async def test_a_packet_that_was_on_its_way_does_not_pass_for_the_end() -> None:
-    """The close is taken for a repetition of that packet; the stream ends with the next attempt."""
-
-    class Late(Faulty):
-        late = True
-
-        async def close(self, stream_id: UUID, epoch: int, seq: int, *rest: Any) -> None:
-            if self.late:
-                self.late = False
-                await self.append(stream_id, epoch, seq, [b"late"])
-            await super().close(stream_id, epoch, seq, *rest)
-
-    log = Late()
-    app = AgentApp(silent, log=log, drain_timeout=0.0)
-    async with app.lifespan():
-        runtime = runtime_of(app)
-        meta = await start_stream(app, log)
-        log.fail(*WRITES)
-        runtime.producers.stop_all(SERVER_STOPPED)
-        await runtime.producers.wait(LIMIT)
-        await turns()
-        log.repair()
-        await runtime.orphans.write_ends()
-        assert len(runtime.orphans) == 1
-        await runtime.orphans.write_ends()
-        assert len(runtime.orphans) == 0
-        ended = await log.meta(meta.stream_id)
-        assert (ended.outcome, ended.last_seq) == ("server_stopped", 3)
-
-
-@aio
-async def test_ends_that_wait_for_the_log_take_bounded_memory(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(_orphans, "_MAX_UNWRITTEN", 2)
-    orphans = _orphans.Orphans(MemoryStreamLog(), "owner", NO_METRICS)
-    ids = [uuid4() for _ in range(5)]
-    for stream_id in ids:
-        held = Claim(stream_id, 1, 0)
-        orphans.add(_orphans.UnwrittenEnd(held, bytes, CANCELLED, NOT_METERED))
-    assert [stream_id in orphans for stream_id in ids] == [False, False, False, True, True]
-    await orphans.write_ends()  # the log does not know them
-    assert len(orphans) == 0
 
 
 def test_a_stream_that_its_agent_can_no_longer_write_is_ended_without_it(serve: Serve) -> None:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from coreason_client.server.log.valkey._errors import NO_ANSWER
+
 from ..server.log.valkey_server import ValkeyServer
 from .attacks import send_bodies
 from .content import Order
@@ -165,8 +167,13 @@ async def _starved(replica: Replica, store: ValkeyServer, seed: int) -> Episode:
         readings,
         plain(f"{name}: freezes of {_FREEZE:g} s", _FREEZES),
         plain(f"{name}: slowest answer of the store", f"{slowest:.2f} s"),
-        zero(f"{name}: log lines that blame the store", replica.errors().count("did not answer")),
+        zero(f"{name}: log lines that blame the store", count_blaming(replica.errors())),
     )
+
+
+def count_blaming(lines: str) -> int:
+    """Return how many log lines report that the store did not answer."""
+    return sum(NO_ANSWER in line for line in lines.splitlines())
 
 
 async def _blocking(replica: Replica, seed: int) -> Episode:

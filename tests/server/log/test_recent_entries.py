@@ -77,3 +77,59 @@ def test_a_cleared_cache_leaves_everything_to_the_store() -> None:
     recent.clear()
     assert recent.page(IDS[0], 0, 9) is None
     assert recent._size == 0
+
+
+def test_a_cache_of_no_bytes_holds_nothing() -> None:
+    recent = RecentEntries(0)
+    for entry in (b"", b"x"):
+        recent.add(IDS[0], 1, [entry], ended=False)
+        assert recent.page(IDS[0], 0, 10) is None
+
+
+def test_a_page_is_no_longer_than_one_of_the_store() -> None:
+    recent = RecentEntries(10 * PAGE_BYTES)
+    recent.add(IDS[0], 1, [bytes(PAGE_BYTES // 2)] * 4, ended=True)
+    page = recent.page(IDS[0], 0, 10)
+    assert page is not None
+    assert (len(page.entries), page.ended) == (3, False)
+    page = recent.page(IDS[0], 3, 10)
+    assert page is not None
+    assert (len(page.entries), page.ended) == (1, True)
+
+
+def test_entries_that_are_not_held_are_left_to_the_store() -> None:
+    recent = RecentEntries(10_000)
+    assert recent.page(IDS[0], 0, 10) is None
+    recent.add(IDS[0], 5, [b"5", b"6"], ended=False)
+    assert recent.page(IDS[0], 3, 10) is None
+    page = recent.page(IDS[0], 4, 10)
+    assert page is not None
+    assert (list(page.entries), page.ended) == ([b"5", b"6"], False)
+    recent.add(IDS[0], 7, [b"7"], ended=True)
+    page = recent.page(IDS[0], 5, 1)
+    assert page is not None
+    assert (list(page.entries), page.ended) == ([b"6"], False)
+    page = recent.page(IDS[0], 5, 10)
+    assert page is not None
+    assert (list(page.entries), page.ended) == ([b"6", b"7"], True)
+    page = recent.page(IDS[0], 7, 10)
+    assert page is not None
+    assert (list(page.entries), page.ended) == ([], True)
+
+
+def test_recent_entries_stay_within_their_bounds() -> None:
+    recent = RecentEntries(4 * PAGE_BYTES)
+    entry = b"x" * (PAGE_BYTES // 8)
+    for seq in range(1, 200):
+        recent.add(IDS[0], seq, [entry], ended=False)
+        page = recent.page(IDS[0], seq - 1, 10)
+        assert page is not None
+        assert list(page.entries) == [entry]
+        assert recent._size <= 2 * PAGE_BYTES
+    for number in range(2, 50):
+        recent.add(UUID(int=number), 1, [entry] * 8, ended=True)
+        assert recent._size <= 4 * PAGE_BYTES
+    assert recent.page(IDS[0], 198, 10) is None
+    for number in range(1, 50):
+        recent.drop(UUID(int=number))
+    assert recent._size == 0

@@ -1,6 +1,8 @@
 """The worker that several owners share."""
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -21,14 +23,11 @@ class MemoryDatabase:
         self.events.append("connect")
         return sqlite3.connect(":memory:", isolation_level=None)
 
-    def begin(self, connection: sqlite3.Connection) -> None:
+    @contextmanager
+    def transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
         connection.execute("BEGIN")
-
-    def commit(self, connection: sqlite3.Connection) -> None:
+        yield
         connection.execute("COMMIT")
-
-    def rollback(self, connection: sqlite3.Connection) -> None:
-        connection.execute("ROLLBACK")
 
     def maintain(self, connection: sqlite3.Connection) -> None:
         pass

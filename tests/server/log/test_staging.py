@@ -3,6 +3,7 @@
 import shutil
 import sqlite3
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
@@ -127,9 +128,8 @@ def open_stream(db: _sql.LogConnection, stream_id: UUID) -> None:
 
 
 def add(file: LogFile, db: _sql.LogConnection, stream_id: UUID, seq: int, entry: bytes) -> None:
-    file.begin(db)
-    _sql.append(db, stream_id, 1, seq, [entry])
-    file.commit(db)
+    with file.transaction(db):
+        _sql.append(db, stream_id, 1, seq, [entry])
 
 
 def test_a_damaged_record_is_refused_at_the_start(file: LogFile) -> None:
@@ -144,15 +144,13 @@ def test_streams_that_append_share_pages(file: LogFile) -> None:
     """A commit of many streams writes few pages, and a move stores each stream by itself."""
     db = file.connect()
     streams = [UUID(int=number) for number in range(100)]
-    file.begin(db)
-    for stream_id in streams:
-        open_stream(db, stream_id)
-    file.commit(db)
+    with file.transaction(db):
+        for stream_id in streams:
+            open_stream(db, stream_id)
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    file.begin(db)
-    for stream_id in streams:
-        _sql.append(db, stream_id, 1, 1, [bytes(200)])
-    file.commit(db)
+    with file.transaction(db):
+        for stream_id in streams:
+            _sql.append(db, stream_id, 1, 1, [bytes(200)])
     pages = Path(f"{file.path}-wal").stat().st_size // 4096
     assert pages < 20  # of 100 entries in 100 streams
     assert db.execute("SELECT COUNT(*) FROM runs").fetchone() == (0,)
@@ -165,10 +163,9 @@ def test_streams_that_append_share_pages(file: LogFile) -> None:
 
 def test_many_bytes_are_moved_like_many_entries(file: LogFile) -> None:
     db = file.connect()
-    file.begin(db)
-    open_stream(db, A)
-    _sql.append(db, A, 1, 1, [bytes(_file.MAX_STAGED_BYTES - 1)])
-    file.commit(db)
+    with file.transaction(db):
+        open_stream(db, A)
+        _sql.append(db, A, 1, 1, [bytes(_file.MAX_STAGED_BYTES - 1)])
     file.maintain(db)
     assert db.staged.count == 1
     add(file, db, A, 2, b"x")
@@ -196,9 +193,8 @@ def test_a_move_that_fails_is_tried_again_later(
 
     monkeypatch.setattr(_sql, "move_staged", fail)
     db = file.connect()
-    file.begin(db)
-    open_stream(db, A)
-    file.commit(db)
+    with file.transaction(db):
+        open_stream(db, A)
     file.max_staged = 1
     for seq in range(1, 11):
         add(file, db, A, seq, b"%d" % seq)
@@ -211,6 +207,10 @@ def test_a_move_that_fails_is_tried_again_later(
     assert db.staged.count == 0
     assert list(_sql.read_page(db, A, 8, 10).entries) == [b"9", b"10"]
     file.close(db)
+
+
+class Undo(Exception):
+    """Rolls a transaction back."""
 
 
 class CrashingLog(RuleBasedStateMachine):
@@ -232,32 +232,30 @@ class CrashingLog(RuleBasedStateMachine):
 
     @initialize()
     def two_streams(self) -> None:
-        self.file.begin(self.db)
-        for stream_id in (A, B):
-            open_stream(self.db, stream_id)
-            self.streams[stream_id] = []
-        self.file.commit(self.db)
+        with self.file.transaction(self.db):
+            for stream_id in (A, B):
+                open_stream(self.db, stream_id)
+                self.streams[stream_id] = []
 
     def add(self, stream_id: UUID, entries: list[bytes]) -> None:
         _sql.append(self.db, stream_id, 1, len(self.streams[stream_id]) + 1, entries)
 
     @rule(appends=st.lists(st.tuples(st.sampled_from([A, B]), Entries), min_size=1, max_size=4))
     def commit(self, appends: list[tuple[UUID, list[bytes]]]) -> None:
-        self.file.begin(self.db)
-        for stream_id, entries in appends:
-            if stream_id not in self.ended:
-                self.add(stream_id, entries)
-                self.streams[stream_id] += entries
-        self.file.commit(self.db)
+        with self.file.transaction(self.db):
+            for stream_id, entries in appends:
+                if stream_id not in self.ended:
+                    self.add(stream_id, entries)
+                    self.streams[stream_id] += entries
 
     @rule(stream_id=st.sampled_from([A, B]), entries=Entries, committing=st.booleans())
     def undo(self, stream_id: UUID, entries: list[bytes], committing: bool) -> None:
-        self.file.begin(self.db)
-        if stream_id not in self.ended:
-            self.add(stream_id, entries)
-        if committing:
-            _sql.write_staged(self.db)
-        self.file.rollback(self.db)
+        with suppress(Undo), self.file.transaction(self.db):
+            if stream_id not in self.ended:
+                self.add(stream_id, entries)
+            if committing:
+                _sql.write_staged(self.db)
+            raise Undo
 
     @rule()
     def maintain(self) -> None:
@@ -278,40 +276,36 @@ class CrashingLog(RuleBasedStateMachine):
     @rule(stream_id=st.sampled_from([A, B]))
     def end(self, stream_id: UUID) -> None:
         if stream_id not in self.ended:
-            self.file.begin(self.db)
-            self.add(stream_id, [b"end"])
-            self.streams[stream_id].append(b"end")
-            _sql.end_stream(self.db, stream_id, len(self.streams[stream_id]), "complete", 0)
-            self.file.commit(self.db)
+            with self.file.transaction(self.db):
+                self.add(stream_id, [b"end"])
+                self.streams[stream_id].append(b"end")
+                _sql.end_stream(self.db, stream_id, len(self.streams[stream_id]), "complete", 0)
             self.ended.add(stream_id)
 
     @rule(undone=st.booleans())
     def expire(self, undone: bool) -> None:
-        self.file.begin(self.db)
-        dropped = _sql.drop_entries(self.db, 0, 50)
-        if undone:
-            self.file.rollback(self.db)
-        else:
-            self.file.commit(self.db)
+        with suppress(Undo), self.file.transaction(self.db):
+            dropped = _sql.drop_entries(self.db, 0, 50)
+            if undone:
+                raise Undo
             self.gone.update(dropped)
 
     @invariant()
     def every_entry_is_found(self) -> None:
         if not self.streams:
             return
-        self.file.begin(self.db)
-        for stream_id, entries in self.streams.items():
-            meta = _sql.load_meta(self.db, stream_id)
-            assert meta.last_seq == len(entries)
-            assert meta.body_gone == (stream_id in self.gone)
-            if stream_id in self.gone:
-                continue
-            for after in range(0, len(entries) + 1, 3):
-                page = _sql.read_page(self.db, stream_id, after, 5)
-                assert list(page.entries) == entries[after : after + 5]
-                at_end = after + 5 >= len(entries)
-                assert page.ended == (stream_id in self.ended and at_end)
-        self.file.commit(self.db)
+        with self.file.transaction(self.db):
+            for stream_id, entries in self.streams.items():
+                meta = _sql.load_meta(self.db, stream_id)
+                assert meta.last_seq == len(entries)
+                assert meta.body_gone == (stream_id in self.gone)
+                if stream_id in self.gone:
+                    continue
+                for after in range(0, len(entries) + 1, 3):
+                    page = _sql.read_page(self.db, stream_id, after, 5)
+                    assert list(page.entries) == entries[after : after + 5]
+                    at_end = after + 5 >= len(entries)
+                    assert page.ended == (stream_id in self.ended and at_end)
 
 
 CrashingLog.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)

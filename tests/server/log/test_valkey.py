@@ -20,14 +20,10 @@ from redis.crc import key_slot
 from redis.exceptions import ResponseError
 
 from coreason_client.server.errors import (
-    Fenced,
     LogUnavailable,
-    OutOfSequence,
-    RequestConflict,
     UnknownStream,
 )
 from coreason_client.server.log import (
-    Claim,
     Conversation,
     LeaseState,
     NewStream,
@@ -36,14 +32,12 @@ from coreason_client.server.log import (
 from coreason_client.server.log.valkey import _scripts as scripts
 from coreason_client.server.log.valkey._address import parse_address
 from coreason_client.server.log.valkey._errors import is_transient, rejected, reply_error
-from coreason_client.server.log.valkey._expiry import claim
 from coreason_client.server.log.valkey._keys import KeyNames, digest
-from coreason_client.server.log.valkey._opening import _create
 from coreason_client.server.log.valkey._subscription import _merge
 
 from ..aio import aio, turns
 from .backends import Clock
-from .valkey_logs import LONG, NEVER, everything, keys_of, logs, new, until
+from .valkey_logs import LONG, NEVER, everything, logs, new, until
 from .valkey_server import ValkeyServer, fresh_prefix, shared_cluster, shared_server
 
 
@@ -55,24 +49,6 @@ def own_server() -> Iterator[ValkeyServer]:
 
 
 # What is in the store.
-
-
-@pytest.mark.proves("RES2-5a")
-@aio
-async def test_entries_have_explicit_ids_and_a_script_keeps_them_without_gaps() -> None:
-    async with logs(prefix=(prefix := fresh_prefix())) as (log,):
-        stream = new()
-        await log.open(stream, "me")
-        await log.append(stream.stream_id, 1, 1, [b"a", b"b"])
-        with pytest.raises(OutOfSequence):
-            await log.append(stream.stream_id, 1, 4, [b"d"])  # the store itself would take it
-        with pytest.raises(Fenced):
-            await log.append(stream.stream_id, 2, 3, [b"c"])
-        await log.close(stream.stream_id, 1, 3, [b"c"], "complete")
-        stored = shared_server().command(
-            "XRANGE", f"{prefix}:{{{stream.stream_id.hex}}}:entries", "-", "+"
-        )
-        assert [id_ for id_, _ in stored] == [b"1-0", b"2-0", b"3-0"]
 
 
 @aio
@@ -91,19 +67,6 @@ async def test_any_bytes_and_any_names_come_back_as_they_were() -> None:
         await log.add_turn(talk, stream.stream_id, b"\x00")
         assert list(await log.turns(talk, 5)) == [b"\x00"]
         assert list(await log.turns(talk, 0)) == []
-
-
-@aio
-async def test_the_end_of_a_stream_frees_its_question() -> None:
-    async with logs() as (log,):
-        stream = NewStream(uuid4(), "p", uuid4(), "f", b"a question")
-        await log.open(stream, "me")
-        key, store = log._keys.question(stream.stream_id), log._session().store
-        assert await store.command("GET", key) == b"a question"
-        await log.append(stream.stream_id, 1, 1, [b"x"])
-        assert await store.command("EXISTS", key) == 1
-        await log.close(stream.stream_id, 1, 2, [b"x"], "complete")
-        assert await store.command("EXISTS", key) == 0
 
 
 @pytest.mark.proves("RES2-5b")
@@ -147,195 +110,7 @@ async def test_a_node_of_a_cluster_is_not_mistaken_for_a_single_store() -> None:
                 await log.open(new(), "me")
 
 
-@aio
-async def test_nothing_is_left_behind() -> None:
-    clock = Clock()
-    async with logs(2, prefix=(prefix := fresh_prefix()), clock=clock) as (one, two):
-        for number in range(10):
-            stream = new()
-            await one.open(stream, "me")
-            await two.add_turn(Conversation("ann", f"{number % 3}"), stream.stream_id, b"t")
-            await one.append(stream.stream_id, 1, 1, [b"x"])
-            if number % 2:
-                await one.close(stream.stream_id, 1, 2, [b"y"], "complete")
-        clock.forward(100)
-        for claim in await two.claim_lost("heir", 100):
-            await two.close(claim.stream_id, claim.epoch, claim.last_seq + 1, [b"z"], "lost")
-        assert keys_of(prefix)
-        clock.forward(1000)
-        await asyncio.gather(one.expire(10, 500), two.expire(10, 500))
-        assert keys_of(prefix) == []
-
-
 # Two logs.
-
-
-@pytest.mark.proves("RES2-4e")
-@aio
-async def test_openings_at_once_on_several_replicas_give_one_stream() -> None:
-    async with logs(3, prefix=(prefix := fresh_prefix())) as replicas:
-        for _ in range(10):
-            request = uuid4()
-            results = await asyncio.gather(
-                *(log.open(new(request), "me") for log in replicas for _ in range(4))
-            )
-            assert sum(result.created for result in results) == 1
-            assert len({result.meta for result in results}) == 1
-        # The streams of those who were late are gone again.
-        assert sum(key.endswith(":meta") for key in keys_of(prefix)) == 10
-
-
-@aio
-async def test_an_opener_that_dies_before_the_request_is_taken_blocks_nobody() -> None:
-    clock = Clock()
-    async with logs(2, prefix=(prefix := fresh_prefix()), clock=clock) as (dying, other):
-        request = uuid4()
-        orphan = new(request)
-        name = digest("ann", request.bytes)
-        await _create(dying._session(), dying._keys, dying.lease, orphan, name)
-        opened = await other.open(new(request), "me")
-        assert opened.created
-        assert (await dying.open(new(request), "me")).meta == opened.meta
-        # What it left behind ends and expires like any lost stream.
-        clock.forward(other.lease)
-        await other.renew({opened.meta.stream_id: 1})
-        claims = list(await other.claim_lost("me", 10))
-        assert claims == [Claim(orphan.stream_id, 2, 0)]
-        await other.close(orphan.stream_id, 2, 1, [b"lost"], "producer_lost")
-        await other.close(opened.meta.stream_id, 1, 1, [b"end"], "complete")
-        clock.forward(100)
-        await other.expire(10, 50)
-        assert keys_of(prefix) == []
-
-
-@aio
-async def test_an_opener_that_dies_after_the_request_is_taken_leaves_a_lost_stream() -> None:
-    clock = Clock()
-    async with logs(2, clock=clock) as (dying, other):
-        request = uuid4()
-        left = await dying.open(new(request), "me")  # and no producer ever starts
-        joined = await other.open(new(request), "me")
-        assert not joined.created
-        clock.forward(other.lease + 1)
-        assert list(await other.claim_lost("me", 10)) == [Claim(left.meta.stream_id, 2, 0)]
-
-
-@aio
-async def test_a_request_whose_stream_is_forgotten_is_free_for_exactly_one() -> None:
-    clock = Clock()
-    async with logs(3, prefix=(prefix := fresh_prefix()), clock=clock) as replicas:
-        request = uuid4()
-        old = (await replicas[0].open(new(request), "me")).meta.stream_id
-        await replicas[0].close(old, 1, 1, [b"x"], "complete")
-        # A replica dies after it has forgotten the stream and before it has freed the request.
-        shared_server().command("DEL", f"{prefix}:{{{old.hex}}}:meta")
-        assert await replicas[1].find("ann", request) is None
-        results = await asyncio.gather(*(log.open(new(request), "me") for log in replicas * 3))
-        assert sum(result.created for result in results) == 1
-        (winner,) = {result.meta.stream_id for result in results}
-        # The rest of that forgetting, done by somebody else, leaves the new stream alone.
-        clock.forward(1000)
-        await replicas[2].renew({winner: 1})
-        await replicas[2].expire(10, 500)
-        again = await replicas[1].open(new(request), "me")
-        assert (again.created, again.meta.stream_id) == (False, winner)
-
-
-@aio
-async def test_the_same_opening_again_finds_what_it_made() -> None:
-    async with logs() as (log,):
-        stream = new()
-        assert (await log.open(stream, "me")).created
-        assert not (await log.open(stream, "me")).created
-        other = NewStream(uuid4(), "ann", stream.request_id, "another body")
-        with pytest.raises(RequestConflict):
-            await log.open(other, "me")
-
-
-@aio
-async def test_an_opening_whose_answer_was_lost_is_told_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with logs(2) as (log, other):
-        store = log._session().store
-        script, answers = store.script, []
-
-        async def twice(*arguments: Any) -> Any:
-            answers.append(await script(*arguments))  # and this one is lost
-            return await script(*arguments)
-
-        monkeypatch.setattr(store, "script", twice)
-        stream = new()
-        opened = await log.open(stream, "me")
-        assert (opened.created, opened.meta.stream_id) == (True, stream.stream_id)
-        assert answers == [b""]  # one round trip
-        assert not (await log.open(stream, "me")).created  # another opening of the same stream
-        assert not (await other.open(stream, "me")).created
-        assert (await other.find("ann", stream.request_id)) == opened.meta
-
-
-@pytest.mark.proves("RES2-10c", "RES2-10d")
-@aio
-async def test_exactly_one_replica_claims_and_the_old_producer_is_fenced() -> None:
-    clock = Clock()
-    async with logs(4, clock=clock) as (producer, *heirs):
-        streams = [new() for _ in range(30)]
-        for stream in streams:
-            await producer.open(stream, "me")
-            await producer.append(stream.stream_id, 1, 1, [b"x"])
-        clock.forward(producer.lease)
-        found = await asyncio.gather(*(heir.claim_lost("h", 100) for heir in heirs))
-        claims = [claim for part in found for claim in part]
-        assert sorted(claim.stream_id for claim in claims) == sorted(s.stream_id for s in streams)
-        assert {(claim.epoch, claim.last_seq) for claim in claims} == {(2, 1)}
-        id_ = streams[0].stream_id
-        with pytest.raises(Fenced):
-            await producer.append(id_, 1, 2, [b"late"])
-        with pytest.raises(Fenced):
-            await producer.close(id_, 1, 2, [b"late"], "complete")
-        assert await producer.renew({id_: 1}) == {id_: LeaseState.LOST}
-        assert await everything(producer, id_) == [b"x"]
-
-
-@aio
-async def test_a_claim_whose_answer_was_lost_is_told_again() -> None:
-    clock = Clock()
-    async with logs(2, clock=clock) as (one, two):
-        stream = new()
-        await one.open(stream, "me")
-        clock.forward(one.lease)
-        now = clock()
-        expected = Claim(stream.stream_id, 2, 0)
-        for log, name, found in (
-            (one, "this claim", expected),
-            (one, "this claim", expected),
-            (two, "another", None),
-        ):
-            until = now + log.lease
-            arguments = log._session(), log._keys, stream.stream_id, now, until, name
-            assert await claim(*arguments) == found
-
-
-@aio
-async def test_an_end_without_its_index_is_found_by_a_claim() -> None:
-    clock = Clock()
-    async with logs(prefix=(prefix := fresh_prefix()), clock=clock) as (log,):
-        stream = new()
-        await log.open(stream, "me")
-        # The process dies between the script and the indexes.
-        keys, id_ = log._keys, stream.stream_id
-        await log._session().store.script(
-            scripts.APPEND,
-            [keys.meta(id_), keys.entries(id_), keys.question(id_)],
-            *(1, 1, b"%f complete" % clock(), b"x"),
-        )
-        log._session().disown(id_)
-        await log.expire(0, 0)
-        assert await everything(log, stream.stream_id) == [b"x"]
-        clock.forward(log.lease)
-        assert list(await log.claim_lost("me", 10)) == []
-        await log.expire(0, 0)
-        assert keys_of(prefix) == []
 
 
 @aio
@@ -487,54 +262,6 @@ async def test_a_producer_that_is_fenced_no_longer_vouches_for_its_readers() -> 
         await heir.close(stream.stream_id, claim.epoch, 1, [b"lost"], "producer_lost")
         page = await reading
         assert (list(page.entries), page.ended) == ([b"lost"], True)
-
-
-def counted_reads(log: ValkeyStreamLog, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Note each look at the store from now on."""
-    looks: list[str] = []
-    store = log._session().store
-    query = store.query
-
-    async def noted(*arguments: Any) -> Any:
-        looks.append("read")
-        return await query(*arguments)
-
-    monkeypatch.setattr(store, "query", noted)
-    return looks
-
-
-@aio
-async def test_a_live_reader_beside_its_producer_does_not_ask_the_store(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with logs(2, poll=NEVER) as (producer, other):
-        stream = new()
-        id_ = stream.stream_id
-        await producer.open(stream, "me")
-        await producer.append(id_, 1, 1, [b"one"])
-        looks = counted_reads(producer, monkeypatch)
-        assert list((await producer.read(id_, 0, 9, LONG)).entries) == [b"one"]
-        reading = asyncio.ensure_future(producer.read(id_, 1, 9, LONG))
-        await turns()
-        await producer.append(id_, 1, 2, [b"two", b"three"])
-        assert list((await reading).entries) == [b"two", b"three"]
-        assert looks == []
-        assert await everything(other, id_) == [b"one", b"two", b"three"]  # it is in the store too
-
-
-@aio
-async def test_a_batch_that_was_there_before_is_read_as_it_is_kept(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with logs(poll=NEVER) as (log,):
-        stream = new()
-        id_ = stream.stream_id
-        await log.open(stream, "me")
-        await log.append(id_, 1, 1, [b"kept"])
-        await log.append(id_, 1, 1, [b"said again, in other words"])
-        looks = counted_reads(log, monkeypatch)
-        assert list((await log.read(id_, 0, 9, LONG)).entries) == [b"kept"]
-        assert looks == ["read"]
 
 
 @aio
@@ -822,21 +549,6 @@ async def test_other_data_in_the_place_of_a_request_is_told(kind: str) -> None:
         spoil(kind, KeyNames(prefix), stream)
         with pytest.raises(LogUnavailable, match=f"has other data under the prefix '{prefix}'"):
             await log.open(stream, "me")
-
-
-@aio
-async def test_entries_that_the_store_has_lost_are_told() -> None:
-    async with logs() as (log,):
-        stream = new()
-        await log.open(stream, "me")
-        await log.append(stream.stream_id, 1, 1, [b"x", b"y", b"z"])
-        key = log._keys.entries(stream.stream_id)
-        shared_server().command("XDEL", key, "2-0")
-        with pytest.raises(LogUnavailable, match=r"has lost entries .* must not evict"):
-            await log.read(stream.stream_id, 1, 10, 0)
-        shared_server().command("DEL", key)
-        with pytest.raises(LogUnavailable, match="has lost entries"):
-            await log.read(stream.stream_id, 0, 10, 0)
 
 
 # Addresses and secrets.

@@ -6,7 +6,8 @@ import logging
 import re
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -43,16 +44,16 @@ class Database:
         db.execute("CREATE TABLE rows (value)")
         return db
 
-    def begin(self, connection: sqlite3.Connection) -> None:
-        self.rollback(connection)
+    @contextmanager
+    def transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
         connection.execute("BEGIN IMMEDIATE")
-
-    def commit(self, connection: sqlite3.Connection) -> None:
-        connection.execute("COMMIT")
-
-    def rollback(self, connection: sqlite3.Connection) -> None:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+        try:
+            yield
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
 
     def maintain(self, _: sqlite3.Connection) -> None:
         if self.maintain_error is not None:

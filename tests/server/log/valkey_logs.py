@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID, uuid4
 
+import pytest
+
 from coreason_client.server.log import NewStream, ValkeyStreamLog
 
 from .valkey_server import ValkeyServer, fresh_prefix, shared_server
@@ -48,3 +50,17 @@ async def until(condition: Any) -> None:
 
 async def everything(log: ValkeyStreamLog, id_: UUID) -> list[bytes]:
     return list((await log.read(id_, 0, 1000, 0)).entries)
+
+
+def counted_reads(log: ValkeyStreamLog, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets an item for each read of the store from now on."""
+    reads: list[str] = []
+    store = log._session().store
+    query = store.query
+
+    async def recorded(*arguments: Any) -> Any:
+        reads.append("read")
+        return await query(*arguments)
+
+    monkeypatch.setattr(store, "query", recorded)
+    return reads

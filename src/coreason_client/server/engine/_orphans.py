@@ -143,16 +143,18 @@ class Orphans:
         if failure is not None and (failure := await self._store_turn(claim, error)) is not None:
             logger.warning("the turn of stream %s was not stored: %s", claim.stream_id, failure)
 
-    async def _store_turn(self, claim: Claim, error: StreamError) -> Exception | None:
-        """Store the question and the written text of a stream; return the error if that fails."""
+    async def _store_turn(self, claim: Claim, error: StreamError) -> str | None:
+        """Store the question and the written text of a stream; return the reason if that fails."""
         if not claim.question:  # opened by an older release, which did not store it
             return None
         try:
             conversation, asked = parse_question(claim.question)
             turn = make_turn(asked, await self._written_text(claim), error.code)
             await self._log.add_turn(conversation, claim.stream_id, dump_turn(turn))
-        except (LogError, ValueError) as failure:
-            return failure
+        except LogError as failure:
+            return str(failure)
+        except ValueError as failure:  # its message may quote what the user wrote
+            return f"its stored question or text is damaged ({type(failure).__name__})"
         return None
 
     async def _written_text(self, claim: Claim) -> str:

@@ -15,12 +15,13 @@ import os
 import shutil
 import sqlite3
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
 from ..errors import LogUnavailable
-from . import _sql
+from . import _schema, _sql
 from ._sql import LogConnection
 
 __all__ = ["LogFile"]
@@ -112,25 +113,20 @@ class LogFile:
                 return self._lost(path)
         return None
 
-    def begin(self, connection: LogConnection) -> None:
-        """Begin a transaction."""
-        self._check_space(connection)
-        if connection.in_transaction:  # an earlier rollback has failed
-            self.rollback(connection)
-        connection.execute("BEGIN IMMEDIATE")
-        if connection.stale:
-            _sql.load_staged(connection)
+    @contextmanager
+    def transaction(self, connection: LogConnection) -> Iterator[None]:
+        """Run the body of `with` in a transaction; roll it back if the body or the commit fails.
 
-    def commit(self, connection: LogConnection) -> None:
-        """Write the appends of a transaction and commit it."""
-        _sql.write_staged(connection)
-        connection.execute("COMMIT")
-
-    def rollback(self, connection: LogConnection) -> None:
-        """Roll back a transaction, if it has not ended already."""
-        connection.stale = True
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+        The appends of the body are written before the commit.
+        """
+        self._begin(connection)
+        try:
+            yield
+            _sql.write_staged(connection)
+            connection.execute("COMMIT")
+        except BaseException:
+            _roll_back(connection)
+            raise
 
     def maintain(self, connection: LogConnection) -> None:
         """Move the staged entries if there are many, or if some of them have expired."""
@@ -152,13 +148,8 @@ class LogFile:
         reason = ""
         for _ in range(2):  # the handling of a failure may free space in the write-ahead log
             try:
-                self.begin(connection)
-                try:
+                with self.transaction(connection):
                     _sql.move_staged(connection)
-                    connection.execute("COMMIT")
-                except BaseException:
-                    self.rollback(connection)
-                    raise
             except sqlite3.Error as error:
                 reason = self.failed(connection, error)
             else:
@@ -166,6 +157,14 @@ class LogFile:
                 return True
         logger.debug("the staged entries were not moved: %s", reason)
         return False
+
+    def _begin(self, connection: LogConnection) -> None:
+        self._check_space(connection)
+        if connection.in_transaction:  # an earlier rollback has failed
+            _roll_back(connection)
+        connection.execute("BEGIN IMMEDIATE")
+        if connection.stale:
+            _sql.load_staged(connection)
 
     def _check_space(self, connection: LogConnection) -> None:
         """Stop the growth of the file while its disk has less free space than the reserve."""
@@ -204,11 +203,11 @@ class LogFile:
         db.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
         db.execute(f"PRAGMA synchronous = {self._synchronous}")
         db.execute("BEGIN IMMEDIATE")
-        _sql.prepare(db)
+        _schema.prepare(db)
         _sql.load_staged(db)
         db.execute("UPDATE streams SET lease_until = 0 WHERE outcome IS NULL")
         db.execute("COMMIT")
-        _sql.probe(db)
+        _schema.probe(db)
         self._watch(db)
 
     def _watch(self, db: LogConnection) -> None:
@@ -222,7 +221,7 @@ class LogFile:
             except FileNotFoundError:
                 continue
             self._in_place[watched] = (found.st_dev, found.st_ino)
-        self._max_pages = _sql.pragma(db, "max_page_count")
+        self._max_pages = _schema.pragma(db, "max_page_count")
         self._limited = False
         self._space_check_at = 0.0
 
@@ -242,14 +241,14 @@ class LogFile:
         )
 
     def _check_kind(self, db: LogConnection) -> None:
-        version, kind = _sql.pragma(db, "user_version"), _sql.pragma(db, "application_id")
+        version, kind = _schema.pragma(db, "user_version"), _schema.pragma(db, "application_id")
         tables = db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
-        if kind != _sql.APPLICATION_ID and (tables or version):
+        if kind != _schema.APPLICATION_ID and (tables or version):
             raise LogUnavailable(f"{self.path} is a SQLite file, but not a stream log")
-        if version > _sql.SCHEMA_VERSION:
+        if version > _schema.SCHEMA_VERSION:
             raise LogUnavailable(
                 f"the log {self.path} has schema version {version}, but this release supports only "
-                f"versions up to {_sql.SCHEMA_VERSION}: update it"
+                f"versions up to {_schema.SCHEMA_VERSION}: update it"
             )
 
     def _explain(self, error: sqlite3.Error, verb: str) -> str:
@@ -265,6 +264,13 @@ class LogFile:
         advice = _ADVICE.get(next(names, ""), "{error}")
         reason = advice.format(error=error, reserve=RESERVE_BYTES // 1024**2)
         return f"the log {self.path} cannot be {verb}: {reason}"
+
+
+def _roll_back(connection: LogConnection) -> None:
+    """Roll back a transaction, if it has not ended already."""
+    connection.stale = True
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
 
 
 def _name(error: sqlite3.Error) -> str:

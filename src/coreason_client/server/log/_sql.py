@@ -1,14 +1,15 @@
-"""The tables of the SQLite log and its statements; the worker runs them in its transactions."""
+"""The statements of the SQLite log; the worker runs them in its transactions."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 from uuid import UUID
 
 from ..errors import UnknownStream
 from ._rules import count_latest_turns, is_repeated, make_page, take_page
-from ._staging import StagedEntries, pack_runs, unpack_run
+from ._schema import insert_runs
+from ._staging import StagedEntries, unpack_run
 from .base import (
     MAX_TURN_BYTES,
     MAX_TURNS,
@@ -20,9 +21,6 @@ from .base import (
 )
 
 __all__ = [
-    "APPLICATION_ID",
-    "SCHEMA",
-    "SCHEMA_VERSION",
     "LogConnection",
     "add_turn",
     "append",
@@ -35,9 +33,6 @@ __all__ = [
     "load_meta",
     "load_staged",
     "move_staged",
-    "pragma",
-    "prepare",
-    "probe",
     "question",
     "read_page",
     "renew",
@@ -46,52 +41,6 @@ __all__ = [
     "write_staged",
 ]
 
-APPLICATION_ID = 0x436F5265  # "CoRe"
-SCHEMA_VERSION = 2
-# Questions have their own table: rows of `streams` are often rewritten, and a question may have
-# megabytes. With the indexes, the cost of an expiry depends only on what expires.
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS streams (
-    n INTEGER PRIMARY KEY,
-    stream_id BLOB NOT NULL UNIQUE,
-    principal TEXT NOT NULL,
-    request_id BLOB NOT NULL,
-    fingerprint TEXT NOT NULL,
-    epoch INTEGER NOT NULL,
-    last_seq INTEGER NOT NULL,
-    opened_at REAL NOT NULL,
-    outcome TEXT,
-    ended_at REAL,
-    cancel_requested INTEGER NOT NULL,
-    body_gone INTEGER NOT NULL,
-    lease_until REAL NOT NULL,
-    UNIQUE (principal, request_id)
-);
-CREATE INDEX IF NOT EXISTS streams_running ON streams (lease_until) WHERE outcome IS NULL;
-CREATE INDEX IF NOT EXISTS streams_ended ON streams (ended_at) WHERE outcome IS NOT NULL;
-CREATE INDEX IF NOT EXISTS streams_with_entries ON streams (ended_at)
-    WHERE outcome IS NOT NULL AND body_gone <> 1;
-CREATE TABLE IF NOT EXISTS questions (n INTEGER PRIMARY KEY, question BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS staged (id INTEGER PRIMARY KEY, record BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS runs (
-    id INTEGER PRIMARY KEY,
-    n INTEGER NOT NULL,
-    first_seq INTEGER NOT NULL,
-    run BLOB NOT NULL,
-    UNIQUE (n, first_seq)
-);
-CREATE TABLE IF NOT EXISTS turns (
-    id INTEGER PRIMARY KEY,
-    principal TEXT NOT NULL,
-    session_id TEXT NOT NULL,
-    stream_id BLOB NOT NULL,
-    turn BLOB NOT NULL,
-    added_at REAL NOT NULL,
-    UNIQUE (principal, session_id, stream_id)
-);
-CREATE INDEX IF NOT EXISTS turns_age ON turns (added_at);
-CREATE INDEX IF NOT EXISTS turns_latest ON turns (principal, session_id, added_at)
-"""
 # Values of `body_gone`. In both cases readers cannot read any entry of the stream.
 _GONE, _BEING_DROPPED = 1, 2
 _BYTES_PER_ROW = 32_768  # bytes that one step drops for each stream that it may look at
@@ -125,48 +74,6 @@ class LogConnection(sqlite3.Connection):
         self.staged = StagedEntries()
         self.states: dict[UUID, _StreamState] = {}  # of running streams
         self.stale = True  # both must be loaded before they are used
-
-
-def pragma(db: LogConnection, name: str) -> int:
-    """Return the value of a pragma."""
-    value: int = db.execute(f"PRAGMA {name}").fetchone()[0]
-    return value
-
-
-def prepare(db: LogConnection) -> None:
-    """Create the tables, or upgrade those of an earlier release."""
-    version = pragma(db, "user_version")
-    for statement in SCHEMA.split(";\n"):
-        db.execute(statement)
-    if version == 1:
-        _upgrade(db)
-    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-
-def _upgrade(db: LogConnection) -> None:
-    """Upgrade from version 1, in which each entry had its own row."""
-    for (n,) in db.execute("SELECT DISTINCT n FROM entries").fetchall():
-        first_seq: int
-        (first_seq,) = db.execute("SELECT MIN(seq) FROM entries WHERE n = ?", (n,)).fetchone()
-        rows = db.execute("SELECT entry FROM entries WHERE n = ? ORDER BY seq", (n,))
-        _add_runs(db, n, first_seq, (entry for (entry,) in rows))
-    db.execute("DROP TABLE entries")
-    # Version 1 did not drop the question at the end of a stream.
-    db.execute("DELETE FROM questions WHERE n NOT IN (SELECT n FROM streams WHERE outcome IS NULL)")
-
-
-def _add_runs(db: LogConnection, n: int, first_seq: int, entries: Iterable[bytes]) -> None:
-    db.executemany(
-        "INSERT INTO runs (n, first_seq, run) VALUES (?, ?, ?)",
-        ((n, seq, run) for seq, run in pack_runs(first_seq, entries)),
-    )
-
-
-def probe(db: LogConnection) -> None:
-    """Write and delete a row, so that `start` fails if the file cannot be written."""
-    db.execute("INSERT OR REPLACE INTO questions (n, question) VALUES (-1, x'00')")
-    db.execute("DELETE FROM questions WHERE n = -1")
 
 
 def _meta(db: LogConnection, row: tuple[Any, ...]) -> StreamMeta:
@@ -275,7 +182,7 @@ def move_staged(db: LogConnection) -> None:
             "UPDATE streams SET last_seq = ? WHERE stream_id = ? RETURNING n",
             (first_seq + len(entries) - 1, stream_id.bytes),
         ).fetchone()
-        _add_runs(db, n, first_seq, entries)
+        insert_runs(db, n, first_seq, entries)
 
 
 def read_page(db: LogConnection, stream_id: UUID, after_seq: int, limit: int) -> Page:

@@ -11,6 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..errors import LogError, LogUnavailable
@@ -34,14 +35,8 @@ class Database(Protocol[Connection]):
     def connect(self) -> Connection:
         """Open the database."""
 
-    def begin(self, connection: Connection) -> None:
-        """Begin a transaction."""
-
-    def commit(self, connection: Connection) -> None:
-        """Commit a transaction."""
-
-    def rollback(self, connection: Connection) -> None:
-        """Roll back a transaction, if it has not ended already."""
+    def transaction(self, connection: Connection) -> AbstractContextManager[None]:
+        """Return a transaction: it is committed, or rolled back if its body or the commit fails."""
 
     def maintain(self, connection: Connection) -> None:
         """Do maintenance after a commit; no caller waits for it. It must not raise."""
@@ -223,17 +218,12 @@ class Worker(Generic[Connection]):
                 self._run(connection, [job])
 
     def _commit(self, connection: Connection, batch: list[_Job]) -> None:
-        self._database.begin(connection)
-        try:
+        with self._database.transaction(connection):
             for job in batch:
                 try:
                     job.result, job.error = job.run(connection), None
                 except LogError as error:
                     job.error = error
-            self._database.commit(connection)
-        except BaseException:
-            self._database.rollback(connection)
-            raise
 
     def _failure(self, connection: Connection, error: BaseException) -> LogUnavailable:
         if isinstance(error, sqlite3.Error):

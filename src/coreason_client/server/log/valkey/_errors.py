@@ -8,6 +8,7 @@ from ...errors import LogUnavailable
 from ._address import Address
 
 __all__ = [
+    "NO_ANSWER",
     "STORE_ERRORS",
     "ForeignValue",
     "PatienceExceeded",
@@ -19,6 +20,7 @@ __all__ = [
     "unreachable",
 ]
 
+NO_ANSWER = "did not answer for"  # in the message about a silent store; log lines repeat it
 # All errors of the client library; `RedisClusterException` is not a `RedisError`.
 STORE_ERRORS = (store.RedisError, store.RedisClusterException, OSError)
 
@@ -114,7 +116,7 @@ def unreachable(address: Address, patience: float, exceeded: PatienceExceeded) -
         message = f"the store {address.shown} rejected commands for {patience:g} s: {reason}"
     else:
         why = "" if error is None else f": {_reason(address, error)}"
-        message = f"the store {address.shown} did not answer for {patience:g} s{why}"
+        message = f"the store {address.shown} {NO_ANSWER} {patience:g} s{why}"
     if not exceeded.sent:
         message += " (this command was still in the queue and was not sent)"
     if exceeded.blocked >= _MIN_REPORTED_BLOCKING:

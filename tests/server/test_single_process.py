@@ -5,22 +5,25 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
-import textwrap
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx2
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog, running
-from coreason_client.server.process._address_lock import claim, has_socket_at, release
-from coreason_client.server.process._single_process import SeveralProcesses, SingleProcessGuard
+from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog, SQLiteStreamLog, running
+from coreason_client.server.process._single_process import (
+    SeveralProcesses,
+    SingleProcessGuard,
+    check_workers,
+    configured_workers,
+)
 from coreason_manifest.definitions.service import ServiceRequest
 
+from .address_holder import hold, reply
 from .aio import aio
 from .peer import LIMIT, Answer, Peer
 from .program import Program
@@ -186,97 +189,6 @@ def test_two_applications_of_one_process_share_an_address() -> None:
             peer.close()
 
 
-# The lock.
-
-HOLD = """
-import sys
-from coreason_client.server.process._address_lock import claim
-print(claim(("127.0.0.1", int(sys.argv[1]))), flush=True)
-sys.stdin.read()
-"""
-
-FORKED = """
-import os
-from coreason_client.server.process._address_lock import claim, release
-address = ("127.0.0.1", 1)
-assert claim(address)
-assert claim(address)  # for a second application
-child = os.fork()
-if child == 0:
-    os._exit(claim(address))
-assert os.waitpid(child, 0)[1] == 0  # it got nothing, and took nothing
-release(address)
-child = os.fork()
-if child == 0:
-    os._exit(claim(address))
-assert os.waitpid(child, 0)[1] == 0
-release(address)
-child = os.fork()
-if child == 0:
-    os._exit(42 if claim(address) else 1)
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 42
-"""
-
-
-def hold(port: int) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(port)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
-def said(process: "subprocess.Popen[str]") -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
-
-
-def test_a_lock_is_held_until_its_process_is_gone(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        port = sock.getsockname()[1]
-        with hold(port) as first, hold(port + 1) as other:
-            assert (said(first), said(other)) == ("True", "True")
-            assert not claim(("127.0.0.1", port))
-            first.kill()
-            other.kill()
-        assert claim(("127.0.0.1", port))
-        release(("127.0.0.1", port))
-        release(("127.0.0.1", port))  # once more changes nothing
-
-
-def test_a_fork_neither_inherits_nor_ends_a_lock(tmp_path: Path) -> None:
-    env = {**os.environ, "TMPDIR": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", textwrap.dedent(FORKED)], check=True, env=env)
-
-
-def test_where_no_file_can_be_written_every_claim_succeeds(tmp_path: Path) -> None:
-    (tmp_path / f"coreason-{os.getuid()}.lock").mkdir()
-    env = {**os.environ, "TMPDIR": str(tmp_path)}
-    program = (
-        "from coreason_client.server.process._address_lock import claim; print(claim(('x', 1)))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], check=True, env=env, capture_output=True, text=True
-    )
-    assert done.stdout == "True\n"
-
-
-def test_only_addresses_of_real_sockets_count(tmp_path: Path) -> None:
-    path = str(tmp_path / "s")
-    with (
-        socket.create_server(("127.0.0.1", 0)) as sock,
-        socket.socket(socket.AF_UNIX) as unix,
-    ):
-        unix.bind(path)
-        port = sock.getsockname()[1]
-        assert has_socket_at(("127.0.0.1", port))
-        assert has_socket_at((path, None))
-        assert not has_socket_at(("127.0.0.2", port))
-    assert not has_socket_at(("127.0.0.1", port))
-    assert not has_socket_at(("testserver", 80))
-
-
 # The rule.
 
 
@@ -284,12 +196,54 @@ class Shared(MemoryStreamLog):
     shared = True
 
 
+def test_more_workers_than_the_log_can_serve_are_refused(tmp_path: Path) -> None:
+    for log in (MemoryStreamLog(), SQLiteStreamLog(tmp_path / "l.db")):
+        app = AgentApp(hello, log=log)
+        app.check_workers(1)
+        with pytest.raises(ValueError, match="more workers need a log that processes share"):
+            app.check_workers(2)
+
+    check_workers(Shared(), 8)
+
+
+@pytest.mark.parametrize(
+    ("argv", "environ", "workers"),
+    [
+        (["uvicorn", "x:app"], {}, 1),
+        (["uvicorn", "--workers", "4", "x:app"], {}, 4),
+        (["uvicorn", "--workers=3"], {}, 3),
+        (["uvicorn", "--workers"], {}, 1),
+        (["uvicorn", "--workers", "many"], {}, 1),
+        ([], {"WEB_CONCURRENCY": "2"}, 2),
+        ([], {"WEB_CONCURRENCY": ""}, 1),
+    ],
+)
+def test_the_workers_around_are_counted(
+    monkeypatch: pytest.MonkeyPatch, argv: list[str], environ: dict[str, str], workers: int
+) -> None:
+    assert configured_workers(argv, environ) == 1  # nobody started this process as a worker
+    monkeypatch.setattr("multiprocessing.parent_process", lambda: object())
+    assert configured_workers(argv, environ) == workers
+
+
+@pytest.mark.parametrize(
+    ("workers", "reload", "counted"), [(3, False, 3), (1, False, 1), (3, True, 1)]
+)
+def test_the_configuration_of_uvicorn_counts_more_than_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, workers: int, reload: bool, counted: int
+) -> None:
+    server = SimpleNamespace(config=SimpleNamespace(workers=workers, reload=reload))
+    assert configured_workers([], {}, server) == 1
+    monkeypatch.setattr("multiprocessing.parent_process", lambda: object())
+    assert configured_workers(["--workers", "9"], {"WEB_CONCURRENCY": "9"}, server) == counted
+
+
 @aio
 async def test_an_address_of_another_process_is_refused_until_it_is_free() -> None:
     with socket.create_server(("127.0.0.1", 0)) as sock:
         address = sock.getsockname()
         with hold(address[1]) as holder:
-            assert await asyncio.to_thread(said, holder) == "True"
+            assert await asyncio.to_thread(reply, holder) == "True"
             one = SingleProcessGuard(MemoryStreamLog(), wait=0.1)
             for _ in range(2):
                 with pytest.raises(SeveralProcesses, match="another process serves at 127"):
@@ -329,7 +283,7 @@ async def _check_another_address() -> None:
 def _is_free(port: int) -> str:
     with hold(port) as other:
         try:
-            return said(other)
+            return reply(other)
         finally:
             other.kill()
 

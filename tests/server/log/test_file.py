@@ -19,7 +19,7 @@ import pytest
 from coreason_client.server import AgentStream
 from coreason_client.server.errors import LogUnavailable, PositionGone, UnknownStream
 from coreason_client.server.log import NewStream, SQLiteStreamLog
-from coreason_client.server.log._file import RESERVE_BYTES, WAL_BYTES
+from coreason_client.server.log._file import RESERVE_BYTES, LogFile
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..aio import aio, turns
@@ -42,6 +42,55 @@ async def ended(log: SQLiteStreamLog, entries: list[bytes]) -> UUID:
     await log.open(stream, "me")
     await log.close(stream.stream_id, 1, 1, entries, "complete")
     return stream.stream_id
+
+
+# Transactions.
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> LogFile:
+    return LogFile(str(tmp_path / "l.db"), synchronous="NORMAL", lock_timeout=0.05)
+
+
+def questions(db: sqlite3.Connection) -> list[int]:
+    return [n for (n,) in db.execute("SELECT n FROM questions ORDER BY n")]
+
+
+def test_a_transaction_is_committed_or_rolled_back(file: LogFile) -> None:
+    db = file.connect()
+    with file.transaction(db):
+        db.execute("INSERT INTO questions VALUES (1, 'q')")
+    assert (db.in_transaction, db.stale) == (False, False)
+    with pytest.raises(ZeroDivisionError), file.transaction(db):
+        db.execute("INSERT INTO questions VALUES (2, 'q')")
+        raise ZeroDivisionError
+    # What the connection has cached may be of the transaction that was rolled back.
+    assert (db.in_transaction, db.stale, questions(db)) == (False, True, [1])
+    with file.transaction(db):
+        assert not db.stale
+    db.close()
+
+
+def test_a_transaction_that_could_not_be_rolled_back_is_not_continued(file: LogFile) -> None:
+    db = file.connect()
+    db.execute("BEGIN IMMEDIATE")
+    db.execute("INSERT INTO questions VALUES (1, 'of the failed transaction')")
+    with file.transaction(db):
+        db.execute("INSERT INTO questions VALUES (2, 'q')")
+    assert questions(db) == [2]
+    db.close()
+
+
+def test_a_transaction_whose_commit_fails_is_rolled_back(file: LogFile) -> None:
+    db = file.connect()
+    db.execute("PRAGMA foreign_keys = ON")
+    deferred = "DEFERRABLE INITIALLY DEFERRED"
+    db.execute(f"CREATE TABLE checked (a PRIMARY KEY, b REFERENCES checked (a) {deferred})")
+    with pytest.raises(sqlite3.IntegrityError), file.transaction(db):
+        db.execute("INSERT INTO questions VALUES (1, 'q')")
+        db.execute("INSERT INTO checked VALUES (1, 2)")  # the commit finds that 2 does not exist
+    assert (db.in_transaction, questions(db)) == (False, [])
+    db.close()
 
 
 # A full disk.
@@ -218,16 +267,18 @@ def test_expiry_makes_room_on_a_disk_that_is_really_full(tmp_path: Path) -> None
 
 @aio
 async def test_a_large_commit_does_not_make_the_write_ahead_log_large_for_ever(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    limit = 1024 * 1024
+    monkeypatch.setattr("coreason_client.server.log._file.WAL_BYTES", limit)
     log = await begin(tmp_path / "l.db")
     stream = new()
     await log.open(stream, "me")
-    await log.append(stream.stream_id, 1, 1, [bytes(2 * WAL_BYTES)])
-    assert (tmp_path / "l.db-wal").stat().st_size > WAL_BYTES
+    await log.append(stream.stream_id, 1, 1, [bytes(8 * limit)])
+    assert (tmp_path / "l.db-wal").stat().st_size > limit
     for seq in range(2, 5):
         await log.append(stream.stream_id, 1, seq, [b"x"])
-    assert (tmp_path / "l.db-wal").stat().st_size <= WAL_BYTES
+    assert (tmp_path / "l.db-wal").stat().st_size <= limit
     await log.stop("me")
 
 
@@ -354,7 +405,7 @@ from coreason_client.server import LogUnavailable, SQLiteStreamLog
 
 async def start(path):
     try:
-        await SQLiteStreamLog(path).start("me")
+        await SQLiteStreamLog(path, lock_timeout=0.05).start("me")
     except LogUnavailable as error:
         print(error)
 
@@ -362,26 +413,33 @@ asyncio.run(start(":memory:"))  # imports everything, which another user may not
 if os.geteuid() == 0:  # the superuser may write everything
     os.setgid(65534)
     os.setuid(65534)
-asyncio.run(start(sys.argv[1]))
+for path in sys.argv[1:]:
+    asyncio.run(start(path))
 """
 
 
 @pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX")
-@pytest.mark.parametrize("which", ["file", "folder"])
-def test_a_file_that_cannot_be_written_is_found_at_the_start(which: str) -> None:
+def test_a_file_that_cannot_be_written_is_found_at_the_start() -> None:
     with tempfile.TemporaryDirectory() as name:  # which other users can reach
-        folder, path = Path(name), Path(name) / "l.db"
+        Path(name).chmod(0o755)
+        paths = [Path(name) / which / "l.db" for which in ("file", "folder")]
 
         async def make() -> None:
-            await (await begin(path)).stop("me")
+            for path in paths:
+                path.parent.mkdir()
+                await (await begin(path)).stop("me")
 
         asyncio.run(make())
-        path.chmod(0o444 if which == "file" else 0o666)
-        folder.chmod(0o777 if which == "file" else 0o555)
+        for path, modes in zip(paths, ((0o444, 0o777), (0o666, 0o555)), strict=True):
+            path.chmod(modes[0])
+            path.parent.chmod(modes[1])
         done = subprocess.run(
-            [sys.executable, "-c", START, path], capture_output=True, check=False, text=True
+            [sys.executable, "-c", START, *paths], capture_output=True, check=False, text=True
         )
-        folder.chmod(0o777)
-    assert done.stdout.count("\n") == 1, done.stderr
-    assert f"the log {path} cannot be opened: " in done.stdout
-    assert "this process must be able to write" in done.stdout
+        for path in paths:
+            path.parent.chmod(0o777)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2, done.stderr
+    for path, line in zip(paths, lines, strict=True):
+        assert line.startswith(f"the log {path} cannot be opened: ")
+        assert "this process must be able to write" in line

@@ -1,0 +1,64 @@
+"""Listening sockets."""
+
+import errno
+import socket
+from typing import Any
+
+import pytest
+
+from coreason_client.server import listen, listen_all
+
+from .peer import LIMIT
+
+
+def test_every_address_of_a_host_listens_at_the_same_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    def addresses(host: str, port: int, **_: object) -> list[Any]:
+        # The second is of a network for documentation, which this machine does not have.
+        kind = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
+        return [(*kind, (ip, port)) for ip in ("127.0.0.1", "192.0.2.1", "127.0.0.2", "127.0.0.1")]
+
+    monkeypatch.setattr(socket, "getaddrinfo", addresses)
+    sockets = listen_all("a host", 0)
+    with sockets[0], sockets[1]:
+        [(first, port), (second, same)] = [sock.getsockname() for sock in sockets]
+        assert (first, second, same) == ("127.0.0.1", "127.0.0.2", port)
+        with pytest.raises(OSError, match="in use"):  # and closes what it had opened
+            listen_all("a host", port)
+
+
+def test_small_packets_leave_a_listening_socket_at_once() -> None:
+    with listen("127.0.0.1", 0) as sock:
+        # asyncio looks at the first, and where it does not, accepted sockets inherit the second.
+        assert sock.proto == socket.IPPROTO_TCP
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        with socket.create_connection(sock.getsockname(), timeout=LIMIT):
+            accepted, _ = sock.accept()
+            with accepted:
+                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        with pytest.raises(OSError, match="in use"):
+            listen(*sock.getsockname())
+
+
+def test_a_host_without_an_address_on_this_machine_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(OSError, match="assign") as caught:
+        listen_all("192.0.2.1", 0)
+    assert caught.value.errno == errno.EADDRNOTAVAIL
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="a machine without IPv6")
+def test_both_families_share_a_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An IPv6 socket would otherwise serve IPv4 too, and the port would be in use."""
+
+    def addresses(host: str, port: int, **_: object) -> list[Any]:
+        return [
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)),
+            (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", port, 0, 0)),
+        ]
+
+    monkeypatch.setattr(socket, "getaddrinfo", addresses)
+    four, six = listen_all("a host", 0)
+    with four, six:
+        assert six.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
+        assert four.getsockname()[1] == six.getsockname()[1]

@@ -1,0 +1,128 @@
+"""Every module has a test file of its name, except for the shells that are listed here.
+
+A shell does I/O around the rules of other modules, or only collects names. It is tested through
+real servers, or through the modules that use it.
+"""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+SOURCE = TESTS.parent / "src" / "coreason_client"
+
+# The modules without a test file, relative to `SOURCE`, each with a reason. Of a sync and an async
+# module that belong together, the async one is listed.
+SHELLS = {
+    "__main__.py": "the entry point of the command: tests/cli runs it",
+    "_closing_async.py": "two methods that all streams inherit: tests/cap/test_client.py",
+    "_http/_async.py": "sends through httpx2: tests/http/test_senders.py",
+    "_http/_asyncio.py": "sockets on asyncio: tests/http/test_backend.py",
+    "_http/_merging_async.py": "sockets around `_merge`: tests/http/test_backend.py",
+    "_version.py": "one constant",
+    "a2a/_run_calls_async.py": "awaits what a flow returns: tests/a2a/test_calls.py",
+    "a2a/_streams_async.py": "drives a machine: tests/a2a/test_client.py",
+    "a2a/_transport_async.py": "sends what `_transport_base` makes: tests/a2a/test_calls.py",
+    "a2a/_transport_base.py": "joins route, hooks and options: tests/a2a/test_calls.py",
+    "a2a/streams.py": "collects names",
+    "a2a/transport.py": "collects names",
+    "cap/_streams_async.py": "drives a machine: tests/cap/test_client.py",
+    "cap/streams.py": "collects names",
+    "server/engine/_runtime.py": "joins the parts of the engine: tests/server/test_lifecycle.py",
+    "server/log/valkey/_log.py": "joins the parts of the log: tests/server/log/test_valkey.py",
+    "server/log/valkey/_store.py": "connections: tests/server/log/test_valkey_silence.py",
+    "server/log/valkey/_subscription.py": "a connection: tests/server/log/test_valkey.py",
+    "server/process/_uvicorn.py": "runs uvicorn: tests/server/test_drain.py",
+    "server/sync_stream.py": "passes calls to an event loop: tests/server/test_plain_agents.py",
+}
+
+
+def pair(module: str) -> str:
+    """Return the async module that a sync module is generated from, otherwise the module."""
+    path = Path(module)
+    if path.stem.endswith("_sync"):
+        return path.with_stem(f"{path.stem.removesuffix('_sync')}_async").as_posix()
+    return module
+
+
+def wanted(module: str) -> set[str]:
+    """Return the names of the files that count as the test file of a module."""
+    path = Path(module)
+    stem, package = path.stem.lstrip("_"), path.parent.name.lstrip("_")
+    shared = "client" if stem == "aclient" else stem.removesuffix("_async").removesuffix("_sync")
+    prefixes = ("", f"{package}_") if package else ("",)
+    return {f"test_{prefix}{part}.py" for part in (stem, shared) for prefix in prefixes}
+
+
+def problems(
+    modules: Collection[str], tests: Collection[str], shells: Mapping[str, str]
+) -> list[str]:
+    """Return a message for each module without a test file, and for each wrong entry."""
+    tested = {module for module in modules if wanted(module).intersection(tests)}
+    return [
+        *(
+            f"{module} has no test file: add one of {', '.join(sorted(wanted(module)))}, or list "
+            "the module in SHELLS with a reason"
+            for module in modules
+            if module not in tested and pair(module) not in shells
+        ),
+        *(
+            f"{module} is listed in SHELLS, but {why}: remove the entry"
+            for why, listed in (
+                ("there is no such module", shells.keys() - set(modules)),
+                ("has a test file", shells.keys() & tested),
+            )
+            for module in sorted(listed)
+        ),
+    ]
+
+
+def all_modules() -> list[str]:
+    files = sorted(SOURCE.rglob("*.py"))
+    return [file.relative_to(SOURCE).as_posix() for file in files if file.stem != "__init__"]
+
+
+def test_every_module_has_a_test_file_or_is_listed_as_a_shell() -> None:
+    tests = {file.name for file in TESTS.rglob("test_*.py")}
+    assert not (found := problems(all_modules(), tests, SHELLS)), "\n" + "\n".join(found)
+
+
+def test_every_shell_has_a_reason_and_the_tests_that_it_names_exist() -> None:
+    for reason in SHELLS.values():
+        assert reason
+        named = [word for word in reason.split() if word.startswith("tests/")]
+        assert [word for word in named if not (TESTS.parent / word).exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("module", "test"),
+    [
+        ("a2a/_rest.py", "test_rest.py"),
+        ("cap/position.py", "test_position.py"),
+        ("server/log/valkey/_entries.py", "test_valkey_entries.py"),
+        ("_http/_build.py", "test_http_build.py"),
+        ("_drive_async.py", "test_drive.py"),
+        ("_drive_sync.py", "test_drive.py"),
+        ("cap/aclient.py", "test_client.py"),
+    ],
+)
+def test_a_file_of_the_same_name_is_the_test_of_a_module(module: str, test: str) -> None:
+    assert problems([module], [test], {}) == []
+    [message] = problems([module], ["test_other.py"], {})
+    assert message.startswith(f"{module} has no test file: add one of test_")
+
+
+def test_a_shell_and_its_sync_module_need_no_test_file() -> None:
+    modules = ["_closing_async.py", "_closing_sync.py", "_version.py"]
+    assert problems(modules, [], {"_closing_async.py": "", "_version.py": ""}) == []
+
+
+def test_an_entry_that_is_not_needed_is_a_problem() -> None:
+    shells = {"gone.py": "", "_tested.py": ""}
+    assert [
+        line.split(":")[0] for line in problems(["_tested.py"], ["test_tested.py"], shells)
+    ] == [
+        "gone.py is listed in SHELLS, but there is no such module",
+        "_tested.py is listed in SHELLS, but has a test file",
+    ]
