@@ -1,8 +1,13 @@
 """All mutants."""
 
-from . import client, logs, server
+from . import client, logs, protocols, server
 from .mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-MUTANTS: tuple[Mutant, ...] = (*client.MUTANTS, *server.MUTANTS, *logs.MUTANTS)
+MUTANTS: tuple[Mutant, ...] = (
+    *client.MUTANTS,
+    *protocols.MUTANTS,
+    *server.MUTANTS,
+    *logs.MUTANTS,
+)

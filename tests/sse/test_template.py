@@ -107,6 +107,14 @@ def test_blocks_of_other_shapes_between_are_read_line_by_line() -> None:
     assert [(event.data, event.id) for event in events] == [("a", "1"), ("b\nc", "2"), ("d", "3")]
 
 
+def test_the_last_reconnection_time_is_that_of_the_last_block() -> None:
+    events: list[ServerSentEvent] = []
+    text = b"retry: 9\n\nretry: 5\ndata: a\n\nretry: 8\n\nretry: 5\ndata: b\n\n"
+    template = template_of(b"retry: 5\ndata: x")
+    assert template.read(text, len(text), events, b"", ()) == (b"", 5)
+    assert [event.data for event in events] == ["a", "b"]
+
+
 def test_text_after_the_end_is_not_read() -> None:
     events: list[ServerSentEvent] = []
     text = b"data: a\n\ndata: b\n\n"
