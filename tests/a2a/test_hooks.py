@@ -2,10 +2,12 @@
 
 import logging
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from coreason_client.a2a import _hooks
 from coreason_client.a2a._hooks import CallInfo, Hooks
 
 
@@ -40,13 +42,14 @@ def test_preparation_sees_the_headers_of_the_hook() -> None:
     assert prepared == [{"X-Team": "blue"}]
 
 
-def test_without_hooks_a_call_is_only_prepared() -> None:
+def test_without_hooks_a_call_is_only_prepared(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[CallInfo] = []
     info = call()
     with Hooks().around(info, seen.append):
         assert info.duration is None
     assert seen == [info]
     assert info.error is None
+    assert caplog.messages == []
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt()])
@@ -58,7 +61,15 @@ def test_the_exception_of_the_body_is_recorded_and_raised(error: BaseException) 
         raise error
     assert after == [error]
     assert info.duration is not None
-    assert info.duration >= 0
+
+
+def test_the_duration_is_that_of_the_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = iter([100.0, 102.5])
+    monkeypatch.setattr(_hooks, "time", SimpleNamespace(monotonic=lambda: next(moments)))
+    info = call()
+    with Hooks(on_request=lambda seen: seen.state.clear()).around(info, ignore):
+        pass
+    assert info.duration == 2.5
 
 
 def test_a_stream_that_is_closed_early_has_no_error() -> None:
@@ -117,6 +128,18 @@ def test_an_exception_of_on_response_is_logged_and_hides_nothing(
 )
 def test_hooks_are_true_if_there_is_one(hooks: Hooks, expected: bool) -> None:
     assert bool(hooks) is expected
+
+
+async def later(_: CallInfo) -> None:
+    """Accept a call, but too late."""
+
+
+@pytest.mark.parametrize("name", ["on_request", "on_response"])
+@pytest.mark.parametrize(("odd", "got"), [(later, "an async function"), ("hook", "str")])
+def test_a_hook_must_be_a_plain_function(name: str, odd: Any, got: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        Hooks(**{name: odd})
+    assert str(caught.value) == f"{name} must be a function that is not async, got {got}"
 
 
 def test_the_repr_of_a_call_shows_no_content() -> None:

@@ -170,7 +170,10 @@ def test_an_error_wins_over_a_result(error: Any, kind: type[Exception], message:
     with pytest.raises(kind) as caught:
         made("get_task", id="t").parse_response(body(error=error, result=TASK))
     assert type(caught.value) is kind
-    assert getattr(caught.value, "message", str(caught.value)).endswith(message)
+    if isinstance(caught.value, errors.A2AJSONRPCError):
+        assert caught.value.message == message
+    else:
+        assert str(caught.value).endswith(message)
 
 
 def test_an_error_that_is_null_is_no_error() -> None:
@@ -219,6 +222,12 @@ def test_an_event_may_come_with_or_without_the_envelope(data: bytes) -> None:
     event = made("send_message_stream", message=MESSAGE).parse_event(data)
     assert isinstance(event, Message)
     assert event.text == "Hello"
+
+
+def test_a_result_without_a_version_is_not_mistaken_for_a_bare_task() -> None:
+    data = json.dumps({"id": "7", "status": {}, "result": {"message": MESSAGE}}).encode()
+    event = made("send_message_stream", message=MESSAGE).parse_event(data)
+    assert isinstance(event, Message)
 
 
 def test_an_event_in_the_older_dialect_is_converted() -> None:
