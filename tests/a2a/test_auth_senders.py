@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from coreason_client._http._types import Headers, Request, ResponseHead
-from coreason_client.a2a import A2AError
 from coreason_client.a2a._auth import Auth, CardCredential, ChallengedRequest, credentials
 from coreason_client.a2a._auth_senders_async import AsyncAuthSender, AsyncCardSender
 from coreason_client.a2a._auth_senders_sync import SyncAuthSender, SyncCardSender
@@ -84,12 +83,13 @@ def sender(way: str, network: Network, auth: Auth | None) -> tuple[Any, Callable
     return later, lambda request: asyncio.run(later.open(request))
 
 
-def card_sender(way: str, network: Network, auth: Auth) -> Callable[[Request], Any]:
+def card_sender(way: str, network: Network, auth: Auth) -> tuple[Any, Callable[[Request], Any]]:
     given = CardCredential(auth)
     if way == "sync":
-        return SyncCardSender(SyncNetwork(network), given).open
+        plain = SyncCardSender(SyncNetwork(network), given)
+        return plain, plain.open
     later = AsyncCardSender(AsyncNetwork(network), given)
-    return lambda request: asyncio.run(later.open(request))
+    return later, lambda request: asyncio.run(later.open(request))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -122,26 +122,28 @@ def test_what_cannot_be_refreshed_is_sent_once(way: str, auth: Auth | None) -> N
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_was_sent_is_redacted(way: str) -> None:
-    made, send = sender(way, Network([200]), lambda: "secret-value")
+def test_a_sender_remembers_the_tokens_of_both_attempts(way: str) -> None:
+    tokens = iter(["first-token", "second-token"])
+    made, send = sender(way, Network([401, 200]), lambda: next(tokens))
     send(REQUEST)
-    assert made.redact("secret-value, key-of-header, rest") == "***, ***, rest"
-    error = A2AError("no secret-value")
-    error.__cause__ = ValueError("key-of-header")
-    made.redact_error(error)
-    assert (str(error), str(error.__cause__)) == ("no ***", "***")
+    assert made.redact("first-token, second-token, key-of-header") == "***, ***, ***"
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     ("challenge", "expected"),
-    [("Bearer", "Bearer me:pw"), ("", "Bearer me:pw"), ('Basic realm="x"', "Basic bWU6cHc=")],
+    [
+        ("Bearer", "Bearer me:pw-of-card"),
+        ("", "Bearer me:pw-of-card"),
+        ('Basic realm="x"', "Basic bWU6cHctb2YtY2FyZA=="),
+    ],
 )
 def test_a_card_gets_the_credential_after_a_challenge(
     way: str, challenge: str, expected: str
 ) -> None:
     network = Network([200, 200])
-    send = card_sender(way, network, "me:pw")
+    made, send = card_sender(way, network, "me:pw-of-card")
     send(REQUEST)
     send(ChallengedRequest("GET", REQUEST.url, {}, challenge=challenge))
     assert network.authorizations == [None, expected]
+    assert made.redact("pw me:pw-of-card key-of-header") == "pw *** ***"

@@ -374,15 +374,39 @@ def test_errors_are_seen_without_secrets(agent: Agent, way: str) -> None:
         assert words.pop().endswith("bad ***")
 
 
-@CLIENTS
-def test_hooks_that_cannot_be_called_are_refused(kind: Any) -> None:
-    async def later(call: CallInfo) -> None:
-        pass
+def test_an_error_loses_the_secrets_of_its_own_call_while_another_call_runs(agent: Agent) -> None:
+    with A2AClient(f"{agent.url}/rpc", max_retries=0) as client:
 
-    for odd, got in ((later, "an async function"), ("hook", "str")):
-        for name in ("on_request", "on_response"):
-            with pytest.raises(TypeError, match=f"{name} must be a function .* got {got}"):
-                kind("http://127.0.0.1:9", **{name: odd})
+        def quote(seen: Seen) -> Answer:
+            key = seen.headers["x-api-key"]
+            if key == "first-secret":  # the second call begins and ends within the first
+                with pytest.raises(A2AHTTPError, match=r"bad \*\*\*$"):
+                    client.get_task("t", headers={"X-Api-Key": "second-secret"})
+            return as_json({"error": f"bad {key}"}, 400)
+
+        agent.rules.append(quote)
+        with pytest.raises(A2AHTTPError, match=r"bad \*\*\*$"):
+            client.get_task("t", headers={"X-Api-Key": "first-secret"})
+    assert len(agent.seen) == 2
+
+
+@WAYS
+@pytest.mark.parametrize("name", ["send_message", "send_message_stream"])
+def test_an_error_may_not_quote_the_token_that_was_replaced(
+    agent: Agent, way: str, name: str
+) -> None:
+    tokens = iter(["token-one", "token-two"])
+    agent.rules.append(lambda seen: as_json({"error": "not token-one, not token-two"}, 401))
+    with pytest.raises(A2AHTTPError, match=r"not \*\*\*, not \*\*\*$"):
+        using(way, agent, CALLS[name], auth=lambda: next(tokens))
+    assert len(agent.seen) == 2
+
+
+@CLIENTS
+def test_hooks_are_checked_when_the_client_is_created(kind: Any) -> None:
+    for name in ("on_request", "on_response"):
+        with pytest.raises(TypeError, match=f"{name} must be a function"):
+            kind("http://127.0.0.1:9", **{name: "hook"})
 
 
 # Required extensions.

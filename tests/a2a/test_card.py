@@ -286,6 +286,15 @@ def test_a_card_that_is_refused_for_good(agent: Agent, way: str) -> None:
         assert len(agent.seen) == requests
 
 
+@pytest.mark.parametrize("way", ["sync", "async"])
+def test_an_error_of_a_card_quotes_neither_the_credential_nor_a_secret_header(
+    agent: Agent, way: str
+) -> None:
+    agent.rules.append(lambda seen: as_json({"detail": f"{SECRET} key-of-header no"}, 403))
+    with pytest.raises(A2AHTTPError, match=r"HTTP 403: \*\*\* \*\*\* no$"):
+        resolve(way, agent.url, auth=SECRET, headers={"X-Api-Key": "key-of-header"})
+
+
 @WAYS
 def test_the_credential_of_a_card_stays_at_its_origin(agent: Agent, way: str) -> None:
     with serve() as other:

@@ -1,7 +1,6 @@
 """The decoder, against the WHATWG text, against a reference, and at its limits."""
 
 import ast
-import pickle
 import sys
 import tomllib
 import tracemalloc
@@ -953,30 +952,6 @@ def test_a_slow_drip_costs_a_steady_number_of_calls() -> None:
     small, large = calls_for(2_000), calls_for(10_000)
     assert 5 * small * 0.9 < large < 5 * small * 1.1
     assert large < 30 * 10_000
-
-
-# Events as values
-
-
-def test_an_event_reads_as_text_and_as_bytes() -> None:
-    event = ServerSentEvent("ä".encode(), b"e", b"7")
-    assert (event.data, event.event, event.id) == ("ä", "e", "7")
-    assert (event.data_bytes, event.event_bytes, event.id_bytes) == ("ä".encode(), b"e", b"7")
-    assert repr(event) == "ServerSentEvent(event='e', data='ä', id='7')"
-    assert ServerSentEvent(b"x").event == "message"
-    assert ServerSentEvent(b"x").id == ""
-
-
-def test_equal_events_are_equal() -> None:
-    event = ServerSentEvent(b"x", b"e", b"7")
-    assert event == ServerSentEvent(b"x", b"e", b"7")
-    assert hash(event) == hash(ServerSentEvent(b"x", b"e", b"7"))
-    assert ServerSentEvent(b"x") == ServerSentEvent(b"x", b"message")
-    assert hash(ServerSentEvent(b"x")) == hash(ServerSentEvent(b"x", b"message"))
-    assert pickle.loads(pickle.dumps(event)) == event
-    others = [ServerSentEvent(b"y", b"e", b"7"), ServerSentEvent(b"x", b"f", b"7")]
-    for other in [*others, ServerSentEvent(b"x", b"e", b"8"), "x", None]:
-        assert event != other
 
 
 # Our own parser

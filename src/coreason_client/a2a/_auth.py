@@ -18,9 +18,8 @@ from typing import Any, TypeAlias
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from .._http._types import Request
-from .._secret import Credential, CredentialLike, header_secrets, redact, redact_chain
+from .._secret import Credential, CredentialLike
 from ..errors import ArgumentError
-from .errors import A2AError
 from .types import AgentCard, SecurityScheme
 
 __all__ = [
@@ -119,10 +118,10 @@ class Credentials:
 
     placed: Sequence[tuple[Credential, Placement]] = ()
 
-    def redact(self, text: str, headers: Mapping[str, str]) -> str:
-        """Return a text without the credentials and without the secrets in the headers."""
-        values = (credential.value for credential, _ in self.placed)
-        return redact(text, (*values, *header_secrets(headers)))
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The current values, for redaction; without those of callables that were not called."""
+        return tuple(credential.value for credential, _ in self.placed if credential.value)
 
     def refresh_after(self, request: Request, status: int) -> bool:
         """Return True if the request should be sent again with new credentials.
@@ -224,7 +223,8 @@ class CardCredential:
         scheme = request.challenge.partition(" ")[0].lower()
         return Credentials([(self._credential, basic if scheme == "basic" else bearer)])
 
-    def redact_error(self, error: A2AError) -> None:
-        """Redact the credential in an error and its causes."""
-        if self._credential is not None:
-            redact_chain(error, self._credential.redact)
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The current value, for redaction; empty if there is none."""
+        value = None if self._credential is None else self._credential.value
+        return () if value is None else (value,)

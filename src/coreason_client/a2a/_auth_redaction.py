@@ -1,31 +1,51 @@
-"""Redaction of the secrets that a sender has sent, shared by sync and async."""
+"""The one place where A2A errors lose their secrets, shared by sync and async.
 
-from collections.abc import Mapping
-from types import MappingProxyType
+An agent may quote a request in its response, so the text of an error may contain what was sent.
+Each call (unary, stream or card) has a sender of its own and runs inside `redacting`; all its
+errors leave through there, before the hooks and the caller see them.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
 
 from .._http._types import Request
-from .._secret import redact_chain
-from ._auth import Credentials
+from .._secret import header_secrets, redact, redact_chain
 from .errors import A2AError
 
 __all__ = ["RedactingSender"]
 
 
+class _Credentials(Protocol):
+    @property
+    def values(self) -> tuple[str, ...]: ...
+
+
 class RedactingSender:
-    """Redacts the secrets that were sent, because an agent may quote them."""
+    """The sender of one call, which remembers the secrets that the call has sent.
 
-    _credentials: Credentials
-    _sent_headers: Mapping[str, str] = MappingProxyType({})  # of the last request
+    A call may send several: a token that was refreshed, the headers of a hook.
+    """
 
-    def _remember_headers(self, request: Request) -> Request:
+    def __init__(self, credentials: _Credentials) -> None:
+        self._secret_source = credentials
+        self._sent: set[str] = set()
+
+    def _remember(self, request: Request) -> Request:
+        """Remember the secrets of a request, which is returned unchanged."""
         if not request.without_client_defaults:
-            self._sent_headers = request.headers
+            self._sent.update(self._secret_source.values, header_secrets(request.headers))
         return request
 
     def redact(self, text: str) -> str:
-        """Return a text without the secrets that were sent."""
-        return self._credentials.redact(text, self._sent_headers)
+        """Return a text without the secrets of this call."""
+        return redact(text, (*self._secret_source.values, *self._sent))
 
-    def redact_error(self, error: A2AError) -> None:
-        """Redact the secrets in an error and its causes."""
-        redact_chain(error, self.redact)
+    @contextmanager
+    def redacting(self) -> Iterator[None]:
+        """Redact the errors that leave the body of the `with` statement, and their causes."""
+        try:
+            yield
+        except A2AError as error:
+            redact_chain(error, self.redact)
+            raise

@@ -10,10 +10,11 @@ from ._auth_redaction import RedactingSender
 __all__ = ["AsyncAuthSender", "AsyncCardSender"]
 
 
-class AsyncCardSender:
-    """A sender of card requests."""
+class AsyncCardSender(RedactingSender):
+    """A sender of the requests for one card."""
 
     def __init__(self, sender: AsyncOpener, credentials: CardCredential) -> None:
+        super().__init__(credentials)
         self._sender = sender
         self._credentials = credentials
         self.sleep = sender.sleep
@@ -21,13 +22,15 @@ class AsyncCardSender:
     async def open(self, request: Request) -> Any:
         """Send the request, with the credential if the server has challenged it."""
         credentials = self._credentials.for_request(request)
-        return await self._sender.open(await credentials.apply_async(request))
+        prepared = await credentials.apply_async(request)
+        return await self._sender.open(self._remember(prepared))
 
 
 class AsyncAuthSender(RedactingSender):
-    """A sender that adds credentials to requests."""
+    """A sender that adds credentials to the requests of one call."""
 
     def __init__(self, sender: AsyncOpener, credentials: Credentials) -> None:
+        super().__init__(credentials)
         self._sender = sender
         self._credentials = credentials
         self.sleep = sender.sleep
@@ -35,9 +38,9 @@ class AsyncAuthSender(RedactingSender):
     async def open(self, request: Request) -> Any:
         """Send the request, and once more with new credentials on a 401."""
         prepared = await self._credentials.apply_async(request)
-        response = await self._sender.open(self._remember_headers(prepared))
+        response = await self._sender.open(self._remember(prepared))
         if not self._credentials.refresh_after(request, response.head.status):
             return response
         await response.aclose()
         refreshed = await self._credentials.apply_async(request, refresh=True)
-        return await self._sender.open(self._remember_headers(refreshed))
+        return await self._sender.open(self._remember(refreshed))

@@ -12,10 +12,11 @@ from ._auth_redaction import RedactingSender
 __all__ = ["SyncAuthSender", "SyncCardSender"]
 
 
-class SyncCardSender:
-    """A sender of card requests."""
+class SyncCardSender(RedactingSender):
+    """A sender of the requests for one card."""
 
     def __init__(self, sender: SyncOpener, credentials: CardCredential) -> None:
+        super().__init__(credentials)
         self._sender = sender
         self._credentials = credentials
         self.sleep = sender.sleep
@@ -23,13 +24,15 @@ class SyncCardSender:
     def open(self, request: Request) -> Any:
         """Send the request, with the credential if the server has challenged it."""
         credentials = self._credentials.for_request(request)
-        return self._sender.open(credentials.apply(request))
+        prepared = credentials.apply(request)
+        return self._sender.open(self._remember(prepared))
 
 
 class SyncAuthSender(RedactingSender):
-    """A sender that adds credentials to requests."""
+    """A sender that adds credentials to the requests of one call."""
 
     def __init__(self, sender: SyncOpener, credentials: Credentials) -> None:
+        super().__init__(credentials)
         self._sender = sender
         self._credentials = credentials
         self.sleep = sender.sleep
@@ -37,9 +40,9 @@ class SyncAuthSender(RedactingSender):
     def open(self, request: Request) -> Any:
         """Send the request, and once more with new credentials on a 401."""
         prepared = self._credentials.apply(request)
-        response = self._sender.open(self._remember_headers(prepared))
+        response = self._sender.open(self._remember(prepared))
         if not self._credentials.refresh_after(request, response.head.status):
             return response
         response.close()
         refreshed = self._credentials.apply(request, refresh=True)
-        return self._sender.open(self._remember_headers(refreshed))
+        return self._sender.open(self._remember(refreshed))

@@ -28,7 +28,6 @@ from .._http._checks import check_headers, merged_headers, shown
 from .._http._redirect import FOLLOWED_FOR_GET, follow_redirects
 from .._http._types import FailureKind, Request, Timeouts, TransportFailure, timeouts_from
 from .._retry import RETRIED_STATUSES, Backoff, retry_after
-from .._secret import header_secrets, redact, redact_chain
 from .._version import __version__
 from ._auth import ChallengedRequest
 from ._call import checked_url, connection_error, http_error, json_error
@@ -113,13 +112,7 @@ class CardRules:
             A2AHTTPError: there is no card, or no response, or it is too large.
             A2AJSONError: the body is not a card.
         """
-        try:
-            return (yield from self._resolve(checked_url(base_url, "base_url").rstrip("/")))
-        except A2AError as error:
-            redact_chain(error, lambda text: redact(text, header_secrets(self.headers)))
-            raise
-
-    def _resolve(self, base: str) -> Flow[AgentCard]:
+        base = checked_url(base_url, "base_url").rstrip("/")
         urls = [base] if base.endswith(".json") else [base + path for path in WELL_KNOWN]
         for url in urls[:-1]:
             card = yield from self._get(url, missing_ok=True)

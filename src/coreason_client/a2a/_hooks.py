@@ -16,9 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from .errors import A2AError
-
-__all__ = ["CallInfo", "Hook", "Hooks", "Redact"]
+__all__ = ["CallInfo", "Hook", "Hooks"]
 
 logger = logging.getLogger("coreason_client.a2a")
 
@@ -48,7 +46,6 @@ class CallInfo:
 
 Hook: TypeAlias = Callable[[CallInfo], None]
 Prepare: TypeAlias = Callable[[CallInfo], None]
-Redact: TypeAlias = Callable[[A2AError], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +72,10 @@ class Hooks:
         return self.on_request is not None or self.on_response is not None
 
     @contextmanager
-    def around(self, call: CallInfo, prepare: Prepare, redact: Redact) -> Iterator[None]:
+    def around(self, call: CallInfo, prepare: Prepare) -> Iterator[None]:
         """Run the hooks before and after the body of the `with` statement.
 
-        `prepare` gets the call after `on_request`; `redact` gets an error before `on_response`.
+        `prepare` gets the call after `on_request`.
         """
         if self.on_request is not None:
             self.on_request(call)
@@ -90,8 +87,6 @@ class Hooks:
             raise  # the stream was closed early
         except BaseException as error:
             call.error = error
-            if isinstance(error, A2AError):
-                redact(error)
             raise
         finally:
             call.duration = time.monotonic() - start

@@ -1,20 +1,12 @@
 """The state of a stream of events, shared by sync and async."""
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
 
 from ._assemble import Assembly
 from ._resubscribe import ResubscribeMachine
-from .errors import A2AError
 from .types import Message, Task
 
-__all__ = ["EventProgress", "Redact", "leave_unchanged"]
-
-Redact: TypeAlias = Callable[[A2AError], None]
-
-
-def leave_unchanged(error: A2AError) -> None:
-    """Leave an error unchanged: there are no secrets to redact."""
+__all__ = ["EventProgress"]
 
 
 class EventProgress:
@@ -22,7 +14,6 @@ class EventProgress:
 
     _assembly: Assembly
     _machine: ResubscribeMachine | None
-    _redact: Redact = staticmethod(leave_unchanged)
 
     @property
     def task(self) -> Task | None:

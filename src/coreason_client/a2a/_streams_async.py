@@ -6,9 +6,8 @@ from typing import Any, Self
 from .._closing_async import AsyncClosing
 from .._drive_async import AsyncOpener, drive_async
 from ._assemble import Assembly
-from ._progress import EventProgress, Redact, leave_unchanged
+from ._progress import EventProgress
 from ._resubscribe import ResubscribeMachine
-from .errors import A2AError
 from .types import Event
 
 __all__ = ["AsyncEventStream"]
@@ -28,13 +27,9 @@ class AsyncEventStream(EventProgress, AsyncClosing):
         self._machine = machine
 
     @classmethod
-    def from_machine(
-        cls, machine: ResubscribeMachine, sender: AsyncOpener, redact: Redact = leave_unchanged
-    ) -> Self:
-        """Return a stream that runs a machine on a sender; `redact` is called with its errors."""
-        stream = cls(drive_async(machine, sender, machine.side_call), machine.assembly, machine)
-        stream._redact = redact
-        return stream
+    def from_machine(cls, machine: ResubscribeMachine, sender: AsyncOpener) -> Self:
+        """Return a stream that runs a machine on a sender."""
+        return cls(drive_async(machine, sender, machine.side_call), machine.assembly, machine)
 
     def wrap_events(self, wrap: Callable[[AsyncIterator[Event]], AsyncIterator[Event]]) -> None:
         """Replace the event iterator by one that wraps it."""
@@ -52,12 +47,8 @@ class AsyncEventStream(EventProgress, AsyncClosing):
         return self
 
     async def __anext__(self) -> Event:
-        try:
-            async for event in self._events:
-                return event
-        except A2AError as error:
-            self._redact(error)
-            raise
+        async for event in self._events:
+            return event
         raise StopAsyncIteration
 
     async def aclose(self) -> None:

@@ -8,9 +8,8 @@ from typing import Any, Self
 from .._closing_sync import Closing
 from .._drive_sync import SyncOpener, drive
 from ._assemble import Assembly
-from ._progress import EventProgress, Redact, leave_unchanged
+from ._progress import EventProgress
 from ._resubscribe import ResubscribeMachine
-from .errors import A2AError
 from .types import Event
 
 __all__ = ["EventStream"]
@@ -30,13 +29,9 @@ class EventStream(EventProgress, Closing):
         self._machine = machine
 
     @classmethod
-    def from_machine(
-        cls, machine: ResubscribeMachine, sender: SyncOpener, redact: Redact = leave_unchanged
-    ) -> Self:
-        """Return a stream that runs a machine on a sender; `redact` is called with its errors."""
-        stream = cls(drive(machine, sender, machine.side_call), machine.assembly, machine)
-        stream._redact = redact
-        return stream
+    def from_machine(cls, machine: ResubscribeMachine, sender: SyncOpener) -> Self:
+        """Return a stream that runs a machine on a sender."""
+        return cls(drive(machine, sender, machine.side_call), machine.assembly, machine)
 
     def wrap_events(self, wrap: Callable[[Iterator[Event]], Iterator[Event]]) -> None:
         """Replace the event iterator by one that wraps it."""
@@ -54,12 +49,8 @@ class EventStream(EventProgress, Closing):
         return self
 
     def __next__(self) -> Event:
-        try:
-            for event in self._events:
-                return event
-        except A2AError as error:
-            self._redact(error)
-            raise
+        for event in self._events:
+            return event
         raise StopIteration
 
     def close(self) -> None:

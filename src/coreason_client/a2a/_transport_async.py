@@ -94,29 +94,27 @@ class AsyncTransport(Protocol):
 class _AsyncHttpTransport(HttpTransportBase):
     """The calls of the protocol over HTTP."""
 
-    _opener: AsyncAuthSender
-
     def __init__(self, route: Route, card: AgentCard | None, options: Options) -> None:
         super().__init__(route, card, options)
         self._sender = AsyncSender(options.get("http_client"))
-        self._opener = AsyncAuthSender(self._sender, credentials(options.get("auth"), card))
+        self._credentials = credentials(options.get("auth"), card)
 
     async def _call_unary(self, name: str, request: BaseModel, options: CallOptions) -> Any:
-        call = self._call(name, request, options)
+        sender = AsyncAuthSender(self._sender, self._credentials)
+        call = self._call(name, request, options, sender)
         limit = self._route.settings.max_body_bytes
         with call.observed():
-            result = call.info.result = await run_async(call.flow(), self._opener, limit)
+            result = call.info.result = await run_async(call.flow(), sender, limit)
         return result
 
     def _stream(
         self, name: str, request: BaseModel, resume: bool, options: CallOptions
     ) -> AsyncEventStream:
-        call = self._call(name, request, options)
-        stream = AsyncEventStream.from_machine(
-            call.machine(resume=resume, streams=self._streams), self._opener, call.redact
-        )
-        if self._hooks:
-            stream.wrap_events(lambda events: _observed(events, call))
+        sender = AsyncAuthSender(self._sender, self._credentials)
+        call = self._call(name, request, options, sender)
+        machine = call.machine(resume=resume, streams=self._streams)
+        stream = AsyncEventStream.from_machine(machine, sender)
+        stream.wrap_events(lambda events: _observed(events, call))
         return stream
 
     async def send_message(
@@ -252,7 +250,7 @@ class AsyncCardTransport(_AsyncHttpTransport):
 
 
 async def _observed(events: AsyncIterator[Event], call: TransportCall) -> AsyncGenerator[Event]:
-    """Iterate over a stream; the hooks run before the first event and at the end."""
+    """Iterate over a stream; hooks run before the first event and at the end."""
     with call.observed():
         try:
             async for event in events:

@@ -1,6 +1,7 @@
 """The base of the sync and the async transports over HTTP: a call with settings and hooks."""
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pydantic import BaseModel
@@ -42,18 +43,19 @@ class TransportCall:
         request: BaseModel,
         route: Route,
         hooks: Hooks,
-        opener: RedactingSender,
+        sender: RedactingSender,
     ) -> None:
         self.params = _params(request)
         self.route = route
-        self.redact = opener.redact_error
-        self._opener = opener
+        self._sender = sender
         self.info = CallInfo(name, _params(request) if hooks else self.params)
         self._hooks = hooks
 
-    def observed(self) -> AbstractContextManager[None]:
-        """Run the hooks around the body of the `with` statement, and redact its errors."""
-        return self._hooks.around(self.info, self.prepare, self.redact)
+    @contextmanager
+    def observed(self) -> Iterator[None]:
+        """Run the hooks around the body of the `with` statement, and redact its errors first."""
+        with self._hooks.around(self.info, self.prepare), self._sender.redacting():
+            yield
 
     def prepare(self, info: CallInfo) -> None:
         """Add the headers of a hook to the settings.
@@ -71,14 +73,12 @@ class TransportCall:
         """Return the machine of a stream; `streams` is False if the agent cannot stream."""
         name, params = stream_operation(self.info.operation, self.params, streams=streams)
         machine = ResubscribeMachine(self.route, name, params, resume=resume)
-        machine.redact = self._opener.redact
+        machine.redact = self._sender.redact
         return machine
 
 
 class HttpTransportBase:
     """The settings of a transport over HTTP, and the calls made with them."""
-
-    _opener: RedactingSender
 
     def __init__(self, route: Route, card: AgentCard | None, options: Options) -> None:
         self._route = route
@@ -93,7 +93,9 @@ class HttpTransportBase:
         """The protocol version of the next call."""
         return self._route.channel.dialect.version
 
-    def _call(self, name: str, request: BaseModel, options: CallOptions) -> TransportCall:
+    def _call(
+        self, name: str, request: BaseModel, options: CallOptions, sender: RedactingSender
+    ) -> TransportCall:
         unknown = set(options) - set(CallOptions.__annotations__)
         if unknown:
             raise TypeError(f"{name} has no option {', '.join(sorted(unknown))}")
@@ -101,4 +103,4 @@ class HttpTransportBase:
         settings = route.settings.for_call(options.get("timeout"), options.get("headers"))
         if self._hooks or settings is not route.settings:
             route = route.with_settings(settings)
-        return TransportCall(name, request, route, self._hooks, self._opener)
+        return TransportCall(name, request, route, self._hooks, sender)

@@ -94,29 +94,27 @@ class Transport(Protocol):
 class _HttpTransport(HttpTransportBase):
     """The calls of the protocol over HTTP."""
 
-    _opener: SyncAuthSender
-
     def __init__(self, route: Route, card: AgentCard | None, options: Options) -> None:
         super().__init__(route, card, options)
         self._sender = SyncSender(options.get("http_client"))
-        self._opener = SyncAuthSender(self._sender, credentials(options.get("auth"), card))
+        self._credentials = credentials(options.get("auth"), card)
 
     def _call_unary(self, name: str, request: BaseModel, options: CallOptions) -> Any:
-        call = self._call(name, request, options)
+        sender = SyncAuthSender(self._sender, self._credentials)
+        call = self._call(name, request, options, sender)
         limit = self._route.settings.max_body_bytes
         with call.observed():
-            result = call.info.result = run(call.flow(), self._opener, limit)
+            result = call.info.result = run(call.flow(), sender, limit)
         return result
 
     def _stream(
         self, name: str, request: BaseModel, resume: bool, options: CallOptions
     ) -> EventStream:
-        call = self._call(name, request, options)
-        stream = EventStream.from_machine(
-            call.machine(resume=resume, streams=self._streams), self._opener, call.redact
-        )
-        if self._hooks:
-            stream.wrap_events(lambda events: _observed(events, call))
+        sender = SyncAuthSender(self._sender, self._credentials)
+        call = self._call(name, request, options, sender)
+        machine = call.machine(resume=resume, streams=self._streams)
+        stream = EventStream.from_machine(machine, sender)
+        stream.wrap_events(lambda events: _observed(events, call))
         return stream
 
     def send_message(self, request: SendMessageRequest, **options: Unpack[CallOptions]) -> Event:
@@ -248,7 +246,7 @@ class CardTransport(_HttpTransport):
 
 
 def _observed(events: Iterator[Event], call: TransportCall) -> Generator[Event]:
-    """Iterate over a stream; the hooks run before the first event and at the end."""
+    """Iterate over a stream; hooks run before the first event and at the end."""
     with call.observed():
         try:
             yield from events

@@ -17,7 +17,6 @@ from ._options import CallOptions, Options, resolver_options
 from ._run_calls_async import run_calls_async
 from ._streams_async import AsyncEventStream
 from ._transport_async import AsyncCardTransport, AsyncJsonRpcTransport, AsyncTransport
-from .errors import A2AError
 from .types import (
     AgentCard,
     CancelTaskRequest,
@@ -87,11 +86,8 @@ class AsyncAgentCardResolver(AsyncClosing):
         """
         flow = self._rules.resolve(base_url)
         sender = AsyncCardSender(self._sender, self._credential)
-        try:
+        with sender.redacting():
             return await run_async(flow, sender, self._rules.max_card_bytes)
-        except A2AError as error:
-            self._credential.redact_error(error)
-            raise
 
     async def aclose(self) -> None:
         """Close the connections; may be called twice."""

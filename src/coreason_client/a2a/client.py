@@ -19,7 +19,6 @@ from ._options import CallOptions, Options, resolver_options
 from ._run_calls_sync import run_calls
 from ._streams_sync import EventStream
 from ._transport_sync import CardTransport, JsonRpcTransport, Transport
-from .errors import A2AError
 from .types import (
     AgentCard,
     CancelTaskRequest,
@@ -89,11 +88,8 @@ class AgentCardResolver(Closing):
         """
         flow = self._rules.resolve(base_url)
         sender = SyncCardSender(self._sender, self._credential)
-        try:
+        with sender.redacting():
             return run(flow, sender, self._rules.max_card_bytes)
-        except A2AError as error:
-            self._credential.redact_error(error)
-            raise
 
     def close(self) -> None:
         """Close the connections; may be called twice."""

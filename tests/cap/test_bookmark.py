@@ -1,0 +1,41 @@
+"""A request with the position in its answer, saved as JSON."""
+
+from uuid import UUID
+
+import pytest
+from pydantic import ValidationError
+
+from coreason_client.cap.bookmark import Bookmark
+from coreason_client.cap.position import Position
+from coreason_manifest.definitions.message import ChatMessage
+from coreason_manifest.definitions.request import AgentRequest
+from coreason_manifest.definitions.service import ServiceRequest
+from coreason_manifest.definitions.session import SessionContext
+
+POSITION = Position(stream_id=UUID(int=1), seq=4, cursor="a:4")
+
+
+def make_request() -> ServiceRequest:
+    return ServiceRequest(
+        context=SessionContext(user_id="user", session_id="session"),
+        payload=AgentRequest(messages=[ChatMessage.user("Größe?")]),
+    )
+
+
+@pytest.mark.parametrize("position", [None, POSITION])
+@pytest.mark.parametrize("complete", [False, True])
+def test_a_bookmark_survives_json(position: Position | None, complete: bool) -> None:
+    bookmark = Bookmark(request=make_request(), position=position, complete=complete)
+    loaded = Bookmark.model_validate_json(bookmark.to_json())
+    assert loaded == bookmark
+    assert loaded.request.request_id == bookmark.request.request_id
+
+
+def test_a_bookmark_of_a_request_alone_begins_at_the_start() -> None:
+    bookmark = Bookmark(request=make_request())
+    assert (bookmark.position, bookmark.complete) == (None, False)
+
+
+def test_a_bookmark_needs_the_request() -> None:
+    with pytest.raises(ValidationError, match="request"):
+        Bookmark.model_validate({"position": POSITION.dump()})
