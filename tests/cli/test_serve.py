@@ -37,6 +37,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def serves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that ought to be refused fails here instead of serving without end."""
+
+    def serve(*_: object, **__: object) -> None:
+        raise AssertionError("the command was accepted")
+
+    monkeypatch.setattr("coreason_client.server.serve", serve)
+
+
 def run_curl(line: str, env: dict[str, str] | None = None) -> str:
     if shutil.which("curl") is None:
         pytest.skip("there is no curl here")
@@ -94,7 +104,7 @@ def test_keys_from_the_environment_are_not_printed_and_a_signal_ends_it_well(
 
 
 def test_ctrl_c_drains_and_ends_well(tmp_path: Path) -> None:
-    with Process("serve", "--port", "0", "--api-key", "it's one", cwd=tmp_path) as process:
+    with Process("serve", "--port", "0", "--api-key", "it's-one", cwd=tmp_path) as process:
         told = process.expect("}'\n")
         [curl] = re.findall(r"^curl .*$", told, re.MULTILINE)
         assert '"op":"CLOSE"' in run_curl(curl)
@@ -186,15 +196,16 @@ def test_keys_of_a_file_open_the_server_under_their_names(folder: Path) -> None:
         ),
         (["--host", "0.0.0.0"], 2, "without a key, anyone who can reach 0.0.0.0"),
         (["--host", "192.0.2.1", "--api-key", "k"], 1, "cannot listen on 192.0.2.1"),
-        (["--api-key", ""], 2, "--api-key must be printable"),
-        (["--api-key", "schlüssel"], 2, "--api-key must be printable ASCII"),
+        (["--api-key", ""], 2, "--api-key must be visible ASCII"),
+        (["--api-key", "schlüssel"], 2, "--api-key must be visible ASCII"),
+        (["--api-key", "a b"], 2, "without spaces: clients cannot send any other key"),
         (["--allowed-host", "http://x"], 2, "--allowed-host must have names such as"),
         (["--api-keys-file", "no.txt"], 2, "--api-keys-file no.txt: no such file or directory"),
         (["--api-keys-file", "/"], 2, "--api-keys-file /: is a directory"),
     ],
 )
 def test_a_refusal_is_one_sentence(
-    folder: Path, arguments: list[str], code: int, says: str
+    folder: Path, serves_nothing: None, arguments: list[str], code: int, says: str
 ) -> None:
     result = CliRunner().invoke(app, ["serve", "--port", "0", *arguments])
     assert re.fullmatch(rf"error: .*{says}.*\n", result.stderr)
@@ -204,13 +215,13 @@ def test_a_refusal_is_one_sentence(
 @pytest.mark.parametrize(
     ("env", "says"),
     [
-        ({"COREASON_API_KEYS": "good,b\x07d"}, "COREASON_API_KEYS must be printable"),
-        ({"COREASON_API_KEY": "b\x07d"}, "COREASON_API_KEY must be printable"),
+        ({"COREASON_API_KEYS": "good,b\x07d"}, "COREASON_API_KEYS must be visible"),
+        ({"COREASON_API_KEY": "b\x07d"}, "COREASON_API_KEY must be visible"),
         ({"COREASON_API_KEYS": " , "}, "COREASON_API_KEYS is set but contains no key"),
     ],
 )
 def test_a_bad_key_of_the_environment_names_its_variable(
-    folder: Path, env: dict[str, str], says: str
+    folder: Path, serves_nothing: None, env: dict[str, str], says: str
 ) -> None:
     result = CliRunner().invoke(app, ["serve", "--port", "0"], env=env)
     assert re.fullmatch(rf"error: .*{says}.*\n", result.stderr)
