@@ -74,7 +74,7 @@ def _encoded(part: str) -> str:
     return part.replace("%", "%25").replace("/", "%2F")
 
 
-def _checked(key: str, argument: str) -> str:
+def _checked(key: object, argument: str) -> str:
     if not isinstance(key, str) or not VISIBLE.fullmatch(key):
         raise ArgumentError(
             argument,
