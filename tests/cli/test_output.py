@@ -160,7 +160,7 @@ def events(words: str) -> list[Event]:
         TaskStatusUpdateEvent(task_id=words, context_id="c", status=working),
         TaskStatusUpdateEvent(task_id=words, context_id="c", status=asking),
         TaskStatusUpdateEvent(task_id=words, context_id="c", status=failed),
-        UnknownEvent(payload={words: words}),
+        UnknownEvent.model_validate({words: words}),
     ]
 
 

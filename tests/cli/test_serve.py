@@ -15,8 +15,6 @@ from typer.testing import CliRunner
 
 from coreason_client import CAPClient, CAPRuntimeError
 from coreason_client.cli._app import app
-from coreason_client.cli._curl import curl_line
-from coreason_client.cli._keys import Keys
 
 from .command import PATIENCE, Process, coreason, environment
 from .conftest import AGENT, Service
@@ -228,39 +226,6 @@ def test_a_bad_key_of_the_environment_names_its_variable(
     assert (result.exit_code, "--api-key" in result.stderr) == (2, False)
 
 
-@pytest.mark.parametrize(
-    ("options", "env", "keys", "name"),
-    [
-        (["o1", "o2"], {"COREASON_API_KEYS": "a"}, ("o1", "o2"), "--api-key"),
-        (None, {"COREASON_API_KEYS": " a, b\tc,,d\n"}, ("a", "b", "c", "d"), "COREASON_API_KEYS"),
-        (None, {"COREASON_API_KEYS": "a", "COREASON_API_KEY": "b"}, ("a",), "COREASON_API_KEYS"),
-        (None, {"COREASON_API_KEYS": "", "COREASON_API_KEY": "b"}, ("b",), "COREASON_API_KEY"),
-        (None, {"COREASON_API_KEY": "a b,c"}, ("a", "b,c"), "COREASON_API_KEY"),
-        (None, {}, (), "--api-key"),
-    ],
-)
-def test_where_keys_come_from(
-    options: list[str] | None, env: dict[str, str], keys: tuple[str, ...], name: str
-) -> None:
-    found = Keys.load(options, env)
-    assert (found.values, found.source) == (keys, name)
-
-
-@pytest.mark.parametrize("value", ["k1", "k1,k2", "k1 k2", "k1, k2"])
-def test_the_printed_header_has_the_first_key_in_a_shell(value: str) -> None:
-    env = {"COREASON_API_KEYS": value}
-    header = Keys.load(None, env).authorization()
-    done = subprocess.run(
-        ["/bin/sh", "-c", f"printf %s {header}"],
-        capture_output=True,
-        text=True,
-        env=env,
-        timeout=PATIENCE,
-        check=True,
-    )
-    assert done.stdout == "Authorization: Bearer k1"
-
-
 def test_a_taken_port_is_one_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -269,9 +234,3 @@ def test_a_taken_port_is_one_sentence() -> None:
     assert (
         result.stderr == f"error: cannot listen on 127.0.0.1, port {port}: address already in use\n"
     )
-
-
-def test_the_curl_line_is_quoted_for_a_shell() -> None:
-    line = curl_line("http://127.0.0.1:1", "'Authorization: Bearer k'")
-    assert line.startswith("curl -N http://127.0.0.1:1/assist -H ")
-    assert "-H 'Authorization: Bearer k' -d '{" in line
