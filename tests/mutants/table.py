@@ -1,8 +1,14 @@
 """All mutants."""
 
-from . import client, logs, server
+from . import cli, client, logs, models, server
 from .mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-MUTANTS: tuple[Mutant, ...] = (*client.MUTANTS, *server.MUTANTS, *logs.MUTANTS)
+MUTANTS: tuple[Mutant, ...] = (
+    *client.MUTANTS,
+    *server.MUTANTS,
+    *logs.MUTANTS,
+    *models.MUTANTS,
+    *cli.MUTANTS,
+)
