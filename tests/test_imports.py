@@ -114,7 +114,11 @@ PACKAGES: dict[str, set[str]] = {
     },
     "coreason_client.server.log": {"server core", "coreason_client._lazy"},
     "coreason_client.server.observe": {"server core", "coreason_client.server.log"},
-    "coreason_client.server.http": {"server core", "coreason_client.server.observe"},
+    "coreason_client.server.http": {
+        "server core",
+        "coreason_client._http._checks",
+        "coreason_client.server.observe",
+    },
     "coreason_client.server.cap": {
         "server core",
         "coreason_client.server.engine",

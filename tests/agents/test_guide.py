@@ -1,16 +1,12 @@
 """The built-in agent, asked over real HTTP."""
 
 import itertools
-import subprocess
-import sys
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from coreason_client import CAPClient, ServiceRequest
-from coreason_client.agents import _pages
 from coreason_client.agents.guide import guide, paced
 from coreason_client.server import AgentApp, running
 from coreason_manifest.definitions.message import ChatMessage
@@ -129,45 +125,3 @@ def test_a_request_without_messages_is_answered_too(client: CAPClient) -> None:
 def test_it_can_be_slowed_down() -> None:
     with running(AgentApp(paced(0.0001))) as server, CAPClient(server.url, "key") as client:
         assert text(ask(client, "What is a position?"))
-
-
-def test_it_works_from_an_installed_package_outside_of_a_checkout(tmp_path: Path) -> None:
-    """As the wheel lays it out, and then without any documentation at all."""
-    archive = tmp_path / "site.zip"
-    with zipfile.ZipFile(archive, "w") as packed:
-        for path in (ROOT / "src").rglob("*.py"):
-            packed.write(path, path.relative_to(ROOT / "src"))
-    site = tmp_path / "site"
-    with zipfile.ZipFile(archive) as packed:
-        packed.extractall(site)
-    docs = site / "coreason_client" / "agents" / "_docs"
-    docs.mkdir()
-    (docs / "README.md").write_text("# Hello\n\nwords")
-    (docs / "cap.md").write_text("# Cap\n\nmore words")
-    assert pages_of(site) == ["README.md", "docs/cap.md"]
-    for page in docs.iterdir():
-        page.unlink()
-    docs.rmdir()
-    assert pages_of(site) == []
-
-
-def pages_of(site: Path) -> list[str]:
-    code = (
-        f"import sys; sys.path.insert(0, {str(site)!r})\n"
-        "from coreason_client.agents import _pages\n"
-        f"assert _pages.__file__.startswith({str(site)!r})\n"
-        "print(*(page.path for page in _pages.load_pages()))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=site,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
-    return done.stdout.split()
-
-
-def test_the_pages_begin_with_the_readme() -> None:
-    assert _pages.load_pages()[0].path == "README.md"

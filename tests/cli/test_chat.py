@@ -142,9 +142,11 @@ def test_ctrl_c_stops_the_answer_and_the_agent(service: Service) -> None:
     assert comes_to_be(mark)
 
 
-def test_a_reader_that_goes_away_is_no_drama() -> None:
-    with Process("chat", QUESTION) as process:
-        process.expect("\n")
+def test_a_reader_that_goes_away_is_no_drama(faults: FaultServer) -> None:
+    # More text than a pipe holds, so the command cannot end before the reader goes away.
+    run = faults.run("correct", packets=3000, word="w{n} " + "x" * 100)
+    with Process("chat", "--url", run.base_url, "hello") as process:
+        process.expect("w1 ")
         process.hang_up()
         assert process.end() == 141
         assert process.errors == ""

@@ -11,8 +11,8 @@ from coreason_client.cli import a2a, chat, llm, serve
 from coreason_client.cli._app import app
 
 ROOT = Path(__file__).parent.parent.parent
-SHELL = re.compile(r"^```(?:sh|bash|console)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-ANY_BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHELLS = {"", "sh", "bash", "console"}
 INLINE = re.compile(r"`(coreason [^`]*? --[^`]*)`")
 PAGES = ["README.md", "docs/cli.md"]
 HELP = {"chat": chat.EPILOG, "llm": llm.EPILOG, "serve": serve.EPILOG, "a2a": a2a._EPILOG}
@@ -35,13 +35,18 @@ def commands(script: str) -> list[list[str]]:
     return found
 
 
+def shell_blocks(text: str) -> list[str]:
+    """Return the content of each code block of a page that is for a shell."""
+    return [content for language, content in BLOCK.findall(text) if language.strip() in SHELLS]
+
+
 def documented() -> list[tuple[str, list[str]]]:
     found: list[tuple[str, list[str]]] = []
     for page in PAGES:
         text = (ROOT / page).read_text()
-        for block in SHELL.findall(text):
+        for block in shell_blocks(text):
             found += [(page, arguments) for arguments in commands(block)]
-        for line in INLINE.findall(ANY_BLOCK.sub("", text)):
+        for line in INLINE.findall(BLOCK.sub("", text)):
             found += [(page, arguments) for arguments in commands(line.replace("\n", " "))]
     for name, text in HELP.items():
         found += [(f"help of {name}", arguments) for arguments in commands(text.split("\n\n")[0])]
@@ -59,6 +64,12 @@ def parse(arguments: list[str]) -> None:
 
 
 DOCUMENTED = documented()
+
+
+def test_prose_between_two_blocks_is_not_a_script() -> None:
+    page = "```python\nprint()\n```\nIt's prose.\n\n```sh\ncoreason chat\n```\n\n```\nls\n```\n"
+    assert shell_blocks(page) == ["coreason chat\n", "ls\n"]
+    assert BLOCK.sub("", page).strip() == "It's prose."
 
 
 def test_there_are_commands_on_each_page() -> None:

@@ -14,8 +14,8 @@ from coreason_client.cli._packets import PacketPresenter
 from coreason_client.cli.output._live import LiveOutput
 from coreason_manifest.definitions.presentation import Packet
 
+from .packets import event, media, progress, text, warning
 from .terminal import Emulator, EmulatorFile, squeezed
-from .test_render import event, media, progress, text, warning
 
 SIZES = [(80, 24), (40, 10), (20, 6), (132, 50), (7, 3)]
 PARAGRAPH = " ".join(f"w{number:04d}" for number in range(300))

@@ -10,18 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from coreason_client.cli._app import app
-from coreason_client.cli._usage import usage_event_line
-from coreason_client.cli.exits import ExitCode, exit_code_of
-from coreason_client.llm import (
-    LLMAuthenticationError,
-    LLMConnectionError,
-    LLMContextLengthError,
-    LLMError,
-    LLMQuotaError,
-    LLMRequestError,
-    LLMResponseError,
-    LLMTimeoutError,
-)
 from coreason_manifest.definitions.presentation import ClosePacket, EventPacket, parse_packet
 from tests.llm.server import Replied
 
@@ -245,24 +233,6 @@ def test_what_cannot_work_is_told_before_anything_is_sent(
     assert (result.exit_code, result.stdout) == (2, "")
 
 
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (LLMConnectionError("x"), ExitCode.CONNECTION),
-        (LLMTimeoutError("x", attempts=2), ExitCode.CONNECTION),
-        (LLMResponseError("x", attempts=1), ExitCode.PROTOCOL),
-        (LLMRequestError("x"), ExitCode.USAGE),
-        (LLMRequestError("x", attempts=1), ExitCode.FAILED),
-        (LLMContextLengthError("x", attempts=1), ExitCode.FAILED),
-        (LLMAuthenticationError("x"), ExitCode.FAILED),
-        (LLMQuotaError("x", attempts=1), ExitCode.FAILED),
-        (LLMError("x"), ExitCode.FAILED),
-    ],
-)
-def test_every_kind_of_error_has_its_code(error: LLMError, code: ExitCode) -> None:
-    assert exit_code_of(error) is code
-
-
 # `coreason chat --llm`
 
 
@@ -360,27 +330,3 @@ def test_a_model_is_served_and_its_errors_tell_readers_nothing_of_the_provider(
         assert process.end() == 0
         assert "No such luck." in process.errors
         assert KEY not in process.errors
-
-
-# The line about what was used
-
-
-@pytest.mark.parametrize(
-    ("event", "words"),
-    [
-        (
-            {"model": "m", "prompt_tokens": 1, "completion_tokens": 2, "cost_estimate": 0.25},
-            "m: 1 + 2 tokens, $0.250000",
-        ),
-        (
-            {"model": "m", "prompt_tokens": 1, "completion_tokens": 2, "estimated": True},
-            "m: about 1 + 2 tokens",
-        ),
-        ({"model": "m", "prompt_tokens": "1", "completion_tokens": 2}, None),
-        ({"prompt_tokens": 1, "completion_tokens": 2}, None),
-        (None, None),
-    ],
-)
-def test_a_usage_event_becomes_one_line(event: object, words: str | None) -> None:
-    assert usage_event_line({"type": "USAGE", "data": event}) == words
-    assert usage_event_line({"type": "OTHER", "data": event}) is None

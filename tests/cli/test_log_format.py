@@ -11,10 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.cli._log_format import JsonFormatter, TextFormatter
-from coreason_client.cli._logs import show_logs, show_server_logs
 from coreason_client.cli.output import LogHandler
-
-from .conftest import LOGGERS
 
 
 def record(message: object = "hello %s", *arguments: object, **extra: object) -> Any:
@@ -119,27 +116,3 @@ def test_text_has_a_date_and_no_control_characters() -> None:
     time, rest = line.split(" ", 1)
     assert datetime.fromisoformat(time).utcoffset() is not None
     assert rest == "INFO a.b: ab"
-
-
-@pytest.mark.parametrize(
-    ("verbose", "levels"),
-    [
-        (0, "WARNING WARNING INFO WARNING WARNING"),
-        (1, "WARNING DEBUG DEBUG WARNING INFO"),
-        (2, "DEBUG DEBUG DEBUG DEBUG INFO"),
-    ],
-)
-def test_levels_of_a_server(verbose: int, levels: str) -> None:
-    show_server_logs(verbose, "text")
-    found = [logging.getLevelName(logging.getLogger(name).level) for name in LOGGERS]
-    assert found == levels.split()
-
-
-def test_other_commands_show_what_they_did(capsys: pytest.CaptureFixture[str]) -> None:
-    show_logs(0, logging.CRITICAL)
-    logging.getLogger("coreason_client.x").error("no")
-    show_logs(1, logging.CRITICAL)
-    logging.getLogger("coreason_client.x").debug("y\x1b[1mes")
-    err = capsys.readouterr().err
-    assert err[2] == err[5] == ":"
-    assert err[8:] == " DEBUG coreason_client.x: yes\n"

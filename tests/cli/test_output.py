@@ -36,7 +36,7 @@ from coreason_client.cli.output._live import LiveOutput
 from coreason_client.cli.output._plain import PlainOutput
 from coreason_manifest.definitions.presentation import MediaCarousel, MediaItem, Packet
 
-from .test_render import cited, event, packet, progress, text
+from .packets import cited, event, packet, progress, text
 
 CLI = Path(coreason_client.cli.__file__).parent
 EVIL = "\x1b]0;owned\x07\x1b[2J\x1b[31mhello\r\x9b31m\x00\x7f\x85\u202e\u2066"
@@ -160,7 +160,7 @@ def events(words: str) -> list[Event]:
         TaskStatusUpdateEvent(task_id=words, context_id="c", status=working),
         TaskStatusUpdateEvent(task_id=words, context_id="c", status=asking),
         TaskStatusUpdateEvent(task_id=words, context_id="c", status=failed),
-        UnknownEvent(payload={words: words}),
+        UnknownEvent.model_validate({words: words}),
     ]
 
 

@@ -18,10 +18,10 @@ COUNTED = Tokens(150, 200)
 
 
 class Pieces(Reader):
-    """A reader whose methods the tests call directly."""
+    """A reader of the simplest format: the data of an event is text."""
 
     def read(self, data: bytes, event: bytes) -> Sequence[Piece]:
-        raise NotImplementedError
+        return (self.add_text(data.decode()),)
 
 
 def test_a_reader_that_has_read_nothing_has_an_empty_answer() -> None:
@@ -35,7 +35,8 @@ def test_pieces_are_returned_and_accumulated() -> None:
     reader = Pieces()
     assert reader.add_reasoning("Hm") == ReasoningDelta("Hm")
     assert reader.started
-    assert [reader.add_text("Hel"), reader.add_text("lo")] == [TextDelta("Hel"), TextDelta("lo")]
+    assert reader.read(b"Hel", b"") == (TextDelta("Hel"),)
+    assert reader.read(b"lo", b"") == (TextDelta("lo"),)
     reader.add_reasoning(".")
     reader.end, reader.tokens = "length", COUNTED
     assert reader.answer() == Answer("Hello", [], "length", "Hm.", COUNTED)

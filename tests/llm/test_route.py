@@ -167,17 +167,6 @@ def test_the_name_that_is_sent(chosen_by: str, model: str, name: str, sent: str 
     assert (route.profile.name, route.model) == (name, sent or model.removeprefix(f"{name}/"))
 
 
-@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
-def test_a_row_is_all_that_a_provider_needs(profile: Any) -> None:
-    assert sum(row.name == profile.name for row in PROFILES) == 1
-    if profile.base_url:
-        route = target(profile.base_url).route("m")
-        if profile.hosts:
-            assert route.profile is profile
-        assert route.base == profile.base_url
-        assert target(f"{profile.base_url}/").route("m").base == profile.base_url
-
-
 def test_the_query_of_a_base_url_is_kept() -> None:
     url = "https://x.openai.azure.com/openai/deployments/dep?api-version=2024-10-21"
     route = target(url).route("gpt-4o")

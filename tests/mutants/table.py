@@ -1,6 +1,6 @@
 """All mutants."""
 
-from . import client, engine, logs, protocols, server
+from . import cli, client, engine, logs, models, protocols, server
 from .mutant import Mutant
 
 __all__ = ["MUTANTS"]
@@ -8,6 +8,8 @@ __all__ = ["MUTANTS"]
 MUTANTS: tuple[Mutant, ...] = (
     *client.MUTANTS,
     *protocols.MUTANTS,
+    *models.MUTANTS,
+    *cli.MUTANTS,
     *server.MUTANTS,
     *engine.MUTANTS,
     *logs.MUTANTS,

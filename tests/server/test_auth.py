@@ -1,11 +1,14 @@
 """Keys: who they belong to, how they are compared, and that they are never shown."""
 
 import hmac
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from coreason_client import CAPClient
 from coreason_client.server.http import _auth
 from coreason_client.server.http._auth import Keys, full_principal
 from coreason_client.server.http._problems import Problem
@@ -54,20 +57,38 @@ def test_every_key_is_compared_in_constant_time(
         ([], ValueError),
         ([""], ValueError),
         ([" k"], ValueError),
+        (["a b"], ValueError),
         (["k\n"], ValueError),
+        (["k\x7f"], ValueError),
+        ([b"k"], ValueError),
         (["schlüssel"], ValueError),
         (["k", "ключ"], ValueError),
     ],
 )
-def test_keys_that_cannot_work_are_refused(keys: list[str], error: type[Exception]) -> None:
+def test_keys_that_cannot_work_are_refused(keys: list[Any], error: type[Exception]) -> None:
     with pytest.raises(error, match="key"):
         Keys(keys)
 
 
 def test_a_key_that_no_header_can_carry_is_refused_without_showing_it() -> None:
-    with pytest.raises(ValueError, match="printable ASCII") as caught:
+    with pytest.raises(ValueError, match="visible ASCII") as caught:
         Keys({"clé-secrète": "ann"})
     assert "secr" not in str(caught.value)
+
+
+@given(st.text(st.characters(max_codepoint=0x17F), max_size=4))
+@example("a b")
+@example("!~")
+def test_a_server_accepts_the_keys_that_a_client_can_send_and_no_others(key: str) -> None:
+    def accepted(check: Callable[[], object]) -> bool:
+        try:
+            check()
+        except ValueError:
+            return False
+        return True
+
+    by_client = accepted(lambda: CAPClient("http://agent.example", key).close())
+    assert accepted(lambda: Keys([key])) is by_client
 
 
 def test_ordinary_names_are_joined_as_they_are() -> None:

@@ -27,6 +27,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 from ..llm import LLMClient, Message, ReasoningDelta, Response, TextDelta
 from ..llm._argument_errors import invalid
 from ..llm._check_call import check_call
+from ..llm._check_messages import check_text
 from ..llm.errors import (
     LLMAuthenticationError,
     LLMConnectionError,
@@ -150,8 +151,10 @@ def llm_agent(
     Raises:
         LLMRequestError: an argument is wrong.
     """
-    # `check_call` needs a message; the system prompt is the only one known here.
-    messages = [{"role": "system", "content": "" if system is None else system}]
+    if system is not None:
+        check_text("system", system)
+    # `check_call` needs a message, and none is known yet.
+    messages = [{"role": "user", "content": ""}]
     check_call(messages, "a model" if model is None else model, None, temperature, max_tokens)
     _check_maximum("history_turns", history_turns)
     _check_maximum("history_chars", history_chars)

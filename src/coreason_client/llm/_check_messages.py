@@ -10,7 +10,7 @@ from ..errors import shown_value
 from ._argument_errors import invalid, quoted
 from .errors import LLMRequestError
 
-__all__ = ["check_messages"]
+__all__ = ["check_messages", "check_text"]
 
 _ROLES = ("system", "user", "assistant", "tool")
 _KEYS: dict[str, frozenset[str]] = {
@@ -91,14 +91,18 @@ def _without_keys(
 
 
 def _text_message(where: str, message: Mapping[str, Any]) -> dict[str, Any]:
-    content = message.get("content")
-    if not isinstance(content, str):
-        raise invalid(f"{where}.content", "must be text", content)
-    _check_text(f"{where}.content", content)
+    check_text(f"{where}.content", message.get("content"))
     return dict(message)
 
 
-def _check_text(where: str, text: str) -> None:
+def check_text(where: str, text: Any) -> None:
+    """Check that a value is text that can be sent; `where` is its name in the error.
+
+    Raises:
+        LLMRequestError: it is not.
+    """
+    if not isinstance(text, str):
+        raise invalid(where, "must be text", text)
     if not _is_encodable(text):
         raise LLMRequestError(f"{where} must be valid Unicode, got half of a surrogate pair")
 
@@ -126,7 +130,7 @@ def _user_message(where: str, message: Mapping[str, Any]) -> dict[str, Any]:
 def _part(where: str, part: Any) -> dict[str, Any]:
     kind = part.get("type") if isinstance(part, Mapping) else None
     if kind == "text" and isinstance(part.get("text"), str) and len(part) == 2:
-        _check_text(f"{where}.text", part["text"])
+        check_text(f"{where}.text", part["text"])
         return dict(part)
     if kind == "image_url" and len(part) == 2:
         image = _image(f"{where}.image_url", part.get("image_url"))
@@ -168,7 +172,7 @@ def _assistant_message(where: str, message: Mapping[str, Any]) -> dict[str, Any]
     if not isinstance(content, str) and not (content is None and calls):
         raise invalid(f"{where}.content", "must be text, or null beside tool_calls", content)
     if content is not None:
-        _check_text(f"{where}.content", content)
+        check_text(f"{where}.content", content)
     reasoning = checked.get("reasoning")
     if reasoning is None:
         checked.pop("reasoning", None)
@@ -215,7 +219,7 @@ def _arguments(where: str, arguments: Any) -> str:
         return "{}"
     if not isinstance(arguments, str) or not _is_json_object(arguments):
         raise invalid(where, "must be an object, or an object as JSON text", arguments)
-    _check_text(where, arguments)
+    check_text(where, arguments)
     return arguments or "{}"
 
 

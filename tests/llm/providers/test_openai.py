@@ -230,6 +230,18 @@ def test_a_piece_of_text(delta: dict[str, Any], more: dict[str, Any]) -> None:
     assert (reader.end, reader.done, reader.tokens) == (None, False, None)
 
 
+def test_usage_that_comes_with_a_piece_of_text_counts() -> None:
+    """Some providers send running totals with every chunk."""
+    reader = ADAPTER.reader()
+    for completion in (1, 2):
+        usage = {"prompt_tokens": 7, "completion_tokens": completion}
+        assert list(reader.read(wire(chunk({"content": "Hi"}, usage=usage)), b"")) == [
+            TextDelta("Hi")
+        ]
+    assert reader.tokens is not None
+    assert (reader.tokens.prompt, reader.tokens.completion) == (7, 2)
+
+
 def test_an_event_named_error_is_an_error_whatever_it_holds() -> None:
     with pytest.raises(FaultReceived) as caught:
         ADAPTER.reader().read(b'{"message": "no"}', b"error")

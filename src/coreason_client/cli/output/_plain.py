@@ -21,6 +21,7 @@ class PlainOutput(Output):
         self._out = sys.stdout
         self._cleaner = Cleaner()
         self._last = ""  # the last two characters of the output
+        self._follows_block = False  # True: the next paragraph needs no blank line before it
 
     def __exit__(
         self,
@@ -45,7 +46,7 @@ class PlainOutput(Output):
         """Write a paragraph; the next text starts on the next line."""
         self._new_paragraph()
         self._write(clean(text) + "\n")
-        self._last = "\n\n"
+        self._follows_block = True
 
     def line(self, text: str) -> None:
         """Write a separate line."""
@@ -70,7 +71,7 @@ class PlainOutput(Output):
 
     def sources(self, sources: Sequence[Source]) -> None:
         """Write a paragraph with a line for each source."""
-        self._last = self._last[-1:]
+        self._follows_block = False
         self._new_paragraph()
         self._write("Sources:\n")
         for number, title, uri in sources:
@@ -83,7 +84,7 @@ class PlainOutput(Output):
 
     def _new_paragraph(self) -> None:
         self.end_text()
-        if self._last and not self._last.endswith("\n\n"):
+        if self._last and not self._last.endswith("\n\n") and not self._follows_block:
             self._write("\n")
 
     def _write(self, text: str) -> None:
@@ -91,3 +92,4 @@ class PlainOutput(Output):
             self._out.write(text)
             self._out.flush()
             self._last = (self._last + text)[-2:]
+            self._follows_block = False

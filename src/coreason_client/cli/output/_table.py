@@ -32,4 +32,5 @@ def show_table(title: str, description: str, rows: Iterable[tuple[str, str]]) ->
     table = Table.grid(padding=(0, 2))
     for name, text in rows:
         table.add_row(Text(clean(name), style="dim"), Text(clean(text), overflow="fold"))
-    console.print(table)
+    if table.row_count:  # rich prints a blank line for an empty table
+        console.print(table)

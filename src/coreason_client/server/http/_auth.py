@@ -4,6 +4,7 @@ import hmac
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
+from ..._http._checks import VISIBLE
 from ...errors import ArgumentError
 from ._problems import Problem
 
@@ -73,12 +74,11 @@ def _encoded(part: str) -> str:
     return part.replace("%", "%25").replace("/", "%2F")
 
 
-def _checked(key: str, argument: str) -> str:
-    if not key or key != key.strip() or not (key.isascii() and key.isprintable()):
+def _checked(key: object, argument: str) -> str:
+    if not isinstance(key, str) or not VISIBLE.fullmatch(key):
         raise ArgumentError(
             argument,
-            "must be printable ASCII characters without surrounding spaces: other keys cannot be "
-            "sent in a header",
+            "must be visible ASCII characters without spaces: clients cannot send any other key",
         )
     return key
 

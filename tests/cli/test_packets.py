@@ -1,78 +1,27 @@
-"""What becomes of packets: JSON, plain text, and what a terminal is sent."""
+"""Packets as JSON, as plain text, and as a terminal shows them."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
-from itertools import count
-from uuid import UUID
 
 import pytest
 from rich.console import Console
 
 from coreason_client.cli._packets import PacketPresenter
-from coreason_client.cli.output import Output
+from coreason_client.cli.output import Output, Source
 from coreason_client.cli.output._json import JsonOutput
 from coreason_client.cli.output._live import LiveOutput
 from coreason_client.cli.output._plain import PlainOutput
-from coreason_manifest.definitions._base import utc_now
 from coreason_manifest.definitions.presentation import (
-    CitationBlock,
-    CitationItem,
-    EventData,
     MediaCarousel,
     MediaItem,
     Packet,
-    PresentationEvent,
-    PresentationEventType,
     ProgressUpdate,
-    StreamError,
-    StreamPacket,
     parse_packet,
 )
 
 from .command import shown
-
-STREAM = UUID(int=7)
-numbers = count(1)
-
-
-def packet(op: str, p: object) -> Packet:
-    made = StreamPacket.model_validate(
-        {"stream_id": STREAM, "seq": next(numbers), "op": op, "t": utc_now(), "p": p}
-    )
-    return parse_packet(made.to_json().encode())
-
-
-def text(words: str) -> Packet:
-    return packet("DELTA", words)
-
-
-def event(kind: str, data: EventData) -> Packet:
-    return packet("EVENT", PresentationEvent(type=PresentationEventType(kind), data=data).dump())
-
-
-def cited(*uris: str) -> Packet:
-    items = [
-        CitationItem(source_id=uri, uri=uri, title=f"About {uri}", confidence=1) for uri in uris
-    ]
-    return event("CITATION_BLOCK", CitationBlock(citations=items))
-
-
-def progress(label: str, percent: float | None, status: str = "running") -> Packet:
-    data = {"label": label, "status": status, "progress_percent": percent}
-    return event("PROGRESS_INDICATOR", ProgressUpdate.model_validate(data))
-
-
-def media() -> Packet:
-    item = MediaItem(url="https://example.com/cat.png", mime_type="image/png", alt_text="A cat")
-    return event("MEDIA_CAROUSEL", MediaCarousel(items=[item]))
-
-
-def warning() -> Packet:
-    error = StreamError.model_validate(
-        {"code": "slow_model", "message": "It takes a while.", "severity": "WARNING"}
-    )
-    return packet("ERROR", error.dump())
+from .packets import cited, event, media, packet, plain, progress, render, text, warning
 
 
 def everything() -> list[Packet]:
@@ -89,19 +38,6 @@ def everything() -> list[Packet]:
         packet("EVENT", {"custom": 1}),
         packet("CLOSE", {"reason": "complete"}),
     ]
-
-
-def render(output: Output, packets: list[Packet]) -> None:
-    with PacketPresenter(output) as presenter:
-        for each in packets:
-            presenter.show(each)
-
-
-def plain(packets: list[Packet]) -> str:
-    out = io.StringIO()
-    with redirect_stdout(out):
-        render(PlainOutput(), packets)
-    return out.getvalue()
 
 
 def live(packets: list[Packet], *, no_color: bool = False, height: int = 30) -> str:
@@ -129,22 +65,7 @@ def test_plain_text_is_the_answer_and_its_sources() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("packets", "expected"),
-    [
-        ([], ""),
-        ([text("a")], "a\n"),
-        ([text("a\n")], "a\n"),
-        ([text("a\n\n"), event("MARKDOWN_BLOCK", {"content": "b"})], "a\n\nb\n"),
-        ([event("MARKDOWN_BLOCK", {"text": "b"}), text("c")], "b\nc\n"),
-        ([event("MARKDOWN_BLOCK", {"odd": 1})], '{"odd": 1}\n'),
-    ],
-)
-def test_plain_text_ends_its_lines(packets: list[Packet], expected: str) -> None:
-    assert plain(packets) == expected
-
-
-def test_what_an_answer_used_is_told_after_it_where_somebody_watches() -> None:
+def test_the_usage_of_an_answer_is_shown_after_it_in_a_terminal_only() -> None:
     used = {"model": "m", "prompt_tokens": 1, "completion_tokens": 2, "cost_estimate": None}
     packets = [text("Blue."), packet("EVENT", {"type": "USAGE", "data": used})]
     drawn = shown(live(packets))
@@ -164,7 +85,7 @@ def test_plain_text_ends_its_line_when_an_answer_breaks_off() -> None:
 
 
 @pytest.mark.parametrize("make", [PlainOutput, lambda: LiveOutput(Console())])
-def test_a_report_is_a_paragraph_of_its_own(make: Callable[[], Output]) -> None:
+def test_a_report_is_a_separate_paragraph(make: Callable[[], Output]) -> None:
     out = io.StringIO()
     with redirect_stdout(out):
         made = make()
@@ -211,7 +132,7 @@ def test_a_failed_step_is_marked() -> None:
     assert "✗" in out
 
 
-def test_an_agent_cannot_steer_the_terminal() -> None:
+def test_an_agent_cannot_control_the_terminal() -> None:
     evil = "\x1b]0;owned\x07\x1b[2Jhello\r\x9b31m"
     packets = [
         text(evil),
@@ -228,7 +149,7 @@ def test_an_agent_cannot_steer_the_terminal() -> None:
     assert "\x07" not in out
 
 
-def test_an_agent_cannot_steer_what_reads_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_agent_cannot_control_the_reader_of_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     evil = "\x1b]0;owned\x07\x1b[2Jhello\r\x9b31m"
     error = {"code": "slow", "message": evil, "severity": "WARNING"}
     item = MediaItem(url="https://example.com", mime_type="image/png", alt_text=evil)
@@ -253,14 +174,14 @@ def test_markup_of_rich_is_only_text() -> None:
     assert "[red]not red[/red] :smile:" in shown(live([text("[red]not red[/red] :smile:")]))
 
 
-def test_each_block_stays_once() -> None:
+def test_each_block_is_shown_once() -> None:
     words = "".join(f"paragraph {n} with words\n\n" for n in range(40))
     out = shown(live([text(piece) for piece in words.split(" ")], height=10))
     flat = out.replace(" ", "")
     assert all(f"paragraph{n}withwords" in flat for n in range(40))
 
 
-def test_a_stopped_answer_says_so() -> None:
+def test_an_answer_that_was_stopped_is_marked() -> None:
     out = io.StringIO()
     view = PacketPresenter(LiveOutput(Console(file=out, force_terminal=True, width=60)))
     with pytest.raises(KeyboardInterrupt), view:
@@ -270,3 +191,82 @@ def test_a_stopped_answer_says_so() -> None:
     assert "half an ans" in out.getvalue()
     assert "stopped" in out.getvalue()
     assert "Sources" not in out.getvalue()
+
+
+class Recorder(Output):
+    """Records the calls of its methods."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, object]] = []
+
+    def write(self, text: str) -> None:
+        self.calls.append(("write", text))
+
+    def block(self, text: str) -> None:
+        self.calls.append(("block", text))
+
+    def lines(self, texts: Sequence[str]) -> None:
+        self.calls.append(("lines", list(texts)))
+
+    def thought(self, text: str) -> None:
+        self.calls.append(("thought", text))
+
+    def progress(self, update: ProgressUpdate) -> None:
+        self.calls.append(("progress", update.label))
+
+    def detail(self, text: str) -> None:
+        self.calls.append(("detail", text))
+
+    def warning(self, text: str) -> None:
+        self.calls.append(("warning", text))
+
+    def sources(self, sources: Sequence[Source]) -> None:
+        self.calls.append(("sources", [tuple(source) for source in sources]))
+
+
+USED = {"model": "m", "prompt_tokens": 1, "completion_tokens": 2}
+
+
+@pytest.mark.parametrize(
+    ("shown_packet", "call"),
+    [
+        (text("a"), ("write", "a")),
+        (event("MARKDOWN_BLOCK", {"markdown": "b"}), ("block", "b")),
+        (event("MARKDOWN_BLOCK", {"text": "b", "content": "a"}), ("block", "a")),
+        (event("THOUGHT_TRACE", {"thought": "hm"}), ("thought", "hm")),
+        (event("THOUGHT_TRACE", {"content": 5, "text": "hm"}), ("thought", "hm")),
+        (event("THOUGHT_TRACE", {"odd": "ü"}), ("thought", '{"odd": "ü"}')),
+        (progress("Searching", 10), ("progress", "Searching")),
+        (media(), ("lines", ["A cat: https://example.com/cat.png"])),
+        (warning(), ("warning", "warning: slow_model: It takes a while.")),
+        (packet("EVENT", {"custom": 1}), ("detail", '{"custom": 1}')),
+        (packet("EVENT", {"type": "USAGE", "data": USED}), ("detail", "m: 1 + 2 tokens")),
+        (packet("EVENT", {"type": "USAGE", "data": 5}), ("detail", '{"type": "USAGE", "data": 5}')),
+    ],
+)
+def test_each_kind_of_packet_has_its_method_of_the_output(
+    shown_packet: Packet, call: tuple[str, object]
+) -> None:
+    recorder = Recorder()
+    render(recorder, [shown_packet])
+    assert recorder.calls == [call]
+
+
+def test_the_end_of_a_stream_is_not_shown() -> None:
+    recorder = Recorder()
+    render(recorder, [packet("CLOSE", {"reason": "complete"})])
+    assert recorder.calls == []
+
+
+def test_a_media_item_without_a_description_is_named_by_its_type() -> None:
+    item = MediaItem(url="https://example.com/x", mime_type="image/png")
+    recorder = Recorder()
+    render(recorder, [event("MEDIA_CAROUSEL", MediaCarousel(items=[item]))])
+    assert recorder.calls == [("lines", ["image/png: https://example.com/x"])]
+
+
+def test_a_source_is_listed_once_under_its_first_number() -> None:
+    recorder = Recorder()
+    render(recorder, [cited("b", "a"), cited("a", "c"), cited("b")])
+    sources = [(1, "About b", "b"), (2, "About a", "a"), (3, "About c", "c")]
+    assert recorder.calls == [("sources", sources)]

@@ -1,0 +1,69 @@
+"""The pages of the documentation: where they are found, and their order."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from coreason_client.agents import _pages
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_pages_of_a_folder_are_sorted_with_the_readme_first(tmp_path: Path) -> None:
+    for name in ("b.md", "README.md", "a.md", "notes.txt", "c.md.orig"):
+        (tmp_path / name).write_text(f"# {name} ü", encoding="utf-8")
+    found = list(_pages._pages(tmp_path / "README.md", tmp_path))
+    assert [page.path for page in found] == ["README.md", "docs/a.md", "docs/b.md"]
+    assert [page.text for page in found] == ["# README.md ü", "# a.md ü", "# b.md ü"]
+
+
+def test_files_that_do_not_exist_are_no_error(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# A")
+    found = _pages._pages(tmp_path / "README.md", tmp_path)
+    assert [page.path for page in found] == ["docs/a.md"]
+    assert list(_pages._pages(tmp_path / "README.md", tmp_path / "docs")) == []
+
+
+def test_a_checkout_has_every_page_of_the_documentation() -> None:
+    found = [page.path for page in _pages.load_pages()]
+    assert found[0] == "README.md"
+    assert found[1:] == sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))
+
+
+def test_it_works_from_an_installed_package_outside_of_a_checkout(tmp_path: Path) -> None:
+    """As the wheel lays it out, and then without any documentation at all."""
+    archive = tmp_path / "site.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        for path in (ROOT / "src").rglob("*.py"):
+            packed.write(path, path.relative_to(ROOT / "src"))
+    site = tmp_path / "site"
+    with zipfile.ZipFile(archive) as packed:
+        packed.extractall(site)
+    docs = site / "coreason_client" / "agents" / "_docs"
+    docs.mkdir()
+    (docs / "README.md").write_text("# Hello\n\nwords")
+    (docs / "cap.md").write_text("# Cap\n\nmore words")
+    assert pages_of(site) == ["README.md", "docs/cap.md"]
+    for page in docs.iterdir():
+        page.unlink()
+    docs.rmdir()
+    assert pages_of(site) == []
+
+
+def pages_of(site: Path) -> list[str]:
+    code = (
+        f"import sys; sys.path.insert(0, {str(site)!r})\n"
+        "from coreason_client.agents import _pages\n"
+        f"assert _pages.__file__.startswith({str(site)!r})\n"
+        "print(*(page.path for page in _pages.load_pages()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=site,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    return done.stdout.split()

@@ -1,0 +1,367 @@
+"""Mutants of the command."""
+
+from .mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_CLI = "coreason_client/cli"
+_EVENTS = f"{_CLI}/_events.py"
+_EVENT_TESTS = ("tests/cli/test_events.py",)
+_KEYS = f"{_CLI}/_keys.py"
+_KEY_TESTS = ("tests/cli/test_keys.py",)
+_LOAD = f"{_CLI}/_load.py"
+_LOAD_TESTS = ("tests/cli/test_load.py",)
+_LOGS = f"{_CLI}/_logs.py"
+_LOG_TESTS = ("tests/cli/test_logs.py",)
+_PACKETS = f"{_CLI}/_packets.py"
+_PACKET_TESTS = ("tests/cli/test_packets.py",)
+_EXITS = f"{_CLI}/exits.py"
+_EXIT_TESTS = ("tests/cli/test_exits.py",)
+_OUTPUT = f"{_CLI}/output"
+_PAGE = f"{_OUTPUT}/_page.py"
+_PAGE_TESTS = ("tests/cli/test_page.py",)
+_PAINTER = f"{_OUTPUT}/_painter.py"
+_PAINTER_TESTS = ("tests/cli/test_painter.py",)
+_PLAIN = f"{_OUTPUT}/_plain.py"
+_PLAIN_TESTS = ("tests/cli/test_plain.py",)
+_SCREEN = f"{_OUTPUT}/_screen.py"
+_SCREEN_TESTS = ("tests/cli/test_screen.py",)
+_MARKDOWN = f"{_OUTPUT}/_markdown.py"
+_MARKDOWN_TESTS = ("tests/cli/test_markdown.py",)
+_TABLE = f"{_OUTPUT}/_table.py"
+_TABLE_TESTS = ("tests/cli/test_table.py",)
+
+MUTANTS = (
+    Mutant(
+        "the URL of the example is not quoted",
+        f"{_CLI}/_curl.py",
+        'shlex.quote(f"{url}/assist")',
+        'f"{url}/assist"',
+        ("tests/cli/test_curl.py",),
+    ),
+    Mutant(
+        "the example has no key",
+        f"{_CLI}/_curl.py",
+        "    if authorization is not None:\n",
+        "    if False:\n",
+        ("tests/cli/test_curl.py",),
+    ),
+    Mutant(
+        "each artifact update starts a new block",
+        _EVENTS,
+        "if not append or artifact.artifact_id != self._artifact:",
+        "if True:",
+        _EVENT_TESTS,
+    ),
+    Mutant(
+        "an update of another artifact continues the text",
+        _EVENTS,
+        "if not append or artifact.artifact_id != self._artifact:",
+        "if not append:",
+        _EVENT_TESTS,
+    ),
+    Mutant(
+        "the text of the last status repeats the answer",
+        _EVENTS,
+        "return self._no_text_yet and status.is_terminal and",
+        "return status.is_terminal and",
+        _EVENT_TESTS,
+    ),
+    Mutant(
+        "padding counts as bytes of a file",
+        _EVENTS,
+        '(part.raw or "").rstrip("=")',
+        '(part.raw or "")',
+        _EVENT_TESTS,
+    ),
+    Mutant(
+        "a repeated state is shown again",
+        _EVENTS,
+        "if line != self._last_info:",
+        "if line:",
+        _EVENT_TESTS,
+    ),
+    Mutant(
+        "a variable without a key means no keys",
+        _KEYS,
+        "                if not values:\n",
+        "                if False:\n",
+        _KEY_TESTS,
+    ),
+    Mutant(
+        "a key of the environment is printed",
+        _KEYS,
+        "if self.source not in _SEPARATORS:",
+        "if True:",
+        _KEY_TESTS,
+    ),
+    Mutant(
+        "a key of a file is printed",
+        _KEYS,
+        "        if self.owners:\n",
+        "        if False:\n",
+        _KEY_TESTS,
+    ),
+    Mutant(
+        "a single key is split at commas",
+        _KEYS,
+        r'KEY_VARIABLE: r"\s+"}',
+        r'KEY_VARIABLE: r"[\s,]+"}',
+        _KEY_TESTS,
+    ),
+    Mutant(
+        "a missing library of the agent is a missing agent",
+        _LOAD,
+        'if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):',
+        "if error.name is None:",
+        _LOAD_TESTS,
+    ),
+    Mutant(
+        "the current directory is searched last",
+        _LOAD,
+        "sys.path.insert(0, str(Path.cwd()))",
+        "sys.path.append(str(Path.cwd()))",
+        _LOAD_TESTS,
+    ),
+    Mutant(
+        "only a name without dots is found in a module",
+        _LOAD,
+        'for part in attribute.split("."):',
+        "for part in [attribute]:",
+        _LOAD_TESTS,
+    ),
+    Mutant(
+        "-v shows the logs of all libraries",
+        _LOGS,
+        "logging.getLogger().setLevel(logging.DEBUG if verbose > 1 else default_level)",
+        "logging.getLogger().setLevel(logging.DEBUG if verbose else default_level)",
+        _LOG_TESTS,
+    ),
+    Mutant(
+        "the access log is always shown",
+        _LOGS,
+        "logging.INFO if verbose else logging.WARNING)\n\n\n",
+        "logging.INFO)\n\n\n",
+        _LOG_TESTS,
+    ),
+    Mutant(
+        "a source that is cited twice is listed twice",
+        _PACKETS,
+        "self._cited.setdefault(item.uri, item)",
+        "self._cited[f'{item.uri}#{len(self._cited)}'] = item",
+        _PACKET_TESTS,
+    ),
+    Mutant(
+        "the sources of an answer that broke off are listed",
+        _PACKETS,
+        "if exc_type is None and self._cited:",
+        "if self._cited:",
+        _PACKET_TESTS,
+    ),
+    Mutant(
+        "a thought is shown as a detail",
+        _PACKETS,
+        "self._output.thought(_text_of(data))",
+        "self._output.detail(_text_of(data))",
+        _PACKET_TESTS,
+    ),
+    Mutant(
+        "one library of the server is enough",
+        f"{_CLI}/_required_extras.py",
+        'find_spec("starlette") is None or find_spec("uvicorn") is None',
+        'find_spec("starlette") is None and find_spec("uvicorn") is None',
+        ("tests/cli/test_required_extras.py",),
+    ),
+    Mutant(
+        "one library of the AI client is enough",
+        f"{_CLI}/_required_extras.py",
+        "if any(find_spec(name) is None for name in _LLM_MODULES):",
+        "if all(find_spec(name) is None for name in _LLM_MODULES):",
+        ("tests/cli/test_required_extras.py",),
+    ),
+    Mutant(
+        "a cost of 0 is not shown",
+        f"{_CLI}/_usage.py",
+        "if isinstance(dollars, int | float) else line",
+        "if dollars else line",
+        ("tests/cli/test_usage.py",),
+    ),
+    Mutant(
+        "an estimate looks exact",
+        f"{_CLI}/_usage.py",
+        'about = "about " if usage.get("estimated") else ""',
+        'about = ""',
+        ("tests/cli/test_usage.py",),
+    ),
+    Mutant(
+        "a request that the provider rejected is wrong usage",
+        _EXITS,
+        "if isinstance(error, llm.LLMRequestError) and not error.attempts:",
+        "if isinstance(error, llm.LLMRequestError):",
+        _EXIT_TESTS,
+    ),
+    Mutant(
+        "status 400 of an agent is a violation of the protocol",
+        _EXITS,
+        "(error.status or 0) < 400",
+        "(error.status or 0) <= 400",
+        _EXIT_TESTS,
+    ),
+    Mutant(
+        "a file that cannot be written is reported as the output",
+        _EXITS,
+        "if error.filename is None and error.errno in _WRITE_ERRORS:",
+        "if error.errno in _WRITE_ERRORS:",
+        _EXIT_TESTS,
+    ),
+    Mutant(
+        "a block that hides words is rendered",
+        _MARKDOWN,
+        "if _letters(_texts(markdown.parsed)) - shown:",
+        "if False:",
+        _MARKDOWN_TESTS,
+    ),
+    Mutant(
+        "HTML is left out",
+        _MARKDOWN,
+        '{"html": False}',
+        '{"html": True}',
+        _MARKDOWN_TESTS,
+    ),
+    Mutant(
+        "a block keeps the width of its first drawing",
+        _MARKDOWN,
+        "if width not in self._lines:",
+        "if not self._lines:",
+        _MARKDOWN_TESTS,
+    ),
+    Mutant(
+        "a part cuts a word in two",
+        _PAGE,
+        "        if not self._blocks.ends_within_word:\n",
+        "        if True:\n",
+        _PAGE_TESTS,
+    ),
+    Mutant(
+        "the bar of a step that has ended stays live",
+        _PAGE,
+        "            del self._running_steps[update.label]\n",
+        "",
+        _PAGE_TESTS,
+    ),
+    Mutant(
+        "paragraphs are not separated",
+        _PAGE,
+        "self._blank_line_due, self._nothing_shown = True, False",
+        "self._nothing_shown = False",
+        _PAGE_TESTS,
+    ),
+    Mutant(
+        "a finished part is taken twice",
+        _PAGE,
+        "parts, self._finished = self._finished, []",
+        "parts = self._finished",
+        _PAGE_TESTS,
+    ),
+    Mutant(
+        "the end of an answer is not drawn",
+        _PAINTER,
+        "            self._page.finish()\n            self._screen.draw(self._page.take(), ())\n",
+        "            self._page.finish()\n",
+        _PAINTER_TESTS,
+    ),
+    Mutant(
+        "an error of the terminal is forgotten",
+        _PAINTER,
+        "            self._error = error\n",
+        "            del error\n",
+        _PAINTER_TESTS,
+    ),
+    Mutant(
+        "a pause leaves the unfinished text on the screen",
+        _PAINTER,
+        """\
+            self._paused = True
+            self._screen.draw(self._page.take(), ())
+""",
+        "            self._paused = True\n",
+        _PAINTER_TESTS,
+    ),
+    Mutant(
+        "a signal handler waits for a terminal without end",
+        _PAINTER,
+        "self.stop(_STOP_TIMEOUT)",
+        "self.stop(30)",
+        _PAINTER_TESTS,
+    ),
+    Mutant(
+        "a closed pipe is written to again",
+        _PLAIN,
+        "if exc_type is not BrokenPipeError:",
+        "if True:",
+        _PLAIN_TESTS,
+    ),
+    Mutant(
+        "an answer does not end its line",
+        _PLAIN,
+        'if self._last and not self._last.endswith("\\n"):',
+        "if False:",
+        _PLAIN_TESTS,
+    ),
+    Mutant(
+        "the sources continue the block before them",
+        _PLAIN,
+        "        self._follows_block = False\n        self._new_paragraph()\n",
+        "        self._new_paragraph()\n",
+        _PLAIN_TESTS,
+    ),
+    Mutant(
+        "live rows fill the whole screen",
+        _SCREEN,
+        "_MARGIN = 2 ",
+        "_MARGIN = 0 ",
+        _SCREEN_TESTS,
+    ),
+    Mutant(
+        "the first live rows are shown",
+        _SCREEN,
+        "return lines[-max_rows:]",
+        "return lines[:max_rows]",
+        _SCREEN_TESTS,
+    ),
+    Mutant(
+        "live rows are erased from the second one on",
+        _SCREEN,
+        'up = f"\\x1b[{self._rows - 1}A" if self._rows > 1 else ""',
+        'up = f"\\x1b[{self._rows - 2}A" if self._rows > 2 else ""',
+        _SCREEN_TESTS,
+    ),
+    Mutant(
+        "a file gets live rows",
+        _SCREEN,
+        "if live and self._console.is_terminal else []",
+        "if live else []",
+        _SCREEN_TESTS,
+    ),
+    Mutant(
+        "an empty table is a blank line",
+        _TABLE,
+        "if table.row_count:",
+        "if True:",
+        _TABLE_TESTS,
+    ),
+    Mutant(
+        "the lines of a pipe are wrapped",
+        _TABLE,
+        "if not sys.stdout.isatty():",
+        "if False:",
+        _TABLE_TESTS,
+    ),
+    Mutant(
+        "a server accepts a key with spaces",
+        "coreason_client/server/http/_auth.py",
+        "if not isinstance(key, str) or not VISIBLE.fullmatch(key):",
+        "if not isinstance(key, str) or not (key.isascii() and key.isprintable() and key):",
+        ("tests/server/test_auth.py",),
+    ),
+)
