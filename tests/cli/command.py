@@ -1,7 +1,8 @@
-"""Running the real command, with every wait bounded."""
+"""Runs the command, in another process or in this one; every wait is bounded."""
 
 import codecs
 import fcntl
+import io
 import os
 import pty
 import re
@@ -14,9 +15,16 @@ import tempfile
 import termios
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from unittest.mock import patch
+
+import pytest
+import typer
+
+from coreason_client.cli._app import app
 
 PATIENCE = 30.0
 COMMAND = [sys.executable, "-m", "coreason_client"]
@@ -53,6 +61,42 @@ def coreason(
         timeout=PATIENCE,
         check=False,
     )
+
+
+def coreason_here(
+    *arguments: str,
+    stdin: str | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run the command in this process, which saves the start of an interpreter.
+
+    stdin is a real pipe, or /dev/null; stdout and stderr are not terminals.
+    """
+    out, err = io.StringIO(), io.StringIO()
+    with ExitStack() as stack:
+        stack.enter_context(patch.dict(os.environ, environment(env), clear=True))
+        stack.enter_context(patch("sys.stdin", stack.enter_context(os.fdopen(_input(stdin)))))
+        stack.enter_context(redirect_stdout(out))
+        stack.enter_context(redirect_stderr(err))
+        if cwd is not None:
+            stack.enter_context(chdir(cwd))
+        command = typer.main.get_command(app)
+        with pytest.raises(SystemExit) as ended:
+            command.main(list(arguments), prog_name="coreason")
+    code = ended.value.code
+    assert isinstance(code, int)
+    return subprocess.CompletedProcess(arguments, int(code), out.getvalue(), err.getvalue())
+
+
+def _input(text: str | None) -> int:
+    """Return a descriptor to read a text from, which must be shorter than a pipe can hold."""
+    if text is None:
+        return os.open(os.devnull, os.O_RDONLY)
+    ours, theirs = os.pipe()
+    os.write(theirs, text.encode())
+    os.close(theirs)
+    return ours
 
 
 class Process:

@@ -18,7 +18,7 @@ from tests.a2a.loopback import serve
 from tests.a2a.peer.process import running_peer
 from tests.faults import FaultServer
 
-from .command import PATIENCE, Process, coreason, environment, shown
+from .command import PATIENCE, Process, coreason, coreason_here, environment, shown
 
 NAMED = r"task [0-9a-f-]{36}: "
 
@@ -216,7 +216,7 @@ def test_a_card_that_leads_nowhere_is_one_sentence(
 
 def test_a_lost_connection_is_healed_and_told_only_with_v(faults: FaultServer) -> None:
     run = start(faults, "cut", how="rst")
-    done = coreason("a2a", "stream", run.run.base_url, "hello", "-v")
+    done = coreason_here("a2a", "stream", run.run.base_url, "hello", "-v")
     assert (done.returncode, done.stdout.replace("\n", "")) == (0, run.text)
     assert "resubscribing in" in done.stderr
 

@@ -18,7 +18,7 @@ from coreason_manifest.definitions.presentation import (
 )
 from tests.faults import FaultServer
 
-from .command import COMMAND, PATIENCE, Process, coreason, environment, shown
+from .command import COMMAND, PATIENCE, Process, coreason, coreason_here, environment, shown
 from .conftest import Service
 
 QUESTION = "How do I resume a stream?"
@@ -42,14 +42,14 @@ def test_a_question_is_answered_in_plain_text_through_a_pipe(tmp_path: Path) -> 
 
 def test_the_question_can_come_from_stdin_and_a_proxy_of_the_environment_is_not_asked() -> None:
     env = {"FORCE_COLOR": "1", "HTTP_PROXY": "http://127.0.0.1:1"}
-    done = coreason("chat", stdin="What is a position?\n", env=env)
+    done = coreason_here("chat", stdin="What is a position?\n", env=env)
     assert (done.returncode, done.stderr) == (0, "")
     assert "The position moves when a packet is delivered" in done.stdout
     assert "\x1b" not in done.stdout
 
 
 def test_json_is_one_packet_a_line_with_close_last() -> None:
-    done = coreason("chat", "--json", QUESTION)
+    done = coreason_here("chat", "--json", QUESTION)
     packets = [parse_packet(line.encode()) for line in done.stdout.splitlines()]
     assert [packet.seq for packet in packets] == list(range(1, len(packets) + 1))
     assert {type(packet) for packet in packets} == {DeltaPacket, EventPacket, ClosePacket}
@@ -59,7 +59,7 @@ def test_json_is_one_packet_a_line_with_close_last() -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_chaos_loses_and_doubles_nothing(seed: int) -> None:
-    done = coreason("chat", "--chaos", "--seed", str(seed), SHORT)
+    done = coreason_here("chat", "--chaos", "--seed", str(seed), SHORT)
     assert (done.returncode, done.stderr) == (0, "")
     last = done.stdout.splitlines()[-1]
     match = re.match(
@@ -72,7 +72,7 @@ def test_chaos_loses_and_doubles_nothing(seed: int) -> None:
 
 
 def test_chaos_with_json_reports_on_stderr(service: Service) -> None:
-    done = coreason("chat", "--chaos", "--json", "--url", service.url, "hello")
+    done = coreason_here("chat", "--chaos", "--json", "--url", service.url, "hello")
     packets = [parse_packet(line.encode()) for line in done.stdout.splitlines()]
     assert isinstance(packets[-1], ClosePacket)
     assert "nothing lost or duplicated" in done.stderr
@@ -81,7 +81,7 @@ def test_chaos_with_json_reports_on_stderr(service: Service) -> None:
 
 def test_chaos_works_with_any_service_that_resumes(faults: FaultServer) -> None:
     run = faults.run("correct", packets=40)
-    done = coreason("chat", "--chaos", "--seed", "4", "--url", run.base_url, "hello")
+    done = coreason_here("chat", "--chaos", "--seed", "4", "--url", run.base_url, "hello")
     assert (done.returncode, done.stderr) == (0, "")
     answer, _, last = done.stdout.rstrip().rpartition("\n\n")
     assert answer == run.text
@@ -104,7 +104,7 @@ def test_a_fault_of_the_service_has_its_exit_code(
     faults: FaultServer, fault: str, options: dict[str, Any], code: int, says: str
 ) -> None:
     run = faults.run(fault, packets=6, fault_after=3, **options)
-    done = coreason("chat", "--url", run.base_url, "--max-retries", "0", "hello")
+    done = coreason_here("chat", "--url", run.base_url, "--max-retries", "0", "hello")
     assert done.returncode == code
     assert re.fullmatch(rf"error: .*{says}.*\n", done.stderr)
     assert run.wait_all_closed()
@@ -112,19 +112,19 @@ def test_a_fault_of_the_service_has_its_exit_code(
 
 def test_a_lost_connection_is_healed_and_told_only_with_v(faults: FaultServer) -> None:
     run = faults.run("rst_mid_event", packets=6, fault_after=3)
-    done = coreason("chat", "-v", "--url", run.base_url, "hello")
+    done = coreason_here("chat", "-v", "--url", run.base_url, "hello")
     assert (done.returncode, done.stdout) == (0, run.text + "\n")
     assert "reconnecting in" in done.stderr
 
 
 def test_a_port_where_nobody_listens() -> None:
-    done = coreason("chat", "--url", "http://127.0.0.1:1", "--max-retries", "0", "hello")
+    done = coreason_here("chat", "--url", "http://127.0.0.1:1", "--max-retries", "0", "hello")
     assert done.returncode == 3
     assert re.fullmatch(r"error: http://127.0.0.1:1 cannot be reached: .*\n", done.stderr)
 
 
 def test_an_agent_that_fails_shows_no_secret(service: Service) -> None:
-    done = coreason("chat", "--url", service.url, "break")
+    done = coreason_here("chat", "--url", service.url, "break")
     assert done.returncode == 1
     assert "secret" not in done.stdout + done.stderr
     assert done.stderr.startswith("error: ")

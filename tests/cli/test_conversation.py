@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from .command import Process, coreason, shown
+from .command import Process, coreason_here, shown
 from .conftest import Service
 
 
@@ -81,7 +81,7 @@ def test_a_conversation_is_continued_with_what_was_printed(talk: Process, servic
         talk.send("\x04")
         assert talk.end() == 0
     [words] = re.findall(r"To continue this conversation: coreason (chat .*)\r", talk.text)
-    done = coreason(*words.split(), "two")
+    done = coreason_here(*words.split(), "two")
     assert done.stdout == "Before: ['one']. Now: two.\n"
 
 

@@ -13,7 +13,7 @@ from coreason_client.cli._app import app
 from coreason_manifest.definitions.presentation import ClosePacket, EventPacket, parse_packet
 from tests.llm.server import Replied
 
-from .command import MODEL_VARIABLES, Process, coreason, shown
+from .command import MODEL_VARIABLES, Process, coreason_here, shown
 from .models import KEY, MODEL, Held, Model, answer, chunk, model, spoken, streamed
 
 USAGE_LINE = r"gpt-4o: 19 \+ 10 tokens, \$0\.\d{6}"
@@ -24,7 +24,7 @@ def refusal(status: int) -> Replied:
 
 
 def ask(served: Model, *arguments: str, **env: str) -> tuple[int, str, str]:
-    done = coreason("llm", "--model", MODEL, *arguments, env={**served.env, **env})
+    done = coreason_here("llm", "--model", MODEL, *arguments, env={**served.env, **env})
     assert KEY not in done.stdout + done.stderr
     return done.returncode, done.stdout, done.stderr
 
@@ -50,7 +50,7 @@ def test_everything_that_can_be_said(tmp_path: Path) -> None:
     with model(answer("Yes.")) as served:
         options = ["--system", "Be brief.", "--temperature", "0", "--max-tokens", "7"]
         options += ["--base-url", served.url]
-        done = coreason("llm", *options, stdin="Is it?\n", cwd=tmp_path)
+        done = coreason_here("llm", *options, stdin="Is it?\n", cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "Yes.\n", "")
     assert served.sent() == [("system", "Be brief."), ("user", "Is it?")]
     body = served.received[0].json
@@ -266,8 +266,8 @@ def test_a_model_can_be_talked_to_and_knows_what_was_said(tmp_path: Path) -> Non
 
 def test_one_question_to_a_model_through_a_pipe() -> None:
     with model(answer("Bl", "ue.")) as served:
-        done = coreason("chat", "--llm", MODEL, "The sky?", env=served.env)
-        packets = coreason("chat", "--llm", MODEL, "--json", "The sky?", env=served.env)
+        done = coreason_here("chat", "--llm", MODEL, "The sky?", env=served.env)
+        packets = coreason_here("chat", "--llm", MODEL, "--json", "The sky?", env=served.env)
     assert (done.returncode, done.stdout, done.stderr) == (0, "Blue.\n", "")
     [*_, usage, last] = [parse_packet(line.encode()) for line in packets.stdout.splitlines()]
     assert isinstance(usage, EventPacket)
@@ -277,7 +277,7 @@ def test_one_question_to_a_model_through_a_pipe() -> None:
 
 def test_chaos_asks_the_model_once() -> None:
     with model(answer(*(f"word{number} " for number in range(100)))) as served:
-        done = coreason("chat", "--llm", MODEL, "--chaos", "--seed", "2", "Hi", env=served.env)
+        done = coreason_here("chat", "--llm", MODEL, "--chaos", "--seed", "2", "Hi", env=served.env)
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(
         r"^Resumed after [1-9]\d* cuts?.*nothing lost or duplicated", done.stdout, re.MULTILINE
@@ -287,7 +287,7 @@ def test_chaos_asks_the_model_once() -> None:
 
 def test_who_talks_to_a_model_is_told_what_its_provider_says() -> None:
     with model(refusal(401)) as served:
-        done = coreason("chat", "--llm", MODEL, "Hi", env=served.env)
+        done = coreason_here("chat", "--llm", MODEL, "Hi", env=served.env)
     assert done.returncode == 1
     assert re.fullmatch("error: model_authentication: .*401.*No such luck.*\n", done.stderr)
     assert KEY not in done.stderr
@@ -319,10 +319,10 @@ def test_a_model_is_served_and_its_errors_tell_readers_nothing_of_the_provider(
         told = process.expect("}'\n")
         assert "Serving gpt-4o at" in told
         [url] = re.findall(r"at (http://\S+),", told)
-        done = coreason("chat", "--url", url, "The sky?")
+        done = coreason_here("chat", "--url", url, "The sky?")
         assert (done.returncode, done.stdout, done.stderr) == (0, "Blue.\n", "")
         assert served.sent() == [("system", "Be brief."), ("user", "The sky?")]
-        done = coreason("chat", "--url", url, "The sky?")
+        done = coreason_here("chat", "--url", url, "The sky?")
         assert done.returncode == 1
         assert done.stderr.startswith("error: model_authentication: The agent has no valid key")
         assert "luck" not in done.stderr

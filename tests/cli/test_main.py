@@ -2,15 +2,17 @@
 
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 from typer.testing import CliRunner
 
 from coreason_client import __version__
+from coreason_client.cli import _required_extras
 from coreason_client.cli._app import app
 from coreason_client.cli.exits import ExitCode
 
-from .command import coreason, environment
+from .command import coreason, coreason_here, environment
 
 
 @pytest.mark.parametrize(
@@ -114,13 +116,8 @@ def test_the_address_of_the_endpoint_is_passed_on_as_it_is(monkeypatch: pytest.M
     [
         ("typer", ["chat", "hello"], "the coreason command needs the extra 'cli'"),
         ("rich", ["chat", "hello"], "the coreason command needs the extra 'cli'"),
-        ("starlette", ["chat", "hello"], "the built-in agent needs the extra 'server'"),
         ("uvicorn", ["chat", "hello"], "the built-in agent needs the extra 'server'"),
-        ("uvicorn", ["serve", "--port", "0"], "needs the extra 'server'"),
-        ("uvicorn", ["chat", "--llm", "m", "hello"], "--llm needs the extra 'server'"),
         ("aiohttp", ["llm", "hello"], "the AI client needs the extra 'llm'"),
-        ("genai_prices", ["chat", "--llm", "m", "hello"], "the AI client needs the extra 'llm'"),
-        ("pydantic_settings", ["serve", "--llm", "m"], "the AI client needs the extra 'llm'"),
     ],
 )
 def test_a_missing_extra_is_one_sentence(missing: str, arguments: list[str], says: str) -> None:
@@ -168,3 +165,24 @@ def test_help_and_version_load_no_client_and_no_server() -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("missing", "arguments", "says"),
+    [
+        ("uvicorn", ["serve", "--port", "0"], "coreason serve needs the extra 'server'"),
+        ("uvicorn", ["chat", "--llm", "m", "hello"], "--llm needs the extra 'server'"),
+        ("genai_prices", ["chat", "--llm", "m", "hello"], "the AI client needs the extra 'llm'"),
+        ("pydantic_settings", ["serve", "--llm", "m"], "the AI client needs the extra 'llm'"),
+    ],
+)
+def test_every_command_checks_the_extras_that_it_needs(
+    missing: str, arguments: list[str], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        _required_extras, "find_spec", lambda name: None if name == missing else find_spec(name)
+    )
+    done = coreason_here(*arguments)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: {says}")
+    assert done.stderr.count("\n") == 1

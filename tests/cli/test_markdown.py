@@ -27,8 +27,8 @@ def lines(text: str, width: int = 40) -> list[str]:
         ("```python\nx = 1\n```", [" x = 1"]),
         ("", []),
         # Hidden by rich, but part of the answer.
-        ("vector<int> and <b>bold</b>", ["vector<int> and <b>bold</b>"]),
-        ("[1]: https://a.example/x", ["[1]: https://a.example/x"]),
+        ("**a** vector<int> and <b>bold</b>", ["a vector<int> and <b>bold</b>"]),
+        ("[1]: https://a.example/x\n**b**", ["[1]: https://a.example/x b"]),
     ],
 )
 def test_a_block_is_rendered(text: str, shown: list[str]) -> None:

@@ -15,7 +15,7 @@ from coreason_client.cli._question import question
 from coreason_client.cli.exits import Failure
 from tests.a2a.peer.process import running_peer
 
-from .command import COMMAND, PATIENCE, coreason, environment
+from .command import COMMAND, PATIENCE, coreason_here, environment
 from .conftest import Service
 from .models import MODEL, answer, model
 
@@ -109,12 +109,12 @@ def test_a_file_is_read_and_a_closed_stdin_is_not(
 
 
 def test_chat_and_llm_ask_both(service: Service) -> None:
-    done = coreason("chat", "--url", service.url, "Explain:", stdin="this\n")
+    done = coreason_here("chat", "--url", service.url, "Explain:", stdin="this\n")
     assert done.stdout == "Before: []. Now: Explain:\n\nthis.\n"
-    done = coreason("chat", "--url", service.url, "-", stdin="this\n")
+    done = coreason_here("chat", "--url", service.url, "-", stdin="this\n")
     assert done.stdout == "Before: []. Now: this.\n"
     with model(answer("Yes.")) as served:
-        coreason("llm", "--model", MODEL, "Explain:", stdin="this\n", env=served.env)
+        coreason_here("llm", "--model", MODEL, "Explain:", stdin="this\n", env=served.env)
     assert served.sent() == [("user", "Explain:\n\nthis")]
 
 
@@ -133,7 +133,7 @@ def peer() -> Iterator[str]:
     ],
 )
 def test_a2a_asks_both(peer: str, command: str, arguments: list[str], stdin: str) -> None:
-    done = coreason("a2a", command, peer, *arguments, stdin=stdin)
+    done = coreason_here("a2a", command, peer, *arguments, stdin=stdin)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "Hello, my\n\nAnn!\n"
 

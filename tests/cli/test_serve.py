@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from coreason_client import CAPClient, CAPRuntimeError
 from coreason_client.cli._app import app
 
-from .command import PATIENCE, Process, coreason, environment
+from .command import PATIENCE, Process, coreason_here, environment
 from .conftest import AGENT, Service
 
 
@@ -90,10 +90,10 @@ def test_keys_from_the_environment_are_not_printed_and_a_signal_ends_it_well(
         [url] = re.findall(r"at (http://\S+),", told)
         [curl] = re.findall(r"^curl .*$", told, re.MULTILINE)
         assert '"op":"CLOSE"' in run_curl(curl, env)
-        wrong = coreason("chat", "--url", url, "--api-key", "third-key", "hello")
+        wrong = coreason_here("chat", "--url", url, "--api-key", "third-key", "hello")
         assert (wrong.returncode, "HTTP 401" in wrong.stderr) == (1, True)
         assert "with --api-key or COREASON_API_KEY." in wrong.stderr
-        right = coreason("chat", "--url", url, "hello", env={"COREASON_API_KEY": "second-key"})
+        right = coreason_here("chat", "--url", url, "hello", env={"COREASON_API_KEY": "second-key"})
         assert (right.returncode, right.stderr) == (0, "")
         process.signal(signal.SIGTERM)
         assert process.end() == 0
