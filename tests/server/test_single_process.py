@@ -167,7 +167,7 @@ def test_of_two_forks_on_one_socket_one_serves(folder: Path) -> None:
         assert "Traceback" not in program.errors
 
 
-def test_processes_with_a_port_each_are_none_of_our_business(folder: Path) -> None:
+def test_processes_with_their_own_ports_are_allowed(folder: Path) -> None:
     with Program(OWN_PORTS, folder) as program:
         program.expect(r"(?s)(http://\S+).*(http://\S+)")
         urls = re.findall(r"http://\S+", program.errors)
@@ -218,7 +218,7 @@ def test_more_workers_than_the_log_can_serve_are_refused(tmp_path: Path) -> None
         ([], {"WEB_CONCURRENCY": ""}, 1),
     ],
 )
-def test_the_workers_around_are_counted(
+def test_the_workers_of_the_parent_process_are_counted(
     monkeypatch: pytest.MonkeyPatch, argv: list[str], environ: dict[str, str], workers: int
 ) -> None:
     assert configured_workers(argv, environ) == 1  # nobody started this process as a worker
@@ -229,7 +229,7 @@ def test_the_workers_around_are_counted(
 @pytest.mark.parametrize(
     ("workers", "reload", "counted"), [(3, False, 3), (1, False, 1), (3, True, 1)]
 )
-def test_the_configuration_of_uvicorn_counts_more_than_the_command_line(
+def test_the_configuration_of_uvicorn_has_priority_over_the_command_line(
     monkeypatch: pytest.MonkeyPatch, workers: int, reload: bool, counted: int
 ) -> None:
     server = SimpleNamespace(config=SimpleNamespace(workers=workers, reload=reload))
@@ -289,7 +289,7 @@ def _is_free(port: int) -> str:
 
 
 @aio
-async def test_test_clients_and_missing_addresses_are_let_in() -> None:
+async def test_test_clients_and_missing_addresses_are_allowed() -> None:
     one = SingleProcessGuard(MemoryStreamLog())
     await one.check_address(None)
     await one.check_address(("testserver", 80))
