@@ -15,6 +15,8 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog, SQLiteStreamLog, running
+from coreason_client.server.process import _single_process
+from coreason_client.server.process._address_lock import LocalAddress
 from coreason_client.server.process._single_process import (
     SeveralProcesses,
     SingleProcessGuard,
@@ -257,6 +259,24 @@ async def test_an_address_of_another_process_is_refused_until_it_is_free() -> No
             await patient
         await one.check_address(address)
         one.release()
+
+
+@aio
+async def test_only_the_first_request_waits_for_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts: list[LocalAddress] = []
+
+    def claim(address: LocalAddress) -> bool:
+        attempts.append(address)
+        return False
+
+    monkeypatch.setattr(_single_process, "claim", claim)
+    monkeypatch.setattr(_single_process, "_POLL_INTERVAL", 0.001)
+    guard = SingleProcessGuard(MemoryStreamLog(), has_socket=lambda _: True, wait=0.05)
+    for waits in (True, False):
+        attempts.clear()
+        with pytest.raises(SeveralProcesses):
+            await guard.check_address(("127.0.0.1", 1))
+        assert (len(attempts) > 1) is waits
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
