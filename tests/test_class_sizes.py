@@ -1,7 +1,7 @@
 """No class grows beyond what one reader can keep in mind."""
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,11 +18,14 @@ CONTRACTS = {
 }
 
 
-def classes() -> Iterator[tuple[str, ast.ClassDef]]:
-    for path in sorted(SRC.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef):
-                yield f"{path.relative_to(SRC)}:{node.name}", node
+@cache
+def classes() -> list[tuple[str, ast.ClassDef]]:
+    return [
+        (f"{path.relative_to(SRC)}:{node.name}", node)
+        for path in sorted(SRC.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    ]
 
 
 def methods(of: ast.ClassDef) -> list[str]:

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 __all__ = ["Mutant", "Stale", "find", "mutate", "problems"]
@@ -53,7 +54,7 @@ def mutate(mutant: Mutant, source: str) -> str:
     """
     changed = source.replace(mutant.old, mutant.new)
     try:
-        same = ast.dump(ast.parse(changed)) == ast.dump(ast.parse(source))
+        same = ast.dump(ast.parse(changed)) == _dumped(source)
     except SyntaxError as error:
         raise Stale(f"{mutant.name}: the result is not Python: {error}") from None
     if same:
@@ -79,6 +80,12 @@ def problems(mutants: Sequence[Mutant], root: Path) -> list[str]:
         except Stale as error:
             found.append(str(error))
     return found
+
+
+@cache
+def _dumped(source: str) -> str:
+    """Return the syntax tree of a file as text; many mutants have the same file."""
+    return ast.dump(ast.parse(source))
 
 
 def _count(file: Path, text: str) -> int:

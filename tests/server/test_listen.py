@@ -2,7 +2,7 @@
 
 import errno
 import socket
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -39,26 +39,48 @@ def test_small_packets_leave_a_listening_socket_at_once() -> None:
             listen(*sock.getsockname())
 
 
-def test_a_host_without_an_address_on_this_machine_is_an_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_host_without_an_address_on_this_machine_is_an_error() -> None:
     with pytest.raises(OSError, match="assign") as caught:
         listen_all("192.0.2.1", 0)
     assert caught.value.errno == errno.EADDRNOTAVAIL
 
 
-@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="a machine without IPv6")
+class Recorded:
+    """A socket that only records its options; not every machine has IPv6."""
+
+    made: ClassVar[list["Recorded"]] = []
+
+    def __init__(self, family: socket.AddressFamily, *_: int) -> None:
+        self.family = family
+        self.options: dict[tuple[int, int], int] = {}
+        self.address: tuple[object, ...] = ()
+        self.made.append(self)
+
+    def setsockopt(self, level: int, name: int, value: int) -> None:
+        self.options[level, name] = value
+
+    def bind(self, address: tuple[object, ...]) -> None:
+        self.address = (address[0], address[1] or 4711, *address[2:])
+
+    def listen(self, _: int) -> None:
+        pass
+
+    def getsockname(self) -> tuple[object, ...]:
+        return self.address
+
+
 def test_both_families_share_a_port(monkeypatch: pytest.MonkeyPatch) -> None:
     """An IPv6 socket would otherwise serve IPv4 too, and the port would be in use."""
 
     def addresses(host: str, port: int, **_: object) -> list[Any]:
         return [
             (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)),
-            (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", port, 0, 0)),
+            (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", port, 0, 7)),
         ]
 
     monkeypatch.setattr(socket, "getaddrinfo", addresses)
-    four, six = listen_all("a host", 0)
-    with four, six:
-        assert six.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
-        assert four.getsockname()[1] == six.getsockname()[1]
+    monkeypatch.setattr(socket, "socket", Recorded)
+    listen_all("a host", 0)
+    assert [sock.address for sock in Recorded.made] == [("127.0.0.1", 4711), ("::1", 4711, 0, 7)]
+    only_ipv6 = (socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
+    assert [sock.options.get(only_ipv6) for sock in Recorded.made] == [None, 1]

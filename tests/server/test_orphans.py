@@ -247,7 +247,7 @@ async def test_an_end_is_written_when_the_log_works_again_with_its_reason_and_it
 
 
 @aio
-async def test_a_packet_that_was_on_its_way_does_not_pass_for_the_end() -> None:
+async def test_a_late_packet_is_not_taken_for_the_end() -> None:
     """The close is taken for a repetition of that packet; the stream ends with the next attempt."""
 
     class Late(Faulty):

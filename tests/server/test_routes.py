@@ -186,7 +186,7 @@ async def test_ready_until_the_drain_begins() -> None:
 
 
 @aio
-async def test_not_ready_while_the_store_is_away() -> None:
+async def test_not_ready_while_the_store_cannot_be_used() -> None:
     failed = asyncio.Event()
 
     class Away(MemoryStreamLog):
@@ -231,7 +231,7 @@ async def test_without_a_lifespan_the_first_probe_starts_the_server(
 
 
 @aio
-async def test_a_start_that_fails_is_tried_again_and_written_down(
+async def test_a_start_that_fails_is_retried_and_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Failing(MemoryStreamLog):
@@ -253,7 +253,7 @@ async def test_a_start_that_fails_is_tried_again_and_written_down(
     assert "the store at 10.1.2.3 refuses connections" in caplog.text
 
 
-def test_no_other_path_can_be_called_ready() -> None:
+def test_metrics_cannot_have_the_path_of_ready() -> None:
     with pytest.raises(
         ValueError, match="metrics must not be a path that the protocol uses, got '/ready'"
     ):

@@ -15,6 +15,8 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog, SQLiteStreamLog, running
+from coreason_client.server.process import _single_process
+from coreason_client.server.process._address_lock import LocalAddress
 from coreason_client.server.process._single_process import (
     SeveralProcesses,
     SingleProcessGuard,
@@ -167,7 +169,7 @@ def test_of_two_forks_on_one_socket_one_serves(folder: Path) -> None:
         assert "Traceback" not in program.errors
 
 
-def test_processes_with_a_port_each_are_none_of_our_business(folder: Path) -> None:
+def test_processes_with_their_own_ports_are_allowed(folder: Path) -> None:
     with Program(OWN_PORTS, folder) as program:
         program.expect(r"(?s)(http://\S+).*(http://\S+)")
         urls = re.findall(r"http://\S+", program.errors)
@@ -218,7 +220,7 @@ def test_more_workers_than_the_log_can_serve_are_refused(tmp_path: Path) -> None
         ([], {"WEB_CONCURRENCY": ""}, 1),
     ],
 )
-def test_the_workers_around_are_counted(
+def test_the_workers_of_the_parent_process_are_counted(
     monkeypatch: pytest.MonkeyPatch, argv: list[str], environ: dict[str, str], workers: int
 ) -> None:
     assert configured_workers(argv, environ) == 1  # nobody started this process as a worker
@@ -229,7 +231,7 @@ def test_the_workers_around_are_counted(
 @pytest.mark.parametrize(
     ("workers", "reload", "counted"), [(3, False, 3), (1, False, 1), (3, True, 1)]
 )
-def test_the_configuration_of_uvicorn_counts_more_than_the_command_line(
+def test_the_configuration_of_uvicorn_has_priority_over_the_command_line(
     monkeypatch: pytest.MonkeyPatch, workers: int, reload: bool, counted: int
 ) -> None:
     server = SimpleNamespace(config=SimpleNamespace(workers=workers, reload=reload))
@@ -257,6 +259,24 @@ async def test_an_address_of_another_process_is_refused_until_it_is_free() -> No
             await patient
         await one.check_address(address)
         one.release()
+
+
+@aio
+async def test_only_the_first_request_waits_for_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts: list[LocalAddress] = []
+
+    def claim(address: LocalAddress) -> bool:
+        attempts.append(address)
+        return False
+
+    monkeypatch.setattr(_single_process, "claim", claim)
+    monkeypatch.setattr(_single_process, "_POLL_INTERVAL", 0.001)
+    guard = SingleProcessGuard(MemoryStreamLog(), has_socket=lambda _: True, wait=0.05)
+    for waits in (True, False):
+        attempts.clear()
+        with pytest.raises(SeveralProcesses):
+            await guard.check_address(("127.0.0.1", 1))
+        assert (len(attempts) > 1) is waits
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
@@ -289,7 +309,7 @@ def _is_free(port: int) -> str:
 
 
 @aio
-async def test_test_clients_and_missing_addresses_are_let_in() -> None:
+async def test_test_clients_and_missing_addresses_are_allowed() -> None:
     one = SingleProcessGuard(MemoryStreamLog())
     await one.check_address(None)
     await one.check_address(("testserver", 80))

@@ -125,7 +125,7 @@ async def fill(log: SQLiteStreamLog) -> tuple[list[UUID], LogUnavailable]:
 
 @pytest.mark.parametrize("free", [0, RESERVE_BYTES - 1])
 @aio
-async def test_expiry_makes_room_on_a_full_disk(
+async def test_expiry_frees_space_on_a_full_disk(
     tmp_path: Path,
     disk: Callable[[int], None],
     free: int,
@@ -244,7 +244,7 @@ asyncio.run(main())
 """
 
 
-def test_expiry_makes_room_on_a_disk_that_is_really_full(tmp_path: Path) -> None:
+def test_expiry_frees_space_on_a_disk_that_is_really_full(tmp_path: Path) -> None:
     """A file system of 24 MiB in memory, in a namespace of its own."""
     mount = 'mount -t tmpfs -o size=24m tmpfs "$0"'
     inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]

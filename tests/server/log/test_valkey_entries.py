@@ -54,7 +54,7 @@ async def test_the_end_of_a_stream_frees_its_question() -> None:
 
 
 @aio
-async def test_entries_that_the_store_has_lost_are_told() -> None:
+async def test_entries_that_the_store_has_lost_are_reported() -> None:
     async with logs() as (log,):
         stream = new()
         await log.open(stream, "me")
@@ -69,7 +69,7 @@ async def test_entries_that_the_store_has_lost_are_told() -> None:
 
 
 @aio
-async def test_a_batch_that_was_there_before_is_read_as_it_is_kept(
+async def test_a_repeated_append_is_read_as_it_was_stored_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with logs(poll=NEVER) as (log,):
@@ -78,9 +78,9 @@ async def test_a_batch_that_was_there_before_is_read_as_it_is_kept(
         await log.open(stream, "me")
         await log.append(id_, 1, 1, [b"kept"])
         await log.append(id_, 1, 1, [b"said again, in other words"])
-        looks = counted_reads(log, monkeypatch)
+        reads = counted_reads(log, monkeypatch)
         assert list((await log.read(id_, 0, 9, LONG)).entries) == [b"kept"]
-        assert looks == ["read"]
+        assert reads == ["read"]
 
 
 # Each reply of the store.

@@ -46,7 +46,7 @@ async def test_exactly_one_replica_claims_and_the_old_producer_is_fenced() -> No
 
 
 @aio
-async def test_a_claim_whose_answer_was_lost_is_told_again() -> None:
+async def test_a_repeated_claim_gets_the_same_reply() -> None:
     clock = Clock()
     async with logs(2, clock=clock) as (one, two):
         stream = new()

@@ -23,13 +23,13 @@ async def test_a_live_reader_beside_its_producer_does_not_ask_the_store(
         id_ = stream.stream_id
         await producer.open(stream, "me")
         await producer.append(id_, 1, 1, [b"one"])
-        looks = counted_reads(producer, monkeypatch)
+        reads = counted_reads(producer, monkeypatch)
         assert list((await producer.read(id_, 0, 9, LONG)).entries) == [b"one"]
         reading = asyncio.ensure_future(producer.read(id_, 1, 9, LONG))
         await turns()
         await producer.append(id_, 1, 2, [b"two", b"three"])
         assert list((await reading).entries) == [b"two", b"three"]
-        assert looks == []
+        assert reads == []
         assert await everything(other, id_) == [b"one", b"two", b"three"]  # it is in the store too
 
 

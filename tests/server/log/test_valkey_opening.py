@@ -110,7 +110,7 @@ async def test_the_same_opening_again_finds_what_it_made() -> None:
 
 
 @aio
-async def test_an_opening_whose_answer_was_lost_is_told_again(
+async def test_a_repeated_opening_gets_the_same_reply(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with logs(2) as (log, other):
