@@ -188,6 +188,19 @@ def test_only_a_delete_may_have_no_result(members: dict[str, Any]) -> None:
         made("send_message", message=MESSAGE).parse_response(body(**members))
 
 
+@pytest.mark.parametrize("members", [{}, {"result": None}])
+def test_a_task_needs_a_result(members: dict[str, Any]) -> None:
+    with pytest.raises(errors.A2AEmptyResultError, match="get_task contains no result"):
+        made("get_task", id="t").parse_response(body(**members))
+
+
+def test_a_result_in_the_older_dialect_is_converted() -> None:
+    inner = {"id": "p", "url": "https://hook.example"}
+    reply = body(result={"taskId": "t", "pushNotificationConfig": inner})
+    found = made("get_push_config", V03, taskId="t", id="p").parse_response(reply)
+    assert (found.task_id, found.id, found.url) == ("t", "p", "https://hook.example")
+
+
 @pytest.mark.parametrize(
     "reply", [b"", b"[]", b"null", b"<html>", b'{"id": 7, "result": {"id": 1}}']
 )

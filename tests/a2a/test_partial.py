@@ -61,6 +61,7 @@ def test_an_artifact_keeps_its_parts_through_the_compact_form() -> None:
         ([DATA], [DATA, FILE], [FILE]),
         ([*texts("a"), DATA, *texts("b")], [*texts("a"), DATA, *texts("bc")], texts("c")),
         ([*texts("a"), DATA], [*texts("", "a", ""), DATA], []),
+        ([Part(text="ab", media_type="text/markdown")], texts("a", "bc"), texts("c")),
     ],
 )
 def test_the_rest_after_a_repetition_is_new(

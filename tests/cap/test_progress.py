@@ -107,6 +107,8 @@ def test_a_chat_without_a_client_is_complete_when_its_text_has_ended() -> None:
     chat._check_complete()
     assert chat.complete
     assert dict(chat.response_headers) == {}
+    with pytest.raises(CAPConnectionError, match="made without a client has no bookmark"):
+        chat.bookmark()
 
 
 def test_the_answer_and_the_list_of_events_are_copies_of_the_record() -> None:
