@@ -1,0 +1,77 @@
+"""The application that the arguments of `coreason serve` define."""
+
+from typing import Any
+
+import pytest
+
+from coreason_client.cli._application import ServeConfig, redacted_log
+from coreason_client.cli.exits import ExitCode, Failure
+from coreason_client.server import MemoryStreamLog, SQLiteStreamLog, ValkeyStreamLog
+
+CONFIG: dict[str, Any] = {
+    "agent": None,
+    "llm": None,
+    "system": None,
+    "log": "memory",
+    "api_keys": {},
+    "keys_source": "--api-key",
+    "metrics": False,
+    "max_requests_per_minute": None,
+    "verbose": 0,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("sqlite:streams.db", "streams.db"),
+        ("sqlite:/var/lib/a b.db", "/var/lib/a b.db"),
+        ("valkey://host:6379/0", "valkey://host:6379/0"),
+        ("valkey://:secret@host:6379/0", "valkey://host:6379/0"),
+        ("rediss://name:p%40ss@host/2", "rediss://host/2"),
+        ("redis://name:p@ss@host/2", "redis://host/2"),
+        ("redis://host/2?password=secret", "redis://host/2"),
+    ],
+)
+def test_the_location_of_a_log_is_shown_without_its_password(name: str, shown: str) -> None:
+    assert redacted_log(name) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("memory", MemoryStreamLog),
+        ("sqlite:streams.db", SQLiteStreamLog),
+        ("valkey://host", ValkeyStreamLog),
+        ("redis://host", ValkeyStreamLog),
+        ("rediss://host", ValkeyStreamLog),
+        ("valkeys://host", ValkeyStreamLog),
+    ],
+)
+def test_the_name_of_a_log_selects_its_kind(name: str, kind: type[object]) -> None:
+    assert type(ServeConfig(**CONFIG | {"log": name}).app().log) is kind
+
+
+@pytest.mark.parametrize(
+    "name", ["", "sqlite:", "mysql://u:secret@host", "valkey:host", "memory:x"]
+)
+def test_any_other_log_is_refused_without_quoting_it(name: str) -> None:
+    with pytest.raises(Failure) as caught:
+        ServeConfig(**CONFIG | {"log": name}).app()
+    assert caught.value.code is ExitCode.USAGE
+    assert "--log must be memory, sqlite:PATH or valkey://HOST" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_an_invalid_argument_is_named_as_its_option() -> None:
+    with pytest.raises(Failure, match="--max-requests-per-minute must be a whole number"):
+        ServeConfig(**CONFIG | {"max_requests_per_minute": 0}).app()
+
+
+def test_an_agent_and_a_model_exclude_each_other() -> None:
+    with pytest.raises(Failure, match="cannot be used together"):
+        ServeConfig(**CONFIG | {"agent": "module:agent", "llm": "model"}).app()
+
+
+def test_keys_are_not_shown() -> None:
+    assert "secret" not in repr(ServeConfig(**CONFIG | {"api_keys": {"secret": "ann"}}))
