@@ -88,10 +88,10 @@ def test_the_echo_of_a_request_id_is_a_uuid_or_another_one(value: str) -> None:
 
 @pytest.mark.parametrize("value", [*NASTY, "", " a", "a\0b", "\x7f"])
 def test_a_key_of_a_server_is_one_line(value: str) -> None:
-    with pytest.raises(ValueError, match="printable ASCII characters") as caught:
+    with pytest.raises(ValueError, match="visible ASCII characters") as caught:
         Keys([value])
     assert INJECTED not in str(caught.value)
-    with pytest.raises(ValueError, match="printable ASCII characters"):
+    with pytest.raises(ValueError, match="visible ASCII characters"):
         AgentApp(_nobody, metrics=True, metrics_key=value)
 
 
