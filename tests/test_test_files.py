@@ -36,7 +36,6 @@ SHELLS = {
     "server/engine/_runtime.py": "joins the parts of the engine: tests/server/test_lifecycle.py",
     "server/log/valkey/_log.py": "joins the parts of the log: tests/server/log/test_valkey.py",
     "server/log/valkey/_store.py": "connections: tests/server/log/test_valkey_silence.py",
-    "server/log/valkey/_subscription.py": "a connection: tests/server/log/test_valkey.py",
     "server/process/_uvicorn.py": "runs uvicorn: tests/server/test_drain.py",
     "server/sync_stream.py": "passes calls to an event loop: tests/server/test_plain_agents.py",
 }

@@ -65,7 +65,8 @@ class EventStream(Response):
             async with asyncio.timeout(None) as while_here:
 
                 def leave(_: object) -> None:
-                    while_here.reschedule(0.0)
+                    with suppress(RuntimeError):  # the response may have ended meanwhile
+                        while_here.reschedule(0.0)
 
                 gone.add_done_callback(leave)
                 try:

@@ -172,8 +172,10 @@ class Subscription:
             while self._outbox and (target := self._connection) is not None and target.is_connected:
                 command, channels = _merge(self._outbox)
                 await target.send_command(command, *channels, check_health=False)
-        except STORE_ERRORS:
-            pass  # `_receive` notices it too, and the subscription starts again
+        except (*STORE_ERRORS, AttributeError):
+            # `_receive` notices it too, and the subscription starts again. redis-py raises an
+            # AttributeError if the connection is closed between its check and the write.
+            pass
         finally:
             self._sender = None
 
