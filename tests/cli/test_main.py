@@ -130,15 +130,7 @@ def test_a_missing_extra_is_one_sentence(missing: str, arguments: list[str], say
         "from coreason_client.__main__ import main\n"
         "main()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", hide],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        env=environment(),
-        timeout=30,
-        check=False,
-    )
+    done = run_program(hide)
     assert done.returncode == 1
     assert says in done.stderr
     assert done.stderr.count("\n") == 1
@@ -155,8 +147,14 @@ def test_help_and_version_load_no_client_and_no_server() -> None:
         "    heavy = {'pydantic', 'httpx2', 'starlette', 'uvicorn', 'aiohttp'} & set(sys.modules)\n"
         "    assert not heavy, heavy\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
+    done = run_program(program)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def run_program(source: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in a new process, where nothing is imported yet."""
+    return subprocess.run(
+        [sys.executable, "-c", source],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -164,7 +162,6 @@ def test_help_and_version_load_no_client_and_no_server() -> None:
         timeout=30,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

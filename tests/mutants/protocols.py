@@ -26,8 +26,8 @@ MUTANTS = (
     _a2a(
         "_auth_redaction",
         "only the secrets of the last request are redacted",
-        "self._sent.update(self._secret_source.values, header_secrets(request.headers))",
-        "self._sent = {*self._secret_source.values, *header_secrets(request.headers)}",
+        "self._sent.update(self._credentials.values, header_secrets(request.headers))",
+        "self._sent = {*self._credentials.values, *header_secrets(request.headers)}",
     ),
     _a2a(
         "_auth_redaction",
@@ -38,7 +38,7 @@ MUTANTS = (
     _a2a(
         "_auth_redaction",
         "a credential that was not sent is not redacted",
-        "(*self._secret_source.values, *self._sent)",
+        "(*self._credentials.values, *self._sent)",
         "self._sent",
     ),
     _a2a(

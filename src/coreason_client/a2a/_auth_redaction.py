@@ -27,19 +27,21 @@ class RedactingSender:
     A call may send several: a token that was refreshed, the headers of a hook.
     """
 
+    _credentials: _Credentials
+
     def __init__(self, credentials: _Credentials) -> None:
-        self._secret_source = credentials
+        self._credentials = credentials
         self._sent: set[str] = set()
 
     def _remember(self, request: Request) -> Request:
         """Remember the secrets of a request, which is returned unchanged."""
         if not request.without_client_defaults:
-            self._sent.update(self._secret_source.values, header_secrets(request.headers))
+            self._sent.update(self._credentials.values, header_secrets(request.headers))
         return request
 
     def redact(self, text: str) -> str:
         """Return a text without the secrets of this call."""
-        return redact(text, (*self._secret_source.values, *self._sent))
+        return redact(text, (*self._credentials.values, *self._sent))
 
     @contextmanager
     def redacting(self) -> Iterator[None]:

@@ -13,10 +13,11 @@ __all__ = ["AsyncAuthSender", "AsyncCardSender"]
 class AsyncCardSender(RedactingSender):
     """A sender of the requests for one card."""
 
+    _credentials: CardCredential
+
     def __init__(self, sender: AsyncOpener, credentials: CardCredential) -> None:
         super().__init__(credentials)
         self._sender = sender
-        self._credentials = credentials
         self.sleep = sender.sleep
 
     async def open(self, request: Request) -> Any:
@@ -29,10 +30,11 @@ class AsyncCardSender(RedactingSender):
 class AsyncAuthSender(RedactingSender):
     """A sender that adds credentials to the requests of one call."""
 
+    _credentials: Credentials
+
     def __init__(self, sender: AsyncOpener, credentials: Credentials) -> None:
         super().__init__(credentials)
         self._sender = sender
-        self._credentials = credentials
         self.sleep = sender.sleep
 
     async def open(self, request: Request) -> Any:

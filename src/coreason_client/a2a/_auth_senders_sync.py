@@ -15,10 +15,11 @@ __all__ = ["SyncAuthSender", "SyncCardSender"]
 class SyncCardSender(RedactingSender):
     """A sender of the requests for one card."""
 
+    _credentials: CardCredential
+
     def __init__(self, sender: SyncOpener, credentials: CardCredential) -> None:
         super().__init__(credentials)
         self._sender = sender
-        self._credentials = credentials
         self.sleep = sender.sleep
 
     def open(self, request: Request) -> Any:
@@ -31,10 +32,11 @@ class SyncCardSender(RedactingSender):
 class SyncAuthSender(RedactingSender):
     """A sender that adds credentials to the requests of one call."""
 
+    _credentials: Credentials
+
     def __init__(self, sender: SyncOpener, credentials: Credentials) -> None:
         super().__init__(credentials)
         self._sender = sender
-        self._credentials = credentials
         self.sleep = sender.sleep
 
     def open(self, request: Request) -> Any:
