@@ -16,7 +16,7 @@ from .errors import A2AError
 __all__ = ["RedactingSender"]
 
 
-class _Credentials(Protocol):
+class _SecretValues(Protocol):
     @property
     def values(self) -> tuple[str, ...]: ...
 
@@ -27,9 +27,9 @@ class RedactingSender:
     A call may send several: a token that was refreshed, the headers of a hook.
     """
 
-    _credentials: _Credentials
+    _credentials: _SecretValues
 
-    def __init__(self, credentials: _Credentials) -> None:
+    def __init__(self, credentials: _SecretValues) -> None:
         self._credentials = credentials
         self._sent: set[str] = set()
 

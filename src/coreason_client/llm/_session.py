@@ -189,7 +189,7 @@ class _Sender:
         self._session = session
         self._whole = whole
 
-    async def open(self, request: Request) -> "_Response":
+    async def open(self, request: Request) -> "_OpenResponse":
         """Send a request.
 
         Raises:
@@ -199,7 +199,7 @@ class _Sender:
         connect, read = (None, None) if limits is None else (limits.connect, limits.read)
         timeout = _timeout(connect, read, whole=self._whole)
         try:
-            return _Response(self._session, await self._session.post(request, timeout))
+            return _OpenResponse(self._session, await self._session.post(request, timeout))
         except (aiohttp.ClientError, OSError, ValueError, OverflowError, RuntimeError) as error:
             failure = self._session.translate(error)
             if not isinstance(error, aiohttp.ClientResponseError):  # its text contains our headers
@@ -242,7 +242,7 @@ class ReceivedHeaders(Headers):
         return f"Headers({list(self)})"  # names only: a value may be a cookie
 
 
-class _Response:
+class _OpenResponse:
     """A response whose body has not been read."""
 
     def __init__(self, session: Session, response: aiohttp.ClientResponse) -> None:
