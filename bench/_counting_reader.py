@@ -1,11 +1,12 @@
 """A cheap reader: a plain socket that counts events."""
 
+import selectors
 import socket
 import time
 
 from ._request import chat_request
 
-__all__ = ["CountingReader"]
+__all__ = ["CountingReader", "read_all"]
 
 _EVENT = b"\ndata: "
 _LONGEST_WAIT = 120.0
@@ -43,3 +44,24 @@ class CountingReader:
         self.count += found
         self._tail = data[1 - len(_EVENT) :]
         return found
+
+
+def read_all(port: int, streams: int, packets: int) -> list[CountingReader]:
+    """Send requests on many connections at once, and read all answers of `packets` packets."""
+    readers = [CountingReader(port, "How are you?", number) for number in range(streams)]
+    with selectors.DefaultSelector() as selector:
+        for reader in readers:
+            reader.ask()
+            selector.register(reader.socket, selectors.EVENT_READ, reader)
+        deadline = time.monotonic() + _LONGEST_WAIT
+        while selector.get_map():
+            if time.monotonic() > deadline:
+                raise AssertionError("the streams did not end")
+            for key, _ in selector.select(1.0):
+                if key.data.read() is None:
+                    selector.unregister(key.fileobj)
+                    key.data.socket.close()
+    counts = {reader.count for reader in readers}
+    if counts != {packets}:
+        raise AssertionError(f"streams of {sorted(counts)} packets, not of {packets}")
+    return readers

@@ -21,6 +21,7 @@ SUBJECTS = (
     "tokens",
     "valkey",
     "hold",
+    "durable",
     "a2a",
     "llm",
 )

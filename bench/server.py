@@ -1,6 +1,5 @@
 """Serving many streams: our agent side on its logs, and sse-starlette that only echoes."""
 
-import selectors
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from statistics import median, quantiles
 
 from ._agents import KINDS, PACKETS
 from ._child import Child, child
-from ._counting_reader import CountingReader
+from ._counting_reader import read_all
 from ._measure import Effort, Row, Table, amount, at_most, compare, seconds
 from ._process import in_new_process
 from ._wire import PACKET_BYTES
@@ -17,30 +16,8 @@ __all__ = ["table"]
 
 _STREAMS = 200
 _WARM_STREAMS = 4
-_LONGEST_RUN = 120.0
 _MEMORY, _SQLITE, _ECHO = KINDS
 _GOAL = at_most(2.0)
-
-
-def _read_all(port: int, streams: int) -> list[CountingReader]:
-    """Send requests on many connections at once and read all answers to their ends."""
-    readers = [CountingReader(port, "How are you?", number) for number in range(streams)]
-    with selectors.DefaultSelector() as selector:
-        for reader in readers:
-            reader.ask()
-            selector.register(reader.socket, selectors.EVENT_READ, reader)
-        deadline = time.monotonic() + _LONGEST_RUN
-        while selector.get_map():
-            if time.monotonic() > deadline:
-                raise AssertionError("the streams did not end")
-            for key, _ in selector.select(1.0):
-                if key.data.read() is None:
-                    selector.unregister(key.fileobj)
-                    key.data.socket.close()
-    counts = {reader.count for reader in readers}
-    if counts != {PACKETS}:
-        raise AssertionError(f"streams of {sorted(counts)} packets, not of {PACKETS}")
-    return readers
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +32,10 @@ class _Run:
 
 
 def _load(server: Child) -> _Run:
-    _read_all(server.port, _WARM_STREAMS)
+    read_all(server.port, _WARM_STREAMS, PACKETS)
     before = server.usage()
     start = time.monotonic()
-    readers = _read_all(server.port, _STREAMS)
+    readers = read_all(server.port, _STREAMS, PACKETS)
     elapsed = time.monotonic() - start
     after = server.usage()
     firsts = [reader.first_after for reader in readers]

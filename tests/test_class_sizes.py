@@ -12,9 +12,11 @@ MAX_ATTRIBUTES = 16
 # Classes whose contract has more methods: the operations of A2A, and those of a stream log.
 CONTRACTS = {
     "A2AClient": 23,
+    "AgentStream": 26,
     "AsyncA2AClient": 23,
+    "MemoryStreamLog": 23,
     "SQLiteStreamLog": 26,
-    "ValkeyStreamLog": 22,
+    "ValkeyStreamLog": 24,
 }
 
 

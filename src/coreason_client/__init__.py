@@ -70,6 +70,9 @@ if TYPE_CHECKING:
     from .cap.position import (
         Position,
     )
+    from .cap.rewound import (
+        Rewound,
+    )
     from .cap.streams import (
         AsyncChatStream,
         AsyncPacketStream,
@@ -152,6 +155,7 @@ _NAMES_BY_MODULE = {
         "CAPTimeoutError",
     ),
     ".cap.position": ("Position",),
+    ".cap.rewound": ("Rewound",),
     ".cap.streams": (
         "AsyncChatStream",
         "AsyncPacketStream",
@@ -248,6 +252,7 @@ __all__ = [
     "Part",
     "Position",
     "RestTransport",
+    "Rewound",
     "Secret",
     "ServiceRequest",
     "Task",

@@ -1,5 +1,6 @@
 """The built-in agent, asked over real HTTP."""
 
+import asyncio
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from coreason_client import CAPClient, ServiceRequest
-from coreason_client.agents.guide import guide, paced
-from coreason_client.server import AgentApp, running
+from coreason_client.agents.guide import _PIECES, _write, guide, paced
+from coreason_client.server import AgentApp, Resumed, running
+from coreason_client.server.engine import _appender
 from coreason_manifest.definitions.message import ChatMessage
 from coreason_manifest.definitions.presentation import (
     CitationBlock,
@@ -22,6 +24,8 @@ from coreason_manifest.definitions.presentation import (
 )
 from coreason_manifest.definitions.request import AgentRequest
 from coreason_manifest.definitions.session import SessionContext
+
+from . import durable
 
 ROOT = Path(__file__).parents[2]
 sessions = itertools.count()
@@ -125,3 +129,48 @@ def test_a_request_without_messages_is_answered_too(client: CAPClient) -> None:
 def test_it_can_be_slowed_down() -> None:
     with running(AgentApp(paced(0.0001))) as server, CAPClient(server.url, "key") as client:
         assert text(ask(client, "What is a position?"))
+
+
+class Restarted:
+    """A stream of a restarted agent, which has written a part of its text before."""
+
+    def __init__(self, text: str) -> None:
+        self.resumed = Resumed(text, (), None)
+        self.pieces: list[str] = []
+
+    async def write(self, text: str) -> None:
+        self.pieces.append(text)
+
+
+def test_a_restarted_guide_writes_the_rest_of_its_text_in_the_same_pieces() -> None:
+    text = "One two\n\n three  four.\n"
+    pieces = _PIECES.findall(text)
+    for written in range(len(pieces) + 1):
+        stream = Restarted("".join(pieces[:written]))
+        asyncio.run(_write(stream, text, 0))  # type: ignore[arg-type]
+        assert stream.pieces == pieces[written:]
+
+
+# A durable application
+
+
+@pytest.mark.parametrize(
+    ("question", "every"), [("Is the moon made of cheese?", 1), ("How do I resume a stream?", 13)]
+)
+def test_the_guide_survives_a_death_at_every_packet(
+    question: str, every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_appender, "FLUSH_BYTES", 1)  # one packet in each append
+
+    async def scene() -> None:
+        asked = durable.request(question)
+        expected, appends = await durable.undisturbed(guide, asked)
+        assert expected.outcome == "complete"
+        assert appends > len(expected.packets)
+        for at in range(0, appends, every):
+            for stored in (False, True):
+                got = await durable.run(guide, asked, [(at, stored)])
+                assert durable.shown(got) == durable.shown(expected)
+                assert len(got.packets) == len(expected.packets)
+
+    asyncio.run(scene())

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -17,6 +18,7 @@ from coreason_client.cli.chaos import ChaosProxy
 from coreason_client.llm import LLMClient, LLMError, LLMRequestError
 from coreason_client.llm import errors as llm_errors
 from coreason_client.server import AgentApp, AgentStream, History, LogUnavailable, running
+from coreason_client.server.engine._steps import Steps
 from coreason_manifest.definitions.message import (
     ChatMessage,
     FilePart,
@@ -542,12 +544,12 @@ class _Silent(AgentStream):
     """A stream without a conversation, on which nothing can be written."""
 
     def __init__(self) -> None:
-        pass
+        self._steps = Steps(uuid4())
 
     async def history(self, limit: int = 50, *, max_bytes: int = 0) -> History:
         return History()
 
-    async def write(self, text: str) -> None:
+    async def write(self, text: str, *, checkpoint: Any = None) -> None:
         raise LogUnavailable("the log is away")
 
 

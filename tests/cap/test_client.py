@@ -1049,7 +1049,7 @@ def test_arguments_of_the_wrong_kind_are_type_errors(face: Any, arguments: dict[
 def test_bad_calls_are_refused_before_anything_is_sent() -> None:
     with fixed(WHOLE) as (client, seen):
         with pytest.raises(TypeError, match="string"):
-            client.chat(5)  # type: ignore[arg-type]
+            client.chat(5)  # type: ignore[call-overload]
         with pytest.raises(ValueError, match="conversation_id"):
             client.chat("x", "")
         with pytest.raises(TypeError, match="ServiceRequest"):

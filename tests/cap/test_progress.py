@@ -113,8 +113,8 @@ def test_a_chat_without_a_client_is_complete_when_its_text_has_ended() -> None:
 
 def test_the_answer_and_the_list_of_events_are_copies_of_the_record() -> None:
     chat = Chat(None)
-    chat._record.add_text("text")
-    chat._record.events.append({"custom": 1})
+    chat._record.add("text")
+    chat._record._events.append((1, {"custom": 1}))
     answer = chat._answer()
     assert (answer, answer.conversation_id) == ("text", "conv")
     assert answer.events == chat.events == [{"custom": 1}]

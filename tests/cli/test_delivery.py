@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from coreason_client.cli._delivery import compare
+from coreason_client.cli._delivery import compare, interruptions
 from coreason_manifest.definitions._base import utc_now
 from coreason_manifest.definitions.presentation import DeltaPacket, StreamOpCode
 
@@ -47,3 +47,26 @@ def test_another_stream_cannot_be_compared() -> None:
     delivery = compare(packets(1, 2), packets(1, 2, stream=2))
     assert not delivery.intact
     assert "cannot be checked" in delivery.summary(cuts=1, reconnects=1)
+
+
+@pytest.mark.parametrize(
+    ("cuts", "kills", "shown"),
+    [
+        (0, 0, ""),
+        (2, 0, "connection cuts so far: 2"),
+        (0, 1, "kills of the agent so far: 1"),
+        (2, 1, "connection cuts so far: 2, kills of the agent so far: 1"),
+    ],
+)
+def test_interruptions_are_counted_while_the_answer_is_written(
+    cuts: int, kills: int, shown: str
+) -> None:
+    assert interruptions(cuts, kills) == shown
+
+
+def test_kills_are_reported_with_the_cuts() -> None:
+    delivery = compare(packets(1, 2), packets(1, 2))
+    assert delivery.summary(cuts=1, reconnects=3, kills=2) == (
+        "Resumed after 1 cut of the connection and 2 kills of the agent, nothing lost or "
+        "duplicated: 2 packets received, 2 logged."
+    )

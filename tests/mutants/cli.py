@@ -26,6 +26,12 @@ _PLAIN = f"{_OUTPUT}/_plain.py"
 _PLAIN_TESTS = ("tests/cli/test_plain.py",)
 _SCREEN = f"{_OUTPUT}/_screen.py"
 _SCREEN_TESTS = ("tests/cli/test_screen.py",)
+_DRAWN_ROWS = f"{_OUTPUT}/_drawn_rows.py"
+_DRAWN_ROWS_TESTS = ("tests/cli/test_drawn_rows.py",)
+_HISTORY = f"{_OUTPUT}/_page_history.py"
+_HISTORY_TESTS = ("tests/cli/test_page_history.py",)
+_KILLS = f"{_CLI}/_kills.py"
+_KILL_TESTS = ("tests/cli/test_kills.py",)
 _MARKDOWN = f"{_OUTPUT}/_markdown.py"
 _MARKDOWN_TESTS = ("tests/cli/test_markdown.py",)
 _TABLE = f"{_OUTPUT}/_table.py"
@@ -147,8 +153,8 @@ MUTANTS = (
     Mutant(
         "a source that is cited twice is listed twice",
         _PACKETS,
-        "self._cited.setdefault(item.uri, item)",
-        "self._cited[f'{item.uri}#{len(self._cited)}'] = item",
+        "self._cited.setdefault(item.uri, _Cited(seq, item))",
+        "self._cited[f'{item.uri}#{len(self._cited)}'] = _Cited(seq, item)",
         _PACKET_TESTS,
     ),
     Mutant(
@@ -332,8 +338,8 @@ MUTANTS = (
     Mutant(
         "live rows are erased from the second one on",
         _SCREEN,
-        'up = f"\\x1b[{self._rows - 1}A" if self._rows > 1 else ""',
-        'up = f"\\x1b[{self._rows - 2}A" if self._rows > 2 else ""',
+        "rows_up = max(self._rows - 1, 0) + self._removed",
+        "rows_up = max(self._rows - 2, 0) + self._removed",
         _SCREEN_TESTS,
     ),
     Mutant(
@@ -342,6 +348,55 @@ MUTANTS = (
         "if live and self._console.is_terminal else []",
         "if live else []",
         _SCREEN_TESTS,
+    ),
+    Mutant(
+        "a row that has scrolled away by one is erased",
+        _DRAWN_ROWS,
+        "start < self._lowest - height",
+        "start < self._lowest - height - 1",
+        _DRAWN_ROWS_TESTS,
+    ),
+    Mutant(
+        "live rows that are gone are not counted as rows that scrolled",
+        _DRAWN_ROWS,
+        "start < self._lowest - height",
+        "start < self._rows - height",
+        _DRAWN_ROWS_TESTS,
+    ),
+    Mutant(
+        "all terminals agree about the width of symbols",
+        _DRAWN_ROWS,
+        "2 if _is_disputed(char) else cell_len(char)",
+        "cell_len(char)",
+        _DRAWN_ROWS_TESTS,
+    ),
+    Mutant(
+        "log lines are shown again when the answer starts again",
+        _HISTORY,
+        "(removed or each.seq is not None)",
+        "True",
+        _HISTORY_TESTS,
+    ),
+    Mutant(
+        "parts that were not drawn are regarded as drawn",
+        _HISTORY,
+        "min(done[first_void - 1].finished if first_void else 0, self._page.taken)",
+        "done[first_void - 1].finished if first_void else 0",
+        _HISTORY_TESTS,
+    ),
+    Mutant(
+        "a void source is listed",
+        _PACKETS,
+        "if cited.seq <= to_seq",
+        "if True",
+        ("tests/cli/test_rewinds.py",),
+    ),
+    Mutant(
+        "an agent is killed again before it has written something new",
+        _KILLS,
+        "return self._last is None or written_at > self._last",
+        "return True",
+        _KILL_TESTS,
     ),
     Mutant(
         "an empty table is a blank line",

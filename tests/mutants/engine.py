@@ -94,10 +94,10 @@ _LOGS = (
         "return len(turn)",
     ),
     _mutant(
-        "log/_sql.py",
+        "log/_sql_claims.py",
         "a claimed stream keeps the cached state of its earlier owner",
-        "        db.states.pop(stream_id, None)\n        last_seq",
-        "        last_seq",
+        "    db.states.pop(stream_id, None)\n",
+        "",
     ),
     _mutant(
         "log/_sql.py",
@@ -171,8 +171,8 @@ _VALKEY = (
     _mutant(
         "log/valkey/_expiry.py",
         "more streams are claimed than were asked for",
-        "(await session.indexes.due(keys.leases, now, count))[:count]",
-        "(await session.indexes.due(keys.leases, now, count))",
+        'await self._claim_all(due[:count], "")',
+        'await self._claim_all(due, "")',
     ),
     _mutant(
         "log/valkey/_expiry.py",
@@ -203,7 +203,7 @@ _VALKEY = (
         "log/valkey/_opening.py",
         "an opener that was slower leaves its stream behind",
         "            if created_meta is not None:\n"
-        "                await _delete_unused(session, keys, stream.stream_id)\n",
+        "                await _delete_unused(session, keys, stream)\n",
         "",
     ),
     _mutant(

@@ -34,8 +34,8 @@ MUTANTS = (
     ),
     _in_logs(
         "a log keeps an append twice",
-        "    return repeated\n",
-        "    return False\n",
+        "        raise OutOfSequence(stream_id, first_seq, last_seq)\n    return repeated\n",
+        "        raise OutOfSequence(stream_id, first_seq, last_seq)\n    return False\n",
         f"{_CONTRACT}::test_a_repeated_append_is_acknowledged_without_a_second_copy[memory]",
     ),
     _in_logs(
@@ -70,7 +70,7 @@ MUTANTS = (
     ),
     _in_logs(
         "a claim in the memory log leaves the old producer in place",
-        "stream.epoch += 1",
+        "self.epoch += 1",
         "pass",
         f"{_CONTRACT}::test_a_lost_stream_is_claimed_once_and_its_producer_fenced[memory]",
     ),

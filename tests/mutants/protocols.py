@@ -184,7 +184,7 @@ MUTANTS = (
     _cap(
         "_chat_record",
         "the events of a chat are lost",
-        "            self.events.append(packet.p)\n",
+        "            self._events.append((packet.seq, packet.p))\n",
         "            pass\n",
     ),
     _cap(
@@ -207,9 +207,9 @@ MUTANTS = (
     ),
     _cap(
         "_progress",
-        "a caller can change the events of a stream",
-        "return list(self._record.events)",
-        "return self._record.events",
+        "the answer has no events",
+        "events=self.events)",
+        "events=[])",
     ),
     _cap(
         "_retry_defaults",

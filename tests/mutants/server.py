@@ -131,8 +131,8 @@ _IN_THE_APPENDER = (
     _mutant(
         "engine/_ending.py",
         "an ended stream takes more packets",
-        "        if self.begun:\n            raise StreamEnded",
-        "        if False:\n            raise StreamEnded",
+        "        if self.begun or self.sealed:\n            raise StreamEnded",
+        "        if self.sealed:\n            raise StreamEnded",
         _APPENDER,
     ),
 )
@@ -162,30 +162,29 @@ _IN_THE_PRODUCERS = (
     _mutant(
         "engine/_producers.py",
         "a reader that comes back does not save the producer",
-        "                producer.abandon_timer.cancel()\n"
-        "                producer.abandon_timer = None",
-        "                producer.abandon_timer = None",
+        "            producer.abandon_timer.cancel()\n            producer.abandon_timer = None",
+        "            producer.abandon_timer = None",
         _PRODUCERS,
     ),
     _mutant(
         "engine/_producers.py",
         "a producer without readers is cancelled whatever on_abandoned says",
-        'if producer.readers == 0 and self._options.on_abandoned == "cancel":',
-        "if producer.readers == 0:",
+        'if options.on_abandoned == "cancel" and not ',
+        "if not ",
         _PRODUCERS,
     ),
     _mutant(
         "engine/_producers.py",
         "a producer is cancelled when any of its readers leaves",
-        'if producer.readers == 0 and self._options.on_abandoned == "cancel":',
-        'if self._options.on_abandoned == "cancel":',
+        "_decrement(self._readers_of_stream, meta.stream_id)",
+        "self._readers_of_stream[meta.stream_id] = 0",
         _PRODUCERS,
     ),
     _mutant(
         "engine/_producers.py",
         "the last reason of a stop counts instead of the first",
-        "        if self._reason is None:\n",
-        "        if True:\n",
+        "        if self._reason is None:\n            self._reason = reason\n",
+        "        if True:\n            self._reason = reason\n",
         _PRODUCERS,
     ),
     _mutant(
@@ -212,7 +211,7 @@ _IN_THE_PRODUCERS = (
     _mutant(
         "engine/_producers.py",
         "every principal ever seen stays in the tables",
-        "    if not counts[principal]:",
+        "    if not counts[key]:",
         "    if False:",
         _PRODUCERS,
     ),

@@ -1,6 +1,6 @@
 """All mutants."""
 
-from . import cli, client, engine, logs, models, protocols, server
+from . import cli, client, durable, durable_models, engine, logs, models, protocols, server
 from .mutant import Mutant
 
 __all__ = ["MUTANTS"]
@@ -12,5 +12,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *cli.MUTANTS,
     *server.MUTANTS,
     *engine.MUTANTS,
+    *durable.MUTANTS,
+    *durable_models.MUTANTS,
     *logs.MUTANTS,
 )

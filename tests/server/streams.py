@@ -1,6 +1,7 @@
 """Streams without a server: what an agent gets, and the writer behind it."""
 
 from coreason_client.server import AgentStream
+from coreason_client.server.engine._steps import Steps
 from coreason_client.server.engine._writer import StreamWriter
 from coreason_client.server.log import StreamLog, StreamMeta
 from coreason_manifest.definitions.service import ServiceRequest
@@ -8,7 +9,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 def agent_stream(request: ServiceRequest, meta: StreamMeta, log: StreamLog) -> AgentStream:
     """Return a stream as an agent gets it."""
-    return AgentStream(StreamWriter(request, meta, log))
+    return AgentStream(StreamWriter(request, meta, log), Steps(meta.stream_id))
 
 
 def writer_of(stream: AgentStream) -> StreamWriter:

@@ -8,7 +8,7 @@ import pytest
 
 from coreason_client.server.engine._appender import FLUSH_BYTES, FLUSH_EVERY, Appender
 from coreason_client.server.errors import Fenced, LogUnavailable, StreamEnded
-from coreason_client.server.log import MemoryStreamLog, NewStream
+from coreason_client.server.log import MemoryStreamLog, NewStream, Notes
 
 from .aio import aio, turns
 
@@ -24,14 +24,19 @@ class Recorder(MemoryStreamLog):
         self.failure: Exception | None = None
 
     async def append(
-        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
+        self,
+        stream_id: UUID,
+        epoch: int,
+        first_seq: int,
+        entries: Sequence[bytes],
+        notes: Notes | None = None,
     ) -> bool:
         self.batches.append(list(entries))
         if self.failure is not None:
             raise self.failure
         if self.before is not None:
             await self.before.wait()
-        answer = await super().append(stream_id, epoch, first_seq, entries)
+        answer = await super().append(stream_id, epoch, first_seq, entries, notes)
         if self.busy is not None:
             await self.busy.wait()
         return answer

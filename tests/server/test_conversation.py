@@ -45,9 +45,7 @@ from coreason_client.server.engine._conversation import (
     parse_history,
     parse_question,
     parse_turn,
-    written_text,
 )
-from coreason_client.server.engine._frames import Frames
 from coreason_client.server.engine._writer import StreamWriter
 from coreason_client.server.log import Claim, Conversation, NewStream, Page
 from coreason_manifest.definitions.message import ChatMessage, Role
@@ -202,16 +200,6 @@ def test_the_question_is_the_text_of_the_last_user_message(
 def test_a_request_without_messages_has_an_empty_question() -> None:
     body = envelope() | {"payload": {"payload": {"do": "it"}}}
     assert last_question(ServiceRequest.model_validate(body)) == ""
-
-
-@given(st.lists(TEXTS, max_size=6))
-def test_the_written_text_is_that_of_the_delta_packets(texts: list[str]) -> None:
-    frames, entries = Frames(UUID(int=1)), list[bytes]()
-    for text in texts:
-        entries.append(frames.delta(len(entries) + 1, text))
-        event, _ = frames.packet(len(entries) + 1, StreamOpCode.EVENT, {"content": "not text"})
-        entries.append(event)
-    assert written_text(entries) == "".join(texts)
 
 
 # On a server.
@@ -491,7 +479,9 @@ async def test_a_producer_that_comes_back_does_not_replace_the_turn() -> None:
 class NoTurns(MemoryStreamLog):
     """A log whose conversations are away."""
 
-    async def add_turn(self, conversation: Conversation, stream_id: UUID, turn: bytes) -> None:
+    async def add_turn(
+        self, conversation: Conversation, stream_id: UUID, turn: bytes, epoch: int = 1
+    ) -> None:
         raise LogUnavailable("the conversations are away")
 
 
@@ -528,10 +518,12 @@ async def test_a_cancelled_agent_leaves_a_whole_end() -> None:
     reached, go = asyncio.Event(), asyncio.Event()
 
     class Slow(MemoryStreamLog):
-        async def add_turn(self, conversation: Conversation, stream_id: UUID, turn: bytes) -> None:
+        async def add_turn(
+            self, conversation: Conversation, stream_id: UUID, turn: bytes, epoch: int = 1
+        ) -> None:
             reached.set()
             await go.wait()
-            await super().add_turn(conversation, stream_id, turn)
+            await super().add_turn(conversation, stream_id, turn, epoch)
 
     log = Slow()
     asked = ServiceRequest.model_validate(envelope("one?"))

@@ -10,13 +10,17 @@ from hypothesis import strategies as st
 from coreason_client.server.cap._cursor import MAX_CURSOR_LENGTH, Cursor, parse_cursor
 
 ID = "123e4567-e89b-12d3-a456-426614174000"
-FORM = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(:(0|[1-9][0-9]{0,17}))?")
+FORM = re.compile(
+    r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+    r"(:(0|[1-9][0-9]{0,17})(:[1-9][0-9]{0,17})?)?"
+)
 
 
-@pytest.mark.proves("RES2-2b")
-@given(stream_id=st.uuids(), seq=st.integers(0, 10**18 - 1))
-def test_reads_what_it_writes(stream_id: UUID, seq: int) -> None:
+@pytest.mark.proves("RES2-2b", "R13f")
+@given(st.uuids(), st.integers(0, 10**18 - 1), st.integers(1, 10**18 - 1))
+def test_reads_what_it_writes(stream_id: UUID, seq: int, epoch: int) -> None:
     assert parse_cursor(str(Cursor(stream_id, seq))) == Cursor(stream_id, seq)
+    assert parse_cursor(str(Cursor(stream_id, seq, epoch))) == Cursor(stream_id, seq, epoch)
     assert parse_cursor(str(stream_id)) == Cursor(stream_id, 0)
 
 
@@ -37,7 +41,11 @@ def test_reads_what_it_writes(stream_id: UUID, seq: int) -> None:
         " " + ID,
         ID + "\n",
         ID + ":1\n",
-        ID + ":1:2",
+        ID + ":1:",
+        ID + ":1:0",
+        ID + ":1:02",
+        ID + ":1:2:3",
+        ID + "::1",
         ID + ",",
         ID.replace("-", ""),
         "{" + ID + "}",
@@ -68,4 +76,4 @@ def test_accepts_the_two_forms_and_nothing_else(value: str) -> None:
 
 
 def test_a_cursor_is_as_long_as_it_can_get() -> None:
-    assert len(str(Cursor(uuid4(), 10**18 - 1))) == MAX_CURSOR_LENGTH
+    assert len(str(Cursor(uuid4(), 10**18 - 1, 10**18 - 1))) == MAX_CURSOR_LENGTH

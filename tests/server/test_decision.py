@@ -22,7 +22,7 @@ from coreason_client.server.cap._decision import (
     decide,
 )
 from coreason_client.server.http._problems import as_problem
-from coreason_client.server.log import Opened, StreamMeta
+from coreason_client.server.log import AgentVersion, Opened, StreamMeta
 from coreason_manifest.definitions.service import ServiceRequest
 
 ASKED, OTHER, STREAM = UUID(int=1), UUID(int=2), UUID(int=3)
@@ -39,6 +39,7 @@ META = StreamMeta(
     cancel_requested=False,
     body_gone=False,
 )
+DURABLE = replace(META, agent=AgentVersion("a", "1"), epoch=2, epoch_starts=(4,))
 OF_BOB = replace(META, principal="bob")
 OF_ANOTHER_REQUEST = replace(META, request_id=OTHER)
 WAIT = 2_500_000_000  # nanoseconds
@@ -109,6 +110,23 @@ TABLE: list[tuple[str, dict[str, Any], dict[str, Any], object]] = [
     ("a known stream, closing", RESUMING | HEAD | FOUND, CLOSING | FULL, Need.BODY),
     ("at the end", FOUND | HEAD | {"cursor": Cursor(STREAM, 5)}, NOTHING, Need.BODY),
     ("too far", FOUND | HEAD | {"cursor": Cursor(STREAM, 6)}, NOTHING, (400, "bad-position")),
+    # A durable stream: epoch 2 began with packet 4, because the store lost packets of epoch 1.
+    *(
+        (
+            f"a durable stream, {name}",
+            FOUND | HEAD | {"known": DURABLE, "cursor": at},
+            NOTHING,
+            then,
+        )
+        for name, at, then in (
+            ("the same packet", Cursor(STREAM, 3, 1), Need.BODY),
+            ("the same packet of the next epoch", Cursor(STREAM, 4, 2), Need.BODY),
+            ("an older client", Cursor(STREAM, 4), Need.BODY),
+            ("a packet that was lost and replaced", Cursor(STREAM, 4, 1), (410, "position-gone")),
+            ("a packet that was lost", Cursor(STREAM, 9, 1), (410, "position-gone")),
+            ("an invented epoch", Cursor(STREAM, 3, 2), (410, "position-gone")),
+        )
+    ),
     # A resume with its body.
     ("resumes", RESUMING | HEAD | FOUND | BODY, NOTHING, Resume(META, 4, True)),
     ("resumes without a token", RESUMING | LATE | FOUND | BODY, NOTHING, Resume(META, 4, False)),
@@ -163,6 +181,7 @@ TABLE: list[tuple[str, dict[str, Any], dict[str, Any], object]] = [
 ]
 
 
+@pytest.mark.proves("R13f")
 @pytest.mark.parametrize(
     ("facts", "server", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
 )

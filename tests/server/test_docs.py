@@ -41,7 +41,8 @@ def check(folder: Path, blocks: list[str]) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.timeout(300)  # without a cache mypy reads all dependencies
 def test_the_examples_of_the_documents_type_check(tmp_path: Path) -> None:
-    pages = [blocks_of(page) for page in ("README.md", "docs/cap.md", "docs/server.md")]
+    names = ("README.md", "docs/cap.md", "docs/server.md", "docs/durable.md")
+    pages = [blocks_of(page) for page in names]
     assert all(pages)
     blocks = [block for page in pages for block in page]
     wrong = "from coreason_client.server import AgentStream\n\nstream: AgentStream = 7\n"

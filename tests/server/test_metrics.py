@@ -39,6 +39,9 @@ NAMES = {
     "coreason_packets_appended": "counter",
     "coreason_resumes": "counter",
     "coreason_takeovers": "counter",
+    "coreason_restarts": "counter",
+    "coreason_packets_replayed": "counter",
+    "coreason_streams_handed_over": "counter",
     "coreason_requests_refused": "counter",
     "coreason_append_seconds": "histogram",
     "coreason_first_packet_seconds": "histogram",
@@ -183,7 +186,8 @@ def test_no_label_holds_what_a_client_or_an_agent_chose(serve: Serve) -> None:
     assert Scrape(text).labels() == {
         *("DELTA", "EVENT", "ERROR", "CLOSE"),
         *("complete", "cancelled", "abandoned", "server_stopped", "producer_lost"),
-        *("agent_error", "failed"),
+        *("agent_error", "replay_diverged", "step_uncertain", "failed"),
+        "handed_over",
         *("invalid-request", "stream-not-found", "not-found"),
     }
 

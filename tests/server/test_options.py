@@ -43,6 +43,7 @@ def test_every_argument_reaches_the_option_of_its_name() -> None:
         "version": "two",
         "on_abandoned": "cancel",
         "final_retention": 10_000.0,
+        "durable": False,
     }
     numbers = sorted(option_names() - values.keys() - {"metrics_path"})
     values |= {name: 10 + number for number, name in enumerate(numbers)}
@@ -52,7 +53,8 @@ def test_every_argument_reaches_the_option_of_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", sorted(option_names() - {"agent_id", "version", "on_abandoned", "metrics_path"})
+    "name",
+    sorted(option_names() - {"agent_id", "version", "on_abandoned", "metrics_path", "durable"}),
 )
 def test_numbers_out_of_range_are_refused_by_name(name: str) -> None:
     wrong: dict[str, Any] = {name: -1}

@@ -10,9 +10,9 @@ import pytest
 from coreason_client.server import AgentApp, LogUnavailable, MemoryStreamLog
 from coreason_client.server.engine import _orphans
 from coreason_client.server.engine._conversation import dump_question, parse_turn
+from coreason_client.server.engine._end_errors import CANCELLED, SERVER_STOPPED
 from coreason_client.server.engine._frames import Frames
 from coreason_client.server.engine._orphans import Orphans, UnwrittenEnd
-from coreason_client.server.engine._producers import CANCELLED, SERVER_STOPPED
 from coreason_client.server.log import Claim, Conversation, NewStream
 from coreason_client.server.observe._metrics import (
     NO_METRICS,
@@ -134,11 +134,11 @@ async def test_a_stream_whose_turn_cannot_be_stored_ends_all_the_same(
 async def test_a_damaged_text_is_not_quoted_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     log = MemoryStreamLog()
     stream_id = await lost_stream(log)
-    damaged = b'data: {"op":"DELTA","p":"a secret"}\n\n'
+    damaged = b'id: 1\ndata: {"op":"DELTA","text":"a secret"}\n\n'
     await log.append(stream_id, 1, 1, [damaged])
     await Orphans(log, "me", NO_METRICS).close_lost()
     assert (await log.meta(stream_id)).outcome == "producer_lost"
-    assert "is damaged (ValidationError)" in caplog.text
+    assert "is damaged (ValueError)" in caplog.text
     assert "a secret" not in caplog.text
 
 
@@ -265,7 +265,7 @@ async def test_a_late_packet_is_not_taken_for_the_end() -> None:
         runtime = runtime_of(app)
         meta = await start_stream(app, log)
         log.fail(*WRITES)
-        runtime.producers.stop_all(SERVER_STOPPED)
+        runtime.producers.hand_over_or_stop(SERVER_STOPPED)
         await runtime.producers.wait(LIMIT)
         await turns()
         log.repair()

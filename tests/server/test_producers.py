@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog
-from coreason_client.server.engine._producers import CANCELLED, SERVER_STOPPED
+from coreason_client.server.engine._end_errors import CANCELLED, SERVER_STOPPED
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .peer import envelope
@@ -164,7 +164,9 @@ async def test_the_first_reason_to_stop_counts() -> None:
             assert producer is not None
             producer.stop(CANCELLED)
             await virtual_loop().forward(1)
-            app._runtime.producers.stop_all(SERVER_STOPPED)  # a shutdown during the grace time
+            app._runtime.producers.hand_over_or_stop(
+                SERVER_STOPPED
+            )  # a shutdown during the grace time
             await virtual_loop().forward(4)
             assert (await reader.end()).packets[-1].p.code == "cancelled"
         finally:

@@ -135,7 +135,7 @@ async def test_a_mistake_in_the_upkeep_itself_does_not_end_it(
                 again.set()
             raise ZeroDivisionError
 
-        monkeypatch.setattr(upkeep, "_postpones_claims", broken)
+        monkeypatch.setattr(upkeep, "_is_late", broken)
         await again.wait()
     assert "the upkeep of the log failed and will be retried" in caplog.text
     assert "Traceback" in caplog.text

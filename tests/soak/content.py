@@ -2,19 +2,22 @@
 
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Self
+from itertools import pairwise
+from typing import NamedTuple, Self
 
 from coreason_manifest.definitions.presentation import (
     ClosePacket,
     DeltaPacket,
     EventPacket,
     Packet,
+    PresentationEventType,
     ProgressUpdate,
 )
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..server.peer import envelope
 
+REWIND = "REWIND"
 BURST = 5  # packets that are written together; the last one waits for the log
 
 
@@ -26,26 +29,56 @@ class Order:
     packets: int
     pause: float  # between two bursts
     block: float = 0.0  # seconds for which the agent blocks its event loop after the first packet
+    differs: bool = False  # one step of a durable agent writes other text in each run
+    rewinds: bool = False  # the client understands REWIND events
 
     @classmethod
-    def lasting(cls, name: str, packets: int, seconds: float, block: float = 0.0) -> Self:
+    def lasting(
+        cls, name: str, packets: int, seconds: float, block: float = 0.0, **more: bool
+    ) -> Self:
         """Return an order for a number of packets, spread evenly over a time."""
-        return cls(name, packets, round(seconds * BURST / packets, 4), block)
+        return cls(name, packets, round(seconds * BURST / packets, 4), block, **more)
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        name, packets, pause, block = text.split()
-        return cls(name, int(packets), float(pause), float(block))
+        name, packets, pause, block, differs = text.split()
+        return cls(name, int(packets), float(pause), float(block), differs == "True")
 
     def request(self) -> ServiceRequest:
-        text = f"{self.name} {self.packets} {self.pause} {self.block}"
-        return ServiceRequest.model_validate(envelope(text, session=self.name))
+        text = f"{self.name} {self.packets} {self.pause} {self.block} {self.differs}"
+        body = envelope(text, session=self.name)
+        if self.rewinds:
+            events = [*PresentationEventType, REWIND]
+            body["payload"]["capabilities"] = {"supported_events": events}
+        return ServiceRequest.model_validate(body)
+
+    @property
+    def parts(self) -> "Parts":
+        """The parts of a durable answer."""
+        third = self.packets // 3
+        ends = (1, third, 2 * third, 3 * third - BURST, self.packets + 1)
+        return Parts(*(range(start, end) for start, end in pairwise(ends)))
+
+    def text_of(self, index: int, run: int | None = None) -> str:
+        """Return the text of a packet of a durable answer; `run` is that of the step it follows."""
+        if not self.differs or index < self.parts.rerun[2] or index in self.parts.resume:
+            return text_of(self.name, index)
+        return text_of(f"{self.name}~{run}", index)
 
     def is_right(self, packet: Packet) -> bool:
         """Return True if the packet has the expected content for its number."""
         if packet.seq == self.packets + 1:
             return isinstance(packet, ClosePacket)
         return shown(packet) == (ends_burst(packet.seq), text_of(self.name, packet.seq))
+
+
+class Parts(NamedTuple):
+    """The numbers of the packets of each part of a durable answer."""
+
+    before: range  # in the body
+    rerun: range
+    resume: range
+    after: range  # in the body
 
 
 def ends_burst(seq: int) -> bool:

@@ -22,6 +22,7 @@ PAUSE = 2.0  # of the store
 _DOWN = (0.2, 1.5)  # downtime of a killed replica, or of the store
 _WAIT = 20.0  # seconds for an event that must happen
 _STALE_PACKETS, _STALE_PAUSE = 2000, 0.1  # of a stream that runs until it is taken over
+_CONTINUED_PACKETS = 400  # of a durable one, which continues then
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,12 @@ def plan(seed: int, seconds: float, numbers: Mapping[Kind, int]) -> list[Fault]:
 class Striker:
     """Carries faults out. They may overlap, but not on one process."""
 
-    def __init__(self, fleet: Fleet, store: ValkeyServer, proxy: Proxy) -> None:
+    def __init__(
+        self, fleet: Fleet, store: ValkeyServer, proxy: Proxy, *, durable: bool = False
+    ) -> None:
         self.struck: Counter[str] = Counter()
         self.stale: list[Reading] = []  # of streams that had two producers
+        self._stale_packets = _CONTINUED_PACKETS if durable else _STALE_PACKETS
         self._fleet = fleet
         self._store = store
         self._proxy = proxy
@@ -90,7 +94,7 @@ class Striker:
     async def _freeze(self, dice: float) -> None:
         """Freeze a replica beyond its lease, so two replicas claim the same stream."""
         replica = await self._take(dice)
-        order = Order(f"stale-{dice}", _STALE_PACKETS, _STALE_PAUSE)
+        order = Order(f"stale-{dice}", self._stale_packets, _STALE_PAUSE)
         async with client_for(replica.url) as client:
             reading = Reading.of(order)
             reader = asyncio.ensure_future(read_stream(client, reading))

@@ -46,6 +46,7 @@ class Replica:
 
     async def start(self) -> None:
         """Start the process and wait until it accepts connections."""
+        self._reap()
         process = self._process = self._spawn()
         deadline = time.monotonic() + _START_WITHIN
         while not await _accepts(self.port):
@@ -58,6 +59,11 @@ class Replica:
                     f"replica {self.number} did not start within {_START_WITHIN:g} seconds"
                 )
             await asyncio.sleep(0.05)
+
+    @property
+    def exited(self) -> bool:
+        """True if the process has exited by itself."""
+        return self._process is not None and self._process.poll() is not None
 
     def kill(self) -> None:
         """Kill the process, like a crash."""
@@ -87,14 +93,14 @@ class Replica:
         return "".join(file.read_text(errors="replace") for file in files)
 
     def notes(self) -> Iterator[str]:
-        for file in self._folder.glob(f"notes-{self.number}-*"):
+        for file in sorted(self._folder.glob(f"notes-{self.number}-*")):
             yield from file.read_text().splitlines()
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         self._starts += 1
         name = f"{self.number}-{self._starts}"
         notes, stderr = self._folder / f"notes-{name}", self._folder / f"stderr-{name}"
-        program = [sys.executable, "-m", "tests.soak.replica"]
+        program = [sys.executable, "-m", self._options.program]
         with stderr.open("wb") as errors:
             return subprocess.Popen(
                 [*program, str(self.port), self._options.dump(), str(notes)],

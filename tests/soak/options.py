@@ -19,6 +19,10 @@ class ReplicaOptions:
     retention: float = 900.0
     api_keys: Mapping[str, str] = field(default_factory=dict)  # empty: no key is needed
     descriptors: int | None = None  # limit for open files; None: the limit of the system
+    durable: bool = False
+    max_restarts: int = 3
+    drain_timeout: float = 2.0
+    program: str = "tests.soak.replica"  # the module that the process runs
 
     @classmethod
     def parse(cls, text: str) -> Self:

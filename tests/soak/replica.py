@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from coreason_client.server import AgentApp, AgentStream, Fenced, LogError, ValkeyStreamLog, serve
+from coreason_client.server.log import Notes
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .content import Order, ends_burst, text_of
@@ -32,19 +33,29 @@ class NotingLog(ValkeyStreamLog):
             options.url, prefix=options.prefix, lease=options.lease, patience=options.patience
         )
         self._notes = os.open(notes, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._taken_over: set[tuple[UUID, int]] = set()
+        self._continued: set[tuple[UUID, int]] = set()
 
     def note(self, *words: object) -> None:
         os.write(self._notes, f"{' '.join(map(str, words))}\n".encode())
 
     async def append(
-        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
+        self,
+        stream_id: UUID,
+        epoch: int,
+        first_seq: int,
+        entries: Sequence[bytes],
+        notes: Notes | None = None,
     ) -> bool:
         try:
-            cancel = await super().append(stream_id, epoch, first_seq, entries)
+            cancel = await super().append(stream_id, epoch, first_seq, entries, notes)
         except Fenced:
             self.note("fenced", stream_id, epoch)
             raise
-        self.note("ack", stream_id, epoch, first_seq, len(entries))
+        if entries:
+            self._note_entries(stream_id, epoch, first_seq, len(entries))
+        elif epoch > 1:  # the note of a restart
+            self._note_takeover(stream_id, epoch)
         return cancel
 
     async def close(
@@ -55,37 +66,58 @@ class NotingLog(ValkeyStreamLog):
         except Fenced:
             self.note("fenced", stream_id, epoch)
             raise
-        self.note("ack", stream_id, epoch, first_seq, len(entries))
+        self._note_entries(stream_id, epoch, first_seq, len(entries))
         if epoch > 1:
-            self.note("takeover", stream_id, epoch)
+            self._note_takeover(stream_id, epoch)
+
+    async def release(self, stream_id: UUID, epoch: int) -> None:
+        self.note("released", stream_id, epoch, time.monotonic())
+        await super().release(stream_id, epoch)
+
+    def _note_takeover(self, stream_id: UUID, epoch: int) -> None:
+        if (stream_id, epoch) not in self._taken_over:
+            self._taken_over.add((stream_id, epoch))
+            self.note("takeover", stream_id, epoch, time.monotonic())
+
+    def _note_entries(self, stream_id: UUID, epoch: int, first_seq: int, number: int) -> None:
+        self.note("ack", stream_id, epoch, first_seq, number)
+        if epoch > 1 and (stream_id, epoch) not in self._continued:
+            self._continued.add((stream_id, epoch))
+            self.note("continued", stream_id, epoch, time.monotonic())
 
 
 class Agent:
     """Writes the requested packets in bursts; if it loses its stream, it tries one late append."""
+
+    _late_after = 0.0
 
     def __init__(self, log: NotingLog) -> None:
         self._log = log
         self._late: set[asyncio.Task[None]] = set()
 
     async def __call__(self, request: ServiceRequest, stream: AgentStream) -> None:
-        self._log.note("begin", stream.stream_id, request.request_id)
+        self._log.note(
+            "begin" if stream.attempt == 1 else "restart", stream.stream_id, request.request_id
+        )
         order = _order(request)
         if order is None:
             await stream.write("read")
             return
-        written = 0
         try:
-            for written in range(1, order.packets + 1):
-                await self._write(stream, order, written)
-                if order.block and written == 1:
-                    block_the_event_loop(order.block)
+            await self._write_all(stream, order)
         except asyncio.CancelledError:
             # No client cancels here, so another replica has taken over the stream. This append
             # acts like an agent that did not notice; the log must refuse it.
-            task = asyncio.ensure_future(self._write_late(stream.stream_id, written + 1))
+            task = asyncio.ensure_future(self._write_late(stream.stream_id))
             self._late.add(task)
             task.add_done_callback(self._late.discard)
             raise
+
+    async def _write_all(self, stream: AgentStream, order: Order) -> None:
+        for seq in range(1, order.packets + 1):
+            await self._write(stream, order, seq)
+            if order.block and seq == 1:
+                block_the_event_loop(order.block)
 
     async def _write(self, stream: AgentStream, order: Order, seq: int) -> None:
         text = text_of(order.name, seq)
@@ -95,12 +127,54 @@ class Agent:
         else:
             await stream.write(text)
 
-    async def _write_late(self, stream_id: UUID, seq: int) -> None:
+    async def _write_late(self, stream_id: UUID) -> None:
+        await asyncio.sleep(self._late_after)
         try:
+            seq = (await self._log.meta(stream_id)).last_seq + 1
             await self._log.append(stream_id, 1, seq, [b"late"])
         except LogError:
             return
         self._log.note("unfenced", stream_id, seq)
+
+
+class DurableAgent(Agent):
+    """Writes the same in its body, in a step that runs again and in one that resumes.
+
+    The step that runs again writes other text in each run if the order says so.
+    """
+
+    _late_after = 0.5  # longer than a hand-over, which cancels the agent before the epoch ends
+
+    async def _write_all(self, stream: AgentStream, order: Order) -> None:
+        parts = order.parts
+        # The pauses for what is in the log already would only add to the silence of its readers.
+        skips = (await self._log.meta(stream.stream_id)).last_seq if stream.attempt > 1 else 0
+
+        async def write(index: int, run: int | None = None, checkpoint: int | None = None) -> None:
+            text = order.text_of(index, run)
+            if ends_burst(index):
+                await stream.progress(text, 100 * index / (order.packets + 1))
+                await asyncio.sleep(order.pause if index > skips else 0)
+            else:
+                await stream.write(text, checkpoint=checkpoint)
+
+        async def rerun() -> int:
+            for index in parts.rerun:
+                await write(index, stream.attempt)
+            return stream.attempt
+
+        async def resume() -> int:
+            written = 0 if stream.resumed is None else len(stream.resumed.packets)
+            for index in parts.resume[written:]:
+                await write(index, checkpoint=index)
+            return written
+
+        for index in parts.before:
+            await write(index)
+        run = await stream.step("rerun", rerun)
+        await stream.step("resume", resume, on_restart="resume")
+        for index in parts.after:
+            await write(index, run)
 
 
 def block_the_event_loop(seconds: float) -> None:
@@ -114,7 +188,7 @@ def _order(request: ServiceRequest) -> Order | None:
     return Order.parse(messages[0].text) if len(messages) == 1 else None
 
 
-def _leave_with_parent() -> None:
+def leave_with_parent() -> None:
     """Exit when the parent process has exited, which closes its end of the pipe."""
 
     def watch() -> None:
@@ -136,16 +210,17 @@ def set_descriptor_limit(most: int | None = None) -> int:
 def main(port: str, options_json: str, notes: str) -> None:
     options = ReplicaOptions.parse(options_json)
     set_descriptor_limit(options.descriptors)
-    _leave_with_parent()
+    leave_with_parent()
     log = NotingLog(options, notes)
     app = AgentApp(
-        Agent(log),
+        DurableAgent(log) if options.durable else Agent(log),
         log=log,
         api_keys=options.api_keys or None,
         agent_id=AGENT_ID,
         heartbeat=HEARTBEAT,
         retention=options.retention,
-        drain_timeout=2,
+        drain_timeout=options.drain_timeout,
+        durable=options.durable,
     )
     serve(app, port=int(port))
 

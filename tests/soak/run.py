@@ -3,84 +3,24 @@
 import asyncio
 import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
-from uuid import UUID
-
-from coreason_client.server import ValkeyStreamLog
-from coreason_client.server.http._auth import ANONYMOUS
 
 from ..server.log.valkey_server import ValkeyServer
 from .content import Order
-from .faults import Kind, Striker, plan
-from .fleet import Fleet
+from .durable import durable_rows
 from .halfopen import affordable, half_open, still_open
-from .options import AGENT_ID, ReplicaOptions
+from .options import ReplicaOptions
 from .pressure import PREFIX as PRESSED_PREFIX
 from .pressure import PRINCIPAL, pressed_fleet, under_pressure
-from .proxy import Proxy
 from .readers import client_for, read_spread
 from .replica import set_descriptor_limit
+from .site import Account, Part, Settings, Site, order, read_under_faults, started
 from .tally import COMPLETE, Notes, Reading, Row, count, plain, zero
 
+__all__ = ["Part", "Settings", "soak"]
+
 PREFIX = "soak"
-_AFTER_FAULTS = 60.0  # seconds until every hanging reader is noticed
-_PRESSURE = 240.0  # seconds for the faults of `pressure`
-
-Part: TypeAlias = Literal["all", "faults", "pressure"]
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The size of a run."""
-
-    seed: int = 1
-    streams: int = 300
-    packets: int = 200
-    replicas: int = 3
-    seconds: float = 45.0  # the time in which streams start and faults occur
-    lease: float = 3.0
-    faults: Mapping[Kind, int] = field(
-        default_factory=lambda: {"kill": 5, "pause": 3, "restart": 3, "freeze": 2}
-    )
-    cut_every: float = 0.25
-    half_open: int | None = None  # None: as many as the system allows
-    part: Part = "all"
-
-    @property
-    def deadline(self) -> float:
-        """The longest duration of a run, in seconds."""
-        return 3 * self.seconds + 2 * _AFTER_FAULTS + _PRESSURE
-
-
-@dataclass(slots=True)
-class Site:
-    """The processes and the proxy of a run."""
-
-    fleet: Fleet
-    proxy: Proxy
-    striker: Striker
-
-
-@dataclass(slots=True)
-class Account:
-    """The data of one part of a run, to be counted at its end."""
-
-    readings: list[Reading] = field(default_factory=list)
-    stored: dict[UUID, int] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    errors: str = ""
-    codes: list[int | None] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
-
-    async def close(self, fleet: Fleet, store: ValkeyServer, prefix: str, principal: str) -> None:
-        """Stop the replicas, and read the last number of each stream from the store."""
-        self.codes = await fleet.leave()
-        self.stored = await _stored(store.url, prefix, principal, self.readings)
-        self.notes, self.errors = list(fleet.notes()), fleet.errors()
 
 
 async def soak(settings: Settings) -> tuple[list[Row], str]:
@@ -92,11 +32,20 @@ async def soak(settings: Settings) -> tuple[list[Row], str]:
         ValkeyServer(keep=True) as store,
     ):
         async with asyncio.timeout(settings.deadline):
-            if settings.part != "pressure":
+            if settings.part in ("all", "faults"):
                 accounts.append(await _faults(Path(folder, "faults"), store, settings))
-            if settings.part != "faults":
+            if settings.part in ("all", "pressure"):
                 accounts.append(await _pressure(Path(folder, "pressure"), store, settings.seed))
-    return _rows(accounts, time.monotonic() - began), "".join(one.errors for one in accounts)
+            rows = _rows(accounts, time.monotonic() - began) if accounts else []
+            if settings.part in ("all", "durable"):
+                durable, errors = await durable_rows(Path(folder, "durable"), store, settings)
+                return [*rows, *durable], errors_of(accounts) + errors
+    return rows, errors_of(accounts)
+
+
+def errors_of(accounts: Sequence[Account]) -> str:
+    """Return the stderr of all replicas."""
+    return "".join(account.errors for account in accounts)
 
 
 def _rows(accounts: Sequence[Account], seconds: float) -> list[Row]:
@@ -119,12 +68,17 @@ async def _faults(folder: Path, store: ValkeyServer, settings: Settings) -> Acco
     """Kill, freeze, cut and restart; then hold connections half open."""
     descriptors = set_descriptor_limit()
     account = Account()
-    async with _site(folder, store, settings) as site:
-        account.readings = await _under_faults(site, settings)
+    options = ReplicaOptions(url=store.url, prefix=PREFIX, lease=settings.lease)
+    async with started(folder, store, options, settings) as site:
+        account.readings = [
+            Reading.of(order(settings, f"s{settings.seed}-{number}"))
+            for number in range(settings.streams)
+        ]
+        await read_under_faults(site, settings, account.readings)
         beside, opened = await _under_flood(site, settings, descriptors)
         stale = site.striker.stale
         account.readings += [*stale, *beside]
-        await account.close(site.fleet, store, PREFIX, ANONYMOUS)
+        await account.close(site.fleet, store, PREFIX)
     account.rows = [
         *_stale_rows(stale, Notes.parse(account.notes)),
         *(plain(name, number) for name, number in sorted(site.striker.struck.items())),
@@ -144,38 +98,6 @@ async def _pressure(folder: Path, store: ValkeyServer, seed: int) -> Account:
             account.rows += episode.rows
         await account.close(fleet, store, PRESSED_PREFIX, PRINCIPAL)
     return account
-
-
-@asynccontextmanager
-async def _site(folder: Path, store: ValkeyServer, settings: Settings) -> AsyncIterator[Site]:
-    options = ReplicaOptions(url=store.url, prefix=PREFIX, lease=settings.lease)
-    fleet = Fleet(folder, [options] * settings.replicas)
-    ports = [replica.port for replica in fleet.replicas]
-    async with fleet, Proxy(ports, settings.seed) as proxy:
-        yield Site(fleet, proxy, Striker(fleet, store, proxy))
-
-
-async def _under_faults(site: Site, settings: Settings) -> list[Reading]:
-    """Read all streams through the proxy while faults occur."""
-    faults = plan(settings.seed, settings.seconds, settings.faults)
-    length = settings.seconds / 4
-    readings = [
-        Reading.of(Order.lasting(f"s{settings.seed}-{number}", settings.packets, length))
-        for number in range(settings.streams)
-    ]
-    striking = asyncio.ensure_future(site.striker.strike(faults))
-    cutting = asyncio.ensure_future(
-        site.striker.cut(settings.cut_every, settings.seconds, settings.seed)
-    )
-    try:
-        async with client_for(site.proxy.url) as client:
-            await read_spread(client, readings, settings.seconds - length / 2)
-        await striking
-    finally:
-        for task in (striking, cutting):
-            task.cancel()
-        await asyncio.wait({striking, cutting})
-    return readings
 
 
 async def _under_flood(
@@ -219,20 +141,3 @@ def _flood_rows(beside: Sequence[Reading], opened: Sequence[bool]) -> list[Row]:
         plain("of these reconnected", sum(reading.reconnects > 0 for reading in beside)),
         plain("their slowest first packet", f"{slowest:.2f} s"),
     ]
-
-
-async def _stored(
-    url: str, prefix: str, principal: str, readings: Sequence[Reading]
-) -> dict[UUID, int]:
-    """Read the last number of each stream from the store itself."""
-    log = ValkeyStreamLog(url, prefix=prefix)
-    await log.start("driver")
-    try:
-        stored: dict[UUID, int] = {}
-        for reading in readings:
-            meta = await log.find(f"{AGENT_ID}/{principal}", reading.request.request_id)
-            if meta is not None:
-                stored[meta.stream_id] = meta.last_seq
-        return stored
-    finally:
-        await log.stop("driver")

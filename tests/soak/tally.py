@@ -76,6 +76,11 @@ class Reading:
         self.end, self.at_its_end = code, True
 
     @property
+    def too_short(self) -> bool:
+        """True if the stream counts as complete although packets are missing."""
+        return self.end == COMPLETE and len(self.delivered) != self.order.packets + 1
+
+    @property
     def summary(self) -> str:
         """One line about a reading that failed."""
         return (
@@ -98,6 +103,9 @@ class Notes:
     takeovers: int = 0
     fenced: set[UUID] = field(default_factory=set)
     unfenced: int = 0
+    restarts: int = 0  # of durable agents
+    released: dict[UUID, list[tuple[int, float]]] = field(default_factory=dict)
+    continued: dict[UUID, list[tuple[int, float]]] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, lines: Iterable[str]) -> "Notes":
@@ -117,6 +125,11 @@ class Notes:
                 self.begun.setdefault(UUID(rest[0]), []).append(stream_id)
             case "takeover":
                 self.takeovers += 1
+            case "restart":
+                self.restarts += 1
+            case "released" | "continued":
+                times = self.released if kind == "released" else self.continued
+                times.setdefault(stream_id, []).append((int(rest[0]), float(rest[1])))
             case "fenced":
                 self.fenced.add(stream_id)
             case "unfenced":
@@ -153,7 +166,7 @@ def count(readings: Sequence[Reading], notes: Notes, stored: Mapping[UUID, int])
         zero("out of order", sum(reading.out_of_order for reading in readings)),
         zero("spliced", sum(reading.spliced for reading in readings)),
         zero("wrong content", sum(reading.wrong for reading in readings)),
-        zero("complete without all packets", sum(map(_too_short, readings))),
+        zero("complete without all packets", sum(reading.too_short for reading in readings)),
         zero("requests generated twice", sum(len(ids) > 1 for ids in notes.begun.values())),
         plain("streams complete", ends[COMPLETE]),
         plain("streams ended with a typed error", sum(errors.values())),
@@ -189,10 +202,6 @@ def _unread(read: Mapping[UUID | None, Reading], stored: Mapping[UUID, int]) -> 
         for stream_id, last in stored.items()
         if stream_id in read
     )
-
-
-def _too_short(reading: Reading) -> bool:
-    return reading.end == COMPLETE and len(reading.delivered) != reading.order.packets + 1
 
 
 def longest_silence(readings: Sequence[Reading]) -> float:

@@ -63,12 +63,18 @@ async def _answer(request: ServiceRequest, stream: "AgentStream", pause: float) 
     await stream.progress(label, 100, status="complete")
     quoted, others = _chosen(hits)
     text = "\n\n".join(_quoted(hit.section) for hit in quoted) or _overview(question)
-    for piece in _PIECES.findall(text):
-        await stream.write(piece)
-        await asyncio.sleep(pause)
+    await stream.step("write", _write, stream, text, pause, on_restart="resume")
     await stream.markdown(_read_on(quoted, others))
     if citations := _citations(quoted):
         await stream.cite(*citations)
+
+
+async def _write(stream: "AgentStream", text: str, pause: float) -> None:
+    """Write a text word by word; after a restart, write the rest of it."""
+    written = 0 if stream.resumed is None else len(stream.resumed.text)
+    for piece in _PIECES.findall(text[written:]):
+        await stream.write(piece)
+        await asyncio.sleep(pause)
 
 
 # The question

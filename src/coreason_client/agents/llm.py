@@ -11,10 +11,15 @@ Readers receive:
   MARKDOWN_BLOCK would look like a part of the answer.
 * If the model fails, an error at the end of the stream. Its code and message come from the table
   below; the provider's message is only logged, for the operator of the agent.
+
+In a durable application the answer is one step. After a restart, a model that accepts the beginning
+of its answer continues it; the usage is then that of all requests, with an estimate for those that
+were interrupted. Any other model is asked again, and its answer is compared with what was written:
+the first difference is rewound, or ends the stream for clients without rewinds.
 """
 
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
@@ -24,7 +29,7 @@ from coreason_manifest.definitions.message import Role
 from coreason_manifest.definitions.presentation import StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ..llm import LLMClient, Message, ReasoningDelta, Response, TextDelta
+from ..llm import LLMClient, Message, Response
 from ..llm._argument_errors import invalid
 from ..llm._check_call import check_call
 from ..llm._check_messages import check_text
@@ -44,6 +49,7 @@ from ..llm.errors import (
     LLMServerError,
     LLMTimeoutError,
 )
+from ._answer import AnswerWriter
 from ._prompt import UnreadableError, conversation
 
 if TYPE_CHECKING:
@@ -109,10 +115,6 @@ _REJECTED = frozenset(
         *(_ERRORS[kind][0] for kind in (LLMRequestError, LLMContextLengthError, LLMFilteredError)),
     )
 )
-
-_MAX_PIECE = 100_000  # characters of one packet, far below what readers accept
-_MAX_THOUGHT = 4_000
-_PARAGRAPH = "\n\n"
 
 Agent: TypeAlias = "Callable[[ServiceRequest, AgentStream], Coroutine[Any, Any, None]]"
 
@@ -205,34 +207,31 @@ class _ModelAgent:
         except UnreadableError as error:
             await stream.fail(_UNSUPPORTED, str(error))
             return
-        reasoning = _Reasoning(stream if self.thoughts else None)
+
+        async def answer() -> dict[str, Any]:
+            return await self._write_answer(messages, stream)
+
+        # Without arguments: a release with another system prompt may continue the answer.
+        ended = await stream.step("answer", answer, on_restart="resume")
+        if "error" in ended:
+            await stream.fail(**ended["error"])
+        else:
+            await stream.write_packet(StreamOpCode.EVENT, _usage_event(ended["usage"]))
+
+    async def _write_answer(self, messages: list[Message], stream: "AgentStream") -> dict[str, Any]:
+        """Write the answer; return the data of its USAGE event, or the error that ended it."""
         try:
-            model, response = await self._stream_answer(messages, stream, reasoning)
+            if self.client is None:
+                self.client = LLMClient.from_env()
+            model = self.client.default_model if self.model is None else self.model
+            answer = AnswerWriter(self.client, model, self.options, stream, thoughts=self.thoughts)
+            response = await answer.write(messages)
         except LLMError as error:
-            await reasoning.flush()
-            await self._fail(error, stream)
-            return
-        await reasoning.flush()
-        await stream.write_packet(StreamOpCode.EVENT, _usage_event(model, response))
+            return {"error": self._error(error, stream)}
+        return {"usage": _usage_data(model, response)}
 
-    async def _stream_answer(
-        self, messages: list[Message], stream: "AgentStream", reasoning: "_Reasoning"
-    ) -> tuple[str, Response]:
-        if self.client is None:
-            self.client = LLMClient.from_env()
-        model = self.client.default_model if self.model is None else self.model
-        # If the agent is cancelled, leaving this block closes the connection to the provider.
-        async with self.client.stream(messages, model, **self.options) as answer:
-            async for delta in answer:
-                if isinstance(delta, TextDelta):
-                    await reasoning.flush()
-                    for piece in _pieces(delta.text):
-                        await stream.write(piece)
-                elif isinstance(delta, ReasoningDelta):
-                    await reasoning.add(delta.text)
-            return model, await answer.result()
-
-    async def _fail(self, error: LLMError, stream: "AgentStream") -> None:
+    def _error(self, error: LLMError, stream: "AgentStream") -> dict[str, Any]:
+        """Log the error of the AI client, and return the one for readers."""
         logger.error(
             "stream %s: the model failed: %s (model %s, provider's request id %s, attempts %d)",
             stream.stream_id,
@@ -247,45 +246,12 @@ class _ModelAgent:
             details["retry_after"] = error.retry_after
         if error.partial is not None:  # it is billed, although it is incomplete
             details["usage"] = error.partial["usage"]
-        await stream.fail(code, str(error) if self.tell_errors else message, details or None)
+        if self.tell_errors:
+            message = str(error)
+        return {"code": code, "message": message, "details": details or None}
 
 
-def _pieces(text: str) -> Iterator[str]:
-    for start in range(0, len(text), _MAX_PIECE):
-        yield text[start : start + _MAX_PIECE]
-
-
-class _Reasoning:
-    """Collects the reasoning of the model and sends it by paragraph; without a stream, nothing.
-
-    A paragraph ends at a blank line, at its maximum length, or where the answer continues.
-    """
-
-    def __init__(self, stream: "AgentStream | None") -> None:
-        self._stream = stream
-        self._text = ""
-
-    async def add(self, text: str) -> None:
-        """Add a piece."""
-        if self._stream is None:
-            return
-        self._text += text
-        whole, found, rest = self._text.rpartition(_PARAGRAPH)
-        if not found and len(self._text) > _MAX_THOUGHT:
-            whole, rest = self._text, ""
-        if whole:
-            self._text = whole
-            await self.flush()
-            self._text = rest
-
-    async def flush(self) -> None:
-        """Send the collected text."""
-        text, self._text = self._text.strip(), ""
-        if text and self._stream is not None:
-            await self._stream.thought(text)
-
-
-def _usage_event(model: str, response: Response) -> dict[str, Any]:
+def _usage_data(model: str, response: Response) -> dict[str, Any]:
     data: dict[str, Any] = {
         "model": response.get("model", model),
         "finish_reason": response["data"]["finish_reason"],
@@ -293,6 +259,10 @@ def _usage_event(model: str, response: Response) -> dict[str, Any]:
     }
     if response["data"].get("filtered"):
         data["filtered"] = True
+    return data
+
+
+def _usage_event(data: dict[str, Any]) -> dict[str, Any]:
     return {
         "id": str(uuid4()),
         "timestamp": utc_now().isoformat(),

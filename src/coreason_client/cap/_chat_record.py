@@ -7,29 +7,53 @@ from coreason_manifest.definitions.presentation import (
     PresentationEvent,
 )
 
+from .rewound import Rewound, rewound_to
+
 __all__ = ["ChatRecord"]
 
 
 class ChatRecord:
-    """Collects the text and the events of a stream."""
+    """Collects the text and the events of a stream that starts after packet `start`."""
 
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
+    def __init__(self, start: int = 0) -> None:
+        self._start = start
+        self._seq = start
+        self._pieces: list[tuple[int, str]] = []
+        self._events: list[tuple[int, PresentationEvent | dict[str, object]]] = []
         self.exhausted = False
-        self.events: list[PresentationEvent | dict[str, object]] = []
 
     @property
     def text(self) -> str:
-        return "".join(self._pieces)
+        return "".join([piece for _, piece in self._pieces])
 
-    def add_text(self, text: str) -> str:
-        self._pieces.append(text)
-        return text
+    @property
+    def events(self) -> list[PresentationEvent | dict[str, object]]:
+        return [event for _, event in self._events]
 
-    def text_of(self, packet: Packet) -> str | None:
-        """Return the text of a DELTA packet, None for other packets; record an event."""
+    def add(self, piece: "str | Rewound") -> None:
+        """Record a piece that is handed out; a rewind drops the pieces that are void."""
+        if not isinstance(piece, Rewound):
+            self._pieces.append((self._seq, piece))
+            return
+        if piece.whole:
+            self._start = self._seq = 0
+        self._pieces = [kept for kept in self._pieces if kept[0] <= piece.to_seq]
+        self._events = [kept for kept in self._events if kept[0] <= piece.to_seq]
+
+    def piece_of(self, packet: Packet) -> "str | Rewound | None":
+        """Return what a packet is in a chat stream, None if it is not handed out."""
+        self._seq = packet.seq
         if isinstance(packet, DeltaPacket):
             return packet.p
         if isinstance(packet, EventPacket):
-            self.events.append(packet.p)
+            to_seq = rewound_to(packet.p)
+            if to_seq is not None:
+                return self._rewound(to_seq)
+            self._events.append((packet.seq, packet.p))
         return None
+
+    def _rewound(self, to_seq: int) -> Rewound:
+        if to_seq < self._start:
+            return Rewound("", 0, whole=True)
+        valid = "".join([piece for seq, piece in self._pieces if seq <= to_seq])
+        return Rewound(valid, to_seq)

@@ -118,13 +118,13 @@ class ChatProgress:
 
     @property
     def text(self) -> str:
-        """The text so far."""
+        """The text so far, without text that became void."""
         return self._record.text
 
     @property
     def events(self) -> list[PresentationEvent | dict[str, object]]:
         """The events so far: citations, progress, media and the like."""
-        return list(self._record.events)
+        return self._record.events
 
     @property
     def request(self) -> ServiceRequest | None:

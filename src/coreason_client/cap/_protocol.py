@@ -37,6 +37,7 @@ from ._resume import ResumeMachine
 from .bookmark import Bookmark
 from .errors import CAPConnectionError, CAPProtocolError, CAPRuntimeError
 from .position import Position
+from .rewound import WITH_REWINDS
 
 __all__ = ["ApiKey", "ApiKeyCredential", "Endpoint", "SyncApiKey", "base_url_of"]
 
@@ -160,8 +161,12 @@ class Endpoint:
             raise TypeError("resume takes a bookmark, or a request and a position")
         return Bookmark(request=request, position=position)
 
-    def chat_request(self, message: str, conversation_id: str | UUID | None) -> ServiceRequest:
+    def chat_request(
+        self, message: str, conversation_id: str | UUID | None, *, rewinds: bool = False
+    ) -> ServiceRequest:
         """Return the request for a user's message; without a conversation_id a new one begins.
+
+        With `rewinds` it says that the client understands REWIND events.
 
         Raises:
             TypeError: the message is not a string.
@@ -176,7 +181,11 @@ class Endpoint:
             )
         return ServiceRequest(
             context=SessionContext(session_id=session_id, user_id=self.user_id),
-            payload=AgentRequest(messages=[ChatMessage.user(message)], session_id=session_id),
+            payload=AgentRequest(
+                messages=[ChatMessage.user(message)],
+                session_id=session_id,
+                capabilities=WITH_REWINDS if rewinds else None,
+            ),
         )
 
     # Unary calls

@@ -1,7 +1,7 @@
 """The async streams that the async client returns: packets and text."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator
-from typing import Self
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
+from typing import Any, Generic, Self, TypeVar
 
 from coreason_manifest.definitions.presentation import Packet
 from coreason_manifest.definitions.service import ServiceRequest
@@ -11,6 +11,10 @@ from .._drive_async import AsyncOpener, drive_async
 from ._chat_record import ChatRecord
 from ._progress import ChatProgress, PacketProgress
 from ._resume import ResumeMachine
+from .position import Position
+from .rewound import Rewound
+
+Piece = TypeVar("Piece", bound="str | Rewound")
 
 __all__ = ["AsyncChatStream", "AsyncPacketStream"]
 
@@ -44,8 +48,10 @@ class AsyncPacketStream(PacketProgress, AsyncClosing):
         await self._packets.aclose()
 
 
-class AsyncChatStream(ChatProgress, AsyncClosing):
+class AsyncChatStream(ChatProgress, AsyncClosing, Generic[Piece]):
     """An async iterator of the pieces of the answer's text; it reconnects by itself.
+
+    With `rewinds=True` it also yields `Rewound` where text became void. `text` has only valid text.
 
     Iterating raises `CAPConnectionError`, `CAPProtocolError`, `CAPRuntimeError` or
     `CAPTimeoutError`; also when the stream was closed before its end.
@@ -53,32 +59,45 @@ class AsyncChatStream(ChatProgress, AsyncClosing):
 
     def __init__(
         self,
-        generator: AsyncIterator[str],
+        generator: AsyncIterator[Piece],
         conversation_id: str,
         *,
-        packets: AsyncPacketStream | None = None,
-        record: ChatRecord | None = None,
+        source: "_Source | None" = None,
     ) -> None:
         self._generator = generator
         self.conversation_id = conversation_id
-        self._packets = packets
-        self._record = record or ChatRecord()
+        self._source = source
+        self._record = ChatRecord() if source is None else source.record
 
     @classmethod
-    def _from_packets(cls, packets: AsyncPacketStream, conversation_id: str) -> Self:
-        """Return a chat stream that reads a stream of packets."""
-        record = ChatRecord()
-        return cls(_texts(packets, record), conversation_id, packets=packets, record=record)
+    def _from_packets(
+        cls,
+        packets: AsyncPacketStream,
+        conversation_id: str,
+        read_again: Callable[[Position], AsyncPacketStream],
+    ) -> Self:
+        """Return a chat stream that reads a stream of packets.
 
-    def __aiter__(self) -> AsyncIterator[str]:
+        `read_again` reads the stream again from a position.
+        """
+        source = _Source(packets, read_again)
+        return cls(_pieces(source), conversation_id, source=source)
+
+    @property
+    def _packets(self) -> AsyncPacketStream | None:  # type: ignore[override]
+        return None if self._source is None else self._source.packets
+
+    def __aiter__(self) -> AsyncIterator[Piece]:
         return self
 
-    async def __anext__(self) -> str:
+    async def __anext__(self) -> Piece:
         try:
-            return self._record.add_text(await anext(self._generator))
+            piece = await anext(self._generator)
         except StopAsyncIteration:
             self._check_complete()
             raise
+        self._record.add(piece)
+        return piece
 
     # async only: begin
     def __await__(self) -> Generator[None, None, Self]:
@@ -94,12 +113,38 @@ class AsyncChatStream(ChatProgress, AsyncClosing):
         """Stop reading and release the connection; may be called twice."""
         if isinstance(self._generator, AsyncGenerator):
             await self._generator.aclose()
-        if isinstance(self._packets, AsyncPacketStream):
-            await self._packets.aclose()
+        if self._source is not None:
+            await self._source.packets.aclose()
 
 
-async def _texts(packets: AsyncPacketStream, record: ChatRecord) -> AsyncGenerator[str]:
-    async for packet in packets:
-        text = record.text_of(packet)
-        if text is not None:
-            yield text
+class _Source:
+    """The packets that a chat stream reads, and what it has received of them.
+
+    It is apart from the stream: the generator refers to it, and must not keep its stream alive.
+    """
+
+    def __init__(
+        self, packets: AsyncPacketStream, read_again: Callable[[Position], AsyncPacketStream]
+    ) -> None:
+        start = packets.position
+        self.packets = packets
+        self.read_again = read_again
+        self.record = ChatRecord(0 if start is None else start.seq)
+
+
+async def _pieces(source: _Source) -> AsyncGenerator[Any]:
+    """Yield the text, and a `Rewound` where text became void."""
+    again: Position | None = None
+    while True:
+        async for packet in source.packets:
+            piece = source.record.piece_of(packet)
+            if piece is not None:
+                yield piece
+            if isinstance(piece, Rewound) and piece.whole:
+                stream_id = packet.stream_id
+                again = Position(stream_id=stream_id, seq=0, cursor=str(stream_id))
+                break
+        if again is None:
+            return
+        await source.packets.aclose()
+        source.packets, again = source.read_again(again), None

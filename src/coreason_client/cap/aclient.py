@@ -1,7 +1,7 @@
 """The async CAP client: signatures and docstrings; the rules are in `_protocol` and `_resume`."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, overload
 from uuid import UUID
 
 from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
@@ -16,6 +16,7 @@ from ._streams_async import AsyncChatStream, AsyncPacketStream
 from .answer import Answer
 from .bookmark import Bookmark
 from .position import Position
+from .rewound import Rewound
 
 __all__ = ["AsyncCAPClient"]
 
@@ -124,22 +125,49 @@ class AsyncCAPClient(AsyncClosing):
         machine = self._endpoint.assist(original, headers, timeout, deadline, bookmark)
         return AsyncPacketStream(machine, original, self._sender)
 
+    @overload
     def chat(
         self,
         message: str,
         conversation_id: str | UUID | None = None,
         *,
+        rewinds: Literal[False] = ...,
+        headers: Mapping[str, str] | None = ...,
+        timeout: float | TimeoutLike | None = ...,
+        deadline: float | None = ...,
+    ) -> AsyncChatStream[str]: ...
+
+    @overload
+    def chat(
+        self,
+        message: str,
+        conversation_id: str | UUID | None = None,
+        *,
+        rewinds: bool,
+        headers: Mapping[str, str] | None = ...,
+        timeout: float | TimeoutLike | None = ...,
+        deadline: float | None = ...,
+    ) -> AsyncChatStream[str | Rewound]: ...
+
+    def chat(
+        self,
+        message: str,
+        conversation_id: str | UUID | None = None,
+        *,
+        rewinds: bool = False,
         headers: Mapping[str, str] | None = None,
         timeout: float | TimeoutLike | None = None,
         deadline: float | None = None,
-    ) -> AsyncChatStream:
+    ) -> AsyncChatStream[Any]:
         """Send a message and return an async iterator of the text; raises as `assist`.
 
-        Nothing is sent before you iterate; `ask` returns the whole answer.
+        Nothing is sent before you iterate; `ask` returns the whole answer. A durable agent whose
+        process died may write a part of its answer anew. With `rewinds=True` the iterator then
+        yields a `Rewound`; without it, such a stream ends with the error `producer_lost`.
         """
-        request = self._endpoint.chat_request(message, conversation_id)
+        request = self._endpoint.chat_request(message, conversation_id, rewinds=rewinds)
         packets = self.assist(request, headers=headers, timeout=timeout, deadline=deadline)
-        return AsyncChatStream._from_packets(packets, request.context.session_id)
+        return self._chat_stream(packets, headers, timeout, deadline)
 
     def resume_chat(
         self,
@@ -148,23 +176,51 @@ class AsyncCAPClient(AsyncClosing):
         headers: Mapping[str, str] | None = None,
         timeout: float | TimeoutLike | None = None,
         deadline: float | None = None,
-    ) -> AsyncChatStream:
-        """Continue a chat from a bookmark: yields the text after it; raises as `assist`."""
+    ) -> AsyncChatStream[Any]:
+        """Continue a chat from a bookmark: yields the text after it; raises as `assist`.
+
+        It yields `Rewound` too if the chat was started with `rewinds=True`.
+        """
         packets = self.resume(bookmark, headers=headers, timeout=timeout, deadline=deadline)
-        return AsyncChatStream._from_packets(packets, bookmark.request.context.session_id)
+        return self._chat_stream(packets, headers, timeout, deadline)
+
+    def _chat_stream(
+        self,
+        packets: AsyncPacketStream,
+        headers: Mapping[str, str] | None,
+        timeout: float | TimeoutLike | None,
+        deadline: float | None,
+    ) -> AsyncChatStream[Any]:
+        request = packets.request
+
+        def read_again(position: Position) -> AsyncPacketStream:
+            return self.resume(
+                request, position, headers=headers, timeout=timeout, deadline=deadline
+            )
+
+        return AsyncChatStream._from_packets(packets, request.context.session_id, read_again)
 
     async def ask(
         self,
         message: str,
         conversation_id: str | UUID | None = None,
         *,
+        rewinds: bool = False,
         headers: Mapping[str, str] | None = None,
         timeout: float | TimeoutLike | None = None,
         deadline: float | None = None,
     ) -> Answer:
-        """Send a message and return the whole answer, a string; raises as `assist`."""
+        """Send a message and return the whole answer, a string; raises as `assist`.
+
+        With `rewinds=True` the answer of a durable agent may be written anew in part, as in `chat`.
+        """
         stream = self.chat(
-            message, conversation_id, headers=headers, timeout=timeout, deadline=deadline
+            message,
+            conversation_id,
+            rewinds=rewinds,
+            headers=headers,
+            timeout=timeout,
+            deadline=deadline,
         )
         async with stream:
             async for _ in stream:

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from http import HTTPStatus
 
 from coreason_client import CAPConnectionError, CAPRuntimeError, PacketStream, ServiceRequest
+from coreason_client.cap.rewound import WITH_REWINDS
 from coreason_manifest.definitions.message import ChatMessage
 from coreason_manifest.definitions.presentation import Packet
 from coreason_manifest.definitions.request import AgentRequest
 from coreason_manifest.definitions.session import SessionContext
 
 from ._chat_service import ChatService
-from ._delivery import compare
+from ._delivery import compare, interruptions
 from ._packets import PacketPresenter
 from .exits import ExitCode, Failure
 from .output import open_output
@@ -29,9 +30,13 @@ def ask(service: ChatService, message: str, conversation: str, *, as_json: bool)
         Failure: what was received differs from what the agent logged.
         KeyboardInterrupt: Ctrl-C was pressed; the agent has been asked to stop.
     """
-    request = _request(message, conversation)
-    cuts_before = service.cuts()
-    output = open_output(as_json=as_json, status=lambda: _cuts_so_far(service.cuts() - cuts_before))
+    cuts_before, kills_before = service.cuts(), service.kills()
+
+    def status() -> str:
+        return interruptions(service.cuts() - cuts_before, service.kills() - kills_before)
+
+    output = open_output(as_json=as_json, status=status)
+    request = _request(message, conversation, rewinds=output.can_rewind)
     presenter = PacketPresenter(output)
     with service.client.assist(request) as packets:
         try:
@@ -50,7 +55,8 @@ def ask(service: ChatService, message: str, conversation: str, *, as_json: bool)
     if service.proxy is None:
         return
     delivery = compare(received, service.read_directly(request))
-    presenter.report(delivery.summary(service.cuts() - cuts_before, packets.reconnects))
+    cuts, kills = service.cuts() - cuts_before, service.kills() - kills_before
+    presenter.report(delivery.summary(cuts, packets.reconnects, kills))
     if delivery.same_stream and not delivery.intact:
         raise Failure("the answer received differs from the one logged", ExitCode.PROTOCOL)
 
@@ -59,11 +65,15 @@ def _show(
     service: ChatService, packets: PacketStream, presenter: PacketPresenter
 ) -> Sequence[Packet]:
     received = list[Packet]()
+    if service.killer is not None:
+        service.killer.begin_answer()
     try:
         with presenter:
             for packet in packets:
                 received.append(packet)
                 presenter.show(packet)
+                if service.killer is not None:
+                    service.killer.received(packet)
     except (KeyboardInterrupt, BrokenPipeError):
         # The rest of the answer is not wanted, so the agent can stop.
         packets.close()
@@ -72,14 +82,15 @@ def _show(
     return received
 
 
-def _cuts_so_far(cuts: int) -> str:
-    return f"connection cuts so far: {cuts}" if cuts else ""
-
-
-def _request(message: str, conversation: str) -> ServiceRequest:
+def _request(message: str, conversation: str, *, rewinds: bool) -> ServiceRequest:
+    """Return the request; with `rewinds` it allows the agent to declare shown text void."""
     # Command line bytes that are not UTF-8 cannot be encoded in JSON.
     text = message.encode("utf-8", "replace").decode()
     return ServiceRequest(
         context=SessionContext(session_id=conversation, user_id=_USER),
-        payload=AgentRequest(messages=[ChatMessage.user(text)], session_id=conversation),
+        payload=AgentRequest(
+            messages=[ChatMessage.user(text)],
+            session_id=conversation,
+            capabilities=WITH_REWINDS if rewinds else None,
+        ),
     )

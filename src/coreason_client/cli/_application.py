@@ -18,16 +18,19 @@ from .exits import ExitCode, Failure
 if TYPE_CHECKING:
     from ..server import AgentApp, StreamLog
 
-__all__ = ["ServeConfig", "redacted_log", "worker_app"]
+__all__ = ["DEFAULT_MAX_RESTARTS", "ServeConfig", "redacted_log", "worker_app"]
 
 # Passes the configuration to workers. Arguments would be visible to every user of the machine.
 _CONFIG_VARIABLE = "COREASON_SERVE_CONFIG"
 # The command line options that set arguments of AgentApp.
 _OPTION_NAMES = {
     "allowed_hosts": "--allowed-host",
+    "durable": "--durable",
+    "max_restarts": "--max-restarts",
     "max_requests_per_minute": "--max-requests-per-minute",
     "url": "--log",
 }
+DEFAULT_MAX_RESTARTS = 3
 _VALKEY_SCHEMES = frozenset({"redis", "rediss", "valkey", "valkeys"})
 
 
@@ -46,6 +49,8 @@ class ServeConfig:
     verbose: int
     allowed_hosts: Sequence[str] = ()
     log_format: LogFormat = "text"
+    durable: bool = False
+    max_restarts: int = DEFAULT_MAX_RESTARTS
 
     def app(self) -> "AgentApp":
         """Create the application.
@@ -55,6 +60,12 @@ class ServeConfig:
         """
         from ..server import AgentApp
 
+        if self.durable and self.log == "memory":
+            raise Failure(
+                "--durable needs a log that outlives the process: add --log sqlite:PATH or --log "
+                "valkey://HOST",
+                ExitCode.USAGE,
+            )
         agent = _find_agent(self.agent, self.llm, self.system)
         if isinstance(agent, AgentApp):
             raise Failure(
@@ -70,6 +81,8 @@ class ServeConfig:
                 metrics=self.metrics,
                 max_requests_per_minute=self.max_requests_per_minute,
                 allowed_hosts=self.allowed_hosts,
+                durable=self.durable,
+                max_restarts=self.max_restarts,
             )
         except ArgumentError as error:
             raise usage_error(error, _OPTION_NAMES | {"api_keys": self.keys_source}) from None

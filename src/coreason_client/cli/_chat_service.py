@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from uuid import UUID
 from coreason_client import ArgumentError, CAPClient, CAPError
 from coreason_manifest.definitions.service import ServiceRequest
 
+from ._agent_child import SECONDS_PER_WORD
+from ._agent_process import AgentKiller, agent_process
 from ._options import usage_error
 from ._required_extras import require_server
 from .chaos import ChaosProxy
@@ -20,22 +23,31 @@ from .exits import ExitCode, Failure
 if TYPE_CHECKING:
     from ..agents.llm import Agent
 
-__all__ = ["ChatService", "connect", "serve_built_in", "serve_model"]
+__all__ = [
+    "ChatService",
+    "connect",
+    "serve_built_in",
+    "serve_killable",
+    "serve_model",
+]
 
 # The client requires a key; a service without keys accepts any.
 _NO_KEY = "anonymous"
 _CANCEL_TIMEOUT = 2.0
-_SECONDS_PER_WORD = 0.012
 
 
 @dataclass(frozen=True, slots=True)
 class ChatService:
-    """The client to ask with, a client that bypasses the proxy, and the proxy if there is one."""
+    """The client to ask with, a client that bypasses the proxy, and the proxy if there is one.
+
+    `killer` kills the agent, if that was asked for.
+    """
 
     client: CAPClient
     direct: CAPClient
     url: str
     proxy: ChaosProxy | None = None
+    killer: AgentKiller | None = None
 
     def cancel(self, stream_id: UUID | str | None) -> None:
         """Ask the agent to stop; errors are ignored, because the answer is no longer wanted."""
@@ -46,6 +58,10 @@ class ChatService:
     def cuts(self) -> int:
         """Return the number of connections that the proxy has cut."""
         return 0 if self.proxy is None else self.proxy.cuts
+
+    def kills(self) -> int:
+        """Return how many times the agent was killed."""
+        return 0 if self.killer is None else self.killer.count
 
     def read_directly(self, request: ServiceRequest) -> list[Any]:
         """Read the whole answer to a request again, without the proxy."""
@@ -63,7 +79,7 @@ def serve_built_in(*, at_reading_speed: bool) -> Iterator[tuple[str, str]]:
     require_server("the built-in agent")
     from ..agents.guide import guide, paced
 
-    with _serve(paced(_SECONDS_PER_WORD) if at_reading_speed else guide, "guide") as url_and_key:
+    with _serve(paced(SECONDS_PER_WORD) if at_reading_speed else guide, "guide") as url_and_key:
         yield url_and_key
 
 
@@ -81,6 +97,29 @@ def serve_model(name: str, system: str | None) -> Iterator[tuple[str, str]]:
     # The user also runs the agent, so the details of its errors may be shown.
     with _serve(model_agent(name, system, tell_errors=True), "llm") as url_and_key:
         yield url_and_key
+
+
+@contextmanager
+def serve_killable(
+    llm: str | None, system: str | None, *, seed: int, verbose: int
+) -> Iterator[AgentKiller]:
+    """Serve the built-in agent or a model in a process that is killed, while the block runs.
+
+    Raises:
+        MissingExtraError: the server kit or the AI client is not installed.
+        Failure: the model has no key, an environment variable is invalid, or the process does not
+            start.
+    """
+    require_server("--kill")
+    if sys.platform == "win32":
+        raise Failure("--kill does not work on Windows, which has no SIGKILL", ExitCode.USAGE)
+    if llm is not None:
+        from ._llm_client import model_agent
+
+        model_agent(llm, system, tell_errors=True)  # an error of it is reported by this process
+    _bypass_proxies("127.0.0.1")
+    with agent_process(llm, system, verbose=verbose) as process:
+        yield AgentKiller(process, seed)
 
 
 @contextmanager
@@ -103,6 +142,7 @@ def connect(
     timeout: float,
     max_retries: int | None,
     names: Mapping[str, str],
+    killer: AgentKiller | None = None,
 ) -> Iterator[ChatService]:
     """Create the clients and, if there is a seed, the proxy in front of the service.
 
@@ -123,7 +163,7 @@ def connect(
         parts = urlsplit(url)
         proxy_url = parts._replace(netloc=f"127.0.0.1:{proxy.port}").geturl()
         client = stack.enter_context(_client(proxy_url, key, timeout, max_retries, names))
-        yield ChatService(client, direct, url, proxy)
+        yield ChatService(client, direct, url, proxy, killer)
 
 
 def _client(

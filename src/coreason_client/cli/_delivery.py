@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from coreason_manifest.definitions.presentation import Packet
 
-__all__ = ["DeliveryReport", "compare"]
+__all__ = ["DeliveryReport", "compare", "interruptions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,9 @@ class DeliveryReport:
         """True if exactly the logged packets arrived: each once, unchanged and in order."""
         return self.same_stream and not (self.lost or self.duplicated or self.changed)
 
-    def summary(self, cuts: int, reconnects: int) -> str:
-        """Return a sentence about the result and the cuts of the connection."""
-        after_end = cuts - reconnects
-        resumed = f"Resumed after {_count(reconnects, 'cut')}"
-        if after_end > 0:  # the proxy may cut when everything has already arrived
-            resumed += f" ({after_end} more came after the last packet)"
+    def summary(self, cuts: int, reconnects: int, kills: int = 0) -> str:
+        """Return a sentence about the result, the cuts of the connection and the agent's kills."""
+        resumed = _resumed(cuts, reconnects, kills)
         if not self.same_stream:
             return (
                 f"{resumed}. The answer cannot be checked, because the service does not return "
@@ -58,6 +55,23 @@ def compare(received: Sequence[Packet], logged: Sequence[Packet]) -> DeliveryRep
         changed=changed + unknown + (not in_order),
         same_stream={p.stream_id for p in received} == {p.stream_id for p in logged},
     )
+
+
+def interruptions(cuts: int, kills: int) -> str:
+    """Return a line about an answer that is being written, empty if nothing has happened."""
+    parts = (("connection cuts", cuts), ("kills of the agent", kills))
+    return ", ".join(f"{name} so far: {number}" for name, number in parts if number)
+
+
+def _resumed(cuts: int, reconnects: int, kills: int) -> str:
+    if kills:  # a kill ends the connection too, if there is one at that time
+        both = f"{_count(cuts, 'cut')} of the connection and {_count(kills, 'kill')} of the agent"
+        return f"Resumed after {both}"
+    resumed = f"Resumed after {_count(reconnects, 'cut')}"
+    after_end = cuts - reconnects
+    if after_end > 0:  # the proxy may cut when everything has already arrived
+        resumed += f" ({after_end} more came after the last packet)"
+    return resumed
 
 
 def _count(number: int, noun: str) -> str:

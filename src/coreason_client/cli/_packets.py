@@ -3,8 +3,9 @@
 import json
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
+from coreason_client.cap.rewound import rewound_to
 from coreason_manifest.definitions.presentation import (
     CitationBlock,
     CitationItem,
@@ -19,9 +20,17 @@ from coreason_manifest.definitions.presentation import (
 )
 
 from ._usage import usage_event_line
+from .exits import ExitCode, Failure
 from .output import Output, Source
 
 __all__ = ["PacketPresenter"]
+
+
+class _Cited(NamedTuple):
+    """A source, and the packet that cited it first."""
+
+    seq: int
+    item: CitationItem
 
 
 class PacketPresenter:
@@ -29,7 +38,7 @@ class PacketPresenter:
 
     def __init__(self, output: Output) -> None:
         self._output = output
-        self._cited: dict[str, CitationItem] = {}  # by URI, in order of arrival
+        self._cited: dict[str, _Cited] = {}  # by URI, in order of arrival
 
     def __enter__(self) -> Self:
         self._output.__enter__()
@@ -44,15 +53,22 @@ class PacketPresenter:
         self._output.__exit__(exc_type, exc, traceback)
         if exc_type is None and self._cited:
             cited = enumerate(self._cited.values(), 1)
-            self._output.sources([Source(number, item.title, item.uri) for number, item in cited])
+            self._output.sources(
+                [Source(number, item.title, item.uri) for number, (_, item) in cited]
+            )
 
     def show(self, packet: Packet) -> None:
-        """Present a packet."""
+        """Present a packet.
+
+        Raises:
+            Failure: text becomes void that this output cannot remove.
+        """
         self._output.record(packet.to_json)
+        self._output.begin_packet(packet.seq)
         if isinstance(packet, DeltaPacket):
             self._output.write(packet.p)
         elif isinstance(packet, EventPacket):
-            self._show_event(packet.p)
+            self._show_event(packet.p, packet.seq)
         elif isinstance(packet, ErrorPacket):
             self._output.warning(f"warning: {packet.p.code}: {packet.p.message}")
 
@@ -60,7 +76,20 @@ class PacketPresenter:
         """Present a sentence about the answer, below it."""
         self._output.report(text)
 
-    def _show_event(self, event: PresentationEvent | dict[str, Any]) -> None:
+    def _rewind(self, to_seq: int) -> None:
+        if not self._output.can_rewind:
+            raise Failure(
+                "the service declared a part of the answer void (a REWIND event), which the "
+                "request did not allow",
+                ExitCode.PROTOCOL,
+            )
+        self._cited = {uri: cited for uri, cited in self._cited.items() if cited.seq <= to_seq}
+        self._output.rewind(to_seq)
+
+    def _show_event(self, event: PresentationEvent | dict[str, Any], seq: int) -> None:
+        if (to_seq := rewound_to(event)) is not None:
+            self._rewind(to_seq)
+            return
         if not isinstance(event, PresentationEvent):
             self._output.detail(usage_event_line(event) or _text_of(event))
             return
@@ -69,7 +98,7 @@ class PacketPresenter:
             case ProgressUpdate():
                 self._output.progress(data)
             case CitationBlock():
-                self._cite(data.citations)
+                self._cite(data.citations, seq)
             case MediaCarousel():
                 items = data.items
                 self._output.lines([f"{i.alt_text or i.mime_type}: {i.url}" for i in items])
@@ -80,9 +109,9 @@ class PacketPresenter:
             case _:
                 self._output.detail(_text_of(data))
 
-    def _cite(self, citations: Iterable[CitationItem]) -> None:
+    def _cite(self, citations: Iterable[CitationItem], seq: int) -> None:
         for item in citations:
-            self._cited.setdefault(item.uri, item)
+            self._cited.setdefault(item.uri, _Cited(seq, item))
 
 
 def _text_of(data: object) -> str:

@@ -27,6 +27,7 @@ Examples:
   git diff | coreason chat "Explain this change:"
   coreason chat --url http://127.0.0.1:8000 --json "Hello" | jq .op
   coreason chat --chaos --seed 7 "What happens when the network fails?"
+  coreason chat --chaos --kill "What happens when the agent dies?"
   coreason chat --llm gpt-4o --system "Answer in one sentence."
 
 {EXIT_CODES_HELP}
@@ -78,10 +79,20 @@ def chat(
             "--chaos", help="Cut the connection repeatedly, and check that nothing gets lost."
         ),
     ] = False,
+    kill: Annotated[
+        bool,
+        typer.Option(
+            "--kill",
+            help="With --chaos: also kill the process of the built-in agent or of --llm (SIGKILL), "
+            "and start it again.",
+        ),
+    ] = False,
     seed: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Random seed for the cuts of --chaos.", show_default="random, printed"
+            metavar="N",
+            help="Random seed for the cuts of --chaos and the kills of --kill.",
+            show_default="random, printed",
         ),
     ] = None,
     timeout: Annotated[
@@ -108,11 +119,10 @@ def chat(
     with exit_codes():
         # Logs must not be mixed with the answer unless -v asks for them.
         show_logs(verbose, default_level=logging.CRITICAL)
-        if seed is not None and not chaos:
-            raise Failure("--seed needs --chaos", ExitCode.USAGE)
+        _check_chaos(chaos=chaos, kill=kill, seed=seed)
         if conversation == "":
             raise Failure("--conversation must not be empty: omit it to start one", ExitCode.USAGE)
-        url = _service_url(context, url, llm, system)
+        url = _service_url(context, url, llm, system, kill=kill)
         interactive = not arguments and sys.stdin is not None and sys.stdin.isatty()
         text = None if interactive else question(arguments)
         names = {
@@ -123,20 +133,28 @@ def chat(
         }
         command = None if url is None else _command(names["base_url"], url)
         # The clients are loaded only now, so that `coreason --help` is quick.
-        from ._chat_service import connect
+        from ._chat_service import connect, serve_killable
 
         with ExitStack() as stack:
             name = url or llm or "the built-in guide"
-            if url is None:
+            chaos_seed = _seed(seed, kill=kill) if chaos else None
+            killer = None
+            if kill and chaos_seed is not None:
+                killer = stack.enter_context(
+                    serve_killable(llm, system, seed=chaos_seed, verbose=verbose)
+                )
+                url, api_key = killer.url, killer.key
+            elif url is None:
                 url, api_key = stack.enter_context(_serve_locally(llm, system, as_json=as_json))
             service = stack.enter_context(
                 connect(
                     url,
                     api_key,
-                    seed=_seed(seed) if chaos else None,
+                    seed=chaos_seed,
                     timeout=timeout,
                     max_retries=_retries(max_retries, chaos=chaos),
                     names=names,
+                    killer=killer,
                 )
             )
             _talk(service, name, text, conversation or str(uuid4()), command, as_json=as_json)
@@ -167,17 +185,24 @@ def _command(source: str, url: str) -> list[str]:
 
 
 def _service_url(
-    context: typer.Context, url: str | None, llm: str | None, system: str | None
+    context: typer.Context, url: str | None, llm: str | None, system: str | None, *, kill: bool
 ) -> str | None:
     """Return the URL to ask; None for the built-in agent or a model.
 
     Raises:
         Failure: the options contradict each other.
     """
+    source = value_source(context, "url", "--url", "COREASON_URL")
     if llm is None:
         reject_system(system)
+        if kill and url is not None:
+            raise Failure(
+                f"--kill and {source} cannot be used together: only the built-in agent or a model "
+                "of --llm runs in a process that this command may kill",
+                ExitCode.USAGE,
+            )
         return url
-    if url is not None and value_source(context, "url", "--url", "COREASON_URL") == "--url":
+    if url is not None and source == "--url":
         raise Failure("--url and --llm cannot be used together: give one of them", ExitCode.USAGE)
     return None
 
@@ -192,11 +217,23 @@ def _serve_locally(
     return serve_built_in(at_reading_speed=sys.stdout.isatty() and not as_json)
 
 
-def _seed(given: int | None) -> int:
+def _check_chaos(*, chaos: bool, kill: bool, seed: int | None) -> None:
+    """Reject options that have no effect without --chaos.
+
+    Raises:
+        Failure: there is such an option.
+    """
+    for option, is_given in (("--seed", seed is not None), ("--kill", kill)):
+        if is_given and not chaos:
+            raise Failure(f"{option} needs --chaos", ExitCode.USAGE)
+
+
+def _seed(given: int | None, *, kill: bool) -> int:
     if given is not None:
         return given
     drawn = random.randrange(10_000)
-    print_stderr(f"chaos: --seed {drawn} repeats the same cuts")
+    repeated = "cuts and kills" if kill else "cuts"
+    print_stderr(f"chaos: --seed {drawn} repeats the same {repeated}")
     return drawn
 
 

@@ -10,7 +10,7 @@ import typer
 
 from coreason_client import ArgumentError
 
-from ._application import ServeConfig, redacted_log
+from ._application import DEFAULT_MAX_RESTARTS, ServeConfig, redacted_log
 from ._curl import curl_line
 from ._keys import FILE_VARIABLE, KEY_VARIABLE, KEYS_VARIABLE, Keys
 from ._logs import LogFormat, show_server_logs
@@ -29,6 +29,7 @@ EPILOG = f"""\
 Examples:
   coreason serve
   coreason serve my_module:agent --port 9000 --log sqlite:streams.db
+  coreason serve my_module:agent --durable --log sqlite:streams.db
   coreason serve my_module:agent --host 0.0.0.0 --api-keys-file keys.txt
   coreason serve my_module:agent --log valkey://127.0.0.1:6379 --workers 3
   coreason serve --llm anthropic/claude-sonnet-4-5 --system "Be brief."
@@ -66,6 +67,23 @@ def serve(
             help="Where streams are stored.",
         ),
     ] = "memory",
+    durable: Annotated[
+        bool,
+        typer.Option(
+            "--durable",
+            help="Continue answers whose process has died; needs a --log that outlives the "
+            "process, and an agent that puts models, tools and clocks into steps.",
+        ),
+    ] = False,
+    max_restarts: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="With --durable: limit for restarts of an answer in a row without progress.",
+            show_default=str(DEFAULT_MAX_RESTARTS),
+        ),
+    ] = None,
     api_key: Annotated[
         list[str] | None,
         typer.Option(
@@ -147,6 +165,8 @@ def serve(
     with exit_codes():
         show_server_logs(verbose, log_format)
         require_server("coreason serve")
+        if max_restarts is not None and not durable:
+            raise Failure("--max-restarts needs --durable", ExitCode.USAGE)
         keys = Keys.load(api_key, file=api_keys_file)
         config = ServeConfig(
             agent,
@@ -160,6 +180,8 @@ def serve(
             verbose,
             allowed_hosts=allowed_host or (),
             log_format=log_format,
+            durable=durable,
+            max_restarts=max_restarts or DEFAULT_MAX_RESTARTS,
         )
         app = config.app()
         _check(app, host, workers)
@@ -169,7 +191,7 @@ def serve(
         with _listening(host, port, workers) as sockets:
             port = sockets[0].getsockname()[1]
             url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-            banner = _banner(agent or llm, log, url, keys.authorization())
+            banner = _banner(config, url, keys.authorization())
             if workers == 1:
                 _serve(app, host, sockets, _print_once(banner), options)
             else:
@@ -223,12 +245,13 @@ def _listening(host: str, port: int, workers: int) -> Iterator[list[socket.socke
             sock.close()
 
 
-def _banner(agent: str | None, log: str, url: str, authorization: str | None) -> str:
-    name = agent or "the built-in guide"
-    location = "in memory" if log == "memory" else f"in {redacted_log(log)}"
+def _banner(config: ServeConfig, url: str, authorization: str | None) -> str:
+    name = config.agent or config.llm or "the built-in guide"
+    location = "in memory" if config.log == "memory" else f"in {redacted_log(config.log)}"
+    durable = " and continue after a restart" if config.durable else ""
     return (
-        f"Serving {name} at {url}, streams are stored {location}. Press Ctrl-C to stop. Try:\n\n"
-        f"{curl_line(url, authorization)}\n"
+        f"Serving {name} at {url}, streams are stored {location}{durable}. Press Ctrl-C to stop. "
+        f"Try:\n\n{curl_line(url, authorization)}\n"
     )
 
 

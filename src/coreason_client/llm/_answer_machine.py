@@ -16,6 +16,7 @@ from ..sse import ServerSentEvent
 from ._assemble import partial
 from ._attempts import Attempts
 from ._classify import Failure, connection_failure, http_failure, malformed_failure
+from ._continuation import Continuation, continued
 from ._fault import FaultReceived, Malformed
 from ._frames import FrameDecoder, FrameTooLarge
 from ._json import parse_or_none
@@ -59,6 +60,11 @@ class AnswerMachine:
         self._reader: Reader = adapter.reader()
         self._frames = FrameDecoder(adapter.framing)
         self._settled = False
+        plan = self._attempts.plan
+        self._continuation: Continuation | None = None
+        if plan.prefix is not None:
+            repeats = plan.route.profile.repeats_prefix
+            self._continuation = Continuation(plan.prefix, repeats=repeats)
 
     def next_step(self) -> Request | Wait | None:
         """Return the next request or wait, None if the call is finished.
@@ -165,7 +171,10 @@ class AnswerMachine:
         broken: Exception | None = None
         try:
             for event in events:
-                yield from reader.read(event.data_bytes, event.event_bytes)
+                pieces = reader.read(event.data_bytes, event.event_bytes)
+                if self._continuation is not None:
+                    pieces = self._continuation.pieces(pieces)
+                yield from pieces
         except (FaultReceived, Malformed, FrameTooLarge) as error:
             broken = error
         # Not inside `except`: the error would become the context of ours and show secrets.
@@ -185,7 +194,7 @@ class AnswerMachine:
     def _finish(self) -> Iterator[Delta]:
         self._settled = True
         plan, reader = self._attempts.plan, self._reader
-        yield from reader.flush()
+        yield from self._flush()
         if not reader.has_answer:
             why = "the stream contains no answer"
             self._fail(malformed_failure(plan.route, self._head, why, b"", retryable=True))
@@ -195,6 +204,16 @@ class AnswerMachine:
             self._fail(outcome)
         else:
             yield from self._complete(outcome)
+
+    def _flush(self) -> Iterator[Delta]:
+        """Yield the text that was held back."""
+        pieces = self._reader.flush()
+        if self._continuation is None:
+            yield from pieces
+            return
+        yield from self._continuation.pieces(pieces)
+        if text := self._continuation.flush():
+            yield TextDelta(text)
 
     def _complete(self, response: Response) -> Iterator[Delta]:
         self._done = True
@@ -221,7 +240,8 @@ class AnswerMachine:
         if not reader.started:
             self._attempts.record_failure(failure)
             return
-        failure.error.partial = partial(reader.answer(), plan.call, plan.price)
+        answer = continued(reader.answer(), plan.prefix, plan.route.profile)
+        failure.error.partial = partial(answer, plan.call, plan.price)
         raise self._attempts.final_error(failure.error)
 
 

@@ -29,7 +29,8 @@ class Call:
     `{"type": "text"}` and `{"type": "image_url"}` parts, or None in an assistant message with
     `tool_calls`; a `tool` message has a `tool_call_id` and text. A tool call is
     `{"id", "type": "function", "function": {"name", "arguments": JSON text}}`, with the
-    `signature` that it was received with, if any. An assistant message may have `reasoning`.
+    `signature` that it was received with, if any. An assistant message may have `reasoning`. The
+    last message may be the beginning of the answer: an assistant message with `"prefix": True`.
     `tool_choice` is "auto", "none", "required", or "tool:" followed by the name of a tool.
     """
 

@@ -8,6 +8,7 @@ from ._call import Call
 from ._check_format import check_response_format
 from ._check_messages import check_messages
 from ._check_tools import check_tool_choice, check_tools
+from ._continuation import prefix_of
 from .errors import LLMRequestError
 
 __all__ = ["check_call"]
@@ -37,9 +38,15 @@ def check_call(
     if not isinstance(model, str) or not model.strip():
         raise invalid("model", "must be the name of a model", model)
     checked_tools = check_tools(tools)
+    checked_messages = check_messages(messages)
+    if response_format is not None and prefix_of(checked_messages) is not None:
+        raise LLMRequestError(
+            "response_format must be left out if the last message is the beginning of the answer: "
+            "the rest of an answer is no JSON value"
+        )
     return Call(
         model=model,
-        messages=check_messages(messages),
+        messages=checked_messages,
         tools=checked_tools,
         temperature=_temperature(temperature),
         max_tokens=_max_tokens(max_tokens),

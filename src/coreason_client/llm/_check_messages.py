@@ -16,7 +16,7 @@ _ROLES = ("system", "user", "assistant", "tool")
 _KEYS: dict[str, frozenset[str]] = {
     "system": frozenset({"role", "content", "name"}),
     "user": frozenset({"role", "content", "name"}),
-    "assistant": frozenset({"role", "content", "name", "tool_calls", "reasoning"}),
+    "assistant": frozenset({"role", "content", "name", "tool_calls", "reasoning", "prefix"}),
     "tool": frozenset({"role", "content", "name", "tool_call_id"}),
 }
 _LISTS = (list, tuple)  # a constant, because `list | tuple` would build a union on every call
@@ -44,6 +44,7 @@ def check_messages(messages: Any) -> Sequence[dict[str, Any]]:
         for index, message in enumerate(messages)
     ]
     _check_tool_results(checked)
+    _check_prefix(checked)
     return checked
 
 
@@ -173,12 +174,33 @@ def _assistant_message(where: str, message: Mapping[str, Any]) -> dict[str, Any]
         raise invalid(f"{where}.content", "must be text, or null beside tool_calls", content)
     if content is not None:
         check_text(f"{where}.content", content)
+    _check_prefix_key(where, checked)
     reasoning = checked.get("reasoning")
     if reasoning is None:
         checked.pop("reasoning", None)
     elif not isinstance(reasoning, str):
         raise invalid(f"{where}.reasoning", "must be text, or be left out", reasoning)
     return checked
+
+
+def _check_prefix_key(where: str, message: dict[str, Any]) -> None:
+    prefix = message.get("prefix")
+    if prefix is not None and not isinstance(prefix, bool):
+        raise invalid(f"{where}.prefix", "must be true or false, or be left out", prefix)
+    if prefix and ("tool_calls" in message or message["content"] is None):
+        raise LLMRequestError(f"{where}.prefix must not be true beside tool_calls")
+    if not prefix:
+        message.pop("prefix", None)
+
+
+def _check_prefix(messages: Sequence[Mapping[str, Any]]) -> None:
+    """Check that only the last message is the beginning of the answer, and not the only one."""
+    for index, message in enumerate(messages):
+        if "prefix" in message and (index == 0 or index < len(messages) - 1):
+            raise LLMRequestError(
+                f"messages[{index}].prefix must be left out: only the last of several messages can "
+                "be the beginning of the answer"
+            )
 
 
 def _tool_call(where: str, call: Any) -> dict[str, Any]:

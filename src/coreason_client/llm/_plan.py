@@ -2,13 +2,21 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_json
 
 from ._answer import Tokens
 from ._call import Call
+from ._continuation import (
+    FIELDS,
+    check_continuation,
+    continuation_base,
+    continuation_fields,
+    prefix_of,
+    sent_messages,
+)
 from ._cost import cost
 from ._route import Route
 from .errors import LLMRequestError
@@ -17,7 +25,8 @@ __all__ = ["Plan"]
 
 # A parameter that one generation of models rejects and the next one requires.
 _RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
-_REQUIRED = frozenset({"model", "messages", "contents", "stream"})
+# Without the fields of a continuation, the model would begin another answer.
+_REQUIRED = frozenset({"model", "messages", "contents", "stream", *FIELDS})
 
 
 @dataclass(slots=True)
@@ -36,12 +45,23 @@ class Plan:
     url: str = field(init=False)
 
     def __post_init__(self) -> None:
-        adapter = self.route.adapter
-        self.body = _with_extra(adapter.body(self.call, self.route.profile), self.call.extra)
-        url = adapter.url(self.route.base, self.call)
+        adapter, profile, base = self.route.adapter, self.route.profile, self.route.base
+        call = self.call
+        if self.prefix is not None:
+            check_continuation(profile, call.model)
+            base = continuation_base(base, profile)
+            call = replace(call, messages=sent_messages(call.messages, profile))
+        body = {**adapter.body(call, profile), **continuation_fields(self.prefix, profile)}
+        self.body = _with_extra(body, call.extra)
+        url = adapter.url(base, call)
         query = self.route.query
         self.url = f"{url}{'&' if '?' in url else '?'}{query}" if query else url
         self._encode()
+
+    @property
+    def prefix(self) -> str | None:
+        """The beginning of the answer that the model continues, None if there is none."""
+        return prefix_of(self.call.messages)
 
     def drop_parameter(self, parameter: str) -> bool:
         """Drop or rename a parameter that the provider rejects; return False if it must stay."""

@@ -72,5 +72,18 @@ class Profile:
     echoes_reasoning: bool = False
     """Whether assistant messages are sent back with their `reasoning_content`."""
 
+    prefix_form: Literal["plain", "flag", "continue_final_message"] | None = None
+    """How the beginning of an answer is sent for the model to continue: as the last assistant
+    message, "plain", with `"prefix": true`, or with `continue_final_message`; None if it cannot."""
+
+    prefix_models: tuple[str, ...] = ()
+    """Prefixes of the names of the models that continue an answer; empty if all do."""
+
+    prefix_path: str = ""
+    """Path of the base URL for continuing an answer, if it differs."""
+
+    repeats_prefix: bool = False
+    """Whether the answer repeats the beginning that it continues."""
+
     prices: str | None = None
     """Its id in the price table."""

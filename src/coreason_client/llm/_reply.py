@@ -13,6 +13,7 @@ from ._classify import (
     http_failure,
     malformed_failure,
 )
+from ._continuation import continued
 from ._fault import Malformed
 from ._json import parse_or_none
 from ._plan import Plan
@@ -47,6 +48,7 @@ def read_answer(
     plan: Plan, head: ResponseHead, answer: Answer, parse_as: Any
 ) -> Response | Failure:
     """Return the response object for an answer, or a failure with the usable part of it."""
+    answer = continued(answer, plan.prefix, plan.route.profile)
     try:
         return assemble(answer, plan.call, plan.price, parse_as)
     except LLMError as error:

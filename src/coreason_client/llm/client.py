@@ -11,10 +11,13 @@ from .._closing_async import AsyncClosing
 from .._drive_async import drive_async, run_async
 from .._http._checks import check_headers, check_key
 from ..errors import ArgumentError, MissingExtraError
+from ._answer import Tokens
 from ._answer_machine import AnswerMachine
 from ._attempts import BACKOFF, Attempts, Policy
 from ._call import Call
 from ._check_call import check_call
+from ._continuation import accepts_prefix
+from ._cost import cost
 from ._generate import generate_flow
 from ._limits import Limits
 from ._plan import Plan
@@ -216,6 +219,18 @@ class LLMClient(AsyncClosing):
         machine = AnswerMachine(attempts, response_format)
         return LLMStream(machine, self._deltas(attempts, machine))
 
+    def accepts_prefix(self, model: str = DEFAULT_MODEL) -> bool:
+        """Return True if a model can continue the beginning of an answer.
+
+        The beginning is the last message: `{"role": "assistant", "content": …, "prefix": True}`.
+
+        Raises:
+            LLMRequestError: the model has no name, or its provider no base URL.
+            LLMAuthenticationError: there is no key.
+        """
+        route = self._route(self._model_or_default(model))
+        return accepts_prefix(route.profile, route.model)
+
     async def aclose(self) -> None:
         """Close the connections; may be called twice."""
         await self._sessions.aclose()
@@ -229,6 +244,11 @@ class LLMClient(AsyncClosing):
         async with slot, aclosing(received) as deltas:
             async for delta in deltas:
                 yield delta
+
+    def _price(self, model: str, tokens: Tokens) -> float | None:
+        """Return the price of tokens; without a call before, this loads the price table."""
+        route = self._route(model)
+        return cost(route.profile.prices, route.model, tokens)
 
     def _model_or_default(self, model: Any) -> Any:
         return self.default_model if model is DEFAULT_MODEL else model
@@ -244,14 +264,18 @@ class LLMClient(AsyncClosing):
         return plans
 
     def _plan(self, call: Call, model: str) -> Plan:
+        route = self._route(model)
+        if route.model != call.model:
+            call = replace(call, model=route.model)
+        return Plan(call, route, model)
+
+    def _route(self, model: str) -> Route:
         route = self._routes.get(model)
         if route is None:
             if len(self._routes) >= _MAX_ROUTES:
                 self._routes.clear()
             route = self._routes[model] = self._target.route(model)
-        if route.model != call.model:
-            call = replace(call, model=route.model)
-        return Plan(call, route, model)
+        return route
 
     def _new_attempts(self, plans: Sequence[Plan]) -> Attempts:
         count = (self.max_retries + 1) * len(plans)

@@ -21,14 +21,16 @@ from .errors import (
     OutOfSequence,
     PositionGone,
     RequestConflict,
+    StepFailed,
     StreamCancelled,
     StreamEnded,
     UnknownStream,
 )
-from .log import MemoryStreamLog, SQLiteStreamLog, StreamLog
+from .log import DurableLog, MemoryStreamLog, SQLiteStreamLog, StreamLog
 from .process._listen import listen, listen_all
 from .run import RunningServer, check_host, running, serve, serve_workers
-from .stream import AgentStream
+from .steps import step
+from .stream import AgentStream, Resumed
 from .sync_stream import SyncAgentStream
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AgentApp",
     "AgentStream",
+    "DurableLog",
     "Fenced",
     "History",
     "LogError",
@@ -45,9 +48,11 @@ __all__ = [
     "OutOfSequence",
     "PositionGone",
     "RequestConflict",
+    "Resumed",
     "RunningServer",
     "SQLiteStreamLog",
     "ServiceRequest",
+    "StepFailed",
     "StreamCancelled",
     "StreamEnded",
     "StreamLog",
@@ -61,6 +66,7 @@ __all__ = [
     "running",
     "serve",
     "serve_workers",
+    "step",
 ]
 
 # It needs another extra, so it is loaded on first use (PEP 562).

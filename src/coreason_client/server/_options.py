@@ -47,6 +47,8 @@ class Options:
     final_retention: Delay
     drain_timeout: Delay
     cancel_grace: Delay
+    durable: bool
+    max_restarts: Count
 
     def __post_init__(self) -> None:
         for name, bound in _bounds().items():

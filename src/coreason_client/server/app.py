@@ -1,6 +1,7 @@
 """The ASGI application: an agent, its log and its options."""
 
 import asyncio
+import contextvars
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import metadata
@@ -19,7 +20,7 @@ from ..errors import ArgumentError
 from ._options import PROBES, Options, option_names
 from .cap._request import drain_body
 from .cap._routes import Routes
-from .engine._agent import Agent, as_runner
+from .engine._agent import Agent, as_runner, is_generator_without_stream
 from .engine._runtime import Runtime
 from .errors import LogError
 from .http._auth import Keys
@@ -27,7 +28,7 @@ from .http._direct_write import SEND
 from .http._hosts import AllowedHosts
 from .http._problems import Problem
 from .http._refusals import Refusals
-from .log.base import StreamLog
+from .log.base import DurableLog, StreamLog
 from .log.memory import MemoryStreamLog
 from .observe._metrics import NO_METRICS, PrometheusMetrics
 from .observe._spans import tracing
@@ -91,6 +92,8 @@ class AgentApp:
         final_retention: float = 86400.0,
         drain_timeout: float = 10.0,
         cancel_grace: float = 5.0,
+        durable: bool = False,
+        max_restarts: int = 3,
         metrics: bool | str = False,
         metrics_key: str | None = None,
         metrics_public: bool = False,
@@ -112,6 +115,8 @@ class AgentApp:
                 "of one process",
                 on_abandoned,
             )
+        if durable:
+            _check_durable(agent, self._log)
         origins = tuple(cors_origins)
         self._hosts = AllowedHosts(allowed_hosts, public_url, origins)
         metrics_keys = _metrics_keys(self._keys, metrics_key, public=metrics_public)
@@ -121,6 +126,8 @@ class AgentApp:
         # same owner does not change.
         self._owner = f"{self._options.agent_id}-{uuid4()}"
         self._process_guard = SingleProcessGuard(self._log)
+        # Any request may start the server, and restarted agents must not see its context.
+        self._context = contextvars.copy_context()
         self._runtime: Runtime | None = None
         self._startup_error: Exception | None = None
         routes = Routes(self._options, self._keys, self._metrics, metrics_keys, self._ready)
@@ -256,7 +263,7 @@ class AgentApp:
 
     async def _started(self, runtime: Runtime) -> Runtime:
         try:
-            await runtime.ready()
+            await runtime.ready(self._context.copy())
         except Exception as error:
             self._startup_error = error
             if self._runtime is runtime:
@@ -285,6 +292,25 @@ def _metrics_keys(keys: Keys | None, own: str | None, *, public: bool) -> Keys |
             raise ArgumentError("metrics_key", "must not be given together with metrics_public")
         return Keys([own], argument="metrics_key")
     return None if public else keys
+
+
+def _check_durable(agent: object, log: StreamLog) -> None:
+    """Check that an agent can be restarted by another process.
+
+    Raises:
+        ArgumentError: the log ends with the process, or the agent has no steps.
+    """
+    if isinstance(log, MemoryStreamLog) or not isinstance(log, DurableLog):
+        raise ArgumentError(
+            "durable",
+            f"needs a log that outlives the process, such as SQLiteStreamLog or ValkeyStreamLog, "
+            f"but the log is a {type(log).__name__}",
+        )
+    if is_generator_without_stream(agent):
+        raise ArgumentError(
+            "durable",
+            "needs an agent that takes `stream`, because a generator without it has no steps",
+        )
 
 
 def _agent_id(agent: object) -> str:

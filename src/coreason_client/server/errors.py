@@ -5,6 +5,7 @@
     CoreasonError
     ├── StreamEnded           an agent wrote after the end of its stream
     ├── StreamCancelled       an agent in a thread used a stream that was cancelled
+    ├── StepFailed            the function of a step raised an error
     └── LogError              any error of a stream log
         ├── Fenced            the producer is no longer the owner of its stream
         ├── OutOfSequence     an append would leave a gap or repeat a number
@@ -26,6 +27,7 @@ __all__ = [
     "OutOfSequence",
     "PositionGone",
     "RequestConflict",
+    "StepFailed",
     "StreamCancelled",
     "StreamEnded",
     "UnknownStream",
@@ -51,6 +53,19 @@ class StreamEnded(_Portable):
     def __init__(self, stream_id: UUID) -> None:
         super().__init__(f"the stream {stream_id} has ended and accepts no more packets")
         self.stream_id = stream_id
+
+
+class StepFailed(_Portable):
+    """The function of a step raised an error; `type` and `message` are those of the error.
+
+    It is raised in every run of the agent: the error itself exists only in the first one.
+    """
+
+    def __init__(self, step: str, type: str, message: str) -> None:  # noqa: A002
+        super().__init__(f"the step {step} failed: {type}: {message}")
+        self.step = step
+        self.type = type
+        self.message = message
 
 
 class StreamCancelled(_Portable):

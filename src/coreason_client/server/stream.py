@@ -1,8 +1,9 @@
 """The stream that an agent writes its answer to: the public view of a `StreamWriter`."""
 
 import mimetypes
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeVar, TypeVarTuple, Unpack, overload
 from uuid import UUID
 
 from coreason_manifest.definitions.presentation import (
@@ -21,16 +22,24 @@ from coreason_manifest.definitions.presentation import (
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ._off_loop import LARGE_BODY, off_loop
+from .durable._notes import Policy
 from .engine._conversation import (
     MAX_HISTORY_BYTES,
     History,
     last_question,
-    latest_turns,
     parse_history,
 )
+from .engine._steps import Resumed, Steps
 from .engine._writer import StreamWriter
 
-__all__ = ["AgentStream"]
+__all__ = ["AgentStream", "Resumed"]
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
 
 
 class AgentStream:
@@ -40,8 +49,9 @@ class AgentStream:
     event loop of the agent.
     """
 
-    def __init__(self, writer: StreamWriter) -> None:
+    def __init__(self, writer: StreamWriter, steps: Steps) -> None:
         self._writer = writer
+        self._steps = steps
 
     # Read access.
 
@@ -70,6 +80,102 @@ class AgentStream:
         """True if the last packet has been written."""
         return self._writer.ending.ended
 
+    # Steps.
+
+    @overload
+    def step(
+        self,
+        name: str,
+        function: Callable[[Unpack[Ts]], Awaitable[T]],
+        *args: *Ts,
+        on_restart: Policy = ...,
+        key: str | None = ...,
+        timeout: float | None = ...,
+    ) -> Coroutine[Any, Any, T]: ...
+
+    @overload
+    def step(
+        self,
+        name: str,
+        function: Callable[[Unpack[Ts]], T],
+        *args: *Ts,
+        on_restart: Policy = ...,
+        key: str | None = ...,
+        timeout: float | None = ...,
+    ) -> Coroutine[Any, Any, T]: ...
+
+    def step(  # type: ignore[misc]  # mypy cannot compare *args with *Ts
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *args: Any,
+        on_restart: Policy = "rerun",
+        key: str | None = None,
+        timeout: float | None = None,
+    ) -> Coroutine[Any, Any, Any]:
+        """Call a function and return its result; a durable agent calls it once.
+
+        After a restart, a step that has ended returns the stored result, and its function is not
+        called. `on_restart` says what happens to a step that had not ended: "rerun" calls the
+        function again, "fail" ends the stream with `step_uncertain`, and "resume" calls the
+        function again, which continues after `stream.resumed`.
+
+        An async function is awaited; a plain one runs in a thread. The result must be JSON or fit
+        the return annotation of the function. Calls of the same name are told apart by their
+        order; calls from several tasks need a `key`.
+
+        Raises:
+            StepFailed: the function raised an error, or took longer than `timeout` seconds.
+        """
+        return self._steps.run(name, function, args, policy=on_restart, key=key, timeout=timeout)
+
+    async def now(self) -> datetime:
+        """Return the current time in UTC; a restarted agent gets the time of its first run."""
+        return await self.step("now", _utc_now)
+
+    def uuid(self) -> UUID:
+        """Return a new id; a restarted agent gets the same ids in the same order."""
+        return self._steps.uuid()
+
+    def step_key(self) -> str:
+        """Return a key of the current step that is the same after a restart.
+
+        A service that accepts idempotency keys does not do the same work twice with it.
+
+        Raises:
+            RuntimeError: the caller is not in a step.
+        """
+        return self._steps.key()
+
+    @property
+    def attempt(self) -> int:
+        """The number of this run of the agent: 1, and one more after each restart."""
+        return self._steps.attempt
+
+    @property
+    def resumed(self) -> Resumed | None:
+        """What an earlier run of the current step has written, if it continues one."""
+        return self._steps.resumed
+
+    def start_over(self) -> None:
+        """Run the current step from its beginning, because it cannot continue after `resumed`.
+
+        Then it is compared with its earlier run, as with on_restart="rerun".
+
+        Raises:
+            RuntimeError: `resumed` is None, or the step has already written or called a step.
+        """
+        self._steps.start_over()
+
+    async def checkpoint(self, value: Any) -> None:
+        """Store what the current step needs to continue, without a packet.
+
+        Raises:
+            RuntimeError: the caller is not in a step with on_restart="resume".
+            LogError: the log did not accept it.
+        """
+        await self._writer.checkpoint(value)
+
     async def history(self, limit: int = 50, *, max_bytes: int = MAX_HISTORY_BYTES) -> History:
         """Return the messages of the latest turns of this conversation, oldest first.
 
@@ -79,15 +185,18 @@ class AgentStream:
         most 1,000, and at most `max_bytes` bytes of JSON in total. The last turn is always
         returned, whatever its size.
         """
-        stored = latest_turns(await self._writer.turns(limit), max_bytes)
+        stored = await self._steps.turns(self._writer.turns, limit, max_bytes)
         if sum(map(len, stored)) <= LARGE_BODY:
             return parse_history(stored)
         return await off_loop(lambda: parse_history(stored))
 
     # Write access.
 
-    async def write(self, text: str) -> None:
+    async def write(self, text: str, *, checkpoint: Any = None) -> None:
         """Write text as one DELTA packet.
+
+        `checkpoint` is stored in one step with the packet, for a step with on_restart="resume". It
+        may cover only input whose output has been written.
 
         Raises:
             TypeError: `text` is not a string.
@@ -95,7 +204,7 @@ class AgentStream:
             StreamEnded: the stream has ended.
             LogError: the log did not accept it.
         """
-        await self._writer.write(text)
+        await self._writer.write(text, checkpoint)
 
     async def write_packet(self, op: StreamOpCode | str, p: Any) -> None:
         """Write any packet. A FATAL error and a CLOSE end the stream.

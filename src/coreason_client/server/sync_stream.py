@@ -5,18 +5,20 @@ import functools
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, TypeVarTuple
 from uuid import UUID
 
 from coreason_manifest.definitions.service import ServiceRequest
 
+from .durable._notes import Policy
 from .errors import StreamCancelled, StreamEnded
-from .stream import AgentStream
+from .stream import AgentStream, Resumed
 
 __all__ = ["Bridge", "SyncAgentStream"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class Bridge:
@@ -105,6 +107,48 @@ class SyncAgentStream:
         """True if the last packet has been written."""
         return self._bridge.stream.ended
 
+    @property
+    def attempt(self) -> int:
+        """The number of this run of the agent: 1, and one more after each restart."""
+        return self._bridge.stream.attempt
+
+    @property
+    def resumed(self) -> Resumed | None:
+        """What an earlier run of the current step has written, if it continues one."""
+        return self._bridge.stream.resumed
+
+    def start_over(self) -> None:
+        """Run the current step from its beginning, because it cannot continue after `resumed`."""
+        self._bridge.stream.start_over()
+
+    def uuid(self) -> UUID:
+        """Return a new id; a restarted agent gets the same ids in the same order."""
+        return self._bridge.stream.uuid()
+
+    def step_key(self) -> str:
+        """Return a key of the current step that is the same after a restart."""
+        return self._bridge.stream.step_key()
+
+    def step(
+        self,
+        name: str,
+        function: Callable[[*Ts], T],
+        *args: *Ts,
+        on_restart: Policy = "rerun",
+        key: str | None = None,
+        timeout: float | None = None,
+    ) -> T:
+        """Call a function and return its result; a durable agent calls it once.
+
+        See `AgentStream.step`. The function runs in its own thread.
+        """
+        stream = self._bridge.stream
+        return self._bridge.wait(
+            stream.step(name, function, *args, on_restart=on_restart, key=key, timeout=timeout)
+        )
+
+    now = _sync(AgentStream.now)
+    checkpoint = _sync(AgentStream.checkpoint)
     history = _sync(AgentStream.history)
     write = _sync(AgentStream.write)
     write_packet = _sync(AgentStream.write_packet)

@@ -14,12 +14,16 @@ EPOCH, LAST_SEQ = 2, 3
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """An append of so many entries, to a stream that has ended or not."""
+    """An append of so many entries, to a stream that has ended or not.
+
+    `claimed_seq` is the number of its last entry when its epoch began.
+    """
 
     epoch: int
     first_seq: int
     count: int
     ended: bool
+    claimed_seq: int = 0
 
 
 NEW, REPEATED = "new", "repeated"
@@ -46,17 +50,26 @@ APPENDS: list[tuple[Append, str | type[Exception]]] = [
     (Append(1, 1, 3, False), Fenced),  # held, but not written by this epoch
     (Append(1, 1, 3, True), Fenced),
     (Append(1, 9, 1, False), Fenced),
-    # Nothing at all: it is held already, unless it leaves a gap.
-    (Append(2, 4, 0, False), REPEATED),
-    (Append(2, 2, 0, False), REPEATED),
-    (Append(2, 4, 0, True), REPEATED),
+    # Nothing at all: it is never held already, and checked like any other append.
+    (Append(2, 4, 0, False), NEW),
+    (Append(2, 2, 0, False), OutOfSequence),
+    (Append(2, 4, 0, True), Fenced),
     (Append(2, 5, 0, False), OutOfSequence),
     (Append(2, 5, 0, True), Fenced),
     (Append(1, 4, 0, False), Fenced),
+    # An earlier epoch wrote the first two entries.
+    (Append(2, 3, 1, False, 2), REPEATED),
+    (Append(2, 2, 1, False, 2), OutOfSequence),
+    (Append(2, 1, 3, False, 2), OutOfSequence),
+    (Append(2, 2, 2, False, 2), OutOfSequence),
+    (Append(2, 1, 3, False, 3), OutOfSequence),
+    (Append(2, 2, 1, True, 2), Fenced),
+    (Append(2, 4, 1, False, 3), NEW),
 ]
 
 
 def all_appends() -> Iterator[Append]:
     """Every append near the table."""
-    for epoch, first_seq, count, ended in product((1, 2, 3), range(7), range(5), (False, True)):
-        yield Append(epoch, first_seq, count, ended)
+    ends, claims = (False, True), (0, 2, 3)
+    for append in product((1, 2, 3), range(7), range(5), ends, claims):
+        yield Append(*append)

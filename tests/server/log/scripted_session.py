@@ -29,6 +29,9 @@ class _Indexes:
             raise members
         return members
 
+    async def agents(self) -> list[str]:
+        return []
+
     def __getattr__(self, name: str) -> Callable[..., Any]:
         async def change(*arguments: Any) -> None:
             self._calls.append((name, *arguments))

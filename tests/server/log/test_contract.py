@@ -172,6 +172,7 @@ async def test_a_repeated_append_is_acknowledged_without_a_second_copy(opened: O
         assert await read(log, id_) == entries(1, 2, 3)
 
 
+@pytest.mark.proves("DUR-9-epochs")
 @aio
 async def test_a_repeated_append_of_another_epoch_is_refused(opened: Opener) -> None:
     """It is held in full, but the acknowledgement would be somebody else's."""
@@ -185,7 +186,11 @@ async def test_a_repeated_append_of_another_epoch_is_refused(opened: Opener) -> 
                 await log.append(id_, epoch, 1, entries(1, 2))
             with pytest.raises(Fenced):
                 await log.close(id_, epoch, 2, entries(2), "complete")
-        await log.append(id_, 2, 1, entries(1, 2))
+        for first in (1, 2):
+            with pytest.raises(OutOfSequence):  # the earlier epoch may have written other bytes
+                await log.append(id_, 2, first, entries(*range(first, 3)))
+        await log.append(id_, 2, 3, entries(3))
+        await log.append(id_, 2, 3, entries(3))
         assert (await log.meta(id_)).outcome is None
 
 

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from coreason_client.server.errors import PositionGone, UnknownStream
-from coreason_client.server.log import MemoryStreamLog, NewStream, Page, StreamLog
+from coreason_client.server.log import MemoryStreamLog, NewStream, Notes, Page, StreamLog
 from coreason_client.server.log._live import LocalFollower
 from coreason_client.server.log.base import PAGE_BYTES
 from coreason_client.server.log.valkey._follower import ValkeyFollower
@@ -173,10 +173,15 @@ async def test_a_log_that_replaces_append_or_read_is_asked_for_each() -> None:
         reads = 0
 
         async def append(
-            self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
+            self,
+            stream_id: UUID,
+            epoch: int,
+            first_seq: int,
+            entries: Sequence[bytes],
+            notes: Notes | None = None,
         ) -> bool:
             self.appended += 1
-            return await super().append(stream_id, epoch, first_seq, entries)
+            return await super().append(stream_id, epoch, first_seq, entries, notes)
 
         async def read(self, stream_id: UUID, after_seq: int, limit: int, wait: float) -> Page:
             self.reads += 1

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID, uuid4
 
-from coreason_client.server.log import MemoryStreamLog, NewStream
+from coreason_client.server.log import MemoryStreamLog, NewStream, Notes
 from coreason_client.server.log.base import Page
 
 from ..aio import aio
@@ -21,10 +21,15 @@ class OwnAppend(MemoryStreamLog):
         self.seen: list[list[bytes]] = []
 
     async def append(
-        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
+        self,
+        stream_id: UUID,
+        epoch: int,
+        first_seq: int,
+        entries: Sequence[bytes],
+        notes: Notes | None = None,
     ) -> bool:
         self.seen.append(list(entries))
-        return await super().append(stream_id, epoch, first_seq, entries)
+        return await super().append(stream_id, epoch, first_seq, entries, notes)
 
 
 class OwnRead(MemoryStreamLog):

@@ -91,7 +91,7 @@ def test_a_conversation_counts_its_bytes_and_stays_within_its_limit(sizes: list[
     turns = Turns(Conversation("p", "s"))
     total = 0
     for number, size in enumerate(sizes):
-        total += turns.add(UUID(int=number), bytes(size))
+        total += turns.add(UUID(int=number), bytes(size), 1)
         kept = list(turns.by_stream.values())
         assert turns.size == total == sum(map(len, kept))
         assert len(kept[-1]) == size  # the latest turn is kept whatever its size
@@ -108,7 +108,7 @@ def test_a_conversation_counts_its_bytes_and_stays_within_its_limit(sizes: list[
 def test_a_conversation_has_a_limited_number_of_turns() -> None:
     turns = Turns(Conversation("p", "s"))
     for number in range(MAX_TURNS + 1):
-        turns.add(UUID(int=number), b"x")
+        turns.add(UUID(int=number), b"x", 1)
     assert (len(turns.by_stream), turns.size) == (MAX_TURNS, MAX_TURNS)
     assert UUID(int=0) not in turns.by_stream
     assert (turns.clear(), turns.clear(), turns.by_stream) == (MAX_TURNS, 0, {})

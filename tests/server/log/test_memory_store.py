@@ -41,17 +41,17 @@ def test_the_bodies_of_streams_that_ended_first_go_first() -> None:
 def test_then_the_oldest_turns_of_the_conversation_that_is_idle_the_longest() -> None:
     store, old, young = MemoryStore(100), Conversation("p", "old"), Conversation("p", "young")
     for number in range(3):
-        store.add_turn(old, UUID(int=number), bytes(20), 1.0)
-    store.add_turn(young, UUID(int=9), bytes(40), 2.0)
+        store.add_turn(old, UUID(int=number), bytes(20), 1, 1.0)
+    store.add_turn(young, UUID(int=9), bytes(40), 1, 2.0)
     assert store.size == 100
-    store.add_turn(young, UUID(int=9), bytes(40), 2.0)  # once for each stream
+    store.add_turn(young, UUID(int=9), bytes(40), 1, 2.0)  # once for each stream
     assert store.size == 100
-    store.add_turn(young, UUID(int=10), bytes(20), 3.0)
+    store.add_turn(young, UUID(int=10), bytes(20), 1, 3.0)
     assert list(store.conversations[old].by_stream) == [UUID(int=1), UUID(int=2)]
-    store.add_turn(young, UUID(int=11), bytes(90), 4.0)
+    store.add_turn(young, UUID(int=11), bytes(90), 1, 4.0)
     assert old not in store.conversations
     assert list(store.conversations[young].by_stream) == [UUID(int=11)]
-    store.add_turn(young, UUID(int=12), bytes(500), 5.0)
+    store.add_turn(young, UUID(int=12), bytes(500), 1, 5.0)
     assert list(store.conversations[young].by_stream) == [UUID(int=12)]  # the newest is kept
     assert store.size == 500
 

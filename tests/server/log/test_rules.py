@@ -33,6 +33,7 @@ def judge(append: Append) -> str:
         current_epoch=EPOCH,
         last_seq=LAST_SEQ,
         ended=append.ended,
+        claimed_seq=append.claimed_seq,
     )
     return REPEATED if repeated else NEW
 

@@ -2,12 +2,13 @@
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from uuid import UUID
 
 import pytest
 
 from coreason_client.server.errors import Fenced, OutOfSequence, PositionGone, UnknownStream
-from coreason_client.server.log import Claim, Conversation, LeaseState, _sql
+from coreason_client.server.log import Conversation, LeaseState, _sql
 from coreason_client.server.log._schema import prepare
 from coreason_client.server.log._sql import LogConnection
 from coreason_client.server.log.base import MAX_TURN_BYTES, MAX_TURNS
@@ -16,14 +17,18 @@ A, B, C = (UUID(int=number) for number in (1, 2, 3))
 TALK = Conversation("p", "s")
 
 
-@pytest.fixture
-def db() -> Iterator[LogConnection]:
-    """An empty log, outside of a transaction."""
+def connect() -> LogConnection:
+    """Return an empty log, outside of a transaction."""
     connection = sqlite3.connect(":memory:", isolation_level=None, factory=LogConnection)
     prepare(connection)
     _sql.load_staged(connection)
-    yield connection
-    connection.close()
+    return connection
+
+
+@pytest.fixture
+def db() -> Iterator[LogConnection]:
+    with closing(connect()) as connection:
+        yield connection
 
 
 def open_stream(
@@ -117,20 +122,6 @@ def test_a_page_continues_from_the_stored_entries_to_the_staged_ones(db: LogConn
 # Leases.
 
 
-def test_streams_whose_lease_has_run_out_are_claimed_up_to_the_limit(db: LogConnection) -> None:
-    for stream_id, lease_until in ((A, 5.0), (B, 5.0), (C, 5.1)):
-        open_stream(db, stream_id, lease_until=lease_until, question=b"q")
-    _sql.append(db, A, 1, 1, [b"a", b"b"])
-    first = _sql.claim(db, 5.0, 20.0, 1)
-    assert len(first) == 1
-    rest = _sql.claim(db, 5.0, 20.0, 10)
-    claims = sorted([*first, *rest], key=lambda claim: claim.stream_id)
-    assert claims == [Claim(A, 2, 2, b"q"), Claim(B, 2, 0, b"q")]
-    assert _sql.claim(db, 19.9, 30.0, 10) == [Claim(C, 2, 0, b"q")]
-    with pytest.raises(Fenced):  # the earlier owner, whose state was cached
-        _sql.append(db, A, 1, 3, [b"c"])
-
-
 @pytest.mark.parametrize(
     ("epoch", "cancel", "ended", "state"),
     [
@@ -159,26 +150,26 @@ def test_a_lease_is_renewed_only_by_its_owner(
 
 def test_the_oldest_turns_beyond_the_limits_are_deleted(db: LogConnection) -> None:
     for number in range(MAX_TURNS + 2):
-        _sql.add_turn(db, TALK, UUID(int=number), b"%d" % number, 0.0)
+        _sql.add_turn(db, TALK, UUID(int=number), b"%d" % number, 1, 0.0)
     assert count(db, "turns") == MAX_TURNS
     assert _sql.turns(db, TALK, 2) == [b"%d" % MAX_TURNS, b"%d" % (MAX_TURNS + 1)]
     assert _sql.turns(db, TALK, 0) == _sql.turns(db, TALK, -1) == []
-    _sql.add_turn(db, TALK, UUID(int=10**6), bytes(MAX_TURN_BYTES), 0.0)
+    _sql.add_turn(db, TALK, UUID(int=10**6), bytes(MAX_TURN_BYTES), 1, 0.0)
     assert count(db, "turns") == 1
 
 
 def test_a_stream_has_one_turn_in_a_conversation(db: LogConnection) -> None:
     for turn in (b"first", b"second"):
-        _sql.add_turn(db, TALK, A, turn, 0.0)
+        _sql.add_turn(db, TALK, A, turn, 1, 0.0)
     assert _sql.turns(db, TALK, 10) == [b"first"]
 
 
 def test_old_turns_expire_with_the_latest_turn_of_their_conversation(db: LogConnection) -> None:
     short = Conversation("p", "ended")
-    _sql.add_turn(db, short, A, b"x", 1.0)
+    _sql.add_turn(db, short, A, b"x", 1, 1.0)
     for number in range(200):
-        _sql.add_turn(db, TALK, UUID(int=number), b"%d" % number, 1.0)
-    _sql.add_turn(db, TALK, UUID(int=500), b"latest", 9.0)
+        _sql.add_turn(db, TALK, UUID(int=number), b"%d" % number, 1, 1.0)
+    _sql.add_turn(db, TALK, UUID(int=500), b"latest", 1, 9.0)
     assert _sql.drop_turns(db, 1.0, 150) == 150
     assert _sql.drop_turns(db, 1.0, 150) == 51
     # The turns that were checked and kept have a new time, so they are not checked again.
@@ -249,7 +240,7 @@ def test_an_expiry_costs_what_expires(db: LogConnection) -> None:
             " WHERE stream_id = ?",
             (body_gone, ended_at, UUID(int=number).bytes),
         )
-        _sql.add_turn(db, Conversation("p", f"{number}"), UUID(int=number), b"x", 1.0)
+        _sql.add_turn(db, Conversation("p", f"{number}"), UUID(int=number), b"x", 1, 1.0)
     # Of a thousand streams without entries, and as many with entries, none is read.
     for before, (step, until) in zip(idle, steps, strict=True):
         assert instructions(db, step, until, 50) <= before + 2

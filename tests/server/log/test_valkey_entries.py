@@ -136,20 +136,29 @@ async def test_a_refused_append_ends_the_ownership_of_its_stream(
     ("reply", "calls"),
     [
         (
-            b"ok 0 99.5 abcd",
+            b"ok 0 99.5 abcd ",
             [
                 ("add_entries", ID, 4, [b"x"]),
                 ("disown", ID),
-                ("move_to_ended", ID, "abcd", 99.5),
+                ("move_to_ended", ID, "abcd", 99.5, ""),
+            ],
+        ),
+        # A durable stream is in the index of its agent.
+        (
+            b"ok 0 99.5 abcd ef",
+            [
+                ("add_entries", ID, 4, [b"x"]),
+                ("disown", ID),
+                ("move_to_ended", ID, "abcd", 99.5, "ef"),
             ],
         ),
         # A repeated close: the time is that of the first one.
         (
-            b"held 0 98.5 abcd",
-            [("drop_entries", ID), ("disown", ID), ("move_to_ended", ID, "abcd", 98.5)],
+            b"held 0 98.5 abcd ",
+            [("drop_entries", ID), ("disown", ID), ("move_to_ended", ID, "abcd", 98.5, "")],
         ),
         # The entries were there, but the stream runs on.
-        (b"held 0  ", [("drop_entries", ID), ("disown", ID)]),
+        (b"held 0   ", [("drop_entries", ID), ("disown", ID)]),
     ],
 )
 @aio
@@ -158,7 +167,7 @@ async def test_an_ended_stream_moves_in_the_indexes(reply: bytes, calls: list[ob
     await close_stream(scripted.session, KEYS, ID, 2, 4, [b"x"], "a reason")
     assert scripted.calls == [("APPEND",), *calls]
     [arguments] = scripted.arguments
-    assert arguments[3:] == (2, 4, b"100.0 a reason", b"x")
+    assert arguments[4:] == (2, 4, b"100.0 a reason", b"x")
 
 
 @aio
@@ -168,7 +177,7 @@ async def test_an_end_counts_even_if_the_indexes_cannot_be_changed(
     async def fail(*_: object) -> None:
         raise LogUnavailable("no")
 
-    scripted = ScriptedSession(b"ok 0 99.5 abcd")
+    scripted = ScriptedSession(b"ok 0 99.5 abcd ")
     monkeypatch.setattr(scripted.indexes, "move_to_ended", fail, raising=False)
     await close_stream(scripted.session, KEYS, ID, 2, 4, [b"x"], "complete")
 

@@ -11,8 +11,9 @@ from coreason_client.server.errors import (
     LogUnavailable,
 )
 from coreason_client.server.log import Claim, Conversation, LeaseState
+from coreason_client.server.log.base import UNCLAIMED_SECONDS
 from coreason_client.server.log.valkey import _scripts as scripts
-from coreason_client.server.log.valkey._expiry import claim, claim_expired, drop_old
+from coreason_client.server.log.valkey._expiry import Claims, drop_old
 from coreason_client.server.log.valkey._keys import KeyNames
 
 from ..aio import aio
@@ -52,16 +53,11 @@ async def test_a_repeated_claim_gets_the_same_reply() -> None:
         stream = new()
         await one.open(stream, "me")
         clock.forward(one.lease)
-        now = clock()
+        this, another = (Claims(log._session(), log._keys, log.lease) for log in (one, two))
         expected = Claim(stream.stream_id, 2, 0)
-        for log, name, found in (
-            (one, "this claim", expected),
-            (one, "this claim", expected),
-            (two, "another", None),
-        ):
-            until = now + log.lease
-            arguments = log._session(), log._keys, stream.stream_id, now, until, name
-            assert await claim(*arguments) == found
+        assert await this.claim(stream.stream_id) == expected
+        assert await this.claim(stream.stream_id) == expected
+        assert await another.claim(stream.stream_id) is None
 
 
 @aio
@@ -74,7 +70,7 @@ async def test_an_end_without_its_index_is_found_by_a_claim() -> None:
         keys, id_ = log._keys, stream.stream_id
         await log._session().store.script(
             scripts.APPEND,
-            [keys.meta(id_), keys.entries(id_), keys.question(id_)],
+            [keys.meta(id_), keys.entries(id_), keys.question(id_), keys.journal(id_)],
             *(1, 1, b"%f complete" % clock(), b"x"),
         )
         log._session().disown(id_)
@@ -118,13 +114,13 @@ TALK = "cd" * 20
 @pytest.mark.parametrize(
     ("reply", "found", "change"),
     [
-        ([b"gone"], None, ("remove_lease", ID)),
-        ([b"ended", b"97.5", b"abcd"], None, ("move_to_ended", ID, "abcd", 97.5)),
-        ([b"held", b"103.5"], None, ("extend_leases", [ID], 103.5)),
+        ([b"gone"], None, ("remove_lease", ID, "")),
+        ([b"ended", b"97.5", b"abcd"], None, ("move_to_ended", ID, "abcd", 97.5, "")),
+        ([b"held", b"103.5"], None, ("extend_leases", {ID: ""}, 103.5)),
         (
             [b"won", b"2", b"7", b"110.0", b"question"],
             Claim(ID, 2, 7, b"question"),
-            ("extend_leases", [ID], 110.0),
+            ("extend_leases", {ID: ""}, 110.0),
         ),
     ],
 )
@@ -133,9 +129,13 @@ async def test_a_claim_corrects_the_index(
     reply: list[bytes], found: Claim | None, change: tuple[object, ...]
 ) -> None:
     scripted = ScriptedSession(reply)
-    assert await claim(scripted.session, KEYS, ID, 100.0, 110.0, "name") == found
+    claims = Claims(scripted.session, KEYS, 10.0)
+    assert await claims.claim(ID) == found
     assert scripted.calls == [("CLAIM",), change]
-    assert scripted.arguments == [(KEYS.meta(ID), KEYS.question(ID), "100.0", "110.0", "name")]
+    waits = b"", "10.0", repr(UNCLAIMED_SECONDS)
+    assert scripted.arguments == [
+        (KEYS.meta(ID), KEYS.question(ID), "100.0", "110.0", claims._name, *waits)
+    ]
 
 
 @aio
@@ -145,16 +145,16 @@ async def test_claims_continue_until_the_limit_or_until_nothing_is_due() -> None
     scripted = ScriptedSession(*claimed, [b"gone"])
     # A store with several shards may return more members than it was asked for.
     scripted.indexes.members = [[id_.hex.encode() for id_ in ids[:4]], [ids[4].hex.encode()]]
-    found = await claim_expired(scripted.session, KEYS, 10.0, 3)
+    found = await Claims(scripted.session, KEYS, 10.0).claim_lost(3)
     assert [one.stream_id for one in found] == ids[:3]
     assert [call for call in scripted.calls if call[0] == "due"] == [("due", "leases", 100.0, 3)]
     scripted = ScriptedSession(*claimed[:1], [b"gone"])
     scripted.indexes.members = [[ids[0].hex.encode()], [ids[4].hex.encode()]]
-    found = await claim_expired(scripted.session, KEYS, 10.0, 3)
+    found = await Claims(scripted.session, KEYS, 10.0).claim_lost(3)
     assert [one.stream_id for one in found] == ids[:1]
     due = [call for call in scripted.calls if call[0] == "due"]
     assert due == [("due", "leases", 100.0, count) for count in (3, 2, 2)]
-    names = {arguments[-1] for arguments in scripted.arguments}
+    names = {arguments[4] for arguments in scripted.arguments}
     assert len(names) == 1  # a repeated claim of one call is recognised by its name
 
 
@@ -166,8 +166,12 @@ async def test_claims_continue_until_the_limit_or_until_nothing_is_due() -> None
         ([[b"kept", b"97.5"]], [("move_to_ended", ID, REQUEST, 97.5)]),
         # Restored from a backup: the lease is due at once, and the stream is ended as lost.
         (
-            [[b"running"]],
-            [("extend_leases", [ID], 100.0), ("remove_ended", ID, REQUEST)],
+            [[b"running"], None],
+            [("HGET",), ("extend_leases", {ID: ""}, 100.0), ("remove_ended", ID, REQUEST)],
+        ),
+        (
+            [[b"running"], b"abcd"],
+            [("HGET",), ("extend_leases", {ID: "abcd"}, 100.0), ("remove_ended", ID, REQUEST)],
         ),
     ],
 )
@@ -181,7 +185,7 @@ async def test_a_dropped_stream_moves_in_the_indexes(
     names = [call for call in scripted.calls if call[0] != "due"]
     assert names == [("DROP",), *changes]
     assert scripted.arguments[0][-2:] == ("90.0", "50.0")
-    if len(replies) > 1:
+    if changes[0] == ("FREE_REQUEST",):
         assert scripted.arguments[1] == (KEYS.request(REQUEST), ID.hex)
 
 

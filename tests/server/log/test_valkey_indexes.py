@@ -35,8 +35,14 @@ class Sent:
     [
         # Times of leases and conversations only ever become later.
         ("add_new_stream", (ID, 5.5), [("ZADD", "p:{leases-1}", "GT", "5.5", HEX)]),
-        ("extend_leases", ([ID], 5.5), [("INDEX", "p:{leases-1}", "GT", "5.5", HEX)]),
+        ("extend_leases", ({ID: ""}, 5.5), [("INDEX", "p:{leases-1}", "GT", "5.5", HEX)]),
         ("remove_lease", (ID,), [("ZREM", "p:{leases-1}", HEX)]),
+        # Durable streams have an index for each agent. A lease that is given up ends earlier.
+        ("add_new_stream", (ID, 5.5, "ab"), [("ZADD", "p:{durable-ab-1}", "GT", "5.5", HEX)]),
+        ("extend_leases", ({ID: "ab"}, 5.5), [("INDEX", "p:{durable-ab-1}", "GT", "5.5", HEX)]),
+        ("remove_lease", (ID, "ab"), [("ZREM", "p:{durable-ab-1}", HEX)]),
+        ("end_lease", (ID, 5.5, "ab"), [("INDEX", "p:{durable-ab-1}", "", "5.5", HEX)]),
+        ("touch_agent", ("ab", 5.5), [("INDEX", "p:{agents}", "GT", "5.5", "ab")]),
         (
             "move_to_ended",
             (ID, REQUEST, 7.0),
@@ -95,7 +101,7 @@ async def test_what_is_due_is_asked_of_every_shard() -> None:
 async def test_many_leases_take_a_few_scripts() -> None:
     store: Any = Sent()
     streams = [UUID(int=4 * number) for number in range(1001)]  # all in one shard
-    await Indexes(store, KeyNames("p")).extend_leases(streams, 1.0)
+    await Indexes(store, KeyNames("p")).extend_leases(dict.fromkeys(streams, ""), 1.0)
     sizes = [(len(command) - 3) // 2 for command in store.commands]
     assert sizes == [500, 500, 1]
     sent = [name for command in store.commands for name in command[4::2]]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server.log import NewStream, StreamMeta
+from coreason_client.server.log import AgentVersion, NewStream, StreamMeta
 from coreason_client.server.log.valkey._errors import ForeignValue
 from coreason_client.server.log.valkey._meta import FIELDS, new_meta, parse_meta, text
 
@@ -22,6 +22,9 @@ GOOD: dict[str, bytes | None] = {
     "ended": None,
     "cancel": None,
     "gone": None,
+    "agent": None,
+    "version": None,
+    "starts": None,
 }
 META = StreamMeta(
     stream_id=ID,
@@ -53,6 +56,13 @@ def test_an_ended_stream() -> None:
     assert (meta.outcome, meta.ended_at) == ("complete", 11.25)
     assert meta.cancel_requested
     assert meta.body_gone
+
+
+def test_a_durable_stream() -> None:
+    meta = parse(agent=b"writer", version=b"1.2", starts=b" 4 6")
+    assert meta is not None
+    assert meta.agent == AgentVersion("writer", "1.2")
+    assert meta.epoch_starts == (4, 6)
 
 
 def test_no_stream() -> None:

@@ -138,8 +138,8 @@ STREAM = NewStream(UUID(int=1), "ann", UUID(int=2), "f", b"question")
 OTHER = UUID(int=3)
 OWN_ID, OTHER_ID = STREAM.stream_id.hex.encode(), OTHER.hex.encode()
 NO_STREAM = [None] * len(FIELDS)
-CREATED = [("add_new_stream", STREAM.stream_id, 110.0), ("CREATE",)]
-DELETED = [("DEL",), ("remove_lease", STREAM.stream_id)]
+CREATED = [("add_new_stream", STREAM.stream_id, 110.0, ""), ("CREATE",)]
+DELETED = [("DEL",), ("remove_lease", STREAM.stream_id, "")]
 
 
 def described(fingerprint: bytes = b"f") -> list[bytes | None]:
@@ -248,7 +248,7 @@ async def test_a_stream_that_was_created_slowly_is_added_to_the_index_again(
     monkeypatch.setattr(scripted, "script", slow)
     await open_in_steps(scripted.session, KEYS, 10.0, STREAM)
     # Otherwise a claim may have removed it before the stream existed, and nobody would end it.
-    again = ("extend_leases", [STREAM.stream_id], 110.0)
+    again = ("extend_leases", {STREAM.stream_id: ""}, 110.0)
     assert (again in scripted.calls) is repeated
 
 

@@ -16,11 +16,13 @@ from .valkey_logs import everything, logs, new
 HELD = [b"entry %d" % seq for seq in range(1, LAST_SEQ + 1)]
 
 
-async def stream_of_the_table(log: ValkeyStreamLog, *, ended: bool) -> UUID:
+async def stream_of_the_table(log: ValkeyStreamLog, append: Append) -> UUID:
     """Make a stream in the store, in the state that the table is about."""
     stream_id, store = uuid4(), log._session().store
     fields: list[str | int] = ["epoch", EPOCH, "last", LAST_SEQ, "lease", "9e9", "index", "f" * 40]
-    if ended:
+    if append.claimed_seq:
+        fields += ["base", append.claimed_seq]
+    if append.ended:
         fields += ["ended", "1.0", "outcome", "complete"]
     await store.command("HSET", log._keys.meta(stream_id), *fields)
     for seq, entry in enumerate(HELD, 1):
@@ -30,7 +32,7 @@ async def stream_of_the_table(log: ValkeyStreamLog, *, ended: bool) -> UUID:
 
 async def outcome_in_the_store(log: ValkeyStreamLog, append: Append) -> str | type[Exception]:
     """Do an append, check what the store holds after it, and return what it was taken for."""
-    stream_id = await stream_of_the_table(log, ended=append.ended)
+    stream_id = await stream_of_the_table(log, append)
     entries = [b"new %d" % number for number in range(append.count)]
     outcome: str | type[Exception]
     try:
@@ -39,7 +41,8 @@ async def outcome_in_the_store(log: ValkeyStreamLog, append: Append) -> str | ty
         outcome, held = type(error), HELD
     else:
         stored = await everything(log, stream_id)
-        outcome, held = (REPEATED, HELD) if stored == HELD else (NEW, [*HELD, *entries])
+        repeated = bool(entries) and stored == HELD
+        outcome, held = (REPEATED, HELD) if repeated else (NEW, [*HELD, *entries])
     assert await everything(log, stream_id) == held
     return outcome
 

@@ -14,7 +14,7 @@ import pytest
 
 from coreason_client.server.errors import LogUnavailable
 from coreason_client.server.log import Conversation, LeaseState, ValkeyStreamLog
-from coreason_client.server.log.valkey._expiry import claim
+from coreason_client.server.log.valkey._expiry import Claims
 from coreason_client.server.log.valkey._session import Session
 
 from ..aio import aio
@@ -326,8 +326,8 @@ async def test_a_renewal_never_shortens_a_lease() -> None:
         clock.forward(13.9)  # 14.9
         assert list(await other.claim_lost("me", 9)) == []
         # Nor by somebody whose index lags behind the stream, and who looks too early.
-        arguments = other._session(), other._keys, stream.stream_id
-        assert await claim(*arguments, clock(), clock() + 10, "early") is None
+        early = Claims(other._session(), other._keys, other.lease)
+        assert await early.claim(stream.stream_id) is None
         clock.forward(0.2)
         assert [c.stream_id for c in await other.claim_lost("me", 9)] == [stream.stream_id]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self, TypeAlias
 
 if TYPE_CHECKING:  # `coreason --help` must not load the definitions
     from coreason_manifest.definitions.presentation import ProgressUpdate
@@ -24,6 +24,9 @@ class Source(NamedTuple):
 class Output:
     """Shows one answer; a context manager. Each subclass leaves out what it cannot show."""
 
+    can_rewind: ClassVar[bool] = False
+    """True if a part of the answer may become void after it was shown."""
+
     def __enter__(self) -> Self:
         return self
 
@@ -37,6 +40,12 @@ class Output:
 
     def record(self, json: Json) -> None:
         """Write the JSON of a packet, an event or a response."""
+
+    def begin_packet(self, seq: int) -> None:
+        """Begin the packet with this number; what is shown next belongs to it."""
+
+    def rewind(self, to_seq: int) -> None:
+        """Remove what was shown for the packets after `to_seq`, which are void."""
 
     def write(self, text: str) -> None:
         """Continue the text of the answer, which is Markdown."""

@@ -9,6 +9,8 @@ __all__ = ["JsonOutput"]
 class JsonOutput(Output):
     """Writes only the recorded objects; a report goes to stderr."""
 
+    can_rewind = True  # the packet that makes others void is written like any other
+
     def record(self, json: Json) -> None:
         """Write the object."""
         print_json(json())

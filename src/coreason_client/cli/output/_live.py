@@ -17,6 +17,7 @@ from ._base import Output, Source
 from ._clean import clean
 from ._keyboard import EchoSwitch
 from ._page import Page
+from ._page_history import PageAction, PageHistory
 from ._painter import Painter
 from ._screen import Screen
 
@@ -34,17 +35,22 @@ def live_console() -> Console | None:
 class LiveOutput(Output):
     """Shows one answer in a terminal, with the line that `status` returns while it is written."""
 
+    can_rewind = True
+
     def __init__(self, console: Console, status: Callable[[], str] = str) -> None:
-        self._page = Page()
-        self._painter = Painter(self._page, Screen(console), status)
-        self._keyboard = _keyboard(console, self._painter)
-        self._stderr: TextIO | None = None
+        page = Page()
+        screen = Screen(console)
+        self._history = PageHistory(page, screen)
+        self._painter = Painter(page, screen, status)
+        self._seq: int | None = None
+        self._terminal = _Terminal(_keyboard(console, self._painter), self._log_line)
 
     def __enter__(self) -> Self:
         try:
-            self._begin()
+            self._terminal.start()
+            self._painter.start()
         except BaseException:  # Ctrl-C too
-            self._end()
+            self._terminal.stop()
             raise
         return self
 
@@ -61,21 +67,29 @@ class LiveOutput(Output):
                 raise
             return
         finally:
-            self._end()
+            self._terminal.stop()
         if exc_type is KeyboardInterrupt:
             self._add(Text("stopped", style="dim"))
 
+    def begin_packet(self, seq: int) -> None:
+        """Begin the packet with this number."""
+        self._seq = seq
+
+    def rewind(self, to_seq: int) -> None:
+        """Remove the void parts, or show the valid ones again if void parts have scrolled away."""
+        self._painter.do(lambda: self._history.rewind(to_seq))
+
     def write(self, text: str) -> None:
         """Continue the text."""
-        self._painter.do(lambda: self._page.write(text))
+        self._do(lambda page: page.write(text))
 
     def end_text(self) -> None:
         """End the text; the next text starts a new block."""
-        self._painter.do(self._page.end_text)
+        self._do(lambda page: page.end_text())
 
     def block(self, text: str) -> None:
         """Show Markdown that does not continue the text."""
-        self._painter.do(lambda: self._page.add_block(text))
+        self._do(lambda page: page.add_block(text))
 
     def line(self, text: str) -> None:
         """Show a line that is not Markdown."""
@@ -92,7 +106,7 @@ class LiveOutput(Output):
 
     def progress(self, update: ProgressUpdate) -> None:
         """Show a progress bar, which stays visible when the step has ended."""
-        self._painter.do(lambda: self._page.progress(update))
+        self._do(lambda page: page.progress(update))
 
     def detail(self, text: str) -> None:
         """Show one line, dimmed and truncated at the width of the terminal."""
@@ -124,26 +138,39 @@ class LiveOutput(Output):
         self._add(Text())
         self._add(Text(clean(text), style="bold"))
 
-    def _begin(self) -> None:
+    def _add(self, part: Text | Table) -> None:
+        self._do(lambda page: page.add(part))
+
+    def _do(self, action: PageAction) -> None:
+        seq = self._seq
+        self._painter.do(lambda: self._history.do(seq, action))
+
+    def _log_line(self, line: str) -> None:
+        part = Text(clean(line))
+        with suppress(OSError):  # the next write of the answer raises the same error
+            self._painter.do(lambda: self._history.do(None, lambda page: page.add(part)))
+
+
+class _Terminal:
+    """The keyboard and stderr while an answer is drawn; `on_line` gets the lines of stderr."""
+
+    def __init__(self, keyboard: EchoSwitch | None, on_line: Callable[[str], None]) -> None:
+        self._keyboard = keyboard
+        self._on_line = on_line
+        self._stderr: TextIO | None = None
+
+    def start(self) -> None:
         if self._keyboard is not None:
             self._keyboard.start()
         if sys.stderr.isatty():  # it is probably the same screen
-            self._stderr, sys.stderr = sys.stderr, _LineCallback(self._log_line)
-        self._painter.start()
+            self._stderr, sys.stderr = sys.stderr, _LineCallback(self._on_line)
 
-    def _end(self) -> None:
+    def stop(self) -> None:
         if self._stderr is not None:
             sys.stderr.flush()
             sys.stderr, self._stderr = self._stderr, None
         if self._keyboard is not None:
             self._keyboard.stop()
-
-    def _add(self, part: Text | Table) -> None:
-        self._painter.do(lambda: self._page.add(part))
-
-    def _log_line(self, line: str) -> None:
-        with suppress(OSError):  # the next write of the answer raises the same error
-            self._add(Text(clean(line)))
 
 
 class _LineCallback(io.TextIOBase):

@@ -26,6 +26,11 @@ class Page:
     """The parts of one answer. Text is sanitised here; renderables must already be sanitised."""
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin the answer again, without any part."""
+        self._taken = 0
         self._blocks = Blocks()
         self._cleaner = Cleaner()
         self._unfinished_block = Block("")
@@ -77,7 +82,23 @@ class Page:
     def take(self) -> list[RenderableType]:
         """Return the parts that have been finished since the last call."""
         parts, self._finished = self._finished, []
+        self._taken += len(parts)
         return parts
+
+    @property
+    def taken(self) -> int:
+        """The number of parts that `take` has returned."""
+        return self._taken
+
+    @property
+    def finished(self) -> int:
+        """The number of finished parts, whether they were taken or not."""
+        return self._taken + len(self._finished)
+
+    def skip(self, parts: int) -> None:
+        """Regard the first parts as taken; they are on the screen already."""
+        self._taken += len(self._finished[:parts])
+        del self._finished[:parts]
 
     def live(self, status: str) -> list[RenderableType]:
         """Return the unfinished parts, which are shown below the finished ones."""

@@ -79,6 +79,7 @@ class Painter:
         def clear() -> None:
             self._paused = True
             self._screen.draw(self._page.take(), ())
+            self._screen.forget()  # others write to the terminal now
             done.set()
 
         self._actions.put(clear)

@@ -6,7 +6,8 @@ These rules keep every line on the screen or in the scrollback exactly once:
 * Live rows are drawn with automatic wrapping off: a line is one row, whatever width the terminal
   assumes for its characters.
 * There are never more live rows than the screen has rows, so none of them scrolls away.
-* Finished output is written once, above the live rows.
+* Finished output is written once, above the live rows. It is removed only while all of it is
+  certainly on the screen, see `_drawn_rows`.
 """
 
 import io
@@ -25,6 +26,7 @@ from rich.console import (
 )
 from rich.segment import Segment
 
+from ._drawn_rows import DrawnRows, row_count
 from ._markdown import Lines, stripped_lines
 
 __all__ = ["Screen"]
@@ -48,20 +50,53 @@ class Screen:
         )
         self._rows = 0  # number of live rows; the cursor is on the last one
         self._drawn = ""
+        self._finished = DrawnRows()
+        self._removed = 0  # rows of finished output that the next drawing erases
 
     def draw(self, finished: Sequence[RenderableType], live: Sequence[RenderableType]) -> None:
         """Write the finished output, and draw the live rows below it."""
-        self._renderer.size = ConsoleDimensions(*_size(self._console))
+        self._measure()
         lines = self._live_lines(live) if live and self._console.is_terminal else []
         drawn = self._text([_Lines(lines)]) if lines else ""
-        if not finished and drawn == self._drawn and len(lines) == self._rows:
+        unchanged = drawn == self._drawn and len(lines) == self._rows
+        if unchanged and not finished and not self._removed:
             return
-        out = self._erase_sequence() + self._text(finished)
+        out = self._erase_sequence()
+        for part in finished:
+            text = self._text([part])
+            self._finished.add(row_count(text, self._renderer.size.width))
+            out += text
+        self._finished.reach(len(lines))
         if lines:
             out += _NO_WRAP + drawn + _WRAP
-        self._rows, self._drawn = len(lines), drawn
+        self._rows, self._drawn, self._removed = len(lines), drawn, 0
         self._console.file.write(out)
         self._console.file.flush()
+
+    def remove_from(self, part: int) -> bool:
+        """Remove finished parts from this number on; return False if they are not all on screen.
+
+        The numbers count the parts of all drawings, from 0.
+        """
+        self._measure()
+        rows = self._finished.remove(part, self._renderer.size.height)
+        self._removed += rows or 0
+        return rows is not None
+
+    def forget(self) -> None:
+        """Leave all finished parts where they are: they cannot be removed any more."""
+        self._finished.forget()
+
+    def restart(self) -> None:
+        """Leave all finished parts where they are, and count the parts from 0 again."""
+        self._finished = DrawnRows()
+
+    def _measure(self) -> None:
+        """Update the size of the terminal; a terminal may move its rows when it is resized."""
+        size = ConsoleDimensions(*_size(self._console))
+        if size != self._renderer.size:
+            self.forget()
+            self._renderer.size = size
 
     def _live_lines(self, live: Sequence[RenderableType]) -> Lines:
         max_rows = max(self._renderer.size.height - _MARGIN, 1)
@@ -69,9 +104,10 @@ class Screen:
         return lines[-max_rows:]
 
     def _erase_sequence(self) -> str:
-        if not self._rows:
+        if not (self._rows or self._removed):
             return ""
-        up = f"\x1b[{self._rows - 1}A" if self._rows > 1 else ""
+        rows_up = max(self._rows - 1, 0) + self._removed
+        up = f"\x1b[{rows_up}A" if rows_up else ""
         return f"\r{up}{_ERASE_BELOW}"
 
     def _text(self, parts: Sequence[RenderableType]) -> str:

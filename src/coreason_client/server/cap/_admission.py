@@ -17,7 +17,8 @@ from ..http._body_memory import BodyMemory
 from ..http._pace import Pace
 from ..http._problems import Problem
 from ..http._rate_limit import RequestRate
-from ..log.base import NewStream, StreamMeta
+from ..log.base import AgentVersion, NewStream, StreamMeta
+from ..observe._spans import trace_headers
 from ._cursor import Cursor, parse_cursor
 from ._decision import (
     Find,
@@ -54,6 +55,7 @@ class Admission:
         self, options: Options, keys: Keys | None, runtime: Callable[[], Awaitable[Runtime]]
     ) -> None:
         self.options = options
+        self.agent = AgentVersion(options.agent_id, options.version) if options.durable else None
         self.body_memory = BodyMemory(options.max_body_bytes, options.body_timeout)
         self._keys = keys
         self._runtime = runtime
@@ -196,7 +198,8 @@ class _PendingRequest:
             x_request_id = self._request.headers.get("x-request-id")
             resumes = self._facts.cursor is not None
             options, principal = self._admission.options, self._facts.principal
-            return parse_body(body, principal, x_request_id, options, resumes=resumes)
+            trace = trace_headers(self._request.headers)
+            return parse_body(body, principal, x_request_id, options, resumes=resumes, trace=trace)
 
         return parse() if len(body) <= LARGE_BODY else await off_loop(parse)
 
@@ -210,6 +213,7 @@ class _PendingRequest:
             parsed.request.request_id,
             parsed.fingerprint,
             parsed.question,
+            self._admission.agent,
         )
         self._facts.opened = await runtime.log.open(new, runtime.owner)
 

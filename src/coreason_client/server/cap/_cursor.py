@@ -1,4 +1,8 @@
-"""A strict parser for `Last-Event-ID`: `<stream_id>:<seq>`, or `<stream_id>` for the start."""
+"""A strict parser for `Last-Event-ID`: `<stream_id>:<seq>`, or `<stream_id>` for the start.
+
+The ids of a durable stream also have the epoch in which the packet was written:
+`<stream_id>:<seq>:<epoch>`.
+"""
 
 import re
 from dataclasses import dataclass
@@ -6,24 +10,30 @@ from uuid import UUID
 
 __all__ = ["MAX_CURSOR_LENGTH", "Cursor", "parse_cursor"]
 
-# 36 characters of a UUID, a colon and a number that fits any store.
-MAX_CURSOR_LENGTH = 36 + 1 + 18
+# 36 characters of a UUID, and twice a colon and a number that fits any store.
+MAX_CURSOR_LENGTH = 36 + 1 + 18 + 1 + 18
 # Stricter than `int` and `UUID`, which accept underscores, braces, signs and non-ASCII digits.
 _CURSOR = re.compile(
-    r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})(?::(0|[1-9][0-9]{0,17}))?",
+    r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
+    r"(?::(0|[1-9][0-9]{0,17})(?::([1-9][0-9]{0,17}))?)?",
     re.ASCII | re.IGNORECASE,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A position in a stream: everything up to `seq` has been read."""
+    """A position in a stream: everything up to `seq` has been read.
+
+    `epoch` is that of the packet `seq`, None if it is not known.
+    """
 
     stream_id: UUID
     seq: int = 0
+    epoch: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.stream_id}:{self.seq}"
+        position = f"{self.stream_id}:{self.seq}"
+        return position if self.epoch is None else f"{position}:{self.epoch}"
 
 
 def parse_cursor(value: str) -> Cursor:
@@ -35,4 +45,5 @@ def parse_cursor(value: str) -> Cursor:
     match = _CURSOR.fullmatch(value) if len(value) <= MAX_CURSOR_LENGTH else None
     if match is None:
         raise ValueError("Last-Event-ID must be `<stream_id>:<seq>` or `<stream_id>`")
-    return Cursor(UUID(match[1]), int(match[2] or 0))
+    epoch = None if match[3] is None else int(match[3])
+    return Cursor(UUID(match[1]), int(match[2] or 0), epoch)

@@ -13,6 +13,7 @@ where these are read; `decide` makes the others.
 | | rate, unless the head names a stream of the principal | 429 |
 | | drain, unless the head names such a stream | 503 |
 | the log | the stream of a resume exists, belongs to the principal, has this packet | 404, 400 |
+| | the packet of a durable stream is the one that the client has read | 410 |
 | the body | size, time, number of values | 413, 408 |
 | | validity, number of messages and parts | 422 |
 | | a resume has the request that opened the stream | 409 |
@@ -34,7 +35,7 @@ from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from .._options import Options
-from ..errors import LogError, UnknownStream
+from ..errors import LogError, PositionGone, UnknownStream
 from ..http._problems import Problem, resume_conflict
 from ..http._rate_limit import retry_after
 from ..log.base import Opened, StreamMeta
@@ -180,6 +181,9 @@ def _at_position(request: RequestFacts, cursor: Cursor, server: ServerFacts) -> 
         if request.wait:
             return Refuse(_too_many_requests(request, server))
         return Refuse(UnknownStream(cursor.stream_id))
+    if meta.agent is not None and cursor.epoch not in (None, meta.epoch_of(cursor.seq)):
+        # The store has lost entries, and another process has used their numbers again.
+        return Refuse(PositionGone(cursor.stream_id, cursor.seq))
     if cursor.seq > meta.last_seq:
         detail = f"The stream has {meta.last_seq} packets, so it cannot resume after {cursor.seq}."
         return Refuse(Problem(400, "bad-position", detail))

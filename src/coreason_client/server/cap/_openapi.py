@@ -38,7 +38,7 @@ _REFUSAL_HEADERS = {
 _UUID = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _POSITION = {
     "type": "string",
-    "pattern": f"^{_UUID}(:(0|[1-9][0-9]{{0,17}}))?$",
+    "pattern": f"^{_UUID}(:(0|[1-9][0-9]{{0,17}})(:[1-9][0-9]{{0,17}})?)?$",
     "maxLength": MAX_CURSOR_LENGTH,
 }
 _EVENT = {

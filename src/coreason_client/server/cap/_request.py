@@ -16,7 +16,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from .._off_loop import LARGE_BODY
 from .._options import Options
-from ..engine._conversation import dump_question
+from ..engine._conversation import dump_question, dump_request
 from ..http._json_size import ValueCount, count_messages
 from ..http._problems import Problem, validation_problem
 
@@ -24,6 +24,7 @@ __all__ = ["ParsedBody", "body_length", "drain_body", "fingerprint", "parse_body
 
 _MAX_DRAINED_BYTES: Final = 1024 * 1024
 _MAX_DRAIN_SECONDS: Final = 1.0
+_NO_TRACE: Final[Mapping[str, str]] = {}
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
@@ -127,7 +128,13 @@ def _too_large(max_bytes: int) -> Problem:
 
 
 def parse_body(
-    body: bytes, principal: str, x_request_id: str | None, options: Options, *, resumes: bool
+    body: bytes,
+    principal: str,
+    x_request_id: str | None,
+    options: Options,
+    *,
+    resumes: bool,
+    trace: Mapping[str, str] = _NO_TRACE,
 ) -> ParsedBody:
     """Validate a body and prepare it for a new stream; a resume needs no `question`.
 
@@ -145,8 +152,16 @@ def parse_body(
     if "request_id" not in request.model_fields_set and x_request_id is not None:
         with suppress(ValueError):
             request = request.model_copy(update={"request_id": UUID(x_request_id)})
-    question = b"" if resumes else dump_question(principal, request)
+    question = b"" if resumes else _dump(principal, request, trace, options)
     return ParsedBody(request, fingerprint(body), question)
+
+
+def _dump(
+    principal: str, request: ServiceRequest, trace: Mapping[str, str], options: Options
+) -> bytes:
+    if options.durable:
+        return dump_request(principal, request, trace)
+    return dump_question(principal, request)
 
 
 def _check_messages(body: bytes, options: Options) -> None:

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from coreason_manifest.definitions.service import HealthCheckResponse
 
 from .._options import Options
-from ..engine._producers import CANCELLED
+from ..engine._end_errors import CANCELLED
 from ..engine._runtime import Runtime
 from ..errors import LogError, PositionGone
 from ..http._auth import Keys

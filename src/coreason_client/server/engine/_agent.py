@@ -14,9 +14,10 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from ..stream import AgentStream
 from ..sync_stream import Bridge, SyncAgentStream
+from ._step_context import in_thread
 from ._threads import run_in_thread
 
-__all__ = ["Agent", "Runner", "as_runner"]
+__all__ = ["Agent", "Runner", "as_runner", "is_generator_without_stream"]
 
 Yielded: TypeAlias = str | PresentationEvent | StreamError | dict[str, Any]
 Agent: TypeAlias = (
@@ -61,6 +62,12 @@ def as_runner(agent: object) -> Runner:
     return _from_plain(call, _name(agent))
 
 
+def is_generator_without_stream(agent: object) -> bool:
+    """Return True if an agent is a generator that takes only the request."""
+    generator = _is(inspect.isasyncgenfunction, agent) or _is(inspect.isgeneratorfunction, agent)
+    return generator and callable(agent) and not _takes(agent, 2)
+
+
 def _without_stream(agent: Callable[..., Any]) -> Callable[..., Any]:
     return lambda request, _: agent(request)
 
@@ -87,6 +94,7 @@ def _from_plain(agent: Callable[..., Any], name: str) -> Runner:
         bridge = Bridge(stream)
 
         def work() -> object:
+            in_thread()
             returned = agent(request, SyncAgentStream(bridge))
             if not isinstance(returned, Iterator):
                 return returned

@@ -8,6 +8,8 @@ Entries are collected while the log is busy and sent together:
 * the writer waits for the log, except for a DELTA that is only collected. So a slow log slows down
   the producer, and a slow reader does not.
 
+Notes for the journal of a durable stream are sent with the entries that were added before them.
+
 An append belongs to the appender and not to the agent that writes, so a cancelled agent cannot
 leave an append in an unknown state. An append needs no task: the log returns a future, or the
 result if it has it at once.
@@ -21,7 +23,7 @@ from uuid import UUID
 
 from coreason_manifest.definitions.presentation import StreamOpCode
 
-from ..log.base import StreamLog
+from ..log.base import DurableLog, Notes, StreamLog
 from ..observe._metrics import NOT_METERED, StreamMeter
 from ._ending import Ending
 
@@ -34,15 +36,21 @@ FLUSH_BYTES: Final = 4096
 class _Batch:
     """Entries that are sent together; `outcome` is set if the stream ends with them."""
 
-    __slots__ = ("began", "entries", "other_ops", "outcome", "size")
+    __slots__ = ("acked", "awaited", "began", "entries", "notes", "other_ops", "outcome", "size")
 
     def __init__(self) -> None:
         self.entries: list[bytes] = []
+        self.notes: list[bytes] = []
         self.size = 0
         # Only the ops that are not DELTA: most packets are, and their number follows from these.
         self.other_ops: list[StreamOpCode] = []
         self.outcome: str | None = None
         self.began = 0.0  # start of the append
+        self.awaited = False  # a writer waits until it is acknowledged
+        self.acked = False
+
+    def __bool__(self) -> bool:
+        return bool(self.entries or self.notes)
 
 
 class Appender:
@@ -52,13 +60,13 @@ class Appender:
     """
 
     __slots__ = (
-        "_awaited_seq",
         "_due",
         "_epoch",
         "_in_flight",
         "_log",
         "_loop",
         "_meter",
+        "_notes",
         "_on_cancel",
         "_pending",
         "_progress",
@@ -77,6 +85,9 @@ class Appender:
         epoch: int,
         on_cancel: Callable[[], None],
         meter: StreamMeter = NOT_METERED,
+        *,
+        last_seq: int = 0,
+        notes: int = 0,
     ) -> None:
         self._log = log
         self._loop = asyncio.get_running_loop()
@@ -85,9 +96,8 @@ class Appender:
         self._on_cancel = on_cancel
         self._meter = meter
         self.ending = Ending(stream_id)
-        self.last_seq = 0
-        self.acked = 0
-        self._awaited_seq = 0  # the highest number that a writer waits for
+        self.last_seq = self.acked = last_seq
+        self._notes = notes  # in the log
         self._pending = _Batch()
         # Sent and not acknowledged. It does not change until then: if the append is cancelled, the
         # same batch is sent again, and the log acknowledges it without storing a second copy.
@@ -113,6 +123,10 @@ class Appender:
         self._enqueue(entry)
         await self._flush_and_yield()
 
+    def add_note(self, note: bytes) -> None:
+        """Add a note; it is sent with the pending entries, or with the next ones."""
+        self._pending.notes.append(note)
+
     async def finish(
         self, entry: bytes, outcome: str, op: StreamOpCode = StreamOpCode.CLOSE
     ) -> None:
@@ -122,18 +136,20 @@ class Appender:
         await self.add(entry, op)
 
     async def flush(self) -> bool:
-        """Wait until all entries added so far are in the log; return True if that took a wait.
+        """Wait until everything added so far is in the log; return True if that took a wait.
 
         Raises:
             LogError: the log did not accept them.
         """
         waited = False
-        awaited = self._awaited_seq = self.last_seq
-        while self.acked < awaited and self.ending.error is None:
-            self._start()
-            if self._running_append is not None:
-                waited = True
-                await self._wait_for_progress()
+        batch = self._pending or self._in_flight
+        if batch:
+            batch.awaited = True
+            while not batch.acked and self.ending.error is None:
+                self._start()
+                if self._running_append is not None:
+                    waited = True
+                    await self._wait_for_progress()
         self.ending.raise_error()
         return waited
 
@@ -167,10 +183,10 @@ class Appender:
         while (
             self._running_append is None
             and self.ending.error is None
-            and (self._in_flight is not None or self._pending.entries)
+            and (self._in_flight is not None or self._pending)
         ):
             self._send_batch()
-            if self.acked >= self._awaited_seq:
+            if not self._pending.awaited:
                 break
         if self._pending.entries and self._running_append is None and self._timer is None:
             self._schedule()
@@ -197,7 +213,11 @@ class Appender:
         log, stream_id, epoch, entries = self._log, self._stream_id, self._epoch, batch.entries
         outcome = batch.outcome
         if outcome is None:
-            return log.begin_append(stream_id, epoch, first_seq, entries)
+            if not batch.notes:
+                return log.begin_append(stream_id, epoch, first_seq, entries)
+            assert isinstance(log, DurableLog)  # noqa: S101 - only durable streams have notes
+            notes = Notes(self._notes + 1, batch.notes)
+            return log.begin_append(stream_id, epoch, first_seq, entries, notes)
         return self._loop.create_task(log.close(stream_id, epoch, first_seq, entries, outcome))
 
     def _append_done(self, append: "asyncio.Future[Any]") -> None:
@@ -209,7 +229,7 @@ class Appender:
                 self._record_ack(append.result())
         except Exception as error:  # noqa: BLE001 - the writer raises every error of the log
             self._fail(error)
-        if self.acked < self._awaited_seq and not append.cancelled():
+        if self._pending.awaited and not append.cancelled():
             self._start()
         elif self._pending.entries and self._timer is None:
             self._schedule()
@@ -229,9 +249,12 @@ class Appender:
         batch = self._in_flight
         assert batch is not None  # noqa: S101 - only a sent batch is acknowledged
         self._in_flight = None
+        batch.acked = True
+        self._notes += len(batch.notes)
         first_seq, count = self.acked + 1, len(batch.entries)
         self.acked += count
-        self._meter.appended(first_seq, count, batch.other_ops, batch.began, monotonic())
+        if count:
+            self._meter.appended(first_seq, count, batch.other_ops, batch.began, monotonic())
         if batch.outcome is not None:
             self.ending.outcome = batch.outcome
             self._meter.ended(batch.outcome)

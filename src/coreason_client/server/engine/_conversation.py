@@ -5,22 +5,22 @@ A log keeps two kinds of opaque bytes for this module:
 * A turn, as a JSON list of messages. The last message of a turn that did not complete is the
   assistant's, with an extra key `outcome`. A release that does not know the key ignores it.
 * A question, as a JSON object with the conversation and the new messages of a request. It is kept
-  while the stream runs, so another process can store the turn if the producer is lost.
+  while the stream runs, so another process can store the turn if the producer is lost. That of a
+  durable stream has the whole request and the headers of its trace, so another process can also
+  continue the stream.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
 from coreason_manifest.definitions.message import ChatMessage, Role
-from coreason_manifest.definitions.presentation import StreamOpCode, parse_packet
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ...sse import SSEDecoder
 from .._off_loop import LARGE_BODY
 from ..log.base import Conversation
 
@@ -31,6 +31,7 @@ __all__ = [
     "Turn",
     "conversation_of",
     "dump_question",
+    "dump_request",
     "dump_turn",
     "is_large",
     "last_question",
@@ -39,8 +40,8 @@ __all__ = [
     "new_messages",
     "parse_history",
     "parse_question",
+    "parse_request",
     "parse_turn",
-    "written_text",
 ]
 
 COMPLETE = "complete"
@@ -171,6 +172,29 @@ def parse_history(stored: Iterable[bytes]) -> History:
     return History(parse_turn(turn) for turn in stored)
 
 
+def dump_request(principal: str, request: ServiceRequest, trace: Mapping[str, str]) -> bytes:
+    """Return the question of a durable stream.
+
+    It is the validated request and not its body: parsing the body again would make new ids and
+    timestamps.
+    """
+    stored = {"principal": principal, "trace": trace, "request": request.model_dump(mode="json")}
+    return to_json(stored)
+
+
+def parse_request(stored: bytes) -> tuple[ServiceRequest, dict[str, str]]:
+    """Parse the result of `dump_request`: the request, and the headers of its trace.
+
+    Raises:
+        ValueError: the bytes are something else.
+    """
+    try:
+        question = from_json(stored)
+        return ServiceRequest.model_validate(question["request"]), dict(question["trace"])
+    except (KeyError, TypeError, ValidationError) as error:
+        raise ValueError(f"not a stored request: {type(error).__name__}") from None
+
+
 def dump_question(principal: str, request: ServiceRequest) -> bytes:
     """Return the bytes from which another process can store the turn of a stream."""
     asked = _MESSAGES.dump_python(new_messages(request), mode="json", exclude_none=True)
@@ -183,21 +207,17 @@ def dump_question(principal: str, request: ServiceRequest) -> bytes:
 
 
 def parse_question(stored: bytes) -> tuple[Conversation, list[ChatMessage]]:
-    """Parse the result of `dump_question`.
+    """Parse the result of `dump_question` or `dump_request`.
 
     Raises:
         ValueError: the bytes are something else.
     """
     try:
         question = json.loads(stored)
+        if "request" in question:
+            request = ServiceRequest.model_validate(question["request"])
+            return conversation_of(question["principal"], request), new_messages(request)
         conversation = Conversation(question["principal"], question["session_id"])
         return conversation, _MESSAGES.validate_python(question["messages"])
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValidationError) as error:
         raise ValueError(f"not a stored question: {type(error).__name__}") from None
-
-
-def written_text(entries: Iterable[bytes]) -> str:
-    """Return the text of the DELTA packets among the entries of a stream."""
-    events = SSEDecoder().feed(b"".join(entries))
-    packets = (parse_packet(event.data_bytes) for event in events)
-    return "".join(packet.p for packet in packets if packet.op is StreamOpCode.DELTA)

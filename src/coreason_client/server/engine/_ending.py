@@ -15,10 +15,11 @@ class Ending:
 
     `begun`: the last packet was accepted, and no more are. `outcome`: how the stream ended; set
     when the last packet is in the log. `error`: why the log accepts no more packets. `given_up`:
-    another process owns the stream.
+    another process owns the stream. `sealed`: the agent must not write any more, because the
+    stream will be ended or handed over without it.
     """
 
-    __slots__ = ("_stream_id", "begun", "error", "given_up", "outcome")
+    __slots__ = ("_stream_id", "begun", "error", "given_up", "outcome", "sealed")
 
     def __init__(self, stream_id: UUID) -> None:
         self._stream_id = stream_id
@@ -26,6 +27,7 @@ class Ending:
         self.outcome: str | None = None
         self.error: Exception | None = None
         self.given_up = False
+        self.sealed = False
 
     @property
     def ended(self) -> bool:
@@ -57,9 +59,9 @@ class Ending:
 
         Raises:
             LogError: the log accepts no more packets of this stream.
-            StreamEnded: the stream has ended.
+            StreamEnded: the stream has ended, or is sealed.
         """
         if self.error is not None:
             raise self.error
-        if self.begun:
+        if self.begun or self.sealed:
             raise StreamEnded(self._stream_id)

@@ -26,16 +26,23 @@ _MAX_PAYLOAD_BYTES = DEFAULT_MAX_EVENT_BYTES - _ENVELOPE_BYTES
 
 
 class Frames:
-    """Makes the frames of one stream."""
+    """Makes the frames of one stream.
 
-    __slots__ = ("_id", "_now", "_start", "_stream_id", "_timestamp")
+    The id of an event has the epoch of a durable stream: after a failover, a store may have lost
+    entries, and another process may have used their numbers again.
+    """
 
-    def __init__(self, stream_id: UUID, now: Callable[[], datetime] = utc_now) -> None:
+    __slots__ = ("_epoch", "_id", "_now", "_start", "_stream_id", "_timestamp")
+
+    def __init__(
+        self, stream_id: UUID, now: Callable[[], datetime] = utc_now, epoch: int | None = None
+    ) -> None:
         self._stream_id = stream_id
+        self._epoch = "" if epoch is None else f":{epoch}"
         self._now = now
         self._timestamp = _utc_timestamp if now is utc_now else self._custom_timestamp
         self._id = b"id: %s:" % str(stream_id).encode()
-        self._start = b'\ndata: {"stream_id":"%s","seq":' % str(stream_id).encode()
+        self._start = f'{self._epoch}\ndata: {{"stream_id":"{stream_id}","seq":'.encode()
 
     def delta(self, seq: int, text: str) -> bytes:
         """Return the frame of a text packet.
@@ -78,7 +85,7 @@ class Frames:
         except (PydanticSerializationError, UnicodeEncodeError):
             raise ValueError(f"the payload of the {op} packet cannot be written as JSON") from None
         _check_size(data)
-        return encode_event(data, id=f"{self._stream_id}:{seq}"), packet
+        return encode_event(data, id=f"{self._stream_id}:{seq}{self._epoch}"), packet
 
 
 _latest_second = (-1, b"")  # the latest one, and its text

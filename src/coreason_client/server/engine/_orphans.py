@@ -16,13 +16,15 @@ from uuid import UUID
 
 from coreason_manifest.definitions.presentation import StreamError, StreamOpCode
 
+from ..durable._packets import logged_packets
+from ..durable._text import ValidText
 from ..errors import Fenced, LogError, UnknownStream
 from ..log.base import Claim, StreamLog
 from ..observe import _log_lines
 from ..observe._metrics import Metrics, StreamMeter
-from ._conversation import dump_turn, make_turn, parse_question, written_text
+from ._conversation import dump_turn, make_turn, parse_question
+from ._end_errors import PRODUCER_LOST
 from ._frames import Frames
-from ._producers import PRODUCER_LOST
 
 __all__ = ["Orphans", "UnwrittenEnd"]
 
@@ -100,7 +102,7 @@ class Orphans:
             last_seq = await self._last_seq_if_open(end.held)
             if last_seq is not None:
                 held = replace(end.held, last_seq=last_seq, question=end.question())
-                await self._close(held, end.error)
+                await self.close_claim(held, end.error)
                 # A packet that was in flight may have arrived first; then nothing has ended.
                 if await self._last_seq_if_open(end.held) is not None:
                     return
@@ -117,7 +119,7 @@ class Orphans:
     async def _close_claimed(self, claim: Claim) -> None:
         end = self._unwritten.get(claim.stream_id)
         try:
-            await self._close(claim, PRODUCER_LOST if end is None else end.error)
+            await self.close_claim(claim, PRODUCER_LOST if end is None else end.error)
         except Fenced:  # another process was faster
             return
         if end is not None:
@@ -133,7 +135,12 @@ class Orphans:
         end.meter.ended(end.error.code)
         _log_lines.end_written(end.held.stream_id, end.error.code, seq)
 
-    async def _close(self, claim: Claim, error: StreamError) -> None:
+    async def close_claim(self, claim: Claim, error: StreamError) -> None:
+        """End a stream that was claimed.
+
+        Raises:
+            LogError: the log did not accept it.
+        """
         # The turn first: a reader that sees the end may send the next question at once.
         failure = await self._store_turn(claim, error)
         seq = claim.last_seq + 1
@@ -150,7 +157,7 @@ class Orphans:
         try:
             conversation, asked = parse_question(claim.question)
             turn = make_turn(asked, await self._written_text(claim), error.code)
-            await self._log.add_turn(conversation, claim.stream_id, dump_turn(turn))
+            await self._log.add_turn(conversation, claim.stream_id, dump_turn(turn), claim.epoch)
         except LogError as failure:
             return str(failure)
         except ValueError as failure:  # its message may quote what the user wrote
@@ -158,12 +165,13 @@ class Orphans:
         return None
 
     async def _written_text(self, claim: Claim) -> str:
-        texts: list[str] = []
+        text = ValidText()
         position = 0
         while position < claim.last_seq:
             page = await self._log.read(claim.stream_id, position, _PAGE, 0)
             if not page.entries:
                 break
-            texts.append(written_text(page.entries))
+            for packet in logged_packets(position + 1, page.entries):
+                text.follow(packet)
             position += len(page.entries)
-        return "".join(texts)
+        return str(text)

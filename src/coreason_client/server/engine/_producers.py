@@ -5,40 +5,32 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from time import monotonic
+from typing import TypeVar
 from uuid import UUID
 
-from coreason_manifest.definitions.presentation import ErrorSeverity, StreamError
+from coreason_manifest.definitions.presentation import StreamError
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .._options import Options
-from ..errors import Fenced, LogError
-from ..log.base import StreamLog, StreamMeta
+from ..durable._journal import Journal
+from ..errors import Fenced, LogError, StreamEnded
+from ..log.base import DurableLog, StreamLog, StreamMeta
 from ..observe import _log_lines
 from ..observe._metrics import Metrics, StreamMeter
-from ..observe._spans import AgentRun, HeaderValues, Tracing
+from ..observe._spans import HANDED_OVER, AgentRun, Attempt, HeaderValues, Tracing
 from ..stream import AgentStream
 from ._agent import Runner
+from ._durable_writer import DurableWriter, Origin
+from ._end_errors import ABANDONED, AGENT_ERROR, CANCELLED, PRODUCER_LOST, SERVER_STOPPED
+from ._step_context import set_current_stream
+from ._steps import JournaledSteps, Steps
 from ._writer import StreamWriter
 
-__all__ = ["Producer", "Producers", "fatal"]
+__all__ = ["Producer", "Producers"]
 
 logger = logging.getLogger("coreason_client.server")
 
-
-def fatal(code: str, message: str) -> StreamError:
-    """Return an error that ends a stream."""
-    return StreamError(code=code, message=message, severity=ErrorSeverity.FATAL)
-
-
-CANCELLED = fatal("cancelled", "The stream was cancelled.")
-ABANDONED = fatal("abandoned", "The stream was stopped because it had no readers.")
-SERVER_STOPPED = fatal("server_stopped", "The server stopped before the answer was finished.")
-# True for a dead process and for one that was blocked or could not reach the log.
-PRODUCER_LOST = fatal(
-    "producer_lost", "The producer of this stream stopped writing before the answer was finished."
-)
-# The text of an exception may contain secrets, so readers do not get it.
-AGENT_ERROR = fatal("agent_error", "The agent failed with an internal error.")
+_Key = TypeVar("_Key", str, UUID)
 
 
 class Producer:
@@ -53,26 +45,49 @@ class Producer:
         cancel_grace: float,
         meter: StreamMeter,
         traced: AgentRun,
+        origin: Origin | None,
     ) -> None:
         self.meta = meta
-        self.request = request
         self.meter = meter
         self.unwritten: StreamError | None = None
         """The end that the log did not accept; set when the producer has finished."""
-        self.readers = 0
         self.abandon_timer: asyncio.TimerHandle | None = None
         self._cancel_grace = cancel_grace
         self._reason: StreamError | None = None
+        self._hands_over = False
         self._traced = traced
         self._failure: BaseException | None = None
         self._failed_with: StreamError | None = None
-        self._writer = StreamWriter(request, meta, log, on_cancel=self._on_cancel, meter=meter)
         self._started_at = monotonic()
         loop = asyncio.get_running_loop()
         self._stop = loop.create_future()
-        agent = _run(runner, request, AgentStream(self._writer))
+        self._writer, steps = self._make_writer(request, log, origin)
+        agent = _run(runner, request, AgentStream(self._writer, steps))
         self.agent = loop.create_task(agent, context=traced.context)
+        self._writer.agent = self.agent
         self.task = loop.create_task(self._supervise())
+
+    def _make_writer(
+        self, request: ServiceRequest, log: StreamLog, origin: Origin | None
+    ) -> tuple[StreamWriter, Steps]:
+        meta, meter = self.meta, self.meter
+        if origin is None:
+            writer = StreamWriter(request, meta, log, on_cancel=self._on_cancel, meter=meter)
+            return writer, Steps(meta.stream_id)
+        assert isinstance(log, DurableLog)  # noqa: S101 - checked by the application
+        durable = DurableWriter(
+            *(request, meta, log, origin),
+            on_stop=self.stop,
+            on_cancel=self._on_cancel,
+            meter=meter,
+            span=self._traced.span,
+        )
+        return durable, JournaledSteps(durable)
+
+    @property
+    def request(self) -> ServiceRequest:
+        """The request that the stream answers."""
+        return self._writer.request
 
     @property
     def ended(self) -> bool:
@@ -105,15 +120,61 @@ class Producer:
     def _on_cancel(self) -> None:
         self.stop(CANCELLED)
 
+    @property
+    def durable(self) -> bool:
+        """True if another process can continue the stream."""
+        return isinstance(self._writer, DurableWriter)
+
+    @property
+    def settled(self) -> bool:
+        """True if a restarted agent writes live and has made progress, or the stream has ended."""
+        writer = self._writer
+        if not isinstance(writer, DurableWriter) or self.task.done():
+            return True
+        restarts = writer.journal.restarts
+        restarts.reached(writer.packets)
+        return restarts.failed == 0 and writer.replay is None
+
+    def hand_over(self, *, now: bool) -> None:
+        """Let another process continue the stream: now, or between two steps of the agent."""
+        writer = self._writer
+        assert isinstance(writer, DurableWriter)  # noqa: S101 - only those are handed over
+        if not now:
+            writer.boundary = self._at_boundary
+        elif writer.boundary is not None and writer.journal.runs_once():
+            # It must not be interrupted. It has some more time to end.
+            loop = asyncio.get_running_loop()
+            loop.call_later(self._cancel_grace, self._seal_and_stop)
+        else:
+            self._seal_and_stop()
+
+    def _at_boundary(self) -> None:
+        self._seal_and_stop()
+        raise StreamEnded(self.meta.stream_id)
+
+    def _seal_and_stop(self) -> None:
+        if self._reason is not None or self._hands_over or self.ended:
+            return
+        self._hands_over = True
+        self._writer.cancelled = True
+        if isinstance(self._writer, DurableWriter):
+            self._writer.seal()
+        if not self._stop.done():
+            self._stop.set_result(None)
+
     async def _supervise(self) -> None:
         try:
             await self._run_to_end()
         finally:
             ending, packets = self._writer.ending, self._writer.packets
-            self._traced.end(packets, ending.outcome, self._failure)
+            handed_over = self._hands_over and ending.given_up
+            outcome = HANDED_OVER if handed_over else ending.outcome
+            if handed_over:
+                self.meter.handed_over()
+            self._traced.end(packets, outcome, self._failure)
             seconds = monotonic() - self._started_at
             unwritten = "taken_over" if ending.taken_over else "not_written"
-            _log_lines.stream_ended(self.meta, ending.outcome or unwritten, packets, seconds)
+            _log_lines.stream_ended(self.meta, outcome or unwritten, packets, seconds)
 
     async def _run_to_end(self) -> None:
         try:
@@ -121,8 +182,11 @@ class Producer:
         except asyncio.CancelledError:
             # The event loop is shutting down. It has cancelled all tasks and waits for them, so
             # this is the last chance to end the stream.
-            self.stop(SERVER_STOPPED)
-        if self._reason is not None:
+            if self.durable:
+                self._seal_and_stop()
+            else:
+                self.stop(SERVER_STOPPED)
+        if self._reason is not None or self._hands_over:
             await self._cancel_agent()
         try:
             await self._end()
@@ -130,7 +194,8 @@ class Producer:
             self._failure = error
             logger.warning("stream %s was taken over by another process", self.meta.stream_id)
         except LogError as error:
-            self.unwritten = self._reason or self._failed_with or PRODUCER_LOST
+            if not self.durable:  # a durable stream is continued when its lease ends
+                self.unwritten = self._reason or self._failed_with or PRODUCER_LOST
             self._failure = error
             logger.error("stream %s could not be ended: %s", self.meta.stream_id, error)
 
@@ -148,6 +213,11 @@ class Producer:
     async def _end(self) -> None:
         if self._writer.ending.given_up:
             return
+        if self._hands_over and isinstance(self._writer, DurableWriter):
+            await self._writer.release()
+            return
+        if self._reason is None:
+            self._reason = self._writer.missing()
         if self._reason is not None:
             await self._writer.end_with(self._reason)
         elif self.agent.cancelled():  # it cancelled itself
@@ -177,11 +247,13 @@ def _agent_ended(agent: asyncio.Future[None]) -> None:
     _cancelled_agents.discard(agent)
     if agent.cancelled() or (error := agent.exception()) is None:
         return
-    if not isinstance(error, LogError):  # already logged for its stream
+    # An error of the log was logged for its stream, and a sealed stream refuses every write.
+    if not isinstance(error, LogError | StreamEnded):
         logger.error("an agent failed after it was cancelled", exc_info=error)
 
 
 async def _run(runner: Runner, request: ServiceRequest, stream: AgentStream) -> None:
+    set_current_stream(stream)
     await runner(request, stream)
 
 
@@ -204,11 +276,15 @@ class Producers:
         self._metrics = metrics
         self._tracing = tracing
         self._by_stream: dict[UUID, Producer] = {}
+        self.waiting: dict[UUID, int] = {}
+        """Claimed streams whose agents wait for their restart, and their epochs."""
         self._running: Counter[str] = Counter()
         self._unfinished: Counter[str] = (
             Counter()
         )  # agents that still run although their stream has ended
         self._readers: Counter[str] = Counter()
+        # Also of streams whose producer is gone: their readers stay when a durable one continues.
+        self._readers_of_stream: Counter[UUID] = Counter()
 
     def __len__(self) -> int:
         return len(self._by_stream)
@@ -226,7 +302,8 @@ class Producers:
         The lease of a stream that can no longer be written is not renewed, so the stream will be
         ended. May be called in another thread.
         """
-        return {p.meta.stream_id: p.meta.epoch for p in self if not p.broken}
+        held = {p.meta.stream_id: p.meta.epoch for p in self if not p.broken}
+        return held | self.waiting
 
     def at_stream_limit(self, principal: str) -> bool:
         """Return True if a principal must not start another stream."""
@@ -238,28 +315,48 @@ class Producers:
         return most <= running + self._unfinished[principal]
 
     def start(
-        self, request: ServiceRequest, meta: StreamMeta, headers: HeaderValues, accepted_at: float
-    ) -> None:
-        """Start the agent for a request."""
+        self,
+        request: ServiceRequest,
+        meta: StreamMeta,
+        headers: HeaderValues,
+        accepted_at: float,
+        origin: Origin | None = None,
+    ) -> Producer:
+        """Start the agent for a request; `origin` is given for a restart of a durable agent."""
         options = self._options
+        restarted = origin is not None
+        if origin is None and meta.agent is not None:
+            origin = Origin(Journal(), ())
+        attempt = None
+        if origin is not None:
+            attempt = Attempt(origin.journal.attempt, origin.journal.span)
         producer = Producer(
             self._runner,
             request,
             meta,
             self._log,
             options.cancel_grace,
-            self._metrics.started(accepted_at),
-            self._tracing.begin(options.agent_id, headers, request, meta),
+            self._metrics.continued() if restarted else self._metrics.started(accepted_at),
+            self._tracing.begin(options.agent_id, headers, request, meta, attempt),
+            origin,
         )
+        if (earlier := self._by_stream.get(meta.stream_id)) is not None:
+            # This process claimed its own stream, whose lease had run out.
+            earlier.give_up()
         self._by_stream[meta.stream_id] = producer
         self._running[meta.principal] += 1
-        _log_lines.stream_started(meta)
+        if restarted:
+            self._cancel_if_abandoned(producer)
+        else:
+            _log_lines.stream_started(meta)
         producer.task.add_done_callback(lambda task: self._done(producer, task))
+        return producer
 
     def _done(self, producer: Producer, task: asyncio.Task[None]) -> None:
         if producer.abandon_timer is not None:
             producer.abandon_timer.cancel()
-        del self._by_stream[producer.meta.stream_id]
+        if self._by_stream.get(producer.meta.stream_id) is producer:
+            del self._by_stream[producer.meta.stream_id]
         _decrement(self._running, producer.meta.principal)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("stream %s failed unexpectedly", producer.meta.stream_id, exc_info=error)
@@ -285,30 +382,41 @@ class Producers:
         if not self.can_add_reader(meta.principal):
             return False
         self._readers[meta.principal] += 1
+        self._readers_of_stream[meta.stream_id] += 1
         producer = self._by_stream.get(meta.stream_id)
-        if producer is not None:
-            producer.readers += 1
-            if producer.abandon_timer is not None:
-                producer.abandon_timer.cancel()
-                producer.abandon_timer = None
+        if producer is not None and producer.abandon_timer is not None:
+            producer.abandon_timer.cancel()
+            producer.abandon_timer = None
         return True
 
     def remove_reader(self, meta: StreamMeta) -> None:
         """Stop counting a reader; if it was the last one, start the abandon timer."""
         _decrement(self._readers, meta.principal)
-        producer = self._by_stream.get(meta.stream_id)
-        if producer is None:
-            return
-        producer.readers -= 1
-        if producer.readers == 0 and self._options.on_abandoned == "cancel":
+        _decrement(self._readers_of_stream, meta.stream_id)
+        if (producer := self._by_stream.get(meta.stream_id)) is not None:
+            self._cancel_if_abandoned(producer)
+
+    def _cancel_if_abandoned(self, producer: Producer) -> None:
+        """Start the abandon timer of a stream that has no readers."""
+        options, stream_id = self._options, producer.meta.stream_id
+        if options.on_abandoned == "cancel" and not self._readers_of_stream[stream_id]:
             producer.abandon_timer = asyncio.get_running_loop().call_later(
-                self._options.abandon_grace, producer.stop, ABANDONED
+                options.abandon_grace, producer.stop, ABANDONED
             )
 
-    def stop_all(self, reason: StreamError) -> None:
-        """End every stream with this error."""
+    def hand_over_at_boundaries(self) -> None:
+        """Hand over each durable stream between two steps of its agent."""
         for producer in self:
-            producer.stop(reason)
+            if producer.durable:
+                producer.hand_over(now=False)
+
+    def hand_over_or_stop(self, reason: StreamError) -> None:
+        """Hand over the durable streams, and end the others with this error."""
+        for producer in self:
+            if producer.durable:
+                producer.hand_over(now=True)
+            else:
+                producer.stop(reason)
 
     async def wait(self, timeout: float | None) -> None:
         """Wait until all producers have ended, for at most `timeout` seconds."""
@@ -317,7 +425,7 @@ class Producers:
             await asyncio.wait(tasks, timeout=timeout)
 
 
-def _decrement(counts: Counter[str], principal: str) -> None:
-    counts[principal] -= 1
-    if not counts[principal]:  # otherwise the table would keep every principal ever seen
-        del counts[principal]
+def _decrement(counts: Counter[_Key], key: _Key) -> None:
+    counts[key] -= 1
+    if not counts[key]:  # otherwise the table would keep every key ever seen
+        del counts[key]

@@ -1,6 +1,7 @@
 """The runtime of an application on one event loop: start, upkeep, drain, stop."""
 
 import asyncio
+import contextvars
 import logging
 import random
 import time
@@ -9,26 +10,26 @@ from uuid import UUID
 
 from .._options import Options
 from ..errors import LogError, LogUnavailable
-from ..log.base import Claim, StreamLog
+from ..log.base import Claim, DurableLog, StreamLog
 from ..observe._log_lines import drained, draining
 from ..observe._metrics import Metrics
 from ..observe._spans import Tracing
 from ._agent import Runner
 from ._background import Background
 from ._conversation import dump_question
+from ._end_errors import PRODUCER_LOST, SERVER_STOPPED
 from ._exit_watch import watch_exit
 from ._lease_rescue import LeaseRescue, renew_in_thread
 from ._orphans import Orphans, UnwrittenEnd
-from ._producers import PRODUCER_LOST, SERVER_STOPPED, Producer, Producers
+from ._producers import Producer, Producers
 from ._reader_wake import ReaderWake
+from ._takeover import Takeover
 from ._upkeep import Upkeep
 from ._watchdog import watch_loop
 
 __all__ = ["Runtime"]
 
 logger = logging.getLogger("coreason_client.server")
-
-_RECONNECT_AFTER_MS = (500, 2000)
 
 
 class Runtime:
@@ -53,15 +54,26 @@ class Runtime:
         self.upkeep = Upkeep(log, options, self.producers, self.orphans)
         metrics.watch(lambda: len(self.producers), lambda: self.producers.readers)
         self.closing = False
-        self.drained = False  # closing, and every stream of this process has ended
+        self.drained = False  # closing, and every stream has ended or was handed over
         self.stopped = False
         self.owner = owner
-        self._jitter = jitter
         self._started_at = time.monotonic()
+        self.takeover = self._make_takeover(metrics)
         self._background = Background()
-        self._reader_wake = ReaderWake(log)
+        self._reader_wake = ReaderWake(log, jitter)
         self._starting: asyncio.Task[None] | None = None
         self._draining: asyncio.Task[None] | None = None
+
+    def _make_takeover(self, metrics: Metrics) -> Takeover | None:
+        """Return the object that restarts durable agents, None if the agent is not durable."""
+        options = self.options
+        if not options.durable:
+            return None
+        assert isinstance(self.log, DurableLog)  # noqa: S101 - checked by the application
+        return Takeover(
+            *(self.log, self.owner, options, self.producers, self.orphans, metrics),
+            may_claim=lambda: not (self.closing or self.upkeep.postpones_claims),
+        )
 
     @property
     def uptime(self) -> float:
@@ -72,22 +84,24 @@ class Runtime:
         """Return True if a reader must disconnect now and reconnect to another process.
 
         If the log is not shared, no other process can serve it, so it stays until its stream has
-        ended. A reader that connected during the drain was routed here again: it stays until the
-        drain is complete.
+        ended, or was handed over to the next process. A reader that connected during the drain was
+        routed here again: it stays until the drain is complete.
         """
         if not self.closing:
             return False
-        return self.stopped or (self.log.shared and (self.drained or not joined_during_drain))
+        return self.stopped or self.drained or (self.log.shared and not joined_during_drain)
 
     def reconnect_ms(self) -> int:
         """Return a random delay for a reader, so that not all reconnect at the same time."""
-        least, most = _RECONNECT_AFTER_MS
-        return round(least + (most - least) * self._jitter())
+        return self._reader_wake.reconnect_ms()
 
-    async def ready(self) -> None:
-        """Start once; concurrent callers wait for the same start."""
+    async def ready(self, context: contextvars.Context | None = None) -> None:
+        """Start once; concurrent callers wait for the same start.
+
+        Restarted agents run in a copy of `context`.
+        """
         if self._starting is None:
-            self._starting = self.loop.create_task(self._start())
+            self._starting = self.loop.create_task(self._start(), context=context)
         await asyncio.shield(self._starting)
 
     async def _start(self) -> None:
@@ -96,7 +110,10 @@ class Runtime:
             # On a shared log, leases may have expired because the store was unreachable: the
             # other processes have until the first upkeep to renew theirs.
             await self._close_lost()
+            self.upkeep.postpones_claims = False
         self._background.run(self._run_upkeep())
+        if self.takeover is not None:
+            self._background.run(self.takeover.run())
         if (watcher := watch_exit(self.begin_shutdown)) is not None:
             self._background.watch(watcher)
         self._background.at_stop(watch_loop(self._lease_rescue()))
@@ -172,6 +189,7 @@ class Runtime:
         """Refuse new requests, tell readers to reconnect later and let producers finish."""
         if not self.closing:
             self.closing = True
+            self.producers.hand_over_at_boundaries()
             self._draining = self.loop.create_task(self._first_drain())
             self.log.wake_readers()
 
@@ -180,19 +198,19 @@ class Runtime:
         self.begin_shutdown()
         if self._draining is not None:
             await asyncio.shield(self._draining)
-        self.drained = True
-        self.log.wake_readers()
 
     async def _first_drain(self) -> None:
         seconds, began = self.options.drain_timeout, self.loop.time()
         draining(len(self.producers), seconds + self.options.cancel_grace)
         await self._drain(seconds)
         drained(self.loop.time() - began)
+        self.drained = True
+        self.log.wake_readers()
 
     async def _drain(self, seconds: float) -> None:
         await self.producers.wait(seconds)
         while len(self.producers):  # one may have started while the others were ending
-            self.producers.stop_all(SERVER_STOPPED)
+            self.producers.hand_over_or_stop(SERVER_STOPPED)
             await self.producers.wait(None)
 
     async def stop(self) -> None:

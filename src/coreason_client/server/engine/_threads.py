@@ -1,8 +1,8 @@
 """Runs plain functions in threads, one new thread for each run.
 
 A thread cannot be stopped from outside. If the task that waits for it is cancelled, it still waits
-until the function returns; a second cancellation ends the wait, and the thread keeps running. The
-threads are daemons, so they do not keep the process alive.
+until the function returns; a second cancellation ends the wait, and the thread keeps running. After
+a timeout it keeps running too. The threads are daemons, so they do not keep the process alive.
 """
 
 import asyncio
@@ -23,10 +23,11 @@ T = TypeVar("T")
 _EXPECTED = (StreamCancelled, StreamEnded, LogError)
 
 
-async def run_in_thread(function: Callable[[], T], name: str) -> T:
+async def run_in_thread(function: Callable[[], T], name: str, timeout: float | None = None) -> T:
     """Run a function in a new thread, with the context variables of this task.
 
     Raises:
+        TimeoutError: it did not return within `timeout` seconds.
         RuntimeError: no more threads can be started; or the function raised an exception that
             only event loops, generators or the interpreter may receive.
     """
@@ -42,17 +43,20 @@ async def run_in_thread(function: Callable[[], T], name: str) -> T:
 
     threading.Thread(target=run, name=name, daemon=True).start()
     try:
-        return await _wait(done)  # type: ignore[no-any-return]
+        return await _wait(done, timeout)  # type: ignore[no-any-return]
     except StreamCancelled:
         raise asyncio.CancelledError from None
 
 
-async def _wait(done: "asyncio.Future[Any]") -> Any:
+async def _wait(done: "asyncio.Future[Any]", timeout: float | None) -> Any:
     try:
-        await asyncio.wait({done})
+        await asyncio.wait({done}, timeout=timeout)
     except asyncio.CancelledError:
         await done
         raise
+    if not done.done():
+        done.cancel()
+        raise TimeoutError
     return done.result()
 
 

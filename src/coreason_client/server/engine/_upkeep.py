@@ -14,8 +14,9 @@ from .._options import Options
 from .._outage import Outage
 from ..errors import LogError
 from ..log.base import LeaseState, StreamLog
+from ._end_errors import CANCELLED
 from ._orphans import Orphans
-from ._producers import CANCELLED, Producers
+from ._producers import Producers
 
 __all__ = ["RENEWALS_PER_LEASE", "Upkeep"]
 
@@ -55,6 +56,8 @@ class Upkeep:
         self._renewed_at = self._loop.time()  # the last attempt
         self._longest_gap = 0.0  # between two renewals during this upkeep
         self._postponed = 0  # consecutive times
+        self.postpones_claims = True
+        """True while streams of other processes must not be claimed."""
 
     @property
     def failing(self) -> tuple[str, ...]:
@@ -88,7 +91,8 @@ class Upkeep:
             await self._renew()
         await self._while_renewing(_ENDS, self._orphans.write_ends())
         recovered = renewing_failed and _RENEW not in self.failing
-        if not self._postpones_claims(recovered=recovered):
+        self.postpones_claims = self._is_late(recovered=recovered)
+        if not self.postpones_claims:
             await self._while_renewing(_CLAIM, self._orphans.close_lost())
 
     async def _expire(self) -> None:
@@ -137,7 +141,7 @@ class Upkeep:
             return self.period
         return max(self._renewed_at + self.period - self._loop.time(), self.period / 2)
 
-    def _postpones_claims(self, *, recovered: bool) -> bool:
+    def _is_late(self, *, recovered: bool) -> bool:
         """Return True to skip claiming the streams of other processes this time.
 
         If this process or all processes could not reach the store for a while, the leases of live
@@ -159,7 +163,8 @@ class Upkeep:
             return
         for stream_id, state in (await self._log.renew(held)).items():
             producer = self._producers.get(stream_id)
-            if producer is None:  # it has ended meanwhile
+            # It may have ended meanwhile, or this process has claimed its stream again.
+            if producer is None or producer.meta.epoch != held[stream_id]:
                 continue
             if state is LeaseState.LOST:
                 producer.give_up()

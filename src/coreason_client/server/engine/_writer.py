@@ -54,6 +54,7 @@ class StreamWriter:
         "_meta",
         "_text",
         "_transient_error",
+        "agent",
         "cancelled",
         "ending",
         "request",
@@ -68,14 +69,21 @@ class StreamWriter:
         now: Callable[[], datetime] = utc_now,
         on_cancel: Callable[[], None] = lambda: None,
         meter: StreamMeter = NOT_METERED,
+        notes: int = 0,
     ) -> None:
         self.request = request
         self.cancelled = False
+        self.agent: asyncio.Future[None] | None = None
+        """The task of the agent, set when it runs."""
         self._meta = meta
         self._log = log
         self._conversation = conversation_of(meta.principal, request)
-        self._frames = Frames(meta.stream_id, now)
-        self._appender = Appender(log, meta.stream_id, meta.epoch, on_cancel, meter)
+        self._frames = Frames(meta.stream_id, now, None if meta.agent is None else meta.epoch)
+        self._appender = Appender(
+            *(log, meta.stream_id, meta.epoch, on_cancel, meter),
+            last_seq=meta.last_seq,
+            notes=notes,
+        )
         self.ending = self._appender.ending
         self._text: list[str] = []
         self._transient_error: StreamError | None = None
@@ -91,12 +99,28 @@ class StreamWriter:
         """The number of packets in the log."""
         return self._appender.acked
 
+    @property
+    def last_seq(self) -> int:
+        """The number of the last packet that was written; it may not be in the log yet."""
+        return self._appender.last_seq
+
+    async def flush(self) -> None:
+        """Wait until everything that was written is in the log.
+
+        Raises:
+            LogError: the log did not accept it.
+        """
+        await self._appender.flush()
+
+    async def checkpoint(self, value: Any) -> None:
+        """Store a checkpoint of the current step; only a durable stream needs it."""
+
     async def turns(self, limit: int) -> Sequence[bytes]:
         """Return the latest stored turns of the conversation."""
         return await self._log.turns(self._conversation, limit)
 
-    async def write(self, text: str) -> None:
-        """Write a DELTA packet.
+    async def write(self, text: str, checkpoint: Any = None) -> None:
+        """Write a DELTA packet; only a durable stream needs the checkpoint.
 
         Raises:
             TypeError: `text` is not a string.
@@ -133,6 +157,10 @@ class StreamWriter:
             await self._appender.add(frame)
 
     # The end of the stream.
+
+    def missing(self) -> StreamError | None:
+        """Return the error for an agent that must not end now, None if it may."""
+        return None
 
     async def complete(self) -> None:
         """End the stream after the agent has returned; if it has ended, wait for that end."""
@@ -190,14 +218,18 @@ class StreamWriter:
             await asyncio.shield(self._closing)
         await self._appender.flush()
 
+    def _answer(self) -> str:
+        """Return the text written so far."""
+        return "".join(self._text)
+
     async def _store_turn_and_end(self, frame: bytes, error: str | None) -> None:
         # The turn first: a reader that sees the end may send the next question at once. They are
         # two steps, because a conversation and a stream may be on different machines.
         self.ending.raise_error()
-        turn = make_turn(new_messages(self.request), "".join(self._text), error)
+        turn = make_turn(new_messages(self.request), self._answer(), error)
         try:
             stored = await _dump(turn)
-            await self._log.add_turn(self._conversation, self.stream_id, stored)
+            await self._log.add_turn(self._conversation, self.stream_id, stored, self._meta.epoch)
         except LogError as failure:
             if error is None:
                 raise

@@ -2,8 +2,9 @@
 
 `base` is the contract of a log, and `_rules` the part of it that several logs share. `_live`,
 `_waiters`, `_recent_entries` and `_batch_delay` are used by several logs. `memory` has
-`_memory_store`, `_memory_records` and `_time_queue`. `sqlite` has `_schema` (tables), `_sql`
-(statements), `_staging` (storage format), `_file`, `_worker`, `_shared_worker` and `_live_entries`.
+`_memory_store`, `_memory_records` and `_time_queue`. `sqlite` has `_schema` (tables), `_sql` and
+`_sql_claims` (statements), `_staging` (storage format), `_file`, `_worker`, `_shared_worker` and
+`_live_entries`.
 `valkey` is a package; it needs an extra, so it is imported when it is first used (PEP 562).
 """
 
@@ -11,10 +12,13 @@ from typing import TYPE_CHECKING
 
 from ..._lazy import lazy
 from .base import (
+    AgentVersion,
     Claim,
     Conversation,
+    DurableLog,
     LeaseState,
     NewStream,
+    Notes,
     Opened,
     Page,
     StreamLog,
@@ -27,11 +31,14 @@ if TYPE_CHECKING:
     from .valkey import ValkeyStreamLog
 
 __all__ = [
+    "AgentVersion",
     "Claim",
     "Conversation",
+    "DurableLog",
     "LeaseState",
     "MemoryStreamLog",
     "NewStream",
+    "Notes",
     "Opened",
     "Page",
     "SQLiteStreamLog",

@@ -15,7 +15,7 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
@@ -55,9 +55,15 @@ class LogFile:
     """The database of a `Worker`: a file that only this process uses."""
 
     def __init__(
-        self, path: str, *, synchronous: Literal["NORMAL", "FULL"], lock_timeout: float
+        self,
+        path: str,
+        *,
+        synchronous: Literal["NORMAL", "FULL"],
+        lock_timeout: float,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.path = path
+        self._clock = clock
         self._synchronous = synchronous
         self._lock_timeout = lock_timeout
         self._folder: Path | None = None  # None for a database in memory
@@ -205,7 +211,12 @@ class LogFile:
         db.execute("BEGIN IMMEDIATE")
         _schema.prepare(db)
         _sql.load_staged(db)
-        db.execute("UPDATE streams SET lease_until = 0 WHERE outcome IS NULL")
+        # Durable streams have some time to be continued, which starts now.
+        db.execute(
+            "UPDATE streams SET lease_until = CASE WHEN agent_id IS NULL THEN 0 ELSE ? END"
+            " WHERE outcome IS NULL",
+            (self._clock(),),
+        )
         db.execute("COMMIT")
         _schema.probe(db)
         self._watch(db)

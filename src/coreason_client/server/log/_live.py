@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager, closing
 from uuid import UUID
 
 from ._waiters import PageLookup, Waiter, Waiters, make_wake_callback
-from .base import Follower, Page, StreamLog
+from .base import DurableLog, Follower, Notes, Page
 
 __all__ = ["LiveLog", "LocalFollower"]
 
 
-class LiveLog(StreamLog):
+class LiveLog(DurableLog):
     """A log that starts an append without a task, and keeps a reader from page to page.
 
     Subclasses add ``begin_append = _begin_append``, so that an append needs no extra call.
@@ -20,7 +20,12 @@ class LiveLog(StreamLog):
 
     @abstractmethod
     def _begin_append(
-        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
+        self,
+        stream_id: UUID,
+        epoch: int,
+        first_seq: int,
+        entries: Sequence[bytes],
+        notes: Notes | None = None,
     ) -> "bool | asyncio.Future[bool]":
         """Begin an append; return its result if it is already known, otherwise a future of it."""
 
@@ -31,10 +36,15 @@ class LiveLog(StreamLog):
     # `append` and `read` call no public method, because a subclass may override any of them.
 
     async def append(
-        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
+        self,
+        stream_id: UUID,
+        epoch: int,
+        first_seq: int,
+        entries: Sequence[bytes],
+        notes: Notes | None = None,
     ) -> bool:
-        """Append entries; return True if a cancel was requested."""
-        begun = self._begin_append(stream_id, epoch, first_seq, entries)
+        """Append entries and notes; return True if a cancel was requested."""
+        begun = self._begin_append(stream_id, epoch, first_seq, entries, notes)
         return begun if isinstance(begun, bool) else await begun
 
     async def read(self, stream_id: UUID, after_seq: int, limit: int, wait: float) -> Page:

@@ -14,9 +14,13 @@ class Stream:
     __slots__ = (
         "body_gone",
         "cancel_requested",
+        "claimed_note",
+        "claimed_seq",
         "ended_at",
         "entries",
         "epoch",
+        "epoch_starts",
+        "journal",
         "last_seq",
         "lease_until",
         "new",
@@ -31,6 +35,10 @@ class Stream:
         self.size = 0
         self.epoch = 1
         self.last_seq = 0
+        self.journal: list[bytes] = []
+        # The state at the beginning of the current epoch.
+        self.claimed_seq = self.claimed_note = 0
+        self.epoch_starts: tuple[int, ...] = ()
         self.lease_until = lease_until
         self.opened_at = now
         self.outcome: str | None = None
@@ -52,7 +60,22 @@ class Stream:
             ended_at=self.ended_at,
             cancel_requested=self.cancel_requested,
             body_gone=self.body_gone,
+            agent=new.agent,
+            epoch_starts=self.epoch_starts,
         )
+
+    def is_lost(self, now: float, unclaimed: float) -> bool:
+        """Return True if any process may end the stream, because it has no producer."""
+        wait = 0.0 if self.new.agent is None else unclaimed
+        return self.lease_until + wait <= now
+
+    def begin_epoch(self, lease_until: float) -> None:
+        """Begin the next epoch."""
+        self.epoch += 1
+        self.lease_until = lease_until
+        self.claimed_seq, self.claimed_note = self.last_seq, len(self.journal)
+        if self.new.agent is not None:
+            self.epoch_starts += (self.last_seq + 1,)
 
     def page(self, after_seq: int, limit: int) -> Page:
         return make_page(
@@ -63,6 +86,12 @@ class Stream:
             ended=self.outcome is not None,
             body_gone=self.body_gone,
         )
+
+    def drop_journal(self) -> int:
+        """Drop the journal; return how many bytes were freed."""
+        freed = sum(map(len, self.journal))
+        self.journal = []
+        return freed
 
     def drop_body(self) -> int:
         """Drop the entries; return how many bytes were freed."""
@@ -75,22 +104,28 @@ class Stream:
 class Turns:
     """The turns of one conversation, in order, at most one for each stream."""
 
-    __slots__ = ("by_stream", "conversation", "size", "touched_at")
+    __slots__ = ("by_stream", "conversation", "epochs", "size", "touched_at")
 
     def __init__(self, conversation: Conversation) -> None:
         self.conversation = conversation
         self.by_stream: dict[UUID, bytes] = {}
+        self.epochs: dict[UUID, int] = {}
         self.size = 0
         self.touched_at = 0.0
 
-    def add(self, stream_id: UUID, turn: bytes) -> int:
+    def takes(self, stream_id: UUID, epoch: int) -> bool:
+        """Return True if a turn is new, or replaces one of an earlier epoch."""
+        return epoch > self.epochs.get(stream_id, 0)
+
+    def add(self, stream_id: UUID, turn: bytes, epoch: int) -> int:
         """Add a turn and drop the oldest ones that exceed the limits of a conversation.
 
         Return by how many bytes the conversation has grown; the number may be negative.
         """
         before = self.size
+        self.size += len(turn) - len(self.by_stream.get(stream_id, b""))
         self.by_stream[stream_id] = turn
-        self.size += len(turn)
+        self.epochs[stream_id] = epoch
         if len(self.by_stream) > MAX_TURNS or self.size > MAX_TURN_BYTES:
             sizes = map(len, reversed(self.by_stream.values()))
             kept = count_latest_turns(sizes, MAX_TURNS, MAX_TURN_BYTES)
@@ -100,7 +135,9 @@ class Turns:
 
     def drop_oldest(self) -> int:
         """Drop the oldest turn; return how many bytes were freed."""
-        freed = len(self.by_stream.pop(next(iter(self.by_stream))))
+        oldest = next(iter(self.by_stream))
+        del self.epochs[oldest]
+        freed = len(self.by_stream.pop(oldest))
         self.size -= freed
         return freed
 
@@ -108,4 +145,5 @@ class Turns:
         """Drop all turns; return how many bytes were freed."""
         freed, self.size = self.size, 0
         self.by_stream = {}
+        self.epochs = {}
         return freed

@@ -6,9 +6,9 @@ from uuid import UUID
 
 from ..errors import RequestConflict, UnknownStream
 from ._memory_records import Stream, Turns
-from ._rules import is_repeated
+from ._rules import are_notes_repeated, is_repeated
 from ._time_queue import TimeQueue
-from .base import Conversation, LeaseState, NewStream
+from .base import Conversation, LeaseState, NewStream, Notes
 
 __all__ = ["MemoryStore"]
 
@@ -60,14 +60,21 @@ class MemoryStore:
         self.grow(len(new.question))
         return created, True
 
-    def append(self, stream: Stream, epoch: int, first_seq: int, entries: Sequence[bytes]) -> bool:
+    def append(
+        self,
+        stream: Stream,
+        epoch: int,
+        first_seq: int,
+        entries: Sequence[bytes],
+        notes: Notes | None = None,
+    ) -> bool:
         """Append; return False if the stream already has these entries.
 
         Raises:
             Fenced: the epoch is over, or the stream has ended.
             OutOfSequence: the append does not follow the last entry.
         """
-        if is_repeated(
+        repeated = is_repeated(
             stream.new.stream_id,
             epoch,
             first_seq,
@@ -75,7 +82,11 @@ class MemoryStore:
             current_epoch=stream.epoch,
             last_seq=stream.last_seq,
             ended=stream.outcome is not None,
-        ):
+            claimed_seq=stream.claimed_seq,
+        )
+        if notes is not None:
+            self._add_notes(stream, notes)
+        if repeated:
             return False
         stream.entries += entries
         stream.last_seq += len(entries)
@@ -83,6 +94,17 @@ class MemoryStore:
         stream.size += added
         self.grow(added)
         return True
+
+    def _add_notes(self, stream: Stream, notes: Notes) -> None:
+        if not are_notes_repeated(
+            stream.new.stream_id,
+            notes,
+            last_note=len(stream.journal),
+            claimed_note=stream.claimed_note,
+            last_seq=stream.last_seq,
+        ):
+            stream.journal += notes.notes
+            self.grow(sum(map(len, notes.notes)))
 
     def renew(self, stream_id: UUID, epoch: int, until: float) -> LeaseState:
         """Renew a lease that is held with this epoch."""
@@ -96,7 +118,7 @@ class MemoryStore:
         """End a stream and drop its question."""
         stream_id = stream.new.stream_id
         stream.outcome = outcome
-        self.size -= len(stream.new.question)
+        self.size -= len(stream.new.question) + stream.drop_journal()
         stream.new = replace(stream.new, question=b"")
         stream.ended_at = now
         del self.running[stream_id]
@@ -105,20 +127,20 @@ class MemoryStore:
         self._free_memory()
 
     def add_turn(
-        self, conversation: Conversation, stream_id: UUID, turn: bytes, now: float
+        self, conversation: Conversation, stream_id: UUID, turn: bytes, epoch: int, now: float
     ) -> None:
-        """Add a turn to a conversation, once for each stream."""
+        """Add a turn to a conversation, or replace a turn of an earlier epoch."""
         turns = self.conversations.get(conversation)
         if turns is None:
             turns = Turns(conversation)
             self._idle.add(now, turns)
-        elif stream_id in turns.by_stream:
+        elif not turns.takes(stream_id, epoch):
             return
         else:
             del self.conversations[conversation]
         self.conversations[conversation] = turns
         turns.touched_at = now
-        self.grow(turns.add(stream_id, turn))
+        self.grow(turns.add(stream_id, turn, epoch))
 
     def grow(self, added: int) -> None:
         """Count bytes that were added, and free memory if there are too many."""

@@ -4,14 +4,16 @@ from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from ..errors import Fenced, OutOfSequence, PositionGone
-from .base import PAGE_BYTES, Page
+from .base import PAGE_BYTES, AgentVersion, Notes, Page
 
 __all__ = [
+    "are_notes_repeated",
     "check_last_entries",
     "count_latest_turns",
     "cut_page",
     "is_repeated",
     "make_page",
+    "may_claim_durable",
     "may_have_more",
     "take_page",
 ]
@@ -26,19 +28,54 @@ def is_repeated(
     current_epoch: int,
     last_seq: int,
     ended: bool,
+    claimed_seq: int = 0,
 ) -> bool:
     """Return True if the log already holds the entries of an append in full, False if it is new.
+
+    `claimed_seq` is the number of the last entry when the current epoch began: an earlier epoch
+    wrote the entries up to it.
 
     Raises:
         Fenced: the epoch is over, or the stream has ended.
         OutOfSequence: the append does not follow the last entry.
     """
-    repeated = first_seq + count - 1 <= last_seq
+    repeated = claimed_seq < first_seq <= first_seq + count - 1 <= last_seq
     if epoch != current_epoch or (ended and not repeated):
         raise Fenced(stream_id, epoch)
     if not repeated and first_seq != last_seq + 1:
         raise OutOfSequence(stream_id, first_seq, last_seq)
     return repeated
+
+
+def are_notes_repeated(
+    stream_id: UUID, notes: Notes, *, last_note: int, claimed_note: int, last_seq: int
+) -> bool:
+    """Return True if the log already holds the notes of an append, False if they are new.
+
+    `claimed_note` is the number of the last note when the current epoch began.
+
+    Raises:
+        OutOfSequence: the notes do not follow the last one; the error has the number of entries.
+    """
+    last = notes.first + len(notes.notes) - 1
+    repeated = claimed_note < notes.first <= last <= last_note
+    if not repeated and notes.first != last_note + 1:
+        raise OutOfSequence(stream_id, last_seq + 1, last_seq)
+    return repeated
+
+
+def may_claim_durable(
+    now: float, lease: float, lease_until: float, held: AgentVersion, claimant: AgentVersion
+) -> bool:
+    """Return True if a process may take over a durable stream of an agent.
+
+    Another version of the agent waits one lease longer, because a replay with the same version is
+    more likely to succeed.
+    """
+    if held.agent_id != claimant.agent_id:
+        return False
+    wait = 0.0 if held.version == claimant.version else lease
+    return lease_until + wait <= now
 
 
 def check_last_entries(entries: Sequence[bytes]) -> None:

@@ -15,7 +15,7 @@ __all__ = [
 ]
 
 APPLICATION_ID = 0x436F5265  # "CoRe"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 # Questions have their own table: rows of `streams` are often rewritten, and a question may have
 # megabytes. With the indexes, the cost of an expiry depends only on what expires.
 _SCHEMA = """
@@ -33,6 +33,11 @@ CREATE TABLE IF NOT EXISTS streams (
     cancel_requested INTEGER NOT NULL,
     body_gone INTEGER NOT NULL,
     lease_until REAL NOT NULL,
+    agent_id TEXT,
+    version TEXT,
+    claimed_seq INTEGER NOT NULL DEFAULT 0,
+    claimed_note INTEGER NOT NULL DEFAULT 0,
+    epoch_starts TEXT NOT NULL DEFAULT '',
     UNIQUE (principal, request_id)
 );
 CREATE INDEX IF NOT EXISTS streams_running ON streams (lease_until) WHERE outcome IS NULL;
@@ -40,6 +45,13 @@ CREATE INDEX IF NOT EXISTS streams_ended ON streams (ended_at) WHERE outcome IS 
 CREATE INDEX IF NOT EXISTS streams_with_entries ON streams (ended_at)
     WHERE outcome IS NOT NULL AND body_gone <> 1;
 CREATE TABLE IF NOT EXISTS questions (n INTEGER PRIMARY KEY, question BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS notes (
+    id INTEGER PRIMARY KEY,
+    n INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    note BLOB NOT NULL,
+    UNIQUE (n, number)
+);
 CREATE TABLE IF NOT EXISTS staged (id INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS runs (
     id INTEGER PRIMARY KEY,
@@ -55,11 +67,21 @@ CREATE TABLE IF NOT EXISTS turns (
     stream_id BLOB NOT NULL,
     turn BLOB NOT NULL,
     added_at REAL NOT NULL,
+    epoch INTEGER NOT NULL DEFAULT 1,
     UNIQUE (principal, session_id, stream_id)
 );
 CREATE INDEX IF NOT EXISTS turns_age ON turns (added_at);
 CREATE INDEX IF NOT EXISTS turns_latest ON turns (principal, session_id, added_at)
 """
+# Columns that version 2 did not have.
+_NEW_COLUMNS = (
+    ("streams", "agent_id TEXT"),
+    ("streams", "version TEXT"),
+    ("streams", "claimed_seq INTEGER NOT NULL DEFAULT 0"),
+    ("streams", "claimed_note INTEGER NOT NULL DEFAULT 0"),
+    ("streams", "epoch_starts TEXT NOT NULL DEFAULT ''"),
+    ("turns", "epoch INTEGER NOT NULL DEFAULT 1"),
+)
 
 
 def pragma(db: sqlite3.Connection, name: str) -> int:
@@ -74,12 +96,15 @@ def prepare(db: sqlite3.Connection) -> None:
     for statement in _SCHEMA.split(";\n"):
         db.execute(statement)
     if version == 1:
-        _upgrade(db)
+        _store_entries_in_runs(db)
+    if version in (1, 2):
+        for table, column in _NEW_COLUMNS:
+            db.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
-def _upgrade(db: sqlite3.Connection) -> None:
+def _store_entries_in_runs(db: sqlite3.Connection) -> None:
     """Upgrade from version 1, in which each entry had its own row."""
     for (n,) in db.execute("SELECT DISTINCT n FROM entries").fetchall():
         first_seq: int

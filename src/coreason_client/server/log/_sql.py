@@ -7,15 +7,22 @@ from typing import Any
 from uuid import UUID
 
 from ..errors import UnknownStream
-from ._rules import count_latest_turns, is_repeated, make_page, take_page
+from ._rules import (
+    are_notes_repeated,
+    count_latest_turns,
+    is_repeated,
+    make_page,
+    take_page,
+)
 from ._schema import insert_runs
 from ._staging import StagedEntries, unpack_run
 from .base import (
     MAX_TURN_BYTES,
     MAX_TURNS,
-    Claim,
+    AgentVersion,
     Conversation,
     LeaseState,
+    Notes,
     Page,
     StreamMeta,
 )
@@ -24,16 +31,16 @@ __all__ = [
     "LogConnection",
     "add_turn",
     "append",
-    "claim",
     "drop_entries",
     "drop_streams",
     "drop_turns",
     "end_stream",
     "find_meta",
+    "last_note",
+    "last_seq",
     "load_meta",
     "load_staged",
     "move_staged",
-    "question",
     "read_page",
     "renew",
     "request_cancel",
@@ -47,20 +54,32 @@ _BYTES_PER_ROW = 32_768  # bytes that one step drops for each stream that it may
 _MAX_RUNS = 1000  # runs of one stream that one step drops
 _META = (
     "stream_id, principal, request_id, fingerprint, epoch, last_seq, opened_at, outcome, ended_at,"
-    " cancel_requested, body_gone"
+    " cancel_requested, body_gone, agent_id, version, epoch_starts"
 )
 
 
 class _StreamState:
     """The state of a stream that an append checks."""
 
-    __slots__ = ("cancel_requested", "ended", "epoch", "last_seq")
+    __slots__ = (
+        "cancel_requested",
+        "claimed_note",
+        "claimed_seq",
+        "ended",
+        "epoch",
+        "last_note",
+        "last_seq",
+        "n",
+    )
 
-    def __init__(self, epoch: int, last_seq: int, *, ended: bool, cancel_requested: bool) -> None:
-        self.epoch = epoch
-        self.last_seq = last_seq
-        self.ended = ended
-        self.cancel_requested = cancel_requested
+    def __init__(self, meta: StreamMeta, n: int, last_note: int, claimed: tuple[int, int]) -> None:
+        self.n = n
+        self.epoch = meta.epoch
+        self.last_seq = meta.last_seq
+        self.last_note = last_note
+        self.claimed_seq, self.claimed_note = claimed
+        self.ended = meta.outcome is not None
+        self.cancel_requested = meta.cancel_requested
 
 
 class LogConnection(sqlite3.Connection):
@@ -84,12 +103,14 @@ def _meta(db: LogConnection, row: tuple[Any, ...]) -> StreamMeta:
         request_id=UUID(bytes=row[2]),
         fingerprint=row[3],
         epoch=row[4],
-        last_seq=_last_seq(db, stream_id, row[5]),
+        last_seq=last_seq(db, stream_id, row[5]),
         opened_at=row[6],
         outcome=row[7],
         ended_at=row[8],
         cancel_requested=bool(row[9]),
         body_gone=bool(row[10]),
+        agent=None if row[11] is None else AgentVersion(row[11], row[12]),
+        epoch_starts=tuple(map(int, row[13].split())),
     )
 
 
@@ -117,17 +138,28 @@ def find_meta(db: LogConnection, principal: str, request_id: UUID) -> StreamMeta
     return None if row is None else _meta(db, row)
 
 
-def _last_seq(db: LogConnection, stream_id: UUID, moved: int) -> int:
+def last_seq(db: LogConnection, stream_id: UUID, moved: int) -> int:
     """Return the number of the last entry; `moved` does not count staged entries."""
     return max(moved, db.staged.last_seq(stream_id) or 0)
 
 
+def last_note(db: LogConnection, n: int) -> int:
+    """Return the number of the last note in the journal of a stream, 0 if there is none."""
+    (last,) = db.execute("SELECT MAX(number) FROM notes WHERE n = ?", (n,)).fetchone()
+    return last or 0
+
+
 def append(
-    db: LogConnection, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
+    db: LogConnection,
+    stream_id: UUID,
+    epoch: int,
+    first_seq: int,
+    entries: Sequence[bytes],
+    notes: Notes | None = None,
 ) -> tuple[bool, bool]:
     """Append; return whether the entries are new, and whether a cancel was requested."""
     state = db.states.get(stream_id) or _load_state(db, stream_id)
-    if is_repeated(
+    repeated = is_repeated(
         stream_id,
         epoch,
         first_seq,
@@ -135,21 +167,38 @@ def append(
         current_epoch=state.epoch,
         last_seq=state.last_seq,
         ended=state.ended,
-    ):
+        claimed_seq=state.claimed_seq,
+    )
+    if notes is not None:
+        _add_notes(db, stream_id, state, notes)
+    if repeated or not entries:
         return False, state.cancel_requested
     db.staged.add(stream_id, first_seq, entries)
     state.last_seq += len(entries)
     return True, state.cancel_requested
 
 
+def _add_notes(db: LogConnection, stream_id: UUID, state: _StreamState, notes: Notes) -> None:
+    if not are_notes_repeated(
+        stream_id,
+        notes,
+        last_note=state.last_note,
+        claimed_note=state.claimed_note,
+        last_seq=state.last_seq,
+    ):
+        db.executemany(
+            "INSERT INTO notes (n, number, note) VALUES (?, ?, ?)",
+            ((state.n, number, note) for number, note in enumerate(notes.notes, notes.first)),
+        )
+        state.last_note += len(notes.notes)
+
+
 def _load_state(db: LogConnection, stream_id: UUID) -> _StreamState:
     meta = load_meta(db, stream_id)
-    state = _StreamState(
-        meta.epoch,
-        meta.last_seq,
-        ended=meta.outcome is not None,
-        cancel_requested=meta.cancel_requested,
-    )
+    n, *claimed = db.execute(
+        "SELECT n, claimed_seq, claimed_note FROM streams WHERE stream_id = ?", (stream_id.bytes,)
+    ).fetchone()
+    state = _StreamState(meta, n, last_note(db, n), (claimed[0], claimed[1]))
     if not state.ended:  # no append follows the end of a stream
         db.states[stream_id] = state
     return state
@@ -204,7 +253,7 @@ def read_page(db: LogConnection, stream_id: UUID, after_seq: int, limit: int) ->
         stream_id,
         after_seq,
         take_page(islice(chain(_moved_entries(db, n, after_seq), staged), limit)),
-        last_seq=_last_seq(db, stream_id, moved),
+        last_seq=last_seq(db, stream_id, moved),
         ended=outcome is not None,
         body_gone=bool(body_gone),
     )
@@ -242,25 +291,8 @@ def request_cancel(db: LogConnection, stream_id: UUID) -> None:
     )
 
 
-def claim(db: LogConnection, now: float, until: float, limit: int) -> list[Claim]:
-    """Take over streams whose lease ran out."""
-    rows = db.execute(
-        "UPDATE streams SET epoch = epoch + 1, lease_until = ? WHERE n IN"
-        " (SELECT n FROM streams WHERE outcome IS NULL AND lease_until <= ? LIMIT ?)"
-        " RETURNING stream_id, epoch, last_seq",
-        (until, now, limit),
-    ).fetchall()
-    claims: list[Claim] = []
-    for id_, epoch, moved in rows:
-        stream_id = UUID(bytes=id_)
-        db.states.pop(stream_id, None)
-        last_seq = _last_seq(db, stream_id, moved)
-        claims.append(Claim(stream_id, epoch, last_seq, question(db, stream_id)))
-    return claims
-
-
 def end_stream(db: LogConnection, stream_id: UUID, last_seq: int, outcome: str, now: float) -> None:
-    """End a stream after its last entry and drop its question."""
+    """End a stream after its last entry; drop its question and its journal."""
     db.states.pop(stream_id, None)
     (n,) = db.execute(
         "UPDATE streams SET last_seq = ?, outcome = ?, ended_at = ? WHERE stream_id = ?"
@@ -268,26 +300,24 @@ def end_stream(db: LogConnection, stream_id: UUID, last_seq: int, outcome: str, 
         (last_seq, outcome, now, stream_id.bytes),
     ).fetchone()
     db.execute("DELETE FROM questions WHERE n = ?", (n,))
-
-
-def question(db: LogConnection, stream_id: UUID) -> bytes:
-    """Return the question of a stream, empty if it has none."""
-    row = db.execute(
-        "SELECT question FROM questions JOIN streams USING (n) WHERE stream_id = ?",
-        (stream_id.bytes,),
-    ).fetchone()
-    return b"" if row is None else bytes(row[0])
+    db.execute("DELETE FROM notes WHERE n = ?", (n,))
 
 
 def add_turn(
-    db: LogConnection, conversation: Conversation, stream_id: UUID, turn: bytes, now: float
+    db: LogConnection,
+    conversation: Conversation,
+    stream_id: UUID,
+    turn: bytes,
+    epoch: int,
+    now: float,
 ) -> None:
     """Add a turn, and drop the oldest ones that exceed the limits of a conversation."""
     key = (conversation.principal, conversation.session_id)
     db.execute(
-        "INSERT OR IGNORE INTO turns (principal, session_id, stream_id, turn, added_at)"
-        " VALUES (?, ?, ?, ?, ?)",
-        (*key, stream_id.bytes, turn, now),
+        "INSERT INTO turns (principal, session_id, stream_id, turn, added_at, epoch)"
+        " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET turn = excluded.turn,"
+        " added_at = excluded.added_at, epoch = excluded.epoch WHERE epoch < excluded.epoch",
+        (*key, stream_id.bytes, turn, now, epoch),
     )
     count, size = db.execute(
         "SELECT COUNT(*), SUM(LENGTH(turn)) FROM turns WHERE principal = ? AND session_id = ?",

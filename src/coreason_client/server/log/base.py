@@ -9,7 +9,8 @@ of readers. The rules, each checked by the contract test suite:
 * Numbers. Entries are numbered 1, 2, 3, … An append names the number of its first entry. It must
   follow the last entry, otherwise the append raises `OutOfSequence`. An append is atomic. A
   repeated append, whose entries the log already has in full from the same epoch, succeeds without
-  effect: its first acknowledgement was lost.
+  effect: its first acknowledgement was lost. An append without entries stores nothing, but is
+  checked like any other.
 * Durability. When `append` returns, every process that shares the log can read the entries, and
   they survive the failures that the log promises to survive. Only appended entries are ever read.
 * End. `close` appends the last entries and ends the stream in one step, so an ended stream always
@@ -29,8 +30,22 @@ of readers. The rules, each checked by the contract test suite:
   opaque bytes for the log. It is given to `open`, and a claim returns it, so that the process that
   takes over the stream knows the request. The end of the stream drops it.
 * Conversations. Turns are opaque bytes, kept in the order in which they were added, at most one for
-  each stream. A conversation expires when no turn was added for the final retention. It keeps its
-  latest turns, up to `MAX_TURNS` turns and `MAX_TURN_BYTES` bytes, and always the newest one.
+  each stream. A turn has the epoch of its writer: a turn of a later epoch replaces it, and a turn
+  of the same or an earlier epoch has no effect. A conversation expires when no turn was added for
+  the final retention. It keeps its latest turns, up to `MAX_TURNS` turns and `MAX_TURN_BYTES`
+  bytes, and always the newest one.
+
+A `DurableLog` also keeps what a process needs to continue a durable stream:
+
+* Journal. Notes are opaque bytes, numbered 1, 2, 3, … and stored in one step with the entries of
+  the same append, under the same rules. An append may have notes and no entries. The end of a
+  stream drops its journal.
+* Durable claims. A durable stream belongs to an agent and a version of it. `claim_durable` takes
+  over only streams of the same agent, those of another version one lease later. `claim_lost` takes
+  over a durable stream only if it was not claimed for `UNCLAIMED_SECONDS`.
+* Release. A producer may give a stream away: its epoch ends, and the stream can be claimed at once.
+* Starts of epochs. The description of a durable stream has the first number of each epoch, so that
+  a position can be checked that was read before a store lost entries.
 
 No operation needs two streams at once, or a stream and a conversation, so a store that is spread
 over many machines can fulfil the contract. The time comes from a clock that is given to the log.
@@ -50,11 +65,15 @@ __all__ = [
     "MAX_TURNS",
     "MAX_TURN_BYTES",
     "PAGE_BYTES",
+    "UNCLAIMED_SECONDS",
+    "AgentVersion",
     "Claim",
     "Conversation",
+    "DurableLog",
     "Follower",
     "LeaseState",
     "NewStream",
+    "Notes",
     "Opened",
     "Page",
     "StreamLog",
@@ -65,6 +84,8 @@ DEFAULT_LEASE = 10.0
 # A page ends with the entry that exceeds this size, whatever the requested number of entries: each
 # of thousands of readers holds one page in memory.
 PAGE_BYTES = 262_144
+# After this time without a producer, any process ends a durable stream.
+UNCLAIMED_SECONDS = 300.0
 MAX_TURNS = 1000  # kept of one conversation
 MAX_TURN_BYTES = 4 * 1024 * 1024  # kept of one conversation, and returned by one call
 
@@ -78,6 +99,16 @@ class NewStream:
     request_id: UUID
     fingerprint: str
     question: bytes = b""
+    agent: "AgentVersion | None" = None
+    """The agent of a durable stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentVersion:
+    """The agent that may continue a durable stream."""
+
+    agent_id: str
+    version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +116,7 @@ class StreamMeta:
     """The description of a stream.
 
     `outcome` is None while the stream runs; `body_gone` is True once its entries were dropped.
+    `epoch_starts` are the numbers of the first entries of the epochs 2, 3, … of a durable stream.
     """
 
     stream_id: UUID
@@ -98,6 +130,19 @@ class StreamMeta:
     ended_at: float | None
     cancel_requested: bool
     body_gone: bool
+    agent: AgentVersion | None = None
+    epoch_starts: tuple[int, ...] = ()
+
+    def epoch_of(self, seq: int) -> int:
+        """Return the epoch in which an entry of a durable stream was written."""
+        return 1 + sum(first <= seq for first in self.epoch_starts)
+
+
+class Notes(NamedTuple):
+    """Notes for the journal; `first` is the number of the first one."""
+
+    first: int
+    notes: Sequence[bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,8 +325,14 @@ class StreamLog(ABC):
         """
 
     @abstractmethod
-    async def add_turn(self, conversation: Conversation, stream_id: UUID, turn: bytes) -> None:
-        """Add the turn of one stream to a conversation; a second turn of it has no effect."""
+    async def add_turn(
+        self, conversation: Conversation, stream_id: UUID, turn: bytes, epoch: int = 1
+    ) -> None:
+        """Add the turn of one stream to a conversation.
+
+        It replaces a turn that was added with an earlier epoch. With the same or an earlier epoch
+        it has no effect.
+        """
 
     @abstractmethod
     async def turns(self, conversation: Conversation, limit: int) -> Sequence[bytes]:
@@ -289,6 +340,70 @@ class StreamLog(ABC):
 
         Their total size is at most `MAX_TURN_BYTES`, even if an earlier release stored more. The
         newest turn is returned whatever its size.
+        """
+
+
+class DurableLog(StreamLog):
+    """A log that keeps journals, so that another process can continue a durable stream."""
+
+    def __init_subclass__(cls, **options: object) -> None:
+        """Use an overridden `append` also for `begin_append`."""
+        super().__init_subclass__(**options)
+        if vars(cls).get("begin_append") is StreamLog.begin_append:
+            cls.begin_append = DurableLog.begin_append  # type: ignore[method-assign]
+
+    @abstractmethod
+    async def append(
+        self,
+        stream_id: UUID,
+        epoch: int,
+        first_seq: int,
+        entries: Sequence[bytes],
+        notes: Notes | None = None,
+    ) -> bool:
+        """Append entries and notes in one step; return True if a cancel was requested.
+
+        Raises:
+            Fenced: the epoch is over, or the stream has ended.
+            OutOfSequence: the entries or the notes do not follow the last ones.
+            UnknownStream: there is no such stream.
+        """
+
+    def begin_append(
+        self,
+        stream_id: UUID,
+        epoch: int,
+        first_seq: int,
+        entries: Sequence[bytes],
+        notes: Notes | None = None,
+    ) -> "bool | asyncio.Future[bool]":
+        """Begin an `append`; return its result if it is already known, otherwise a future of it."""
+        loop = asyncio.get_running_loop()
+        if notes is None:
+            return loop.create_task(self.append(stream_id, epoch, first_seq, entries))
+        return loop.create_task(self.append(stream_id, epoch, first_seq, entries, notes))
+
+    @abstractmethod
+    async def journal(self, stream_id: UUID, after: int = 0) -> Sequence[bytes]:
+        """Return notes of a running stream in order; those up to `after` are left out.
+
+        One call may return a part of them, but never none if there are more.
+
+        Raises:
+            UnknownStream: there is no such stream.
+        """
+
+    @abstractmethod
+    async def claim_durable(self, owner: str, agent: AgentVersion, limit: int) -> Sequence[Claim]:
+        """Take over unfinished durable streams of an agent whose lease ran out."""
+
+    @abstractmethod
+    async def release(self, stream_id: UUID, epoch: int) -> None:
+        """Give up a durable stream, so that another process can claim it at once.
+
+        Raises:
+            Fenced: the epoch is over, or the stream has ended.
+            UnknownStream: there is no such stream.
         """
 
 

@@ -6,17 +6,22 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
+from ..errors import Fenced
 from ._live import LiveLog, LocalFollower
+from ._memory_records import Stream
 from ._memory_store import MemoryStore
-from ._rules import check_last_entries
+from ._rules import check_last_entries, may_claim_durable
 from ._waiters import Waiters
 from .base import (
     DEFAULT_LEASE,
+    UNCLAIMED_SECONDS,
+    AgentVersion,
     Claim,
     Conversation,
     Follower,
     LeaseState,
     NewStream,
+    Notes,
     Opened,
     Page,
     StreamMeta,
@@ -72,12 +77,17 @@ class MemoryStreamLog(LiveLog):
             return None if stream is None else stream.meta()
 
     def _begin_append(
-        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
+        self,
+        stream_id: UUID,
+        epoch: int,
+        first_seq: int,
+        entries: Sequence[bytes],
+        notes: Notes | None = None,
     ) -> bool:
         """Append, and return the result at once."""
         with self._lock:
             stream = self._store.get(stream_id)
-            if self._store.append(stream, epoch, first_seq, entries):
+            if self._store.append(stream, epoch, first_seq, entries, notes) and entries:
                 self._waiters.wake(stream_id)
             return stream.cancel_requested
 
@@ -125,19 +135,47 @@ class MemoryStreamLog(LiveLog):
 
     async def claim_lost(self, owner: str, limit: int) -> Sequence[Claim]:
         """Take over unfinished streams whose lease ran out."""
-        claims: list[Claim] = []
         with self._lock:
             now = self._clock()
-            for stream_id, stream in self._store.running.items():
-                if len(claims) >= limit:
-                    break
-                if stream.lease_until <= now:
-                    stream.epoch += 1
-                    stream.lease_until = now + self.lease
-                    claims.append(
-                        Claim(stream_id, stream.epoch, stream.last_seq, stream.new.question)
+            return self._claim(now, limit, lambda stream: stream.is_lost(now, UNCLAIMED_SECONDS))
+
+    async def claim_durable(self, owner: str, agent: AgentVersion, limit: int) -> Sequence[Claim]:
+        """Take over unfinished durable streams of an agent whose lease ran out."""
+        with self._lock:
+            now = self._clock()
+            return self._claim(
+                now,
+                limit,
+                lambda stream: (
+                    stream.new.agent is not None
+                    and may_claim_durable(
+                        now, self.lease, stream.lease_until, stream.new.agent, agent
                     )
+                ),
+            )
+
+    def _claim(self, now: float, limit: int, is_claimable: Callable[[Stream], bool]) -> list[Claim]:
+        claims: list[Claim] = []
+        for stream_id, stream in self._store.running.items():
+            if len(claims) >= limit:
+                break
+            if is_claimable(stream):
+                stream.begin_epoch(now + self.lease)
+                claims.append(Claim(stream_id, stream.epoch, stream.last_seq, stream.new.question))
         return claims
+
+    async def journal(self, stream_id: UUID, after: int = 0) -> Sequence[bytes]:
+        """Return the notes of a running stream after a number."""
+        with self._lock:
+            return self._store.get(stream_id).journal[after:]
+
+    async def release(self, stream_id: UUID, epoch: int) -> None:
+        """Give up a durable stream, so that it can be claimed at once."""
+        with self._lock:
+            stream = self._store.get(stream_id)
+            if stream.epoch != epoch or stream.outcome is not None:
+                raise Fenced(stream_id, epoch)
+            stream.begin_epoch(self._clock())
 
     async def expire(self, retention: float, final_retention: float) -> None:
         """Drop entries and, later, streams and conversations, by their age in seconds."""
@@ -148,10 +186,12 @@ class MemoryStreamLog(LiveLog):
         await self._in_steps(lambda: self._store.expire_streams(final))
         await self._in_steps(lambda: self._store.expire_conversations(final))
 
-    async def add_turn(self, conversation: Conversation, stream_id: UUID, turn: bytes) -> None:
+    async def add_turn(
+        self, conversation: Conversation, stream_id: UUID, turn: bytes, epoch: int = 1
+    ) -> None:
         """Add the turn of one stream to a conversation."""
         with self._lock:
-            self._store.add_turn(conversation, stream_id, turn, self._clock())
+            self._store.add_turn(conversation, stream_id, turn, epoch, self._clock())
 
     async def turns(self, conversation: Conversation, limit: int) -> Sequence[bytes]:
         """Return the latest turns of a conversation, oldest first."""

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from ...errors import ArgumentError
 from ..errors import LogUnavailable, RequestConflict
-from . import _sql
+from . import _sql, _sql_claims
 from ._file import LogFile
 from ._live import LiveLog, LocalFollower
 from ._live_entries import LiveEntries
@@ -23,11 +23,13 @@ from ._shared_worker import SharedWorker
 from ._sql import LogConnection
 from .base import (
     DEFAULT_LEASE,
+    AgentVersion,
     Claim,
     Conversation,
     Follower,
     LeaseState,
     NewStream,
+    Notes,
     Opened,
     Page,
     StreamMeta,
@@ -60,7 +62,9 @@ class SQLiteStreamLog(LiveLog):
         self.lease = lease
         self._path = fspath(path)
         self._clock = clock
-        self._file = LogFile(self._path, synchronous=synchronous, lock_timeout=lock_timeout)
+        self._file = LogFile(
+            self._path, synchronous=synchronous, lock_timeout=lock_timeout, clock=clock
+        )
         self._live = LiveEntries(cache_bytes)
         self._worker: SharedWorker[LogConnection] = SharedWorker(
             self._path,
@@ -92,8 +96,8 @@ class SQLiteStreamLog(LiveLog):
             now = self._clock()
             db.execute(
                 "INSERT INTO streams (stream_id, principal, request_id, fingerprint, epoch,"
-                " last_seq, opened_at, cancel_requested, body_gone, lease_until)"
-                " VALUES (?, ?, ?, ?, 1, 0, ?, 0, 0, ?)",
+                " last_seq, opened_at, cancel_requested, body_gone, lease_until, agent_id, version)"
+                " VALUES (?, ?, ?, ?, 1, 0, ?, 0, 0, ?, ?, ?)",
                 (
                     stream.stream_id.bytes,
                     stream.principal,
@@ -101,6 +105,8 @@ class SQLiteStreamLog(LiveLog):
                     stream.fingerprint,
                     now,
                     now + self.lease,
+                    None if stream.agent is None else stream.agent.agent_id,
+                    None if stream.agent is None else stream.agent.version,
                 ),
             )
             if stream.question:
@@ -118,14 +124,19 @@ class SQLiteStreamLog(LiveLog):
         return await self._worker.submit(lambda db: _sql.find_meta(db, principal, request_id))
 
     def _begin_append(
-        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
+        self,
+        stream_id: UUID,
+        epoch: int,
+        first_seq: int,
+        entries: Sequence[bytes],
+        notes: Notes | None = None,
     ) -> "asyncio.Future[bool]":
         """Begin an append; return a future of its result."""
         added = False
 
         def run(db: LogConnection) -> bool:
             nonlocal added
-            added, cancel_requested = _sql.append(db, stream_id, epoch, first_seq, entries)
+            added, cancel_requested = _sql.append(db, stream_id, epoch, first_seq, entries, notes)
             return cancel_requested
 
         def after(_: bool) -> None:
@@ -192,9 +203,25 @@ class SQLiteStreamLog(LiveLog):
 
         def run(db: LogConnection) -> list[Claim]:
             now = self._clock()
-            return _sql.claim(db, now, now + self.lease, limit)
+            return _sql_claims.claim_lost(db, now, now + self.lease, limit)
 
         return await self._worker.submit(run)
+
+    async def claim_durable(self, owner: str, agent: AgentVersion, limit: int) -> Sequence[Claim]:
+        """Take over unfinished durable streams of an agent whose lease ran out."""
+        return await self._worker.submit(
+            lambda db: _sql_claims.claim_durable(db, agent, self._clock(), self.lease, limit)
+        )
+
+    async def journal(self, stream_id: UUID, after: int = 0) -> Sequence[bytes]:
+        """Return notes of a running stream after a number."""
+        return await self._worker.submit(lambda db: _sql_claims.journal(db, stream_id, after))
+
+    async def release(self, stream_id: UUID, epoch: int) -> None:
+        """Give up a durable stream, so that it can be claimed at once."""
+        await self._worker.submit(
+            lambda db: _sql_claims.release(db, stream_id, epoch, self._clock())
+        )
 
     async def expire(self, retention: float, final_retention: float) -> None:
         """Drop entries and, later, streams and conversations, by their age in seconds."""
@@ -209,10 +236,12 @@ class SQLiteStreamLog(LiveLog):
             lambda limit: self._worker.submit(lambda db: _sql.drop_turns(db, final, limit))
         )
 
-    async def add_turn(self, conversation: Conversation, stream_id: UUID, turn: bytes) -> None:
+    async def add_turn(
+        self, conversation: Conversation, stream_id: UUID, turn: bytes, epoch: int = 1
+    ) -> None:
         """Add the turn of one stream to a conversation."""
         await self._worker.submit(
-            lambda db: _sql.add_turn(db, conversation, stream_id, turn, self._clock())
+            lambda db: _sql.add_turn(db, conversation, stream_id, turn, epoch, self._clock())
         )
 
     async def turns(self, conversation: Conversation, limit: int) -> Sequence[bytes]:

@@ -16,6 +16,7 @@ __all__ = [
     "end_written",
     "logger",
     "refused",
+    "restarted",
     "resumed",
     "stream_ended",
     "stream_started",
@@ -82,6 +83,23 @@ def taken_over(stream_id: UUID, last_seq: int, seconds: float | None = None) -> 
             "stream_id": str(stream_id),
             "packets": last_seq,
             "seconds": seconds,
+        },
+    )
+
+
+def restarted(meta: StreamMeta, attempt: int, *, handed_over: bool) -> None:
+    """Log that this process continues a durable stream of another one."""
+    logger.log(
+        logging.INFO if handed_over else logging.WARNING,
+        "stream %s is continued after packet %d: attempt %d%s",
+        *(meta.stream_id, meta.last_seq, attempt),
+        ", it was handed over" if handed_over else ", its producer was lost",
+        extra={
+            "event": "stream_restarted",
+            **_fields(meta),
+            "packets": meta.last_seq,
+            "attempt": attempt,
+            "handed_over": handed_over,
         },
     )
 

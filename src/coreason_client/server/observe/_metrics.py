@@ -23,8 +23,12 @@ _OUTCOMES = (
     "server_stopped",
     "producer_lost",
     "agent_error",
+    "replay_diverged",
+    "step_uncertain",
 )
 _ANY_OTHER_OUTCOME = "failed"
+# Causes of restarts.
+_LOST, _HANDED_OVER = "producer_lost", "handed_over"
 # Seconds: an append takes about 20 µs in memory and a few ms over a network.
 _APPEND_BUCKETS = (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 _FIRST_PACKET_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -48,6 +52,9 @@ class StreamMeter:
     def ended(self, outcome: str) -> None:
         """Count a stream whose last packet is in the log."""
 
+    def handed_over(self) -> None:
+        """Count a durable stream that another process continues."""
+
 
 NOT_METERED = StreamMeter()
 
@@ -69,6 +76,16 @@ class Metrics:
 
     def taken_over(self) -> None:
         """Count an orphaned stream that this process ended."""
+
+    def cancelled_orphan(self) -> None:
+        """Count an orphaned stream that this process ended, because it was to be cancelled."""
+
+    def continued(self) -> StreamMeter:
+        """Return the meter of a stream that was counted when its agent was first started."""
+        return NOT_METERED
+
+    def restarted(self, replayed: int, *, handed_over: bool) -> None:
+        """Count a durable agent that this process started again, and the packets it replays."""
 
     def refused(self, slug: str) -> None:
         """Count a refusal under the slug of its problem."""
@@ -93,9 +110,12 @@ class PrometheusMetrics(Metrics):
         "_ended",
         "_expose",
         "_first_packet_seconds",
+        "_handed_over",
         "_packets",
         "_readers_open",
         "_refused",
+        "_replayed",
+        "_restarts",
         "_resumes",
         "_started",
         "_streams_open",
@@ -131,6 +151,12 @@ class PrometheusMetrics(Metrics):
         self._packets = {op: packets.labels(op.value) for op in StreamOpCode}
         self._resumes = counter("resumes", "Requests that resumed a stream.")
         self._takeovers = counter("takeovers", "Orphaned streams that this process ended.")
+        restarts = counter("restarts", "Durable agents that were started again.", "cause")
+        self._restarts = {cause: restarts.labels(cause) for cause in (_LOST, _HANDED_OVER)}
+        self._replayed = counter("packets_replayed", "Packets in the log at restarts.")
+        self._handed_over = counter(
+            "streams_handed_over", "Durable streams that this process left to another one."
+        )
         self._refused = counter("requests_refused", "Problem documents sent.", "problem")
         self._append_seconds = histogram(
             "append_seconds", "Time to append a batch of packets to the log.", _APPEND_BUCKETS
@@ -175,7 +201,22 @@ class PrometheusMetrics(Metrics):
     def taken_over(self) -> None:
         self._takeovers.inc()
         self._packets[StreamOpCode.ERROR].inc()
-        self.ended("producer_lost")
+        self.ended(_LOST)
+
+    def cancelled_orphan(self) -> None:
+        self._packets[StreamOpCode.ERROR].inc()
+        self.ended("cancelled")
+
+    def continued(self) -> StreamMeter:
+        return _PrometheusMeter(self, None)
+
+    def restarted(self, replayed: int, *, handed_over: bool) -> None:
+        self._restarts[_HANDED_OVER if handed_over else _LOST].inc()
+        self._replayed.inc(replayed)
+
+    def handed_over(self) -> None:
+        """Count a hand-over of any stream."""
+        self._handed_over.inc()
 
     def refused(self, slug: str) -> None:
         self._refused.labels(slug).inc()
@@ -189,7 +230,7 @@ class _PrometheusMeter(StreamMeter):
 
     __slots__ = ("_accepted_at", "_metrics")
 
-    def __init__(self, metrics: PrometheusMetrics, accepted_at: float) -> None:
+    def __init__(self, metrics: PrometheusMetrics, accepted_at: float | None) -> None:
         self._metrics = metrics
         self._accepted_at = accepted_at
 
@@ -202,8 +243,11 @@ class _PrometheusMeter(StreamMeter):
         now: float,
     ) -> None:
         self._metrics.appended(count, other_ops, now - began)
-        if first_seq == 1:
+        if first_seq == 1 and self._accepted_at is not None:
             self._metrics.first_packet(now - self._accepted_at)
 
     def ended(self, outcome: str) -> None:
         self._metrics.ended(outcome)
+
+    def handed_over(self) -> None:
+        self._metrics.handed_over()

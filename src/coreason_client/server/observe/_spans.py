@@ -1,5 +1,8 @@
 """One span for each run of an agent, if OpenTelemetry is installed.
 
+A durable agent may be started again, in another process: then its span is linked to that of the run
+before, and both are children of the span of the request.
+
 The names follow the semantic conventions for generative AI (`invoke_agent`). A span has the agent,
 the duration and the outcome, and never the content of a conversation.
 
@@ -11,23 +14,44 @@ Without a configured SDK nothing is recorded, but the context of the caller is s
 from __future__ import annotations
 
 import contextvars
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
-    from opentelemetry.trace import Span, SpanKind, StatusCode
+    from opentelemetry.trace import Link, Span, SpanKind, StatusCode
 
     from coreason_manifest.definitions.service import ServiceRequest
 
     from ..log.base import StreamMeta
 
-__all__ = ["NOT_TRACED", "AgentRun", "HeaderValues", "Tracing", "tracing"]
+__all__ = [
+    "HANDED_OVER",
+    "NOT_TRACED",
+    "AgentRun",
+    "Attempt",
+    "HeaderValues",
+    "Tracing",
+    "trace_headers",
+    "tracing",
+]
 
 _NAMES = ("traceparent", "tracestate")
+HANDED_OVER = "handed_over"
+"""The outcome of a run whose stream another process continues."""
 # Intended outcomes.
-_NO_FAILURES = frozenset({"complete", "cancelled", "abandoned"})
+_NO_FAILURES = frozenset({"complete", "cancelled", "abandoned", HANDED_OVER})
 # The outcome of a stream that its producer could not end.
 _LOST = "producer_lost"
+
+
+class Attempt(NamedTuple):
+    """The number of a run of a durable agent, and the span of the run before, if it is known.
+
+    The span has the form of a `traceparent` header.
+    """
+
+    number: int
+    previous_span: str | None
 
 
 class HeaderValues(Protocol):
@@ -35,6 +59,14 @@ class HeaderValues(Protocol):
 
     def getlist(self, key: str) -> list[str]:
         """Return all values of a header."""
+
+
+def trace_headers(headers: HeaderValues) -> dict[str, str]:
+    """Return the headers that name the span of the caller, none if they are not clear."""
+    values = {name: headers.getlist(name) for name in _NAMES}
+    if len(values["traceparent"]) != 1:
+        return {}
+    return {name: ",".join(found) for name, found in values.items() if found}
 
 
 class AgentRun:
@@ -45,6 +77,11 @@ class AgentRun:
     @property
     def context(self) -> contextvars.Context | None:
         """The context of the agent's task; None for a copy of the current context."""
+        return None
+
+    @property
+    def span(self) -> str | None:
+        """The span as a `traceparent` header, None if there is none."""
         return None
 
     def end(self, packets: int, outcome: str | None, failure: BaseException | None) -> None:
@@ -60,9 +97,17 @@ class Tracing:
     __slots__ = ()
 
     def begin(
-        self, agent_id: str, headers: HeaderValues, request: ServiceRequest, meta: StreamMeta
+        self,
+        agent_id: str,
+        headers: HeaderValues,
+        request: ServiceRequest,
+        meta: StreamMeta,
+        attempt: Attempt | None = None,
     ) -> AgentRun:
-        """Begin the span of a run, as a child of the span in the headers of the request."""
+        """Begin the span of a run, as a child of the span in the headers of the request.
+
+        `attempt` is given for a durable agent.
+        """
         return NOT_TRACED
 
 
@@ -89,27 +134,50 @@ class _OpenTelemetry(Tracing):
         self._tracer = trace.get_tracer("coreason_client.server", version)
 
     def begin(
-        self, agent_id: str, headers: HeaderValues, request: ServiceRequest, meta: StreamMeta
+        self,
+        agent_id: str,
+        headers: HeaderValues,
+        request: ServiceRequest,
+        meta: StreamMeta,
+        attempt: Attempt | None = None,
     ) -> AgentRun:
-        parent, kind = self._parent(headers)
-        span = self._tracer.start_span(
-            f"invoke_agent {agent_id}",
-            parent,
-            kind,
-            {
-                "gen_ai.operation.name": "invoke_agent",
-                "gen_ai.agent.id": agent_id,
-                "gen_ai.agent.name": agent_id,
-                "gen_ai.conversation.id": request.context.session_id,
-                "coreason.stream_id": str(meta.stream_id),
-                "coreason.request_id": str(meta.request_id),
-            },
-        )
+        restarted = attempt is not None and attempt.number > 1
+        parent, kind = self._stored_parent(headers) if restarted else self._parent(headers)
+        attributes: dict[str, str | int] = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.id": agent_id,
+            "gen_ai.agent.name": agent_id,
+            "gen_ai.conversation.id": request.context.session_id,
+            "coreason.stream_id": str(meta.stream_id),
+            "coreason.request_id": str(meta.request_id),
+        }
+        if attempt is not None:
+            attributes["coreason.attempt"] = attempt.number
+        links = self._links(attempt)
+        span = self._tracer.start_span(f"invoke_agent {agent_id}", parent, kind, attributes, links)
         if not span.get_span_context().is_valid:  # no SDK, and nothing to propagate
             return NOT_TRACED
-        context = contextvars.copy_context()
-        context.run(self._context.attach, self._trace.set_span_in_context(span, parent))
-        return _TracedRun(span, context, self._trace.StatusCode.ERROR)
+        context, current = contextvars.copy_context(), self._trace.set_span_in_context(span, parent)
+        context.run(self._context.attach, current)
+        carrier: dict[str, str] = {}
+        self._propagator.inject(carrier, current)
+        return _TracedRun(span, context, self._trace.StatusCode.ERROR, carrier["traceparent"])
+
+    def _links(self, attempt: Attempt | None) -> list[Link]:
+        """Return a link to the run before, if its span is known."""
+        if attempt is None or attempt.previous_span is None:
+            return []
+        context = self._propagator.extract({"traceparent": attempt.previous_span})
+        before = self._trace.get_current_span(context).get_span_context()
+        return [self._trace.Link(before)] if before.is_valid else []
+
+    def _stored_parent(self, headers: HeaderValues) -> tuple[Context, SpanKind]:
+        """Return the parent context and the kind of the span of a restarted agent.
+
+        The current span here is not related to the request.
+        """
+        parent = self._trace.set_span_in_context(self._caller(headers))
+        return parent, self._trace.SpanKind.SERVER
 
     def _parent(self, headers: HeaderValues) -> tuple[Context, SpanKind]:
         """Return the parent context and the kind of the new span.
@@ -137,12 +205,19 @@ class _OpenTelemetry(Tracing):
 class _TracedRun(AgentRun):
     """The run of an agent, with its span."""
 
-    __slots__ = ("_context", "_failed", "_span")
+    __slots__ = ("_context", "_failed", "_header", "_span")
 
-    def __init__(self, span: Span, context: contextvars.Context, failed: StatusCode) -> None:
+    def __init__(
+        self, span: Span, context: contextvars.Context, failed: StatusCode, header: str
+    ) -> None:
         self._span = span
         self._context = context
         self._failed = failed
+        self._header = header
+
+    @property
+    def span(self) -> str | None:
+        return self._header
 
     @property
     def context(self) -> contextvars.Context | None:

@@ -6,13 +6,13 @@ from contextlib import suppress
 from uuid import UUID
 
 from ...errors import Fenced, LogUnavailable, OutOfSequence, PositionGone, UnknownStream
-from ..base import PAGE_BYTES, Page
+from ..base import PAGE_BYTES, Notes, Page
 from . import _scripts as scripts
 from ._keys import KeyNames
 from ._meta import text
 from ._session import Session
 
-__all__ = ["begin_append", "close_stream", "read_page"]
+__all__ = ["begin_append", "close_stream", "read_journal", "read_page"]
 
 
 def begin_append(
@@ -22,6 +22,7 @@ def begin_append(
     epoch: int,
     first_seq: int,
     entries: Sequence[bytes],
+    notes: Notes | None = None,
 ) -> "asyncio.Future[bool]":
     """Begin an append; the result of the future is True if a cancel was requested."""
     names = [keys.meta(stream_id), keys.entries(stream_id)]
@@ -30,6 +31,12 @@ def begin_append(
         reply = _handle_append_reply(session, stream_id, epoch, first_seq, entries, line)
         return reply[1] == b"1"
 
+    if notes is not None:
+        names.append(keys.journal(stream_id))
+        numbers = (epoch, first_seq, notes.first, len(notes.notes))
+        return session.store.begin_script(
+            scripts.APPEND_NOTES, names, read_reply, *numbers, *notes.notes, *entries
+        )
     return session.store.begin_script(
         scripts.APPEND, names, read_reply, epoch, first_seq, b"", *entries
     )
@@ -45,17 +52,24 @@ async def close_stream(
     outcome: str,
 ) -> None:
     """Append the last entries and end the stream."""
-    names = [keys.meta(stream_id), keys.entries(stream_id), keys.question(stream_id)]
+    names = [
+        keys.meta(stream_id),
+        keys.entries(stream_id),
+        keys.question(stream_id),
+        keys.journal(stream_id),
+    ]
     end = b"%b %b" % (repr(session.now()).encode(), text(outcome))
     line: bytes = await session.store.script(scripts.APPEND, names, epoch, first_seq, end, *entries)
-    _, _, ended, request = _handle_append_reply(
+    _, _, ended, request, agent = _handle_append_reply(
         session, stream_id, epoch, first_seq, entries, line
-    )[:4]
+    )[:5]
     session.disown(stream_id)
     if ended:
         # The stream has ended even if this fails: claims correct the indexes.
         with suppress(LogUnavailable):
-            await session.indexes.move_to_ended(stream_id, request.decode("ascii"), float(ended))
+            await session.indexes.move_to_ended(
+                stream_id, request.decode("ascii"), float(ended), agent.decode("ascii")
+            )
 
 
 def _handle_append_reply(
@@ -69,7 +83,8 @@ def _handle_append_reply(
     """Show accepted entries to readers, or raise the error; return the reply in parts."""
     reply: Sequence[bytes] = line.split(b" ")
     if reply[0] == b"ok":
-        session.add_entries(stream_id, first_seq, entries)
+        if entries:
+            session.add_entries(stream_id, first_seq, entries)
         return reply
     if reply[0] == b"held":  # a repeated append: the store already had the entries
         session.drop_entries(stream_id)
@@ -102,3 +117,14 @@ async def read_page(
             stream_id,
         )
     return Page(reply[1:], state == b"end")
+
+
+async def read_journal(
+    session: Session, keys: KeyNames, stream_id: UUID, after: int
+) -> Sequence[bytes]:
+    """Return notes of a stream after a number, up to the size of a page."""
+    names = [keys.meta(stream_id), keys.journal(stream_id)]
+    reply: list[bytes] = await session.store.query(scripts.JOURNAL, names, after, PAGE_BYTES)
+    if reply[0] == b"unknown":
+        raise UnknownStream(stream_id)
+    return reply[1:]

@@ -9,59 +9,89 @@ from functools import partial
 from uuid import UUID, uuid4
 
 from ...errors import LogUnavailable
-from ..base import Claim
+from ..base import UNCLAIMED_SECONDS, Claim
 from . import _scripts as scripts
 from ._keys import KeyNames, parse_name, parse_stream_id, split_member
 from ._session import Session
 
-__all__ = ["claim", "claim_expired", "drop_old"]
+__all__ = ["Claims", "drop_old"]
 
 _AT_ONCE = 100  # streams handled together
 
 
-async def claim_expired(session: Session, keys: KeyNames, lease: float, limit: int) -> list[Claim]:
-    """Take over unfinished streams whose lease ran out, at most `limit` of them.
+class Claims:
+    """The claims of one call: all of them have the same time and the same unique name."""
 
-    Raises:
-        LogUnavailable: the store does not answer, or rejects a command.
-        ForeignValue: an index has a member that the log did not write.
-    """
-    now, name = session.now(), uuid4().hex
-    claims: list[Claim] = []
-    while (count := min(limit - len(claims), _AT_ONCE)) > 0:
-        due = (await session.indexes.due(keys.leases, now, count))[:count]
-        if not due:
-            break
-        ids = [parse_stream_id(member) for member in due]
+    def __init__(
+        self, session: Session, keys: KeyNames, lease: float, version: bytes = b""
+    ) -> None:
+        self._session = session
+        self._keys = keys
+        self._lease = lease
+        self._version = version
+        self._now = session.now()
+        self._name = uuid4().hex
+
+    async def claim_lost(self, limit: int) -> list[Claim]:
+        """Take over streams whose lease ran out; durable ones only if nobody continues them."""
+        claims: list[Claim] = []
+        while (count := min(limit - len(claims), _AT_ONCE)) > 0:
+            due = await self._session.indexes.due(self._keys.leases, self._now, count)
+            if not due:
+                break
+            claims += await self._claim_all(due[:count], "")
+        for agent in await self._session.indexes.agents():
+            claims += await self._claim_once(agent, UNCLAIMED_SECONDS, limit - len(claims))
+        return claims
+
+    async def claim_durable(self, agent: str, limit: int) -> list[Claim]:
+        """Take over durable streams of an agent whose lease ran out."""
+        await self._session.indexes.touch_agent(agent, self._now)
+        return await self._claim_once(agent, 0.0, limit)
+
+    async def _claim_once(self, agent: str, wait: float, limit: int) -> list[Claim]:
+        # The index may have streams that must not be claimed yet, so it is read once.
+        if limit <= 0:
+            return []
+        index = self._keys.durable_leases(agent)
+        due = await self._session.indexes.due(index, self._now - wait, limit + _AT_ONCE)
+        claims: list[Claim] = []
+        while due and len(claims) < limit:
+            count = min(limit - len(claims), _AT_ONCE)
+            claims += await self._claim_all(due[:count], agent)
+            due = due[count:]
+        return claims
+
+    async def _claim_all(self, members: Sequence[bytes], agent: str) -> list[Claim]:
         found = await asyncio.gather(
-            *(claim(session, keys, stream_id, now, now + lease, name) for stream_id in ids)
+            *(self.claim(parse_stream_id(member), agent) for member in members)
         )
-        claims += [one for one in found if one is not None]
-    return claims
+        return [one for one in found if one is not None]
 
-
-async def claim(
-    session: Session, keys: KeyNames, stream_id: UUID, now: float, until: float, name: str
-) -> Claim | None:
-    """Take over a stream if its lease has run out, and correct the index."""
-    reply: Sequence[bytes] = await session.store.script(
-        scripts.CLAIM,
-        [keys.meta(stream_id), keys.question(stream_id)],
-        repr(now),
-        repr(until),
-        name,
-    )
-    state = reply[0]
-    if state == b"gone":
-        await session.indexes.remove_lease(stream_id)
-    elif state == b"ended":
-        await session.indexes.move_to_ended(stream_id, reply[2].decode("ascii"), float(reply[1]))
-    elif state == b"held":
-        await session.indexes.extend_leases([stream_id], float(reply[1]))
-    else:
-        await session.indexes.extend_leases([stream_id], float(reply[3]))
+    async def claim(self, stream_id: UUID, agent: str = "") -> Claim | None:
+        """Take over a stream if its lease has run out, and correct the index."""
+        session, keys, now = self._session, self._keys, self._now
+        owned_until = session.owned.now() + self._lease
+        reply: Sequence[bytes] = await session.store.script(
+            scripts.CLAIM,
+            [keys.meta(stream_id), keys.question(stream_id)],
+            *(repr(now), repr(now + self._lease), self._name),
+            *(self._version, repr(self._lease), repr(UNCLAIMED_SECONDS)),
+        )
+        state = reply[0]
+        if state == b"gone":
+            await session.indexes.remove_lease(stream_id, agent)
+        elif state == b"ended":
+            ended, request = float(reply[1]), reply[2].decode("ascii")
+            await session.indexes.move_to_ended(stream_id, request, ended, agent)
+        else:
+            until = reply[1] if state == b"held" else reply[3]
+            await session.indexes.extend_leases({stream_id: agent}, float(until))
+        if state != b"won":
+            return None
+        if self._version:
+            session.owned.own(stream_id, owned_until)
         return Claim(stream_id, int(reply[1]), int(reply[2]), reply[4])
-    return None
 
 
 async def drop_old(session: Session, keys: KeyNames, body: float, final: float) -> None:
@@ -103,7 +133,12 @@ async def _drop(session: Session, keys: KeyNames, body: float, final: float, mem
     stream_id, request = split_member(member)
     reply: Sequence[bytes] = await session.store.script(
         scripts.DROP,
-        [keys.meta(stream_id), keys.entries(stream_id), keys.question(stream_id)],
+        [
+            keys.meta(stream_id),
+            keys.entries(stream_id),
+            keys.question(stream_id),
+            keys.journal(stream_id),
+        ],
         repr(body),
         repr(final),
     )
@@ -116,7 +151,9 @@ async def _drop(session: Session, keys: KeyNames, body: float, final: float, mem
     elif state == b"kept":
         await session.indexes.move_to_ended(stream_id, request, float(reply[1]))
     else:  # the store was restored from a backup in which the stream was running
-        await session.indexes.extend_leases([stream_id], session.now())
+        agent: bytes | None = await session.store.command("HGET", keys.meta(stream_id), "durable")
+        leases = {stream_id: parse_name(agent) if agent else ""}
+        await session.indexes.extend_leases(leases, session.now())
         await session.indexes.remove_ended(stream_id, request)
 
 

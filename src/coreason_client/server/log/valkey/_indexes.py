@@ -1,10 +1,10 @@
 """The indexes by time, used to find what has run out. They may be out of date; see the package."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from ._keys import KeyNames, ended_member, shard
+from ._keys import KeyNames, ended_member, parse_name, shard
 from ._scripts import INDEX
 from ._store import Store
 
@@ -32,16 +32,19 @@ class Indexes:
         )
         return [name for names in found for name in names]
 
-    async def add_new_stream(self, stream_id: UUID, until: float) -> None:
+    async def add_new_stream(self, stream_id: UUID, until: float, agent: str = "") -> None:
         """Add a new stream to the leases; a full store rejects it."""
-        key = self._keys.lease_index(stream_id)
+        key = self._keys.lease_index(stream_id, agent)
         await self._store.command("ZADD", key, "GT", repr(until), stream_id.hex)
 
-    async def extend_leases(self, streams: Sequence[UUID], until: float) -> None:
-        """Set the end of the leases of streams; it works on a full store too."""
+    async def extend_leases(self, streams: Mapping[UUID, str], until: float) -> None:
+        """Set the end of the leases of streams; it works on a full store too.
+
+        Each stream has the digest of its agent if it is durable, otherwise an empty string.
+        """
         by_key: dict[str, list[str]] = {}
-        for stream_id in streams:
-            key = self._keys.lease_index(stream_id)
+        for stream_id, agent in streams.items():
+            key = self._keys.lease_index(stream_id, agent)
             by_key.setdefault(key, []).extend((repr(until), stream_id.hex))
         # A time only becomes later (GT), so that a delayed command cannot undo a renewal.
         await asyncio.gather(
@@ -52,14 +55,21 @@ class Indexes:
             )
         )
 
-    async def remove_lease(self, stream_id: UUID) -> None:
-        """Remove a stream from the leases."""
-        await self._store.command("ZREM", self._keys.lease_index(stream_id), stream_id.hex)
+    async def end_lease(self, stream_id: UUID, at: float, agent: str) -> None:
+        """Set the end of the lease of a durable stream, which may be earlier than before."""
+        key = self._keys.lease_index(stream_id, agent)
+        await self._store.script(INDEX, [key], "", repr(at), stream_id.hex)
 
-    async def move_to_ended(self, stream_id: UUID, request: str, at: float) -> None:
+    async def remove_lease(self, stream_id: UUID, agent: str = "") -> None:
+        """Remove a stream from the leases."""
+        await self._store.command("ZREM", self._keys.lease_index(stream_id, agent), stream_id.hex)
+
+    async def move_to_ended(
+        self, stream_id: UUID, request: str, at: float, agent: str = ""
+    ) -> None:
         """Move a stream from the leases to the ended streams."""
         await self._add(self._keys.bodies, stream_id, request, at)
-        await self.remove_lease(stream_id)
+        await self.remove_lease(stream_id, agent)
 
     async def move_to_without_entries(self, stream_id: UUID, request: str, at: float) -> None:
         """Move an ended stream to those without entries."""
@@ -70,6 +80,17 @@ class Indexes:
         """Remove a stream from the ended streams."""
         await self._remove(self._keys.bodies, stream_id, request)
         await self._remove(self._keys.finals, stream_id, request)
+
+    async def touch_agent(self, agent: str, at: float) -> None:
+        """Record that an agent has durable streams; it works on a full store too."""
+        await self._store.script(INDEX, [self._keys.agents], "GT", repr(at), agent)
+
+    async def agents(self) -> list[str]:
+        """Return the digests of the agents that have durable streams."""
+        found: list[bytes] = await self._store.command(
+            "ZRANGEBYSCORE", self._keys.agents, "-inf", "+inf"
+        )
+        return [parse_name(name) for name in found]
 
     async def touch_conversation(self, conversation: str, at: float) -> None:
         """Set the time of the last turn of a conversation; a full store rejects it."""

@@ -26,7 +26,7 @@ _DIGEST = 40  # hex digits of a SHA-256, enough to be unique
 class KeyNames:
     """The names of keys with one prefix. A cluster hashes only the tag in braces."""
 
-    __slots__ = ("bodies", "conversations", "finals", "leases", "prefix")
+    __slots__ = ("agents", "bodies", "conversations", "finals", "leases", "prefix")
 
     def __init__(self, prefix: str) -> None:
         if not prefix or not prefix.isascii() or not prefix.isprintable() or set(prefix) & {*"{} "}:
@@ -37,6 +37,8 @@ class KeyNames:
         self.bodies = self._shards("bodies")  # ended streams with entries, by their end
         self.finals = self._shards("finals")  # ended streams without entries, by their end
         self.conversations = self._shards("conversations")  # by the time of their last turn
+        # The digests of agents that have durable streams, by the time of their last claim.
+        self.agents = f"{prefix}:{{agents}}"
 
     def meta(self, stream_id: UUID) -> str:
         """The description of a stream: a hash."""
@@ -49,6 +51,10 @@ class KeyNames:
     def question(self, stream_id: UUID) -> str:
         """The question of a running stream: a string."""
         return f"{self.prefix}:{{{stream_id.hex}}}:question"
+
+    def journal(self, stream_id: UUID) -> str:
+        """The journal of a running durable stream: a list."""
+        return f"{self.prefix}:{{{stream_id.hex}}}:journal"
 
     def channel(self, stream_id: UUID) -> str:
         """The channel on which the appends to a stream are announced."""
@@ -70,9 +76,17 @@ class KeyNames:
         """The streams of a conversation in the order of their turns: a list."""
         return f"{self.prefix}:{{{digest}}}:order"
 
-    def lease_index(self, stream_id: UUID) -> str:
-        """The shard of the index of leases for a stream: a sorted set."""
-        return self.leases[shard(stream_id.hex)]
+    def lease_index(self, stream_id: UUID, agent: str = "") -> str:
+        """The shard of the index of leases for a stream: a sorted set.
+
+        `agent` is the digest of the agent of a durable stream.
+        """
+        leases = self.durable_leases(agent) if agent else self.leases
+        return leases[shard(stream_id.hex)]
+
+    def durable_leases(self, agent: str) -> tuple[str, ...]:
+        """The index of the running durable streams of an agent, which earlier releases ignore."""
+        return self._shards(f"durable-{agent}")
 
     def probes(self, probe: UUID) -> list[str]:
         """The keys for a check of what the store allows; they have no other use."""

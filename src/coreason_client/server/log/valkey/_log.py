@@ -7,31 +7,33 @@ from uuid import UUID
 
 from ...._per_loop import PerLoop
 from ....errors import ArgumentError
-from ...errors import LogUnavailable, UnknownStream
+from ...errors import Fenced, LogUnavailable, UnknownStream
 from .._live import LiveLog
 from .._rules import check_last_entries
 from ..base import (
     DEFAULT_LEASE,
     MAX_TURN_BYTES,
     MAX_TURNS,
+    AgentVersion,
     Claim,
     Conversation,
     Follower,
     LeaseState,
     NewStream,
+    Notes,
     Opened,
     Page,
     StreamMeta,
 )
 from . import _scripts as scripts
 from ._address import parse_address
-from ._entries import begin_append, close_stream, read_page
+from ._entries import begin_append, close_stream, read_journal, read_page
 from ._errors import ForeignValue, foreign_data
-from ._expiry import claim_expired, drop_old
+from ._expiry import Claims, drop_old
 from ._follower import ValkeyFollower
 from ._keys import KeyNames, digest
 from ._meta import text
-from ._opening import find_stream, load_meta, open_in_one_script, open_in_steps
+from ._opening import agent_digest, find_stream, load_meta, open_in_one_script, open_in_steps
 from ._session import Session
 
 __all__ = ["ValkeyStreamLog"]
@@ -124,9 +126,12 @@ class ValkeyStreamLog(LiveLog):
 
     async def open(self, stream: NewStream, owner: str) -> Opened:
         """Return the stream of the request; create it if there is none."""
+        session = self._session()
+        if stream.agent is not None:
+            await session.register_agent(agent_digest(stream.agent))
         open_stream = open_in_steps if self._cluster else open_in_one_script
         with self._report_foreign_data():
-            return await open_stream(self._session(), self._keys, self.lease, stream)
+            return await open_stream(session, self._keys, self.lease, stream)
 
     async def find(self, principal: str, request_id: UUID) -> StreamMeta | None:
         """Return the stream of a request, None if there is none."""
@@ -134,10 +139,16 @@ class ValkeyStreamLog(LiveLog):
             return await find_stream(self._session(), self._keys, principal, request_id)
 
     def _begin_append(
-        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
+        self,
+        stream_id: UUID,
+        epoch: int,
+        first_seq: int,
+        entries: Sequence[bytes],
+        notes: Notes | None = None,
     ) -> "asyncio.Future[bool]":
         """Begin an append; return a future of its result."""
-        return begin_append(self._session(), self._keys, stream_id, epoch, first_seq, entries)
+        session, keys = self._session(), self._keys
+        return begin_append(session, keys, stream_id, epoch, first_seq, entries, notes)
 
     begin_append = _begin_append
 
@@ -181,12 +192,14 @@ class ValkeyStreamLog(LiveLog):
             ),
             session.measure_clock(),
         )
-        states = {id_: _STATES[reply] for id_, reply in zip(held, replies, strict=True)}
+        words = {id_: reply.split(b" ") for id_, reply in zip(held, replies, strict=True)}
+        states = {id_: _STATES[reply[0]] for id_, reply in words.items()}
         session.owned.forget_old()
         for stream_id, state in states.items():
             self._record_renewal(stream_id, state, owned_until)
+        renewed = [id_ for id_, state in states.items() if state is not LeaseState.LOST]
         await session.indexes.extend_leases(
-            [id_ for id_, state in states.items() if state is not LeaseState.LOST], until
+            {id_: words[id_][1].decode("ascii") for id_ in renewed}, until
         )
         return states
 
@@ -195,7 +208,32 @@ class ValkeyStreamLog(LiveLog):
         session = self._session()
         await session.measure_clock()
         with self._report_foreign_data():
-            return await claim_expired(session, self._keys, self.lease, limit)
+            return await Claims(session, self._keys, self.lease).claim_lost(limit)
+
+    async def claim_durable(self, owner: str, agent: AgentVersion, limit: int) -> Sequence[Claim]:
+        """Take over unfinished durable streams of an agent whose lease ran out."""
+        session = self._session()
+        with self._report_foreign_data():
+            claims = Claims(session, self._keys, self.lease, text(agent.version))
+            return await claims.claim_durable(agent_digest(agent), limit)
+
+    async def journal(self, stream_id: UUID, after: int = 0) -> Sequence[bytes]:
+        """Return notes of a running stream after a number."""
+        return await read_journal(self._session(), self._keys, stream_id, after)
+
+    async def release(self, stream_id: UUID, epoch: int) -> None:
+        """Give up a durable stream, so that it can be claimed at once."""
+        session = self._session()
+        now = session.now()
+        session.disown(stream_id)
+        reply: Sequence[bytes] = await session.store.script(
+            scripts.RELEASE, [self._keys.meta(stream_id)], epoch, repr(now)
+        )
+        if reply[0] == b"unknown":
+            raise UnknownStream(stream_id)
+        if reply[0] == b"fenced":
+            raise Fenced(stream_id, epoch)
+        await session.indexes.end_lease(stream_id, now, reply[1].decode("ascii"))
 
     async def expire(self, retention: float, final_retention: float) -> None:
         """Drop entries and, later, streams and conversations, by their age in seconds."""
@@ -206,7 +244,9 @@ class ValkeyStreamLog(LiveLog):
         with self._report_foreign_data():
             await drop_old(session, self._keys, max(now - retention, final), final)
 
-    async def add_turn(self, conversation: Conversation, stream_id: UUID, turn: bytes) -> None:
+    async def add_turn(
+        self, conversation: Conversation, stream_id: UUID, turn: bytes, epoch: int = 1
+    ) -> None:
         """Add the turn of one stream to a conversation."""
         session = self._session()
         now, name = session.now(), _conversation_digest(conversation)
@@ -220,6 +260,7 @@ class ValkeyStreamLog(LiveLog):
             repr(now),
             MAX_TURNS,
             MAX_TURN_BYTES,
+            epoch,
         )
 
     async def turns(self, conversation: Conversation, limit: int) -> Sequence[bytes]:

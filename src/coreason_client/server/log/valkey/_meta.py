@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from ..base import NewStream, StreamMeta
+from ..base import AgentVersion, NewStream, StreamMeta
 from ._errors import ForeignValue
 
 __all__ = ["FIELDS", "new_meta", "parse_meta", "text"]
@@ -19,6 +19,9 @@ FIELDS = (
     "ended",
     "cancel",
     "gone",
+    "agent",
+    "version",
+    "starts",
 )
 
 
@@ -41,6 +44,7 @@ def new_meta(stream: NewStream, now: float) -> StreamMeta:
         ended_at=None,
         cancel_requested=False,
         body_gone=False,
+        agent=stream.agent,
     )
 
 
@@ -59,7 +63,8 @@ def parse_meta(stream_id: UUID, values: Sequence[bytes | None]) -> StreamMeta | 
 
 
 def _meta(stream_id: UUID, values: Sequence[bytes | None]) -> StreamMeta:
-    principal, request, fingerprint, epoch, last, opened, outcome, ended, cancel, gone = values
+    principal, request, fingerprint, epoch, last, opened, outcome, ended, cancel, gone = values[:10]
+    agent, version, starts = values[10:]
     if not (request and epoch and last and opened) or principal is None or fingerprint is None:
         raise ValueError("a field is missing")
     return StreamMeta(
@@ -74,6 +79,8 @@ def _meta(stream_id: UUID, values: Sequence[bytes | None]) -> StreamMeta:
         ended_at=None if ended is None else float(ended),
         cancel_requested=cancel is not None,
         body_gone=gone is not None,
+        agent=None if agent is None else AgentVersion(_string(agent), _string(version or b"")),
+        epoch_starts=() if starts is None else tuple(map(int, starts.split())),
     )
 
 

@@ -7,13 +7,13 @@ from contextlib import suppress
 from uuid import UUID, uuid4
 
 from ...errors import LogUnavailable, RequestConflict
-from ..base import NewStream, Opened, StreamMeta
+from ..base import AgentVersion, NewStream, Opened, StreamMeta
 from . import _scripts as scripts
 from ._keys import KeyNames, digest, parse_stream_id
 from ._meta import FIELDS, new_meta, parse_meta, text
 from ._session import Session
 
-__all__ = ["find_stream", "load_meta", "open_in_one_script", "open_in_steps"]
+__all__ = ["agent_digest", "find_stream", "load_meta", "open_in_one_script", "open_in_steps"]
 
 
 async def load_meta(session: Session, keys: KeyNames, stream_id: UUID) -> StreamMeta | None:
@@ -43,7 +43,7 @@ async def open_in_one_script(
             keys.request(name),
             keys.meta(stream.stream_id),
             keys.question(stream.stream_id),
-            keys.lease_index(stream.stream_id),
+            keys.lease_index(stream.stream_id, agent_digest(stream.agent)),
         ],
         stream.stream_id.hex,
         uuid4().hex,
@@ -81,7 +81,7 @@ async def _open(
         known = await _named_stream(session, keys, holder)
         if known is not None:
             if created_meta is not None:
-                await _delete_unused(session, keys, stream.stream_id)
+                await _delete_unused(session, keys, stream)
             if known.fingerprint != stream.fingerprint:
                 raise RequestConflict(stream.request_id)
             return Opened(known, created=False)
@@ -107,7 +107,8 @@ async def _create(
 ) -> StreamMeta:
     now = session.now()
     until = now + lease
-    await session.indexes.add_new_stream(stream.stream_id, until)
+    agent = agent_digest(stream.agent)
+    await session.indexes.add_new_stream(stream.stream_id, until, agent)
     await session.store.script(
         scripts.CREATE,
         [keys.meta(stream.stream_id), keys.question(stream.stream_id)],
@@ -115,11 +116,20 @@ async def _create(
     )
     if session.now() >= until:
         # The store was slow: a claim may have removed the index member before the stream existed.
-        await session.indexes.extend_leases([stream.stream_id], until)
+        await session.indexes.extend_leases({stream.stream_id: agent}, until)
     return new_meta(stream, now)
 
 
+def agent_digest(agent: AgentVersion | None) -> str:
+    """Return the digest of the agent of a durable stream, an empty string if it is not durable."""
+    return "" if agent is None else digest("", text(agent.agent_id))
+
+
 def _fields(stream: NewStream, name: str, now: float, lease: float) -> tuple[str | bytes, ...]:
+    agent = stream.agent
+    durable = (
+        () if agent is None else (agent_digest(agent), text(agent.agent_id), text(agent.version))
+    )
     return (
         text(stream.principal),
         stream.request_id.hex,
@@ -128,14 +138,16 @@ def _fields(stream: NewStream, name: str, now: float, lease: float) -> tuple[str
         repr(now + lease),
         name,
         stream.question,
+        *durable,
     )
 
 
-async def _delete_unused(session: Session, keys: KeyNames, stream_id: UUID) -> None:
+async def _delete_unused(session: Session, keys: KeyNames, stream: NewStream) -> None:
+    stream_id = stream.stream_id
     # If this fails, the stream ends as lost when its lease has run out.
     with suppress(LogUnavailable):
         await session.store.command("DEL", keys.meta(stream_id), keys.question(stream_id))
-        await session.indexes.remove_lease(stream_id)
+        await session.indexes.remove_lease(stream_id, agent_digest(stream.agent))
 
 
 def _request_digest(principal: str, request_id: UUID) -> str:

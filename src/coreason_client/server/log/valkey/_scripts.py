@@ -17,6 +17,7 @@ from hashlib import sha1
 __all__ = [
     "ADD_TURN",
     "APPEND",
+    "APPEND_NOTES",
     "CANCEL",
     "CLAIM",
     "CREATE",
@@ -24,10 +25,12 @@ __all__ = [
     "FORGET_TURNS",
     "FREE_REQUEST",
     "INDEX",
+    "JOURNAL",
     "NEEDED",
     "NOW",
     "OPEN",
     "READ",
+    "RELEASE",
     "RENEW",
     "TAKE_REQUEST",
     "TURNS",
@@ -46,12 +49,15 @@ class Script:
 
 
 # KEYS meta, question. ARGV principal, request_id, fingerprint, now, end of the lease, digest of the
-# request, question.
+# request, question and, of a durable stream, the digest, the id and the version of its agent.
 CREATE = Script("""
 if redis.call('EXISTS', KEYS[1]) == 0 then
   if ARGV[7] ~= '' then redis.call('SET', KEYS[2], ARGV[7]) end
   redis.call('HSET', KEYS[1], 'epoch', '1', 'last', '0', 'principal', ARGV[1], 'request', ARGV[2],
     'print', ARGV[3], 'opened', ARGV[4], 'lease', ARGV[5], 'index', ARGV[6])
+  if ARGV[8] then
+    redis.call('HSET', KEYS[1], 'durable', ARGV[8], 'agent', ARGV[9], 'version', ARGV[10])
+  end
 end
 return 'ok'
 """)
@@ -71,6 +77,9 @@ redis.call('ZADD', KEYS[4], 'GT', ARGV[8], ARGV[1])
 if ARGV[10] ~= '' then redis.call('SET', KEYS[3], ARGV[10]) end
 redis.call('HSET', KEYS[2], 'epoch', '1', 'last', '0', 'principal', ARGV[4], 'request', ARGV[5],
   'print', ARGV[6], 'opened', ARGV[7], 'lease', ARGV[8], 'index', ARGV[9], 'opening', ARGV[2])
+if ARGV[11] then
+  redis.call('HSET', KEYS[2], 'durable', ARGV[11], 'agent', ARGV[12], 'version', ARGV[13])
+end
 redis.call('SET', KEYS[1], ARGV[1])
 return ''
 """)
@@ -89,21 +98,30 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 return 'ok'
 """)
 
-# KEYS meta, entries and, for an end, question. ARGV epoch, first number, end, entries. The end is
-# empty, or a time, a space and the outcome. The reply is one line of words, which is the cheapest
-# to parse.
-APPEND = Script("""
-local m = redis.call('HMGET', KEYS[1], 'epoch', 'last', 'cancel', 'ended', 'index')
+# The append rule. ARGV epoch, first number and others; `start` is the index of the first entry.
+# 'base' is the last number when the current epoch began.
+_CHECK_APPEND = """
+local m = redis.call('HMGET', KEYS[1], 'epoch', 'last', 'cancel', 'ended', 'index', 'base',
+  'durable')
 if not m[1] then return {ok = 'unknown'} end
 local first, last = tonumber(ARGV[2]), tonumber(m[2])
-local final = first + #ARGV - 4
-local held = final <= last
+local final = first + #ARGV - start
+local held = first > tonumber(m[6] or '0') and first <= final and final <= last
 if m[1] ~= ARGV[1] or (m[4] and not held) then return {ok = 'fenced'} end
+if not held and first ~= last + 1 then return {ok = 'gap ' .. m[2]} end
+"""
+
+# KEYS meta, entries and, for an end, question and journal. ARGV epoch, first number, end, entries.
+# The end is empty, or a time, a space and the outcome. The reply is one line of words, which is the
+# cheapest to parse.
+APPEND = Script(
+    "local start = 4"
+    + _CHECK_APPEND
+    + """
 local ended = m[4]
-if not held then
-  if first ~= last + 1 then return {ok = 'gap ' .. m[2]} end
+if not held and first <= final then
   local space = string.find(ARGV[3], ' ', 1, true)
-  if space then redis.call('UNLINK', KEYS[3]) end  -- full store
+  if space then redis.call('UNLINK', KEYS[3], KEYS[4]) end  -- full store
   for i = 4, #ARGV do
     redis.call('XADD', KEYS[2], string.format('%d-0', first + i - 4), 'd', ARGV[i])
   end
@@ -118,7 +136,51 @@ if not held then
   redis.call('PUBLISH', string.sub(KEYS[1], 1, -5) .. 'wake', '')
 end
 return {ok = (held and 'held ' or 'ok ') .. (m[3] or '0') .. ' ' .. (ended or '') .. ' '
-  .. (m[5] or '')}
+  .. (m[5] or '') .. ' ' .. (m[7] or '')}
+"""
+)
+
+# Append entries and notes. KEYS meta, entries, journal. ARGV epoch, first number, number of the
+# first note, count of notes, notes, entries.
+APPEND_NOTES = Script(
+    "local start = 5 + tonumber(ARGV[4])"
+    + _CHECK_APPEND
+    + """
+local note, count = tonumber(ARGV[3]), tonumber(ARGV[4])
+local n = redis.call('HMGET', KEYS[1], 'notes', 'note_base')
+local notes, final_note = tonumber(n[1] or '0'), note + count - 1
+local noted = note > tonumber(n[2] or '0') and note <= final_note and final_note <= notes
+if not noted then
+  if note ~= notes + 1 then return {ok = 'gap ' .. m[2]} end
+  for i = 5, 4 + count do redis.call('RPUSH', KEYS[3], ARGV[i]) end
+  redis.call('HSET', KEYS[1], 'notes', string.format('%d', final_note))
+end
+if not held and first <= final then
+  for i = start, #ARGV do
+    redis.call('XADD', KEYS[2], string.format('%d-0', first + i - start), 'd', ARGV[i])
+  end
+  redis.call('HSET', KEYS[1], 'last', string.format('%d', final))
+  redis.call('PUBLISH', string.sub(KEYS[1], 1, -5) .. 'wake', '')
+end
+return {ok = (held and 'held ' or 'ok ') .. (m[3] or '0')}
+"""
+)
+
+# KEYS meta, journal. ARGV number of the last known note, maximum bytes. The first item of the reply
+# is the state; the notes follow, at least one if there are more.
+JOURNAL = Script("""
+if redis.call('EXISTS', KEYS[1]) == 0 then return {'unknown'} end
+local at, size, page = tonumber(ARGV[1]), 0, {'ok'}
+while size <= tonumber(ARGV[2]) do
+  local part = redis.call('LRANGE', KEYS[2], at, at + 31)
+  if not part[1] then break end
+  for _, note in ipairs(part) do
+    if size > tonumber(ARGV[2]) then break end
+    page[#page + 1] = note
+    at, size = at + 1, size + #note
+  end
+end
+return page
 """)
 
 # KEYS meta, entries. ARGV position, maximum number of entries, maximum bytes. The first item of
@@ -159,41 +221,78 @@ end
 return 'ok'
 """)
 
-# KEYS meta. ARGV epoch, end of the lease.
+# KEYS meta. ARGV epoch, end of the lease. The reply is the state and, of a durable stream, the
+# digest of its agent.
 RENEW = Script("""
-local m = redis.call('HMGET', KEYS[1], 'epoch', 'lease', 'cancel', 'ended')
+local m = redis.call('HMGET', KEYS[1], 'epoch', 'lease', 'cancel', 'ended', 'durable')
 if m[1] ~= ARGV[1] or m[4] then return 'lost' end
 if tonumber(m[2]) < tonumber(ARGV[2]) then
   redis.call('HDEL', KEYS[1], '')  -- full store
   redis.call('HSET', KEYS[1], 'lease', ARGV[2])
 end
-return m[3] and 'cancel' or 'held'
+return (m[3] and 'cancel' or 'held') .. ' ' .. (m[5] or '')
 """)
 
-# KEYS meta, question. ARGV now, end of the lease, unique name of this claim.
-# With the unique name a repeated claim gets the same reply.
-CLAIM = Script("""
-local m = redis.call('HMGET', KEYS[1], 'epoch', 'last', 'lease', 'claim', 'ended', 'index')
+# Begin the next epoch of a stream; `m` has its last number, the number of its notes, the digest of
+# its agent and the starts of its epochs.
+_BEGIN_EPOCH = """
+redis.call('HDEL', KEYS[1], '')  -- full store
+local epoch = redis.call('HINCRBY', KEYS[1], 'epoch', 1)
+redis.call('HSET', KEYS[1], 'base', last, 'note_base', notes or '0', 'lease', lease)
+if durable then
+  redis.call('HSET', KEYS[1], 'starts',
+    (starts or '') .. string.format(' %d', tonumber(last) + 1))
+end
+"""
+
+# KEYS meta, question. ARGV now, end of the lease, unique name of this claim, version of the agent,
+# seconds that another version waits, seconds that everybody else waits for a durable stream. The
+# version is empty in a claim of everybody. With the unique name a repeated claim gets the same
+# reply.
+CLAIM = Script(
+    """
+local m = redis.call('HMGET', KEYS[1], 'epoch', 'last', 'lease', 'claim', 'ended', 'index',
+  'durable', 'version', 'notes', 'starts')
 if not m[1] then return {'gone'} end
 if m[5] then return {'ended', m[5], m[6] or ''} end
 local question = redis.call('GET', KEYS[2]) or ''
 if m[4] == ARGV[3] then return {'won', m[1], m[2], m[3], question} end
-if tonumber(m[3]) > tonumber(ARGV[1]) then return {'held', m[3]} end
-redis.call('HDEL', KEYS[1], '')  -- full store
-local epoch = redis.call('HINCRBY', KEYS[1], 'epoch', 1)
-redis.call('HSET', KEYS[1], 'lease', ARGV[2], 'claim', ARGV[3])
+local wait = 0
+if m[7] and ARGV[4] == '' then wait = tonumber(ARGV[6])
+elseif m[7] and m[8] ~= ARGV[4] then wait = tonumber(ARGV[5]) end
+if tonumber(m[3]) + wait > tonumber(ARGV[1]) then return {'held', m[3]} end
+local last, notes, lease, durable, starts = m[2], m[9], ARGV[2], m[7], m[10]
+"""
+    + _BEGIN_EPOCH
+    + """
+redis.call('HSET', KEYS[1], 'claim', ARGV[3])
 return {'won', string.format('%d', epoch), m[2], ARGV[2], question}
-""")
+"""
+)
 
-# KEYS meta, entries, question. ARGV two times: entries of streams that ended up to the first one,
-# and whole streams that ended up to the second one, are deleted.
+# KEYS meta. ARGV epoch, now. The reply is the state and the digest of the agent.
+RELEASE = Script(
+    """
+local m = redis.call('HMGET', KEYS[1], 'epoch', 'last', 'ended', 'durable', 'notes', 'starts')
+if not m[1] then return {'unknown'} end
+if m[1] ~= ARGV[1] or m[3] or not m[4] then return {'fenced'} end
+local last, notes, lease, durable, starts = m[2], m[5], ARGV[2], m[4], m[6]
+"""
+    + _BEGIN_EPOCH
+    + """
+return {'ok', m[4]}
+"""
+)
+
+# KEYS meta, entries, question, journal. ARGV two times: entries of streams that ended up to the
+# first one, and whole streams that ended up to the second one, are deleted.
 DROP = Script("""
 local m = redis.call('HMGET', KEYS[1], 'epoch', 'ended', 'gone')
 if not m[1] then return {'gone'} end
 if not m[2] then return {'running'} end
 local ended = tonumber(m[2])
 if ended <= tonumber(ARGV[2]) then
-  redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3])
+  redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3], KEYS[4])
   return {'gone'}
 end
 if ended > tonumber(ARGV[1]) and not m[3] then return {'kept', m[2]} end
@@ -204,11 +303,20 @@ end
 return {'bare', m[2]}
 """)
 
-# KEYS turns, order. ARGV stream, turn, now, maximum turns, maximum bytes. The oldest turns that
-# exceed the limits are dropped, never the new one. The field `bytes` is the total size; a
-# conversation of an earlier release does not have it, so it is computed once.
+# KEYS turns, order. ARGV stream, turn, now, maximum turns, maximum bytes, epoch. A turn of a later
+# epoch replaces one of the same stream; the field `e:<stream>` is the epoch, 1 if it is missing.
+# The oldest turns that exceed the limits are dropped, never the new one. The field `bytes` is the
+# total size; a conversation of an earlier release does not have it, so it is computed once.
 ADD_TURN = Script("""
-if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 1 then
+local field = 'e:' .. ARGV[1]
+local known = redis.call('HSTRLEN', KEYS[1], ARGV[1])
+local replaces = known > 0
+  and tonumber(ARGV[6]) > tonumber(redis.call('HGET', KEYS[1], field) or '1')
+if replaces then
+  redis.call('HINCRBY', KEYS[1], 'bytes', #ARGV[2] - known)
+  redis.call('HSET', KEYS[1], ARGV[1], ARGV[2], field, ARGV[6], 'touched', ARGV[3])
+elseif known == 0 and redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 1 then
+  if ARGV[6] ~= '1' then redis.call('HSET', KEYS[1], field, ARGV[6]) end
   local count = redis.call('RPUSH', KEYS[2], ARGV[1])
   local size = tonumber(redis.call('HGET', KEYS[1], 'bytes') or '')
   if size then
@@ -222,7 +330,7 @@ if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 1 then
   while count > 1 and (count > tonumber(ARGV[4]) or size > tonumber(ARGV[5])) do
     local oldest = redis.call('LPOP', KEYS[2])
     size = size - redis.call('HSTRLEN', KEYS[1], oldest)
-    redis.call('HDEL', KEYS[1], oldest)
+    redis.call('HDEL', KEYS[1], oldest, 'e:' .. oldest)
     count = count - 1
   end
   redis.call('HSET', KEYS[1], 'touched', ARGV[3], 'bytes', string.format('%d', size))

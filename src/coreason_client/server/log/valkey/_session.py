@@ -54,6 +54,7 @@ class Session:
         self._starting = asyncio.Lock()
         self._store_clock = StoreClock()
         self._clock = clock
+        self._agents: set[str] = set()  # registered by this session
 
     async def start(self) -> None:
         """Check that the store allows everything that the log needs.
@@ -109,6 +110,14 @@ class Session:
                 "ahead of" if ahead > 0 else "behind",
                 self._address.shown,
             )
+
+    # Agents.
+
+    async def register_agent(self, agent: str) -> None:
+        """Record once that an agent has durable streams, so that any process can end them."""
+        if agent not in self._agents:
+            await self.indexes.touch_agent(agent, self.now())
+            self._agents.add(agent)
 
     # Checks of what the store allows.
 

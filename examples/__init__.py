@@ -1,0 +1,1 @@
+"""Programs to run by hand; each docstring says how."""

@@ -1,0 +1,150 @@
+"""Writes the answer of a model to a stream, and continues one that was interrupted."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ..llm import LLMClient, Message, ReasoningDelta, Response, TextDelta
+from ..llm._answer import Tokens
+from ..llm.errors import LLMError, LLMRequestError
+from ._progress import Progress, added
+
+if TYPE_CHECKING:
+    from ..server import AgentStream
+
+__all__ = ["AnswerWriter"]
+
+_MAX_PIECE = 100_000  # characters of one packet, far below what readers accept
+_MAX_THOUGHT = 4_000
+_PARAGRAPH = "\n\n"
+
+
+class AnswerWriter:
+    """Writes one answer, in a step that resumes.
+
+    `options` are those of `LLMClient.stream`. If `thoughts` is False, the reasoning of the model is
+    not written.
+    """
+
+    def __init__(
+        self,
+        client: LLMClient,
+        model: str,
+        options: dict[str, Any],
+        stream: "AgentStream",
+        *,
+        thoughts: bool,
+    ) -> None:
+        self._client = client
+        self._model = model
+        self._options = options
+        self._stream = stream
+        self._reasoning = _Reasoning(stream if thoughts else None)
+        self._progress = Progress()
+
+    async def write(self, messages: list[Message]) -> Response:
+        """Write the answer, or the rest of it, and return the response object.
+
+        Raises:
+            LLMError: there is no answer, or it is incomplete.
+        """
+        resumed = self._stream.resumed
+        if resumed is None:
+            return await self._request(messages, self._options)
+        progress = Progress.of(resumed, messages)
+        if progress.can_continue and self._accepts_prefix(self._model):
+            try:
+                return await self._continue(messages, progress)
+            except LLMRequestError as error:
+                if error.partial is not None:
+                    raise
+                # The model does not continue the text, so it answers again.
+        self._stream.start_over()
+        self._progress = Progress()
+        if resumed.checkpoint is not None:
+            await self._stream.checkpoint(self._progress.checkpoint())
+        return await self._request(messages, self._options)
+
+    def _accepts_prefix(self, model: str) -> bool:
+        try:
+            return self._client.accepts_prefix(model)
+        except LLMError:  # the request itself will show it
+            return False
+
+    async def _continue(self, messages: list[Message], progress: Progress) -> Response:
+        self._progress = progress
+        await self._stream.checkpoint(progress.checkpoint())
+        fallbacks = self._options["fallbacks"]
+        options = {
+            **self._options,
+            "max_tokens": progress.tokens_left(self._options["max_tokens"]),
+            "fallbacks": [name for name in fallbacks if self._accepts_prefix(name)],
+        }
+        try:
+            response = await self._request(progress.messages(messages), options)
+        except LLMError as error:
+            if error.partial is not None:
+                error.partial["usage"] = added(error.partial["usage"], progress, self._price)
+            raise
+        response["usage"] = added(response["usage"], progress, self._price)
+        return response
+
+    def _price(self, prompt: int, completion: int) -> float | None:
+        return self._client._price(self._model, Tokens(prompt, completion))
+
+    async def _request(self, messages: list[Message], options: dict[str, Any]) -> Response:
+        # If the agent is cancelled, leaving this block closes the connection to the provider.
+        async with self._client.stream(messages, self._model, **options) as answer:
+            try:
+                async for delta in answer:
+                    if isinstance(delta, TextDelta):
+                        await self._reasoning.flush()
+                        for piece in _pieces(delta.text):
+                            await self._stream.write(piece)
+                    elif isinstance(delta, ReasoningDelta):
+                        await self._add_reasoning(delta.text)
+            except LLMError:
+                await self._reasoning.flush()
+                raise
+            await self._reasoning.flush()
+            return await answer.result()
+
+    async def _add_reasoning(self, text: str) -> None:
+        if not self._progress.reasoned:
+            self._progress = self._progress.with_reasoning()
+            await self._stream.checkpoint(self._progress.checkpoint())
+        await self._reasoning.add(text)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    for start in range(0, len(text), _MAX_PIECE):
+        yield text[start : start + _MAX_PIECE]
+
+
+class _Reasoning:
+    """Collects the reasoning of the model and sends it by paragraph; without a stream, nothing.
+
+    A paragraph ends at a blank line, at its maximum length, or where the answer continues.
+    """
+
+    def __init__(self, stream: "AgentStream | None") -> None:
+        self._stream = stream
+        self._text = ""
+
+    async def add(self, text: str) -> None:
+        """Add a piece."""
+        if self._stream is None:
+            return
+        self._text += text
+        whole, found, rest = self._text.rpartition(_PARAGRAPH)
+        if not found and len(self._text) > _MAX_THOUGHT:
+            whole, rest = self._text, ""
+        if whole:
+            self._text = whole
+            await self.flush()
+            self._text = rest
+
+    async def flush(self) -> None:
+        """Send the collected text."""
+        text, self._text = self._text.strip(), ""
+        if text and self._stream is not None:
+            await self._stream.thought(text)

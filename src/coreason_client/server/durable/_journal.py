@@ -1,0 +1,192 @@
+"""The journal of one stream: the steps of its agent and its restarts, folded from notes. No I/O.
+
+A step has a path: the names of the steps around it and its own, each with a number or a key, such
+as `plan#1/search#2`. The body of the agent has the empty path.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ._notes import (
+    Begun,
+    Checkpoint,
+    Done,
+    FirstPacket,
+    Note,
+    Policy,
+    Released,
+    Rewound,
+    Started,
+    Traced,
+)
+
+__all__ = ["BODY", "MAX_STARTS", "Journal", "Restarts", "Step", "is_inside"]
+
+BODY: Final = ""
+MAX_STARTS: Final = 20  # restarts of one stream in all, with and without progress
+
+
+def is_inside(path: str, outer: str) -> bool:
+    """Return True if a step is inside another one; every step is inside the body."""
+    return path.startswith(f"{outer}/") if outer else bool(path)
+
+
+@dataclass(slots=True)
+class Step:
+    """What the journal knows of one step. `done` is None while it has not ended."""
+
+    path: str
+    policy: Policy
+    function: str
+    arguments: str
+    first_seq: int | None = None
+    done: Done | None = None
+    checkpoint: Any = None
+
+    @property
+    def last_seq(self) -> int | None:
+        """The number of its last packet, None if it wrote none or has not ended."""
+        return None if self.done is None else self.done.last_seq
+
+    def wrote_after(self, seq: int) -> bool:
+        """Return True if it wrote a packet with a higher number; one that runs may write more."""
+        if self.first_seq is None:
+            return False
+        return self.done is None or (self.last_seq or 0) > seq
+
+
+class Restarts:
+    """The restarts of a stream. A restart counts as failed until the stream makes progress.
+
+    Progress is a new packet or a step that ended. The start after a hand-over is not a restart.
+    """
+
+    __slots__ = ("_expected", "_last_seq", "failed", "total")
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.failed = 0
+        self._expected = False  # the stream was handed over
+        self._last_seq = 0  # at the latest start
+
+    def released(self) -> None:
+        """Record a hand-over."""
+        self._expected = True
+
+    def started(self, last_seq: int) -> None:
+        """Record a start with this number of packets in the log."""
+        self.reached(last_seq)
+        if not self._expected:
+            self.total += 1
+            self.failed += 1
+        self._expected = False
+
+    def reached(self, last_seq: int) -> None:
+        """Record the number of packets in the log."""
+        if last_seq > self._last_seq:
+            self._last_seq = last_seq
+            self.failed = 0
+
+    def step_ended(self) -> None:
+        """Record the end of a step."""
+        self.failed = 0
+
+    @property
+    def handed_over(self) -> bool:
+        """True if the next start follows a hand-over."""
+        return self._expected
+
+    def may_start(self, max_failed: int) -> bool:
+        """Return True if the agent may be started again."""
+        return self._expected or (self.failed < max_failed and self.total < MAX_STARTS)
+
+
+class Journal:
+    """The steps of a stream by path, in the order in which they began, and its restarts.
+
+    `attempt` is 1 for the first run of the agent. `span` is that of the latest run whose span is
+    known, as a `traceparent` header. `voids` are the packets that a REWIND has made
+    void, as pairs of numbers: those after the first and up to the second.
+    """
+
+    def __init__(self, notes: Iterable[Note] = ()) -> None:
+        self.steps: dict[str, Step] = {}
+        self.restarts = Restarts()
+        self.voids: list[tuple[int, int]] = []
+        self.attempt = 1
+        self.span: str | None = None
+        self.count = 0
+        for note in notes:
+            self.add(note)
+
+    def add(self, note: Note) -> None:
+        """Add the next note.
+
+        Raises:
+            ValueError: it does not follow from the notes before it.
+        """
+        self.count += 1
+        match note:
+            case Begun():
+                self.steps[note.path] = Step(
+                    note.path, note.policy, note.function, note.arguments, note.first_seq
+                )
+            case FirstPacket():
+                self._step(note.path).first_seq = note.first_seq
+            case Checkpoint():
+                self._step(note.path).checkpoint = note.value
+            case Done():
+                self._step(note.path).done = note
+                self.restarts.step_ended()
+            case Rewound():
+                self._rewind(note)
+            case Started():
+                self.attempt = note.attempt
+                self.restarts.started(note.last_seq)
+            case Traced():
+                self.span = note.span
+            case Released():
+                self.restarts.released()
+
+    def _step(self, path: str) -> Step:
+        try:
+            return self.steps[path]
+        except KeyError:
+            raise ValueError(f"the journal has no beginning of the step {path}") from None
+
+    def _rewind(self, note: Rewound) -> None:
+        self.voids.append((note.to_seq, note.seq))
+        # The step runs again and may call its steps with other arguments. Those that ended are
+        # never void.
+        for step in self.wrote_inside(note.path, note.to_seq):
+            if step.done is None:
+                del self.steps[step.path]
+
+    def _inside(self, path: str) -> list[Step]:
+        return [step for step in self.steps.values() if is_inside(step.path, path)]
+
+    def unfinished(self) -> list[Step]:
+        """Return the steps that have not ended."""
+        return [step for step in self.steps.values() if step.done is None]
+
+    def runs_once(self) -> bool:
+        """Return True if a step runs that must not run twice."""
+        return any(step.policy == "fail" for step in self.unfinished())
+
+    def has_unfinished_inside(self, path: str) -> bool:
+        """Return True if a step inside the given one has not ended."""
+        return any(step.done is None for step in self._inside(path))
+
+    def writers(self) -> list[str]:
+        """Return the steps that have written and not ended, the outermost first."""
+        wrote = [step for step in self.unfinished() if step.first_seq is not None]
+        return [step.path for step in sorted(wrote, key=lambda step: step.first_seq or 0)]
+
+    def is_void(self, seq: int) -> bool:
+        """Return True if a packet was made void, or is a REWIND packet."""
+        return any(after < seq <= until for after, until in self.voids)
+
+    def wrote_inside(self, path: str, seq: int) -> list[Step]:
+        """Return the steps inside a step that wrote a packet with a higher number."""
+        return [step for step in self._inside(path) if step.wrote_after(seq)]

@@ -1,0 +1,112 @@
+"""The outcome of a step as JSON, and its arguments as a digest. No I/O."""
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+from pydantic_core import PydanticSerializationError, to_json
+
+__all__ = [
+    "MAX_RESULT_BYTES",
+    "ResultError",
+    "ResultType",
+    "arguments_digest",
+    "function_name",
+]
+
+MAX_RESULT_BYTES = 1024 * 1024
+
+
+class ResultError(ValueError):
+    """The result of a step cannot be stored."""
+
+
+def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    """Return the name of a function that the journal keeps."""
+    inner = _unwrapped(function)
+    return getattr(inner, "__qualname__", None) or type(inner).__qualname__
+
+
+def arguments_digest(function: Callable[..., Any], arguments: Sequence[Any]) -> str:
+    """Return a digest of the arguments of a step, with those of a `functools.partial`.
+
+    Of an object that is not JSON, it has only the type.
+    """
+    given: list[Any] = [list(arguments)]
+    while isinstance(function, functools.partial):
+        given += [list(function.args), sorted(function.keywords.items())]
+        function = function.func
+    return sha256(to_json(given, fallback=_type_name)).hexdigest()[:32]
+
+
+def _type_name(value: object) -> str:
+    return f"<{function_name(value)}>" if callable(value) else f"<{type(value).__qualname__}>"
+
+
+class ResultType:
+    """Converts the results of one function; its return annotation is their type."""
+
+    __slots__ = ("_adapter", "_step")
+
+    def __init__(self, step: str, function: Callable[..., Any]) -> None:
+        self._step = step
+        self._adapter = _adapter(_unwrapped(function))
+
+    def dump(self, result: object) -> bytes:
+        """Return a result as JSON.
+
+        Raises:
+            ResultError: it is not JSON, or too large.
+        """
+        try:
+            data = self._adapter.dump_json(result, warnings="error")
+        except (PydanticSerializationError, UnicodeEncodeError, ValueError, RecursionError):
+            raise ResultError(
+                f"the result of the step {self._step} must be JSON or fit the return annotation of "
+                f"its function, got {type(result).__name__}"
+            ) from None
+        if len(data) > MAX_RESULT_BYTES:
+            raise ResultError(
+                f"the result of the step {self._step} may have {MAX_RESULT_BYTES} bytes of JSON, "
+                f"got {len(data)}: store it elsewhere and return its address"
+            )
+        return data
+
+    def parse(self, data: bytes) -> Any:
+        """Return the result for the agent.
+
+        Raises:
+            ResultError: the JSON does not fit the return annotation.
+        """
+        try:
+            return self._adapter.validate_json(data)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise ResultError(
+                f"the result of the step {self._step} does not fit the return annotation of its "
+                f"function: {first['msg']}"
+            ) from None
+
+
+_ANY: TypeAdapter[Any] = TypeAdapter(Any)
+_cached_adapter = functools.lru_cache(256)(TypeAdapter)
+
+
+def _adapter(function: Callable[..., Any]) -> TypeAdapter[Any]:
+    """Return the adapter of a return annotation; that of Any if there is none to use."""
+    try:
+        target = function if inspect.isroutine(function) else type(function).__call__
+        annotation = get_type_hints(target, include_extras=True).get("return", Any)
+        return _cached_adapter(annotation)
+    except (NameError, TypeError, PydanticUserError):
+        return _ANY

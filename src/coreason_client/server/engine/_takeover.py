@@ -1,0 +1,197 @@
+"""Restarts of durable agents whose streams have lost their producer."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from time import monotonic
+from uuid import UUID
+
+from coreason_manifest.definitions.service import ServiceRequest
+
+from .._options import Options
+from ..durable._journal import Journal
+from ..durable._notes import Started, dump_note, parse_note
+from ..durable._packets import logged_packets
+from ..durable._replay import Logged
+from ..durable._slots import RestartSlots
+from ..errors import Fenced, LogError, UnknownStream
+from ..log.base import AgentVersion, Claim, DurableLog, Notes, StreamMeta
+from ..observe import _log_lines
+from ..observe._metrics import Metrics
+from ._conversation import parse_request
+from ._durable_writer import Origin
+from ._end_errors import CANCELLED, PRODUCER_LOST
+from ._orphans import Orphans
+from ._producers import Producers
+
+__all__ = ["Takeover"]
+
+logger = logging.getLogger("coreason_client.server")
+
+_POLL_SECONDS = 0.5  # a stream that was handed over continues within a second
+_BUSY_POLL_SECONDS = 0.05  # while streams wait for others to settle; it does not ask the log
+_PAGE = 1000  # entries in one read
+
+
+class _StoredHeaders(dict[str, str]):
+    """The headers of the trace that the request belongs to."""
+
+    def getlist(self, key: str) -> list[str]:
+        """Return all values of a header."""
+        return [self[key]] if key in self else []
+
+
+@dataclass(frozen=True, slots=True)
+class _Restart:
+    """A claimed stream that can be started again."""
+
+    claim: Claim
+    meta: StreamMeta
+    journal: Journal
+    request: ServiceRequest
+    trace: Mapping[str, str]
+
+
+class Takeover:
+    """Claims durable streams without a producer, and starts their agents again."""
+
+    def __init__(
+        self,
+        log: DurableLog,
+        owner: str,
+        options: Options,
+        producers: Producers,
+        orphans: Orphans,
+        metrics: Metrics,
+        *,
+        may_claim: Callable[[], bool],
+    ) -> None:
+        self._log = log
+        self._owner = owner
+        self._agent = AgentVersion(options.agent_id, options.version)
+        self._max_restarts = options.max_restarts
+        self._producers = producers
+        self._orphans = orphans
+        self._metrics = metrics
+        self._may_claim = may_claim
+        self._slots: RestartSlots[UUID] = RestartSlots(options.max_restarts)
+        self._suspects: dict[UUID, _Restart] = {}
+
+    async def run(self) -> None:
+        """Look for streams to continue, until cancelled."""
+        claim_at = monotonic()
+        while True:
+            full = not self._slots.free(monotonic())
+            try:
+                if self._may_claim():
+                    self._settle()
+                    if full or monotonic() >= claim_at:
+                        claim_at = monotonic() + _POLL_SECONDS
+                        await self._claim()
+                    await self._start_suspect()
+            except LogError as error:  # the upkeep reports that the log does not work
+                logger.debug("durable streams could not be claimed: %s", error)
+            except Exception:  # a bug must not stop all restarts
+                logger.exception("durable streams could not be continued")
+            await asyncio.sleep(_BUSY_POLL_SECONDS if self._slots.busy else _POLL_SECONDS)
+
+    async def once(self) -> None:
+        """Claim and start as many streams as there are free slots."""
+        self._settle()
+        await self._claim()
+        await self._start_suspect()
+
+    def _settle(self) -> None:
+        """Free the slots of streams that have made progress or ended."""
+        for stream_id in self._slots.unsettled:
+            producer = self._producers.get(stream_id)
+            if producer is None or producer.settled:
+                self._slots.settled(stream_id)
+
+    async def _claim(self) -> None:
+        now = monotonic()
+        while free := self._slots.free(now):
+            claims = await self._log.claim_durable(self._owner, self._agent, free)
+            handled = [self._handle(claim, now) for claim in claims]
+            results = await asyncio.gather(*handled, return_exceptions=True)
+            for error in results:  # the others have been started all the same
+                if isinstance(error, BaseException):
+                    raise error
+            if not claims:
+                break
+
+    async def _start_suspect(self) -> None:
+        if (suspect := self._slots.next_suspect(monotonic())) is not None:
+            self._producers.waiting.pop(suspect, None)
+            await self._start(self._suspects.pop(suspect), suspect=True)
+
+    async def _handle(self, claim: Claim, now: float) -> None:
+        try:
+            meta, journal = await asyncio.gather(
+                self._log.meta(claim.stream_id), self._load_journal(claim.stream_id)
+            )
+            request, trace = parse_request(claim.question)
+        except UnknownStream:
+            return
+        except ValueError as error:
+            logger.error("stream %s cannot be continued: %s", claim.stream_id, error)
+            await self._end(claim, cancelled=False)
+            return
+        restarts = journal.restarts
+        restarts.reached(meta.last_seq)
+        if meta.cancel_requested or not restarts.may_start(self._max_restarts):
+            await self._end(claim, cancelled=meta.cancel_requested)
+            return
+        restart = _Restart(claim, meta, journal, request, trace)
+        if self._slots.is_suspect(restarts.failed) and not restarts.handed_over:
+            self._slots.suspect(claim.stream_id, restarts.failed, now)
+            self._suspects[claim.stream_id] = restart
+            self._producers.waiting[claim.stream_id] = claim.epoch
+        else:
+            await self._start(restart, suspect=False)
+
+    async def _start(self, restart: _Restart, *, suspect: bool) -> None:
+        claim, meta, journal = restart.claim, restart.meta, restart.journal
+        handed_over = journal.restarts.handed_over
+        started = Started(journal.attempt + 1, meta.last_seq)
+        notes = Notes(journal.count + 1, [dump_note(started)])
+        try:
+            await self._log.append(claim.stream_id, claim.epoch, meta.last_seq + 1, [], notes)
+            origin = Origin(journal, tuple(await self._load_packets(meta)))
+        except (Fenced, UnknownStream):  # another process was faster
+            return
+        journal.add(started)
+        self._metrics.restarted(len(origin.logged), handed_over=handed_over)
+        _log_lines.restarted(meta, started.attempt, handed_over=handed_over)
+        headers = _StoredHeaders(restart.trace)
+        self._producers.start(restart.request, meta, headers, monotonic(), origin)
+        if not handed_over:  # no process died of it, so it need not wait for a slot
+            self._slots.started(claim.stream_id, monotonic(), suspect=suspect)
+
+    async def _load_journal(self, stream_id: UUID) -> Journal:
+        journal = Journal()
+        while notes := await self._log.journal(stream_id, journal.count):
+            for note in notes:
+                journal.add(parse_note(note))
+        return journal
+
+    async def _load_packets(self, meta: StreamMeta) -> list[Logged]:
+        packets: list[Logged] = []
+        while len(packets) < meta.last_seq:
+            page = await self._log.read(meta.stream_id, len(packets), _PAGE, 0)
+            packets += logged_packets(len(packets) + 1, page.entries)
+            await asyncio.sleep(0)  # other tasks run between two pages
+        return packets
+
+    async def _end(self, claim: Claim, *, cancelled: bool) -> None:
+        error = CANCELLED if cancelled else PRODUCER_LOST
+        try:
+            await self._orphans.close_claim(claim, error)
+        except Fenced:
+            return
+        if cancelled:
+            self._metrics.cancelled_orphan()
+        else:
+            self._metrics.taken_over()
+        _log_lines.taken_over(claim.stream_id, claim.last_seq)

@@ -1,0 +1,94 @@
+"""The statements of the SQLite log that change the producer of a stream, and read its journal."""
+
+from typing import Any
+from uuid import UUID
+
+from ..errors import Fenced, UnknownStream
+from ._rules import may_claim_durable
+from ._sql import LogConnection, last_note, last_seq
+from .base import PAGE_BYTES, UNCLAIMED_SECONDS, AgentVersion, Claim
+
+__all__ = ["claim_durable", "claim_lost", "journal", "release"]
+
+_COLUMNS = "n, stream_id, epoch, last_seq, lease_until, agent_id, version"
+
+
+def claim_lost(db: LogConnection, now: float, until: float, limit: int) -> list[Claim]:
+    """Take over streams whose lease ran out; durable ones only if no process continued them."""
+    rows = db.execute(
+        f"SELECT {_COLUMNS} FROM streams WHERE outcome IS NULL AND lease_until <= ?"  # noqa: S608
+        " AND (agent_id IS NULL OR lease_until <= ?) LIMIT ?",
+        (now, now - UNCLAIMED_SECONDS, limit),
+    ).fetchall()
+    return [_begin_epoch(db, row, until) for row in rows]
+
+
+def claim_durable(
+    db: LogConnection, agent: AgentVersion, now: float, lease: float, limit: int
+) -> list[Claim]:
+    """Take over durable streams of an agent whose lease ran out."""
+    rows = db.execute(
+        f"SELECT {_COLUMNS} FROM streams WHERE outcome IS NULL AND lease_until <= ?"  # noqa: S608
+        " AND agent_id = ? ORDER BY lease_until",
+        (now, agent.agent_id),
+    ).fetchall()
+    due = [
+        row
+        for row in rows
+        if may_claim_durable(now, lease, row[4], AgentVersion(row[5], row[6]), agent)
+    ]
+    return [_begin_epoch(db, row, now + lease) for row in due[:limit]]
+
+
+def release(db: LogConnection, stream_id: UUID, epoch: int, now: float) -> None:
+    """End the epoch and the lease of a durable stream.
+
+    Raises:
+        Fenced: the epoch is over, or the stream has ended.
+        UnknownStream: there is no such stream.
+    """
+    row = db.execute(
+        f"SELECT {_COLUMNS}, outcome FROM streams WHERE stream_id = ?",  # noqa: S608
+        (stream_id.bytes,),
+    ).fetchone()
+    if row is None:
+        raise UnknownStream(stream_id)
+    if row[2] != epoch or row[-1] is not None:
+        raise Fenced(stream_id, epoch)
+    _begin_epoch(db, row, now)
+
+
+def _begin_epoch(db: LogConnection, row: tuple[Any, ...], lease_until: float) -> Claim:
+    n, id_, epoch, moved, _, agent_id = row[:6]
+    stream_id = UUID(bytes=id_)
+    db.states.pop(stream_id, None)
+    last = last_seq(db, stream_id, moved)
+    start = "" if agent_id is None else f" {last + 1}"
+    db.execute(
+        "UPDATE streams SET epoch = ?, lease_until = ?, claimed_seq = ?, claimed_note = ?,"
+        " epoch_starts = epoch_starts || ? WHERE n = ?",
+        (epoch + 1, lease_until, last, last_note(db, n), start, n),
+    )
+    question = db.execute("SELECT question FROM questions WHERE n = ?", (n,)).fetchone()
+    return Claim(stream_id, epoch + 1, last, b"" if question is None else bytes(question[0]))
+
+
+def journal(db: LogConnection, stream_id: UUID, after: int) -> list[bytes]:
+    """Return the notes of a stream after a number, up to the size of a page.
+
+    Raises:
+        UnknownStream: there is no such stream.
+    """
+    row = db.execute("SELECT n FROM streams WHERE stream_id = ?", (stream_id.bytes,)).fetchone()
+    if row is None:
+        raise UnknownStream(stream_id)
+    notes: list[bytes] = []
+    size = 0
+    for (note,) in db.execute(
+        "SELECT note FROM notes WHERE n = ? AND number > ? ORDER BY number", (row[0], after)
+    ):
+        notes.append(note)
+        size += len(note)
+        if size > PAGE_BYTES:
+            break
+    return notes

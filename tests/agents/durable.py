@@ -1,0 +1,69 @@
+"""Runs a durable agent whose process dies at chosen appends."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from coreason_client import ServiceRequest
+from coreason_client.server import AgentStream
+from coreason_client.server.engine._steps import JournaledSteps
+from tests.server.durable.simulated import Answer, MortalLog, survive
+from tests.server.durable.test_properties import valid_packets
+from tests.server.peer import envelope
+
+Agent = Callable[[ServiceRequest, AgentStream], Coroutine[Any, Any, None]]
+
+
+def request(text: str = "What is the sky?", *, rewinds: bool = False) -> ServiceRequest:
+    body = envelope(text)
+    if rewinds:
+        body["payload"] |= {"capabilities": {"supported_events": ["REWIND"]}}
+    return ServiceRequest.model_validate(body)
+
+
+async def run(
+    agent: Agent, asked: ServiceRequest, deaths: Sequence[tuple[int, bool]], log: Any = None
+) -> Answer:
+    async def start(writer: Any) -> None:
+        await agent(asked, AgentStream(writer, JournaledSteps(writer)))
+
+    return await asyncio.wait_for(survive(start, asked, deaths, log=log), 20)
+
+
+class CountingLog(MortalLog):
+    """A log that counts appends and never dies."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.appends = 0
+
+    def _dies(self) -> bool | None:
+        self.appends += 1
+        return super()._dies()
+
+
+async def undisturbed(agent: Agent, asked: ServiceRequest) -> tuple[Answer, int]:
+    """Return the answer and the number of its appends."""
+    log = CountingLog()
+    return await run(agent, asked, [], log), log.appends
+
+
+def text(answer: Answer) -> str:
+    return "".join(payload for op, payload in valid_packets(answer.packets) if op == "DELTA")
+
+
+def shown(answer: Answer) -> list[tuple[str, Any]]:
+    """Return the valid packets as a replay compares them."""
+    return [
+        (op, {k: v for k, v in p.items() if k not in ("id", "timestamp")} if op == "EVENT" else p)
+        for op, p in valid_packets(answer.packets)
+    ]
+
+
+def events(answer: Answer, kind: str) -> list[Any]:
+    packets = valid_packets(answer.packets)
+    return [p["data"] for op, p in packets if op == "EVENT" and p["type"] == kind]
+
+
+def rewinds(answer: Answer) -> int:
+    return sum(op == "EVENT" and p["type"] == "REWIND" for op, p in answer.packets)

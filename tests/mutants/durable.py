@@ -1,0 +1,219 @@
+"""Mutants of the rules of durable agents."""
+
+from .mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_T = "tests/server/durable"
+_CONTRACT = "tests/server/log/test_durable.py"
+
+
+def _mutant(stem: str, name: str, old: str, new: str) -> Mutant:
+    """Return a mutant of a pure module, tested by the file of its name."""
+    path = f"coreason_client/server/durable/_{stem}.py"
+    return Mutant(name, path, old, new, (f"{_T}/test_{stem}.py",))
+
+
+def _engine(stem: str, name: str, old: str, new: str) -> Mutant:
+    path = f"coreason_client/server/engine/_{stem}.py"
+    return Mutant(name, path, old, new, (f"{_T}/test_steps.py",))
+
+
+MUTANTS = (
+    _mutant(
+        "replay",
+        "another packet is taken for the one in the log",
+        "if (expected.op, expected.content) == (op, content):",
+        "if expected.op == op:",
+    ),
+    _mutant(
+        "replay",
+        "the body is rewound",
+        "if owner not in self._compared:",
+        "if owner and owner not in self._compared:",
+    ),
+    _mutant(
+        "replay",
+        "a rewind drops the last equal packet",
+        "to_seq = self._valid[before - 1] if before else 0",
+        "to_seq = self._valid[before - 2] if before > 1 else 0",
+    ),
+    _mutant(
+        "replay",
+        "a step that must not run twice runs again",
+        '        if policy == "fail":\n            raise StepUncertain(path)\n',
+        "",
+    ),
+    _mutant(
+        "replay",
+        "an outer step is resumed although an inner one was interrupted",
+        'policy == "rerun" or self._journal.has_unfinished_inside(path)',
+        'policy == "rerun"',
+    ),
+    _mutant(
+        "replay",
+        "other arguments are not noticed",
+        "if step.arguments != arguments:",
+        "if False:",
+    ),
+    _mutant(
+        "replay",
+        "an agent may end before it has done everything again",
+        "if (expected := owned.next) is not None:",
+        "if False and (expected := owned.next) is not None:",
+    ),
+    _mutant(
+        "replay",
+        "void packets are compared",
+        "if journal.voids and journal.is_void(packet.seq):",
+        "if False:",
+    ),
+    _mutant(
+        "journal",
+        "a hand-over counts as a failed restart",
+        "        if not self._expected:\n",
+        "        if True:\n",
+    ),
+    _mutant(
+        "journal",
+        "a finished step is no progress",
+        '        """Record the end of a step."""\n        self.failed = 0',
+        '        """Record the end of a step."""',
+    ),
+    _mutant(
+        "journal",
+        "restarts with progress are not limited",
+        "self.failed < max_failed and self.total < MAX_STARTS",
+        "self.failed < max_failed",
+    ),
+    _mutant(
+        "replay",
+        "a rewind passes a finished step",
+        "if step.done is not None or step.path not in self._earlier:",
+        "if step.done is None and step.path not in self._earlier:",
+    ),
+    _mutant(
+        "journal",
+        "a step whose name begins with that of another is inside it",
+        'path.startswith(f"{outer}/")',
+        "path.startswith(outer)",
+    ),
+    _mutant(
+        "writers",
+        "two steps write at the same time",
+        "return path == self.current or is_inside(path, self.current)",
+        "return True",
+    ),
+    _mutant(
+        "replay",
+        "a rewind passes a step that runs",
+        "if step.done is not None or step.path not in self._earlier:",
+        "if step.done is not None:",
+    ),
+    _mutant(
+        "replay",
+        "an interrupted step that was not called again stays in the log",
+        "        rewind = self._rewind_unwritten(path, missing)\n",
+        "        rewind = self._rewind_unwritten(path, ())\n",
+    ),
+    _mutant(
+        "writers",
+        "a step that was rewound still holds up the others",
+        "        while is_inside(self.current, path):\n",
+        "        while False:\n",
+    ),
+    _mutant(
+        "writers",
+        "the innermost step holds a writer up, not the outermost",
+        "for writer in (*self._outer, self.current):",
+        "for writer in (self.current,):",
+    ),
+    _mutant(
+        "paths",
+        "calls from several tasks are numbered",
+        "if self._callers.setdefault(prefix, caller) != caller:",
+        "if False:",
+    ),
+    _mutant(
+        "paths",
+        "a key may be used twice",
+        "        self._keyed.add(path)\n",
+        "",
+    ),
+    _mutant(
+        "results",
+        "a result may have any size",
+        "if len(data) > MAX_RESULT_BYTES:",
+        "if False:",
+    ),
+    _mutant(
+        "results",
+        "the arguments of a partial are not compared",
+        "        given += [list(function.args), sorted(function.keywords.items())]\n",
+        "",
+    ),
+    _mutant(
+        "packets",
+        "the generated id of an event is compared",
+        '_GENERATED = ("id", "timestamp")',
+        '_GENERATED = ("timestamp",)',
+    ),
+    _mutant(
+        "slots",
+        "the last restart may fail by a neighbour",
+        "min(_SUSPECT_AFTER, max_restarts - 1)",
+        "_SUSPECT_AFTER",
+    ),
+    _mutant(
+        "slots",
+        "suspects start together",
+        " or any(start.suspect for start in self._started.values())",
+        "",
+    ),
+    _mutant(
+        "slots",
+        "the delay of a suspect does not grow",
+        "_FIRST_DELAY * 2**doublings",
+        "_FIRST_DELAY",
+    ),
+    _engine(
+        "steps",
+        "a step that the producer stops is journaled as cancelled",
+        "if self._stopping():  # not an outcome",
+        "if False:  # not an outcome",
+    ),
+    _engine(
+        "steps",
+        "a step begins unnoticed although it must not",
+        'if not step.begun and step.policy != "rerun":',
+        "if False:",
+    ),
+    Mutant(
+        "an append without entries counts as held",
+        "coreason_client/server/log/_rules.py",
+        "repeated = claimed_seq < first_seq <= first_seq + count - 1 <= last_seq",
+        "repeated = claimed_seq < first_seq and first_seq + count - 1 <= last_seq",
+        ("tests/server/log/test_rules.py",),
+    ),
+    Mutant(
+        "a new epoch repeats numbers of the earlier one",
+        "coreason_client/server/log/_rules.py",
+        "repeated = claimed_seq < first_seq <= first_seq + count - 1 <= last_seq",
+        "repeated = first_seq <= first_seq + count - 1 <= last_seq",
+        ("tests/server/log/test_rules.py",),
+    ),
+    Mutant(
+        "another version of an agent claims at once",
+        "coreason_client/server/log/_rules.py",
+        "wait = 0.0 if held.version == claimant.version else lease",
+        "wait = 0.0",
+        (_CONTRACT,),
+    ),
+    Mutant(
+        "the turn of a fenced producer wins",
+        "coreason_client/server/log/_memory_records.py",
+        "return epoch > self.epochs.get(stream_id, 0)",
+        "return stream_id not in self.epochs",
+        (_CONTRACT,),
+    ),
+)

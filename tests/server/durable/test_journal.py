@@ -1,0 +1,150 @@
+"""The journal of a stream, folded from its notes."""
+
+import pytest
+
+from coreason_client.server.durable._journal import MAX_STARTS, Journal, Restarts, is_inside
+from coreason_client.server.durable._notes import (
+    Begun,
+    Checkpoint,
+    Done,
+    FirstPacket,
+    Policy,
+    Released,
+    Rewound,
+    Started,
+)
+
+
+def begun(path: str, first_seq: int | None = None, policy: Policy = "rerun") -> Begun:
+    return Begun(path, policy, "function", "arguments", first_seq)
+
+
+def done(path: str, last_seq: int | None = None) -> Done:
+    return Done(path, "result", 1, last_seq)
+
+
+@pytest.mark.parametrize(
+    ("path", "outer", "inside"),
+    [
+        ("a#1", "", True),
+        ("", "", False),
+        ("a#1/b#1", "a#1", True),
+        ("a#1/b#1/c#1", "a#1", True),
+        ("a#1", "a#1", False),
+        ("a#11", "a#1", False),
+        ("a#1", "a#1/b#1", False),
+    ],
+)
+def test_a_step_is_inside_the_steps_around_it(path: str, outer: str, inside: bool) -> None:
+    assert is_inside(path, outer) is inside
+
+
+def test_a_step_is_known_by_what_was_noted_last() -> None:
+    journal = Journal([begun("a#1", None, "resume"), FirstPacket("a#1", 3), Checkpoint("a#1", "c")])
+    step = journal.steps["a#1"]
+    assert (step.first_seq, step.checkpoint, step.done) == (3, "c", None)
+    journal.add(done("a#1", 5))
+    assert step.last_seq == 5
+    journal.add(Done("a#1", "cancelled", last_seq=5))  # while its result was being stored
+    assert step.done is not None
+    assert step.done.outcome == "cancelled"
+    assert journal.count == 5
+
+
+@pytest.mark.parametrize("note", [FirstPacket("a#1", 3), Checkpoint("a#1", 1), done("a#1")])
+def test_a_note_about_an_unknown_step_is_refused(note: Done) -> None:
+    with pytest.raises(ValueError, match="no beginning of the step a#1"):
+        Journal([note])
+
+
+def test_writers_are_the_unfinished_steps_that_have_written_from_the_outside_in() -> None:
+    journal = Journal(
+        [begun("a#1/b#1", 4), begun("a#1", 2), begun("c#1"), begun("d#1", 1), done("d#1", 1)]
+    )
+    assert journal.writers() == ["a#1", "a#1/b#1"]
+
+
+def test_a_rewind_makes_packets_void_and_forgets_the_unfinished_steps_among_them() -> None:
+    journal = Journal(
+        [begun("a#1", 2), begun("a#1/b#1", 3), done("a#1/b#1", 3), begun("a#1/c#1", 5)]
+    )
+    journal.add(begun("a#1/d#1", None, "fail"))
+    journal.add(Rewound("a#1", 4, 6))
+    assert [seq for seq in range(1, 9) if journal.is_void(seq)] == [5, 6]
+    assert list(journal.steps) == ["a#1", "a#1/b#1", "a#1/d#1"]
+
+
+@pytest.mark.parametrize(
+    ("seq", "names"),
+    [
+        (6, ["again#1"]),
+        (5, ["again#1"]),
+        (4, ["once#1", "again#1"]),
+        (2, ["done#1", "once#1", "again#1"]),
+    ],
+)
+def test_the_steps_that_wrote_after_a_packet(seq: int, names: list[str]) -> None:
+    """One that runs may write more, so it counts as long as it has written at all."""
+    journal = Journal(
+        [
+            begun("a#1", 2),
+            *(begun("a#1/done#1", 3), done("a#1/done#1", 3)),
+            *(begun("a#1/once#1", 5, "fail"), done("a#1/once#1", 5)),
+            begun("a#1/again#1", 6),
+            begun("a#1/silent#1"),
+            begun("b#1", 7),
+        ]
+    )
+    assert [step.path.partition("/")[2] for step in journal.wrote_inside("a#1", seq)] == names
+
+
+# Restarts.
+
+
+def test_a_restart_without_progress_counts() -> None:
+    restarts = Restarts()
+    for number in range(1, 4):
+        assert restarts.may_start(3)
+        restarts.started(7)
+        restarts.reached(7)
+        assert restarts.failed == number
+    assert not restarts.may_start(3)
+
+
+def test_a_packet_or_a_finished_step_is_progress() -> None:
+    restarts = Restarts()
+    restarts.started(0)
+    restarts.started(0)
+    assert restarts.failed == 2
+    restarts.reached(1)
+    assert restarts.failed == 0
+    restarts.started(1)
+    restarts.step_ended()
+    assert (restarts.failed, restarts.total) == (0, 3)
+
+
+def test_the_first_restart_follows_the_progress_of_the_first_run() -> None:
+    restarts = Restarts()
+    restarts.reached(5)
+    assert restarts.failed == 0
+    restarts.started(5)
+    assert restarts.failed == 1
+
+
+def test_restarts_are_limited_in_all() -> None:
+    restarts = Restarts()
+    for number in range(MAX_STARTS):
+        assert restarts.may_start(3)
+        restarts.started(number)
+    restarts.reached(MAX_STARTS)
+    assert not restarts.may_start(3)
+
+
+@pytest.mark.proves("DUR-10-restarts")
+def test_a_start_after_a_hand_over_is_no_restart() -> None:
+    journal = Journal([Started(2, 0), Started(3, 0), Started(4, 0), Released()])
+    assert journal.restarts.handed_over
+    assert journal.restarts.may_start(3)
+    journal.add(Started(5, 0))
+    assert (journal.attempt, journal.restarts.total, journal.restarts.failed) == (5, 3, 3)
+    assert not journal.restarts.may_start(3)

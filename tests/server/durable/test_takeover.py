@@ -1,0 +1,330 @@
+"""Durable streams that lost their producer, continued by an application on the same SQLite file."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from pydantic_core import from_json
+
+from coreason_client import ArgumentError
+from coreason_client.server import (
+    AgentApp,
+    AgentStream,
+    MemoryStreamLog,
+    SQLiteStreamLog,
+    StreamEnded,
+    SyncAgentStream,
+)
+from coreason_client.server.durable import _slots
+from coreason_client.server.durable._notes import Note, Released, Started, dump_note
+from coreason_client.server.engine import _takeover
+from coreason_client.server.engine._conversation import dump_request
+from coreason_client.server.engine._frames import Frames
+from coreason_client.server.log import AgentVersion, NewStream, Notes
+from coreason_manifest.definitions.service import ServiceRequest
+
+from ..aio import aio
+from ..peer import envelope
+
+AGENT = AgentVersion("writer", "1")
+
+
+class Store:
+    """A SQLite file, and what its dead or living processes have written to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "log.db"
+        self.id = uuid4()
+
+    def app(self, agent: Any, **options: Any) -> AgentApp:
+        log = SQLiteStreamLog(self.path)
+        return AgentApp(agent, log=log, agent_id="writer", version="1", durable=True, **options)
+
+    async def orphan(
+        self,
+        texts: Sequence[str] = (),
+        notes: Sequence[Note] = (),
+        question: bytes | None = None,
+    ) -> None:
+        """Write what a process leaves behind that dies."""
+        log = SQLiteStreamLog(self.path)
+        await log.start("dead")
+        request = ServiceRequest.model_validate(envelope("question"))
+        stored = dump_request("p", request, {}) if question is None else question
+        new = NewStream(self.id, "p", request.request_id, "print", stored, AGENT)
+        await log.open(new, "dead")
+        frames = Frames(self.id, epoch=1)
+        entries = [frames.delta(seq, text) for seq, text in enumerate(texts, 1)]
+        journal = Notes(1, list(map(dump_note, notes))) if notes else None
+        await log.append(self.id, 1, 1, entries, journal)
+        await log.stop("dead")
+
+    @asynccontextmanager
+    async def serving(self, agent: Any, **options: Any) -> AsyncIterator[AgentApp]:
+        app = self.app(agent, **options)
+        async with app.lifespan():
+            yield app
+
+
+async def ended(app: AgentApp, stream_id: UUID) -> tuple[str, list[str]]:
+    """Wait for the end of a stream; return its outcome and its texts."""
+    position, packets = 0, []
+    while True:
+        page = await app.log.read(stream_id, position, 100, 10.0)
+        packets += [from_json(entry.partition(b"\ndata: ")[2]) for entry in page.entries]
+        position += len(page.entries)
+        if page.ended:
+            break
+    meta = await app.log.meta(stream_id)
+    assert meta.outcome is not None
+    return meta.outcome, [packet["p"] for packet in packets if packet["op"] == "DELTA"]
+
+
+async def counting(request: ServiceRequest, stream: AgentStream) -> None:
+    for number in range(5):
+        await stream.write(f"{number} ")
+    await stream.write(f"attempt {stream.attempt}" if stream.attempt > 9 else "end")
+
+
+@aio
+async def test_a_stream_is_continued_where_its_producer_died(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    store = Store(tmp_path)
+    await store.orphan(["0 ", "1 "])
+    async with store.serving(counting) as app:
+        outcome, texts = await ended(app, store.id)
+        assert (outcome, texts) == ("complete", ["0 ", "1 ", "2 ", "3 ", "4 ", "end"])
+        page = await app.log.read(store.id, 0, 100, 0)
+        ids = [entry.partition(b"\n")[0].rpartition(b":")[2] for entry in page.entries]
+        assert ids == [b"1", b"1", b"2", b"2", b"2", b"2", b"2"]  # the epoch of each packet
+    [line] = [r for r in caplog.records if getattr(r, "event", "") == "stream_restarted"]
+    assert line.levelno == logging.WARNING
+    assert (line.attempt, line.packets) == (2, 2)  # type: ignore[attr-defined]
+
+
+@aio
+async def test_an_agent_that_does_something_else_ends_the_stream(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    await store.orphan(["0 ", "one "])
+    async with store.serving(counting) as app:
+        assert await ended(app, store.id) == ("replay_diverged", ["0 ", "one "])
+
+
+@aio
+async def test_an_agent_that_does_less_ends_the_stream(tmp_path: Path) -> None:
+    async def silent(request: ServiceRequest, stream: AgentStream) -> None:
+        await stream.write("0 ")
+
+    store = Store(tmp_path)
+    await store.orphan(["0 ", "1 "])
+    async with store.serving(silent) as app:
+        assert (await ended(app, store.id))[0] == "replay_diverged"
+
+
+@pytest.mark.proves("DUR-10-restarts")
+@pytest.mark.parametrize(
+    ("notes", "outcome"),
+    [
+        ([Started(number, 2) for number in (2, 3)], "complete"),
+        ([Started(number, 2) for number in (2, 3, 4)], "producer_lost"),
+        ([*(Started(number, 2) for number in (2, 3, 4)), Released()], "complete"),
+    ],
+)
+@aio
+async def test_restarts_without_progress_are_limited(
+    notes: list[Note], outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_slots, "_FIRST_DELAY", 0.01)
+    monkeypatch.setattr(_takeover, "_POLL_SECONDS", 0.01)
+    store = Store(tmp_path)
+    await store.orphan(["0 ", "1 "], notes)
+    async with store.serving(counting) as app:
+        assert (await ended(app, store.id))[0] == outcome
+
+
+@aio
+async def test_a_damaged_request_ends_the_stream(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    await store.orphan(["0 "], question=b'{"other": 1}')
+    async with store.serving(counting) as app:
+        assert (await ended(app, store.id))[0] == "producer_lost"
+
+
+@pytest.mark.proves("DUR-8-claims")
+@aio
+async def test_a_cancel_is_carried_out_by_the_next_process(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    await store.orphan(["0 "])
+    log = SQLiteStreamLog(store.path)
+    await log.start("another")
+    await log.request_cancel(store.id)
+    await log.stop("another")
+    async with store.serving(counting) as app:
+        assert await ended(app, store.id) == ("cancelled", ["0 "])
+
+
+# Hand-over.
+
+
+@pytest.mark.proves("DUR-11-hand-over")
+@pytest.mark.parametrize("kind", ["async", "generator", "plain"])
+@aio
+async def test_a_stopped_process_hands_its_streams_over(kind: str, tmp_path: Path) -> None:
+    reached = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    runs: list[int] = []
+
+    async def wait_in_the_first_run(stream: AgentStream | SyncAgentStream) -> None:
+        runs.append(stream.attempt)
+        if len(runs) == 1:
+            reached.set()
+            await asyncio.sleep(60)
+
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        await stream.write("a")
+        await wait_in_the_first_run(stream)
+        await stream.write("b")
+
+    async def generator(request: ServiceRequest, stream: AgentStream) -> AsyncIterator[str]:
+        yield "a"
+        await wait_in_the_first_run(stream)
+        yield "b"
+
+    def plain(request: ServiceRequest, stream: SyncAgentStream) -> str:
+        stream.write("a")
+        runs.append(stream.attempt)
+        if len(runs) == 1:
+            loop.call_soon_threadsafe(reached.set)
+            while not stream.cancelled:
+                time.sleep(0.001)
+        return "b"
+
+    chosen = {"async": agent, "generator": generator, "plain": plain}[kind]
+    store = Store(tmp_path)
+    await store.orphan(["a"])
+    async with store.serving(chosen, drain_timeout=0.0):
+        await reached.wait()
+    async with store.serving(chosen) as app:
+        assert await ended(app, store.id) == ("complete", ["a", "b"])
+    assert runs == [2, 3]
+
+
+@pytest.mark.proves("DUR-11-hand-over")
+@aio
+async def test_from_the_shutdown_on_a_stream_is_handed_over_between_two_steps(
+    tmp_path: Path,
+) -> None:
+    reached, go = asyncio.Event(), asyncio.Event()
+    called: list[str] = []
+
+    async def wait() -> None:
+        called.append("wait")
+        reached.set()
+        await go.wait()
+
+    async def next_step() -> None:
+        called.append("next")
+
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        await stream.step("wait", wait, on_restart="fail")
+        await stream.step("next", next_step)
+        await stream.write("end")
+
+    store = Store(tmp_path)
+    await store.orphan()
+    app = store.app(agent, drain_timeout=10.0)
+    async with app.lifespan():
+        await reached.wait()
+        app.begin_shutdown()
+        go.set()
+    assert called == ["wait"]  # it ended, and the next one was not begun
+    async with store.serving(agent) as again:
+        assert await ended(again, store.id) == ("complete", ["end"])
+    assert called == ["wait", "next"]
+
+
+@aio
+async def test_a_step_that_must_not_be_interrupted_has_more_time(tmp_path: Path) -> None:
+    reached = asyncio.Event()
+
+    async def pay() -> None:
+        reached.set()
+        await asyncio.sleep(0.2)
+
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        await stream.step("pay", pay, on_restart="fail")
+        await stream.write("paid")
+
+    store = Store(tmp_path)
+    await store.orphan()
+    async with store.serving(agent, drain_timeout=0.0, cancel_grace=10.0):
+        await reached.wait()
+    async with store.serving(agent) as app:
+        assert await ended(app, store.id) == ("complete", ["paid"])
+
+
+@aio
+async def test_an_agent_that_catches_the_end_cannot_write_on(tmp_path: Path) -> None:
+    reached = asyncio.Event()
+    caught: list[BaseException] = []
+
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        await stream.write("a")
+        if stream.attempt > 2:
+            return
+        reached.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            for _ in range(2):
+                try:
+                    await stream.write("b")
+                except StreamEnded as error:
+                    caught.append(error)
+
+    store = Store(tmp_path)
+    await store.orphan()
+    async with store.serving(agent, drain_timeout=0.0):
+        await reached.wait()
+    assert len(caught) == 2
+    async with store.serving(agent) as app:
+        assert await ended(app, store.id) == ("complete", ["a"])
+
+
+# Refusals.
+
+
+async def only_request(request: ServiceRequest) -> AsyncIterator[str]:
+    yield "a"
+
+
+def plain_only_request(request: ServiceRequest) -> Any:
+    yield "a"
+
+
+@pytest.mark.proves("DUR-14-refused")
+@pytest.mark.parametrize("agent", [only_request, plain_only_request])
+def test_a_generator_without_the_stream_cannot_be_durable(agent: Any, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="durable needs an agent that takes `stream`"):
+        Store(tmp_path).app(agent)
+
+
+@pytest.mark.proves("DUR-14-refused")
+@pytest.mark.parametrize("log", [None, MemoryStreamLog()])
+def test_a_log_that_ends_with_the_process_cannot_be_durable(log: MemoryStreamLog | None) -> None:
+    with pytest.raises(ArgumentError, match="durable needs a log that outlives the process"):
+        AgentApp(counting, log=log, durable=True)
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_max_restarts_is_a_count(count: int, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="max_restarts must be greater than 0"):
+        Store(tmp_path).app(counting, max_restarts=count)

@@ -1,0 +1,274 @@
+"""The contract of a `DurableLog`, held against every log: journals, claims, releases, turns."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import TypeAlias
+from uuid import UUID, uuid4
+
+import pytest
+
+from coreason_client.server.errors import Fenced, OutOfSequence, UnknownStream
+from coreason_client.server.log.base import (
+    PAGE_BYTES,
+    UNCLAIMED_SECONDS,
+    AgentVersion,
+    Claim,
+    Conversation,
+    DurableLog,
+    NewStream,
+    Notes,
+)
+
+from ..aio import aio
+from .backends import BACKENDS, Clock
+
+AGENT = AgentVersion("writer", "1")
+Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[DurableLog, Clock]]]
+
+
+@pytest.fixture(params=list(BACKENDS.values()), ids=list(BACKENDS))
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
+    @asynccontextmanager
+    async def opener() -> AsyncIterator[tuple[DurableLog, Clock]]:
+        clock = Clock()
+        log: DurableLog = request.param(clock, tmp_path)
+        await log.start("me")
+        try:
+            yield log, clock
+        finally:
+            await log.stop("me")
+
+    return opener
+
+
+async def start(log: DurableLog, agent: AgentVersion | None = AGENT) -> UUID:
+    new = NewStream(uuid4(), "ann", uuid4(), "print", b"question", agent)
+    return (await log.open(new, "me")).meta.stream_id
+
+
+async def all_notes(log: DurableLog, id_: UUID) -> list[bytes]:
+    notes: list[bytes] = []
+    while more := await log.journal(id_, len(notes)):
+        notes += more
+    return notes
+
+
+# Journals.
+
+
+@aio
+async def test_notes_and_entries_are_stored_together_and_in_order(opened: Opener) -> None:
+    async with opened() as (log, _):
+        id_ = await start(log)
+        await log.append(id_, 1, 1, [b"one"], Notes(1, [b"a", b"b"]))
+        await log.append(id_, 1, 2, [], Notes(3, [b"c"]))
+        await log.append(id_, 1, 2, [b"two"])
+        assert await all_notes(log, id_) == [b"a", b"b", b"c"]
+        assert list(await log.journal(id_, 2)) == [b"c"]
+        assert list((await log.read(id_, 0, 10, 0)).entries) == [b"one", b"two"]
+        assert (await log.meta(id_)).last_seq == 2
+
+
+@pytest.mark.proves("DUR-2-empty-append")
+@aio
+async def test_a_repeated_append_with_notes_has_no_effect(opened: Opener) -> None:
+    async with opened() as (log, _):
+        id_ = await start(log)
+        for _ in range(2):
+            await log.append(id_, 1, 1, [b"one"], Notes(1, [b"a"]))
+        for _ in range(2):
+            await log.append(id_, 1, 2, [], Notes(2, [b"b"]))
+        assert await all_notes(log, id_) == [b"a", b"b"]
+        assert list((await log.read(id_, 0, 10, 0)).entries) == [b"one"]
+
+
+@pytest.mark.parametrize("first", [0, 3, 9])
+@aio
+async def test_notes_must_follow_the_last_one(opened: Opener, first: int) -> None:
+    async with opened() as (log, _):
+        id_ = await start(log)
+        await log.append(id_, 1, 1, [b"one"], Notes(1, [b"a"]))
+        with pytest.raises(OutOfSequence):
+            await log.append(id_, 1, 2, [b"two"], Notes(first, [b"b"]))
+        assert await all_notes(log, id_) == [b"a"]
+        assert (await log.meta(id_)).last_seq == 1  # nothing of the append is stored
+
+
+@pytest.mark.proves("DUR-2-empty-append")
+@aio
+async def test_notes_are_fenced_and_never_overtake_packets(opened: Opener) -> None:
+    async with opened() as (log, clock):
+        id_ = await start(log)
+        with pytest.raises(OutOfSequence):  # the packet before it is missing
+            await log.append(id_, 1, 2, [], Notes(1, [b"a"]))
+        clock.forward(log.lease + 1)
+        [claim] = await log.claim_durable("heir", AGENT, 10)
+        with pytest.raises(Fenced):
+            await log.append(id_, 1, 1, [], Notes(1, [b"a"]))
+        await log.append(id_, claim.epoch, 1, [], Notes(1, [b"mine"]))
+        assert await all_notes(log, id_) == [b"mine"]
+
+
+@aio
+async def test_notes_of_an_earlier_epoch_are_not_acknowledged_again(opened: Opener) -> None:
+    async with opened() as (log, clock):
+        id_ = await start(log)
+        await log.append(id_, 1, 1, [], Notes(1, [b"a"]))
+        clock.forward(log.lease + 1)
+        [claim] = await log.claim_durable("heir", AGENT, 10)
+        with pytest.raises(OutOfSequence):
+            await log.append(id_, claim.epoch, 1, [], Notes(1, [b"other"]))
+        await log.append(id_, claim.epoch, 1, [], Notes(2, [b"b"]))
+        assert await all_notes(log, id_) == [b"a", b"b"]
+
+
+@aio
+async def test_a_journal_has_several_pages(opened: Opener) -> None:
+    async with opened() as (log, _):
+        id_ = await start(log)
+        notes = [bytes([number]) * (PAGE_BYTES // 2) for number in range(5)]
+        await log.append(id_, 1, 1, [], Notes(1, notes))
+        assert len(await log.journal(id_)) >= 1
+        assert await all_notes(log, id_) == notes
+
+
+@pytest.mark.proves("DUR-7-request")
+@aio
+async def test_the_end_drops_the_journal(opened: Opener) -> None:
+    async with opened() as (log, clock):
+        id_ = await start(log)
+        await log.append(id_, 1, 1, [], Notes(1, [b"a"]))
+        await log.close(id_, 1, 1, [b"end"], "complete")
+        assert await all_notes(log, id_) == []
+        with pytest.raises(Fenced):
+            await log.append(id_, 1, 2, [], Notes(2, [b"b"]))
+        clock.forward(10 * UNCLAIMED_SECONDS)
+        assert list(await log.claim_durable("heir", AGENT, 10)) == []
+        assert list(await log.claim_lost("heir", 10)) == []
+
+
+@aio
+async def test_an_unknown_stream_has_no_journal(opened: Opener) -> None:
+    async with opened() as (log, _):
+        with pytest.raises(UnknownStream):
+            await log.journal(uuid4())
+        with pytest.raises(UnknownStream):
+            await log.release(uuid4(), 1)
+
+
+# Claims.
+
+
+@pytest.mark.proves("DUR-8-claims")
+@aio
+async def test_only_a_process_of_the_same_agent_continues_a_stream(opened: Opener) -> None:
+    async with opened() as (log, clock):
+        id_ = await start(log)
+        plain = await start(log, None)
+        await log.append(id_, 1, 1, [b"one", b"two"])
+        assert list(await log.claim_durable("heir", AGENT, 10)) == []  # the lease holds
+        clock.forward(log.lease + 1)
+        assert list(await log.claim_durable("heir", AgentVersion("reader", "1"), 10)) == []
+        assert list(await log.claim_lost("heir", 10)) == [Claim(plain, 2, 0, b"question")]
+        assert list(await log.claim_durable("heir", AGENT, 10)) == [Claim(id_, 2, 2, b"question")]
+        assert list(await log.claim_durable("third", AGENT, 10)) == []
+        meta = await log.meta(id_)
+        assert (meta.agent, meta.epoch, meta.epoch_starts) == (AGENT, 2, (3,))
+        assert [meta.epoch_of(seq) for seq in (1, 2, 3, 9)] == [1, 1, 2, 2]
+        assert (await log.meta(plain)).agent is None
+
+
+@pytest.mark.proves("DUR-8-claims")
+@aio
+async def test_another_version_waits_one_lease_longer(opened: Opener) -> None:
+    async with opened() as (log, clock):
+        id_ = await start(log)
+        other = AgentVersion("writer", "2")
+        clock.forward(log.lease + 1)
+        assert list(await log.claim_durable("heir", other, 10)) == []
+        clock.forward(log.lease)
+        assert [claim.stream_id for claim in await log.claim_durable("heir", other, 10)] == [id_]
+
+
+@aio
+async def test_a_claim_has_a_limit(opened: Opener) -> None:
+    async with opened() as (log, clock):
+        ids = {await start(log) for _ in range(6)}
+        clock.forward(log.lease + 1)
+        first = await log.claim_durable("heir", AGENT, 4)
+        rest = await log.claim_durable("heir", AGENT, 4)
+        assert (len(first), len(rest)) == (4, 2)
+        assert {claim.stream_id for claim in (*first, *rest)} == ids
+
+
+@pytest.mark.proves("DUR-8-claims")
+@aio
+async def test_any_process_ends_a_stream_that_is_not_continued(opened: Opener) -> None:
+    async with opened() as (log, clock):
+        id_ = await start(log)
+        clock.forward(log.lease + UNCLAIMED_SECONDS - 1)
+        assert list(await log.claim_lost("heir", 10)) == []
+        clock.forward(2)
+        assert list(await log.claim_lost("heir", 10)) == [Claim(id_, 2, 0, b"question")]
+
+
+@aio
+async def test_a_claimed_stream_can_be_renewed_and_written(opened: Opener) -> None:
+    async with opened() as (log, clock):
+        id_ = await start(log)
+        clock.forward(log.lease + 1)
+        [claim] = await log.claim_durable("heir", AGENT, 10)
+        for _ in range(3):
+            clock.forward(log.lease - 1)
+            await log.renew({id_: claim.epoch})
+        assert list(await log.claim_durable("third", AGENT, 10)) == []
+        await log.request_cancel(id_)
+        assert await log.append(id_, claim.epoch, 1, [b"one"], Notes(1, [b"a"])) is True
+
+
+# Releases.
+
+
+@pytest.mark.proves("DUR-11-hand-over")
+@aio
+async def test_a_released_stream_is_claimed_at_once(opened: Opener) -> None:
+    async with opened() as (log, clock):
+        id_ = await start(log)
+        await log.append(id_, 1, 1, [b"one"])
+        await log.renew({id_: 1})
+        await log.release(id_, 1)
+        with pytest.raises(Fenced):
+            await log.append(id_, 1, 2, [b"two"])
+        with pytest.raises(Fenced):
+            await log.release(id_, 1)
+        clock.forward(0.001)
+        assert list(await log.claim_durable("heir", AGENT, 10)) == [Claim(id_, 3, 1, b"question")]
+        await log.append(id_, 3, 2, [b"two"])
+        assert (await log.meta(id_)).epoch_starts == (2, 2)
+
+
+@aio
+async def test_an_ended_stream_is_not_released(opened: Opener) -> None:
+    async with opened() as (log, _):
+        id_ = await start(log)
+        await log.close(id_, 1, 1, [b"end"], "complete")
+        with pytest.raises(Fenced):
+            await log.release(id_, 1)
+
+
+# Turns.
+
+
+@pytest.mark.proves("DUR-12-turns")
+@aio
+async def test_the_turn_of_the_latest_epoch_counts(opened: Opener) -> None:
+    talk = Conversation("ann", "session")
+    async with opened() as (log, _):
+        first, second = uuid4(), uuid4()
+        await log.add_turn(talk, first, b"1", 1)
+        await log.add_turn(talk, second, b"2", 2)
+        await log.add_turn(talk, first, b"of the heir, longer", 2)
+        await log.add_turn(talk, first, b"of a fenced producer", 1)
+        await log.add_turn(talk, second, b"again", 2)
+        assert list(await log.turns(talk, 10)) == [b"of the heir, longer", b"2"]

@@ -1,0 +1,134 @@
+"""The processes of a run and what it keeps of them, and streams that are read under faults."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+from uuid import UUID
+
+from coreason_client.server import ValkeyStreamLog
+from coreason_client.server.http._auth import ANONYMOUS
+
+from ..server.log.valkey_server import ValkeyServer
+from .content import Order
+from .faults import Kind, Striker, plan
+from .fleet import Fleet
+from .options import AGENT_ID, ReplicaOptions
+from .proxy import Proxy
+from .readers import client_for, read_spread
+from .tally import Reading, Row
+
+AFTER_FAULTS = 60.0  # seconds until every hanging reader is noticed
+_PRESSURE = 240.0  # seconds for the faults of `pressure`
+_ROLLING = 60.0
+
+Part: TypeAlias = Literal["all", "faults", "pressure", "durable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The size of a run."""
+
+    seed: int = 1
+    streams: int = 300
+    packets: int = 200
+    replicas: int = 3
+    seconds: float = 45.0  # the time in which streams start and faults occur
+    lease: float = 3.0
+    faults: Mapping[Kind, int] = field(
+        default_factory=lambda: {"kill": 5, "pause": 3, "restart": 3, "freeze": 2}
+    )
+    cut_every: float = 0.25
+    half_open: int | None = None  # None: as many as the system allows
+    part: Part = "all"
+
+    @property
+    def deadline(self) -> float:
+        """The longest duration of a run, in seconds."""
+        return 6 * self.seconds + 4 * AFTER_FAULTS + _PRESSURE + _ROLLING
+
+
+@dataclass(slots=True)
+class Site:
+    """The processes and the proxy of a run."""
+
+    fleet: Fleet
+    proxy: Proxy
+    striker: Striker
+
+
+@dataclass(slots=True)
+class Account:
+    """The data of one part of a run, to be counted at its end."""
+
+    readings: list[Reading] = field(default_factory=list)
+    stored: dict[UUID, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    errors: str = ""
+    codes: list[int | None] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+
+    async def close(
+        self, fleet: Fleet, store: ValkeyServer, prefix: str, principal: str = ANONYMOUS
+    ) -> None:
+        """Stop the replicas, and read the last number of each stream from the store."""
+        self.codes = await fleet.leave()
+        self.stored = await _stored(store.url, prefix, principal, self.readings)
+        self.notes, self.errors = list(fleet.notes()), fleet.errors()
+
+
+@asynccontextmanager
+async def started(
+    folder: Path, store: ValkeyServer, options: ReplicaOptions, settings: Settings
+) -> AsyncIterator[Site]:
+    """Start the replicas of a run, and a proxy before them."""
+    fleet = Fleet(folder, [options] * settings.replicas)
+    ports = [replica.port for replica in fleet.replicas]
+    async with fleet, Proxy(ports, settings.seed) as proxy:
+        yield Site(fleet, proxy, Striker(fleet, store, proxy, durable=options.durable))
+
+
+async def read_under_faults(site: Site, settings: Settings, readings: Sequence[Reading]) -> None:
+    """Read streams through the proxy while faults occur."""
+    faults = plan(settings.seed, settings.seconds, settings.faults)
+    striking = asyncio.ensure_future(site.striker.strike(faults))
+    cutting = asyncio.ensure_future(
+        site.striker.cut(settings.cut_every, settings.seconds, settings.seed)
+    )
+    try:
+        async with client_for(site.proxy.url) as client:
+            await read_spread(client, readings, settings.seconds - length(settings) / 2)
+        await striking
+    finally:
+        for task in (striking, cutting):
+            task.cancel()
+        await asyncio.wait({striking, cutting})
+
+
+def length(settings: Settings) -> float:
+    """Return the duration of one stream."""
+    return settings.seconds / 4
+
+
+def order(settings: Settings, name: str, **more: bool) -> Order:
+    """Return the order of one stream under faults."""
+    return Order.lasting(name, settings.packets, length(settings), **more)
+
+
+async def _stored(
+    url: str, prefix: str, principal: str, readings: Sequence[Reading]
+) -> dict[UUID, int]:
+    """Read the last number of each stream from the store itself."""
+    log = ValkeyStreamLog(url, prefix=prefix)
+    await log.start("driver")
+    try:
+        stored: dict[UUID, int] = {}
+        for reading in readings:
+            meta = await log.find(f"{AGENT_ID}/{principal}", reading.request.request_id)
+            if meta is not None:
+                stored[meta.stream_id] = meta.last_seq
+        return stored
+    finally:
+        await log.stop("driver")
