@@ -93,3 +93,11 @@ def test_each_block_that_is_reported_ends_once(steps: list[tuple[float, float, b
             else:
                 assert report.seconds == late >= 1.0
         assert watch.probing is not answers
+
+
+def test_a_look_that_is_late_after_the_answer_does_not_shorten_what_was_reported() -> None:
+    watch = LoopWatch()
+    watch.record_probe(0.0)
+    assert watch.check(1.0, 0.0, 0.0) == [Blocked(1.0)]
+    watch.record_answer(1.01)
+    assert watch.check(1.5, 0.25, 0.0) == [Unblocked(1.0)]

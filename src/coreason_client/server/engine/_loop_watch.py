@@ -48,7 +48,14 @@ Report: TypeAlias = Blocked | Unblocked | NotRun
 class LoopWatch:
     """The state of one event loop. All times are of one monotonic clock."""
 
-    __slots__ = ("_answered_at", "_late_total", "_next_report_at", "_probed_at", "_report_times")
+    __slots__ = (
+        "_answered_at",
+        "_late_total",
+        "_next_report_at",
+        "_probed_at",
+        "_report_times",
+        "_reported",
+    )
 
     def __init__(self) -> None:
         self._probed_at: float | None = None
@@ -61,6 +68,7 @@ class LoopWatch:
         self._late_total = 0.0  # lateness of all checks since the probe
         self._report_times = chain(_FIRST_REPORTS, count(60.0, 60.0))
         self._next_report_at = next(self._report_times)
+        self._reported = 0.0  # seconds in the latest report
 
     @property
     def probing(self) -> bool:
@@ -101,11 +109,13 @@ class LoopWatch:
         answered_at = self._answered_at
         blocked = (now if answered_at is None else answered_at) - self._probed_at - self._late_total
         if answered_at is not None:
-            if self._next_report_at > _FIRST_REPORTS[0]:
-                reports.append(Unblocked(max(blocked, 0.0)))
+            if self._reported:
+                # The lateness of this check may have come after the answer.
+                reports.append(Unblocked(max(blocked, self._reported)))
             self.reset()
         elif blocked >= self._next_report_at:
             reports.append(Blocked(blocked))
+            self._reported = blocked
             while self._next_report_at <= blocked:
                 self._next_report_at = next(self._report_times)
         return reports
