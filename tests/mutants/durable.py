@@ -20,6 +20,13 @@ def _engine(stem: str, name: str, old: str, new: str) -> Mutant:
 
 
 MUTANTS = (
+    Mutant(
+        "a packet that is refused is the first one of its step in the journal",
+        "coreason_client/server/engine/_durable_writer.py",
+        "_, packet = self._checked_packet(op, p)",
+        "_, packet = self._frames.packet(self._appender.last_seq + 1, op, p)",
+        (f"{_T}/test_refused_writes.py",),
+    ),
     _mutant(
         "replay",
         "another packet is taken for the one in the log",
@@ -179,7 +186,7 @@ MUTANTS = (
     _engine(
         "steps",
         "a step that the producer stops is journaled as cancelled",
-        "if self._stopping():  # not an outcome",
+        "if self._is_over():  # not an outcome",
         "if False:  # not an outcome",
     ),
     _engine(

@@ -159,8 +159,9 @@ def serve(
 ) -> None:
     """Serve an agent over HTTP: your own, a model, or the built-in guide.
 
-    Ctrl-C or SIGTERM stops the server; running streams get a few seconds to end. A second Ctrl-C
-    stops it at once. Logs go to stderr; -v adds the access log.
+    Ctrl-C or SIGTERM stops the server; running streams get a few seconds to end, and those of
+    --durable continue in the next process. A second Ctrl-C stops it at once. Logs go to stderr;
+    -v adds the access log.
     """
     with exit_codes():
         show_server_logs(verbose, log_format)

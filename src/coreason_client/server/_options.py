@@ -53,6 +53,8 @@ class Options:
     def __post_init__(self) -> None:
         for name, bound in _bounds().items():
             value = getattr(self, name)
+            if not isinstance(value, int | float):
+                raise ArgumentError(name, "must be a number", value)
             if not (value > 0 if bound is _ABOVE_0 else value >= 0):
                 raise ArgumentError(name, bound, value)
         _check_rate(self.max_requests_per_minute)

@@ -2,17 +2,30 @@
 
 import functools
 from collections.abc import Callable, Coroutine
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from .durable._notes import Policy
+from .durable._paths import check_name
 from .engine._step_context import current_stream
-from .engine._steps import call_function
+from .engine._steps import call_function, check_step, mark_async
 from .stream import AgentStream
 
 __all__ = ["step"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class _Decorator(Protocol):
+    """`step` with options; it keeps the parameters and the result of the function."""
+
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, T]], /
+    ) -> Callable[P, Coroutine[Any, Any, T]]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, T], /) -> Callable[P, Coroutine[Any, Any, T]]: ...
 
 
 @overload
@@ -28,7 +41,7 @@ def step(function: Callable[P, T], /) -> Callable[P, Coroutine[Any, Any, T]]: ..
 @overload
 def step(
     *, name: str | None = ..., on_restart: Policy = ..., timeout: float | None = ...
-) -> Callable[[Callable[P, Any]], Callable[P, Coroutine[Any, Any, Any]]]: ...
+) -> _Decorator: ...
 
 
 def step(
@@ -51,11 +64,16 @@ def step(
 
     The decorated function is awaited, also if it is a plain one, which then runs in a thread.
     Outside an agent it is just called.
+
+    Raises:
+        ArgumentError: an option cannot be used.
     """
     if function is None:
         return functools.partial(step, name=name, on_restart=on_restart, timeout=timeout)
     inner: Callable[..., Any] = function
     called: str = name or getattr(inner, "__name__", "") or type(inner).__name__
+    check_name("name", called if name is None else name)
+    check_step(inner, on_restart, timeout)
 
     @functools.wraps(inner)
     def call(*args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
@@ -65,4 +83,5 @@ def step(
             return call_function(bound, args, called)
         return stream.step(called, bound, *args, on_restart=on_restart, timeout=timeout)
 
+    mark_async(call)
     return call

@@ -121,11 +121,13 @@ class AgentStream:
         function again, which continues after `stream.resumed`.
 
         An async function is awaited; a plain one runs in a thread. The result must be JSON or fit
-        the return annotation of the function. Calls of the same name are told apart by their
-        order; calls from several tasks need a `key`.
+        the return annotation of the function. Keyword arguments go into a `functools.partial`.
+        Calls of the same name are numbered in their order; calls from several tasks need a `key`.
 
         Raises:
             StepFailed: the function raised an error, or took longer than `timeout` seconds.
+            ArgumentError: an argument cannot be used.
+            RuntimeError: several tasks of a durable agent call the step without a `key`.
         """
         return self._steps.run(name, function, args, policy=on_restart, key=key, timeout=timeout)
 
@@ -171,6 +173,7 @@ class AgentStream:
         """Store what the current step needs to continue, without a packet.
 
         Raises:
+            ArgumentError: the value is not JSON.
             RuntimeError: the caller is not in a step with on_restart="resume".
             LogError: the log did not accept it.
         """
@@ -195,10 +198,13 @@ class AgentStream:
     async def write(self, text: str, *, checkpoint: Any = None) -> None:
         """Write text as one DELTA packet.
 
-        `checkpoint` is stored in one step with the packet, for a step with on_restart="resume". It
-        may cover only input whose output has been written.
+        `checkpoint` is stored in one operation with the packet, for a step with
+        on_restart="resume". It may cover only input whose output has been written.
 
         Raises:
+            ArgumentError: `checkpoint` is not JSON.
+            RuntimeError: a durable agent stores a checkpoint outside such a step, or another task
+                than its own writes outside steps.
             TypeError: `text` is not a string.
             ValueError: `text` is not valid Unicode, or too long for one packet.
             StreamEnded: the stream has ended.

@@ -3,9 +3,9 @@
 import asyncio
 import functools
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError
-from typing import Any, Concatenate, ParamSpec, TypeVar, TypeVarTuple
+from typing import Any, Concatenate, ParamSpec, TypeVar, TypeVarTuple, Unpack, overload
 from uuid import UUID
 
 from coreason_manifest.definitions.service import ServiceRequest
@@ -129,18 +129,41 @@ class SyncAgentStream:
         """Return a key of the current step that is the same after a restart."""
         return self._bridge.stream.step_key()
 
+    @overload
     def step(
         self,
         name: str,
-        function: Callable[[*Ts], T],
+        function: Callable[[Unpack[Ts]], Awaitable[T]],
         *args: *Ts,
+        on_restart: Policy = ...,
+        key: str | None = ...,
+        timeout: float | None = ...,
+    ) -> T: ...
+
+    @overload
+    def step(
+        self,
+        name: str,
+        function: Callable[[Unpack[Ts]], T],
+        *args: *Ts,
+        on_restart: Policy = ...,
+        key: str | None = ...,
+        timeout: float | None = ...,
+    ) -> T: ...
+
+    def step(  # type: ignore[misc]  # mypy cannot compare *args with *Ts
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *args: Any,
         on_restart: Policy = "rerun",
         key: str | None = None,
         timeout: float | None = None,
-    ) -> T:
+    ) -> Any:
         """Call a function and return its result; a durable agent calls it once.
 
-        See `AgentStream.step`. The function runs in its own thread.
+        See `AgentStream.step`. A plain function runs in its own thread, an async one on the event
+        loop of the server.
         """
         stream = self._bridge.stream
         return self._bridge.wait(

@@ -1,6 +1,7 @@
 """Agents as data, and a log whose process dies at any append: for tests of durable streams."""
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from ..peer import envelope
 
 AGENT = AgentVersion("agent", "1")
 LEASE = 10.0
+_LONGEST = 30.0
 
 
 class MortalLog(MemoryStreamLog):
@@ -76,6 +78,22 @@ class MortalLog(MemoryStreamLog):
             raise LogUnavailable("the process dies")
 
 
+class SlowLog(MortalLog):
+    """A log that answers after some turns of the event loop, so writers are cancelled meanwhile."""
+
+    def __init__(self, deaths: Sequence[tuple[int, bool]], turns: int) -> None:
+        super().__init__(deaths)
+        self._turns = turns
+
+    def begin_append(self, *arguments: Any) -> Any:
+        async def append() -> bool:
+            for _ in range(self._turns):
+                await asyncio.sleep(0)
+            return MortalLog.begin_append(self, *arguments)
+
+        return asyncio.ensure_future(append())
+
+
 # Agents.
 
 
@@ -112,7 +130,22 @@ class Together:
     steps: tuple[Step, ...]
 
 
-Action = Write | Event | Step | Together
+@dataclass(frozen=True)
+class Cancel:
+    """Run a step and cancel it after some turns of the event loop."""
+
+    step: Step
+    after: int
+
+
+@dataclass(frozen=True)
+class Hurry:
+    """Run steps concurrently and go on at the first failure: the others are still running."""
+
+    steps: tuple[Step, ...]
+
+
+Action = Write | Event | Step | Together | Cancel | Hurry
 
 
 @dataclass
@@ -145,8 +178,25 @@ class Run:
                 case Together(steps):
                     calls = [self.step(one, f"{here}.{at}") for at, one in enumerate(steps)]
                     await asyncio.gather(*calls)
+                case Cancel(one, after):
+                    await self._cancelled(asyncio.ensure_future(self.step(one, here)), after)
+                case Hurry(steps):
+                    calls = [
+                        self.step(one, f"{here}.{at}", caught=False) for at, one in enumerate(steps)
+                    ]
+                    with contextlib.suppress(StepFailed):
+                        await asyncio.gather(*calls)
 
-    def step(self, step: Step, here: str) -> Any:
+    async def _cancelled(self, step: "asyncio.Future[None]", after: int) -> None:
+        step.add_done_callback(lambda done: done.cancelled() or done.exception())  # retrieve it
+        for _ in range(after):
+            await asyncio.sleep(0)
+        step.cancel()
+        await asyncio.wait({step})
+        if not step.cancelled():
+            await step
+
+    def step(self, step: Step, here: str, *, caught: bool = True) -> Any:
         async def function(_: str) -> str:
             self.world.calls[here] += 1
             count = self.world.calls[here]
@@ -164,15 +214,15 @@ class Run:
                 raise ValueError(here)
             return f"result of {here}"
 
-        return self._checked(step, here, function)
+        return self._checked(step, here, function, caught)
 
-    async def _checked(self, step: Step, here: str, function: Any) -> None:
+    async def _checked(self, step: Step, here: str, function: Any, caught: bool) -> None:
         key = here.replace("/", "_")
         try:
             call = self.steps.run(step.name, function, [here], policy=step.policy, key=key)  # type: ignore[arg-type]
             assert await call == f"result of {here}"
         except StepFailed as error:
-            if (error.type, error.message) != ("ValueError", here):
+            if not caught or (error.type, error.message) != ("ValueError", here):
                 raise
 
 
@@ -187,7 +237,11 @@ class Answer:
 
 
 async def answer(
-    actions: Sequence[Action], deaths: Sequence[tuple[int, bool]], *, rewinds: bool = False
+    actions: Sequence[Action],
+    deaths: Sequence[tuple[int, bool]],
+    *,
+    rewinds: bool = False,
+    log: MortalLog | None = None,
 ) -> Answer:
     """Run an agent, and again after each death, until its stream has ended."""
     world = World()
@@ -195,7 +249,12 @@ async def answer(
     if rewinds:
         body["payload"] |= {"capabilities": {"supported_events": ["REWIND"]}}
     request = ServiceRequest.model_validate(body)
-    got = await survive(lambda writer: Run(writer, world).body(actions), request, deaths)
+
+    async def start(writer: DurableWriter) -> None:
+        await Run(writer, world).body(actions)
+
+    async with asyncio.timeout(_LONGEST):  # no death may leave a writer waiting forever
+        got = await survive(start, request, deaths, log=log)
     return Answer(got.outcome, got.packets, got.restarts, world)
 
 

@@ -8,6 +8,7 @@ from coreason_client.server.durable._notes import (
     Checkpoint,
     Done,
     FirstPacket,
+    Note,
     Policy,
     Released,
     Rewound,
@@ -148,3 +149,26 @@ def test_a_start_after_a_hand_over_is_no_restart() -> None:
     journal.add(Started(5, 0))
     assert (journal.attempt, journal.restarts.total, journal.restarts.failed) == (5, 3, 3)
     assert not journal.restarts.may_start(3)
+
+
+def test_a_rewind_drops_the_checkpoints_of_void_packets() -> None:
+    """The step has started over, so they do not belong to what it writes."""
+    stored = [Checkpoint("a#1", f"after {seq}", seq) for seq in (1, 2, 3)]
+    begin: list[Note] = [begun("a#1", 1, "resume"), Checkpoint("a#1", "alone"), *stored]
+    journal = Journal([*begin, Started(2, 3), Rewound("a#1", 2, 4)])
+    assert journal.steps["a#1"].checkpoint == "after 2"
+    journal = Journal([*begin, Started(2, 3), Rewound("a#1", 0, 4)])
+    assert journal.steps["a#1"].checkpoint is None
+    again = Checkpoint("a#1", "alone again")
+    journal = Journal([*begin, Started(2, 3), again, Rewound("a#1", 2, 4)])
+    assert journal.steps["a#1"].checkpoint == "alone again"
+
+
+def test_a_step_that_has_ended_ends_those_inside_it() -> None:
+    inner = begun("a#1/b#1", 2, "fail")
+    journal = Journal([begun("a#1", 1), inner, begun("a#11", 4), done("a#1", 3)])
+    assert journal.writers() == ["a#11"]
+    assert not journal.runs_once()
+    assert journal.steps["a#1/b#1"].last_seq == 3
+    journal.add(done("a#1/b#1"))  # its function went on
+    assert journal.steps["a#1/b#1"].done == done("a#1/b#1")

@@ -30,7 +30,9 @@ def test_calls_from_several_tasks_need_keys() -> None:
 def test_a_key_is_used_once() -> None:
     paths = Paths()
     paths.take("", "search", "a", 1)
-    with pytest.raises(ArgumentError, match="key must be used for one call"):
+    with pytest.raises(
+        ArgumentError, match="key must be different in each call of the step 'search'"
+    ):
         paths.take("", "search", "a", 1)
 
 

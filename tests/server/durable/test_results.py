@@ -1,5 +1,8 @@
 """Results of steps as JSON, and arguments as a digest."""
 
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -125,3 +128,47 @@ def test_of_an_object_that_is_not_json_only_the_type_counts() -> None:
 def test_the_name_of_a_function_is_that_of_the_function_inside() -> None:
     assert function_name(receipt) == function_name(partial(partial(receipt))) == "receipt"
     assert function_name(Callee()) == "Callee"
+
+
+class Box:
+    def __init__(self) -> None:
+        self.names = {"a"}
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [b"\xff\x00", "file \udc80", {b"\xff": 1}, {"a": [b"\xff"]}, [{1, "a"}], Box()],
+    ids=["bytes", "surrogate", "key", "inside", "set", "object"],
+)
+def test_any_argument_has_a_digest(argument: object) -> None:
+    digest = arguments_digest(len, [argument])
+    assert digest == arguments_digest(len, [argument])
+    assert digest != arguments_digest(len, [[argument]])
+
+
+def test_the_digest_of_bytes_depends_on_them() -> None:
+    assert arguments_digest(len, [b"\xff"]) != arguments_digest(len, [b"\xfe"])
+
+
+def test_the_digest_of_an_iterator_does_not_use_it_up() -> None:
+    for iterator in (iter([1]), (n for n in [1]), map(int, "1")):
+        arguments_digest(len, [[iterator]])
+        assert list(iterator) == [1]
+
+
+@pytest.mark.parametrize("kind", ["set", "frozenset"])
+def test_the_digest_of_a_set_is_the_same_in_every_process(kind: str) -> None:
+    code = (
+        "from coreason_client.server.durable._results import arguments_digest\n"
+        f"print(arguments_digest(len, [[{kind}(['a', 'b', 'c', 'd', 'e'])]]))"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in range(3)
+    }
+    assert len(digests) == 1

@@ -192,6 +192,24 @@ async def test_a_step_that_takes_too_long_fails() -> None:
         with pytest.raises(StepFailed) as caught:
             await stream.step("slow", asyncio.sleep, 60, timeout=0.01)
         assert caught.value.type == "TimeoutError"
+        assert caught.value.message == "it took longer than its timeout of 0.01 s"
+
+
+@aio
+async def test_a_plain_function_that_returns_a_coroutine_is_limited_too() -> None:
+    stream = await Life().run()
+    with pytest.raises(StepFailed, match=r"it took longer than its timeout of 0\.01 s"):
+        await stream.step("slow", lambda: asyncio.sleep(60), timeout=0.01)
+
+
+@aio
+async def test_an_own_timeout_of_the_function_keeps_its_message() -> None:
+    async def impatient() -> None:
+        raise TimeoutError("the database did not answer")
+
+    stream = await Life().run()
+    with pytest.raises(StepFailed, match="the database did not answer"):
+        await stream.step("impatient", impatient, timeout=60)
 
 
 @pytest.mark.parametrize("result", [object(), "x" * 2_000_000])
@@ -471,15 +489,33 @@ async def test_the_attempt_is_counted() -> None:
     ("arguments", "message"),
     [
         ({"on_restart": "again"}, 'on_restart must be "rerun", "fail" or "resume"'),
-        ({"timeout": 0}, "timeout must be greater than 0"),
+        ({"timeout": 0}, "timeout must be a number greater than 0, got 0"),
+        ({"timeout": "3"}, "timeout must be a number greater than 0, got '3'"),
         ({"key": "a/b"}, "key must be a string"),
+        ({"function": 3}, "function must be a function that was not called yet"),
     ],
 )
 @aio
 async def test_wrong_arguments_are_refused_at_once(arguments: dict[str, Any], message: str) -> None:
     stream = await Life().run()
     with pytest.raises(ArgumentError, match=message):
-        await stream.step("a", Calls(), **arguments)
+        await stream.step("a", **{"function": Calls(), **arguments})
+
+
+@aio
+async def test_a_key_that_was_used_is_refused_with_the_name_of_the_step() -> None:
+    stream = await Life().run()
+    await stream.step("a", Calls(), key="k")
+    with pytest.raises(ArgumentError, match="key must be different in each call of the step 'a'"):
+        await stream.step("a", Calls(), key="k")
+
+
+@aio
+async def test_the_warning_about_a_forgotten_await_names_the_step() -> None:
+    stream = await Life().run()
+    forgotten = [stream.step("a", Calls())]
+    with pytest.warns(RuntimeWarning, match="coroutine 'step a#1' was never awaited"):
+        forgotten.clear()
 
 
 # Agents that are not durable.
@@ -536,7 +572,39 @@ async def test_a_decorated_function_is_a_step_of_the_agent_that_calls_it() -> No
     assert paths == ["double#1", "words#1"]
 
 
+@aio
+async def test_a_decorated_function_can_be_the_function_of_a_step() -> None:
+    life = Life()
+    stream = await life.run()
+    assert await stream.step("outer", double, 4) == 8
+    assert await stream.step("outer", functools.partial(split, "a b")) == ["a", "b"]
+    paths = [note.path for note in await life.notes() if isinstance(note, Done)]
+    assert paths == ["outer#1/double#1", "outer#1", "outer#2/words#1", "outer#2"]
+
+
 def test_a_decorated_function_can_be_called_outside_agents() -> None:
     assert asyncio.run(double(4)) == 8
     assert asyncio.run(split("a b")) == ["a", "b"]
     assert double.__name__ == "double"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"on_restart": "retry"}, "on_restart must be"),
+        ({"timeout": -1}, "timeout must be a number greater than 0"),
+        ({"name": ""}, "name must be a string of 1 to 200 characters"),
+        ({"name": "a/b"}, "name must be a string of 1 to 200 characters"),
+    ],
+)
+def test_wrong_options_of_the_decorator_are_refused_where_it_is_used(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        step(**options)(print)
+
+
+def test_only_functions_can_be_decorated() -> None:
+    wrong: Any = 3
+    with pytest.raises(ArgumentError, match="function must be a function"):
+        step(wrong)

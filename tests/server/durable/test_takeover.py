@@ -1,10 +1,12 @@
 """Durable streams that lost their producer, continued by an application on the same SQLite file."""
 
 import asyncio
+import gc
 import logging
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -16,13 +18,16 @@ from coreason_client import ArgumentError
 from coreason_client.server import (
     AgentApp,
     AgentStream,
+    LogUnavailable,
     MemoryStreamLog,
     SQLiteStreamLog,
     StreamEnded,
+    StreamLog,
     SyncAgentStream,
 )
 from coreason_client.server.durable import _slots
-from coreason_client.server.durable._notes import Note, Released, Started, dump_note
+from coreason_client.server.durable._notes import Begun, Note, Released, Started, dump_note
+from coreason_client.server.durable._results import arguments_digest
 from coreason_client.server.engine import _takeover
 from coreason_client.server.engine._conversation import dump_request
 from coreason_client.server.engine._frames import Frames
@@ -30,9 +35,11 @@ from coreason_client.server.log import AgentVersion, NewStream, Notes
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..aio import aio
+from ..faulty_log import runtime_of
 from ..peer import envelope
 
 AGENT = AgentVersion("writer", "1")
+NO_ARGUMENTS = arguments_digest(print, ())
 
 
 class Store:
@@ -140,7 +147,11 @@ async def test_an_agent_that_does_less_ends_the_stream(tmp_path: Path) -> None:
 )
 @aio
 async def test_restarts_without_progress_are_limited(
-    notes: list[Note], outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    notes: list[Note],
+    outcome: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(_slots, "_FIRST_DELAY", 0.01)
     monkeypatch.setattr(_takeover, "_POLL_SECONDS", 0.01)
@@ -148,6 +159,8 @@ async def test_restarts_without_progress_are_limited(
     await store.orphan(["0 ", "1 "], notes)
     async with store.serving(counting) as app:
         assert (await ended(app, store.id))[0] == outcome
+    reason = "is not restarted again (restarts in a row without progress: 3, in all: 3)"
+    assert (reason in caplog.text) == (outcome == "producer_lost")
 
 
 @aio
@@ -271,6 +284,63 @@ async def test_a_step_that_must_not_be_interrupted_has_more_time(tmp_path: Path)
         assert await ended(app, store.id) == ("complete", ["paid"])
 
 
+@pytest.mark.proves("DUR-11-hand-over")
+@pytest.mark.parametrize("form", ["nested", "concurrent"])
+@aio
+async def test_another_step_does_not_interrupt_one_that_must_not_be_interrupted(
+    form: str, tmp_path: Path
+) -> None:
+    reached, go, paid = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        async def pay() -> None:
+            reached.set()
+            await go.wait()
+            if form == "nested":
+                await stream.now()
+            else:
+                await paid.wait()
+
+        async def other() -> None:
+            await go.wait()
+            asyncio.get_running_loop().call_later(0.1, paid.set)
+
+        calls = [stream.step("pay", pay, on_restart="fail")]
+        if form == "concurrent":
+            calls.append(stream.step("other", other))
+        await asyncio.gather(*calls)
+        await stream.write("paid")
+
+    store = Store(tmp_path)
+    await store.orphan()
+    app = store.app(agent, drain_timeout=10.0)
+    async with app.lifespan():
+        await reached.wait()
+        app.begin_shutdown()
+        go.set()
+    async with store.serving(agent) as again:
+        assert await ended(again, store.id) == ("complete", ["paid"])
+
+
+@aio
+async def test_a_log_that_has_lost_its_last_entries_is_not_read_forever(tmp_path: Path) -> None:
+    """As after a failover of a store, between the claim and the replay."""
+    store = Store(tmp_path)
+    async with store.serving(counting) as app:
+        await store_stream(app.log, store.id)
+        meta = replace(await app.log.meta(store.id), last_seq=5)
+        takeover = runtime_of(app).takeover
+        assert takeover is not None
+        async with asyncio.timeout(5):
+            with pytest.raises(LogUnavailable, match="lost entries"):
+                await takeover._load_packets(meta)
+
+
+async def store_stream(log: StreamLog, stream_id: UUID) -> None:
+    await log.open(NewStream(stream_id, "p", uuid4(), "print", b""), "owner")
+    await log.append(stream_id, 1, 1, [Frames(stream_id).delta(1, "a")])
+
+
 @aio
 async def test_an_agent_that_catches_the_end_cannot_write_on(tmp_path: Path) -> None:
     reached = asyncio.Event()
@@ -299,6 +369,62 @@ async def test_an_agent_that_catches_the_end_cannot_write_on(tmp_path: Path) -> 
         assert await ended(app, store.id) == ("complete", ["a"])
 
 
+# The log lines of streams that a restarted agent could not continue.
+
+
+async def _fails(request: ServiceRequest, stream: AgentStream) -> None:
+    raise KeyError("a mistake in the new version")
+
+
+async def _differs_in_a_step(request: ServiceRequest, stream: AgentStream) -> None:
+    async def write() -> None:
+        await stream.write("another text")
+
+    await stream.step("story", write)
+
+
+@pytest.mark.proves("DUR-15-observe")
+@pytest.mark.parametrize(
+    ("agent", "notes", "outcome", "problem"),
+    [
+        (counting, [], "replay_diverged", "packet 1 is another DELTA packet in the log"),
+        (_fails, [], "replay_diverged", "packet 1 in the log was not written again"),
+        (
+            _differs_in_a_step,
+            [Begun("story#1", "rerun", "_differs_in_a_step.<locals>.write", NO_ARGUMENTS, 1)],
+            "producer_lost",
+            "the restarted step story#1 wrote something else",
+        ),
+        (
+            _differs_in_a_step,
+            [Begun("story#1", "rerun", "another", NO_ARGUMENTS, 1)],
+            "replay_diverged",
+            "the step story#1 was called with another function",
+        ),
+    ],
+)
+@aio
+async def test_the_log_line_says_why_a_restarted_agent_could_not_continue(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    agent: Any,
+    notes: list[Note],
+    outcome: str,
+    problem: str,
+) -> None:
+    caplog.set_level(logging.INFO)
+    store = Store(tmp_path)
+    await store.orphan(["first"], notes)
+    async with store.serving(agent) as app:
+        assert (await ended(app, store.id))[0] == outcome
+    gc.collect()  # an error that nobody has retrieved would be logged now
+    assert not [r for r in caplog.records if r.name == "asyncio"]
+    [line] = [r for r in caplog.records if getattr(r, "event", "") == "stream_ended"]
+    assert (line.levelno, problem in line.getMessage()) == (logging.WARNING, True)
+    failures = [r for r in caplog.records if "a mistake in the new version" in r.getMessage()]
+    assert len(failures) == (agent is _fails)
+
+
 # Refusals.
 
 
@@ -324,7 +450,10 @@ def test_a_log_that_ends_with_the_process_cannot_be_durable(log: MemoryStreamLog
         AgentApp(counting, log=log, durable=True)
 
 
-@pytest.mark.parametrize("count", [0, -1])
-def test_max_restarts_is_a_count(count: int, tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match="max_restarts must be greater than 0"):
+@pytest.mark.parametrize(
+    ("count", "rule"),
+    [(0, "greater than 0, got 0"), (-1, "greater than 0"), ("3", "a number, got")],
+)
+def test_max_restarts_is_a_count(count: Any, rule: str, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=f"max_restarts must be {rule}"):
         Store(tmp_path).app(counting, max_restarts=count)

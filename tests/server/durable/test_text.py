@@ -2,10 +2,12 @@
 
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.server.durable._packets import logged_packets
+from coreason_client.server.durable._replay import Logged
 from coreason_client.server.durable._text import ValidText
 from coreason_client.server.engine._frames import Frames
 from coreason_manifest.definitions.presentation import StreamOpCode
@@ -37,3 +39,12 @@ def test_a_rewind_drops_what_came_after_its_packet(steps: list[int | None]) -> N
         for packet in logged_packets(seq, [entry]):
             text.follow(packet)
         assert str(text) == "".join(f"<{kept}>" for kept in left)
+
+
+@pytest.mark.parametrize("data", [None, 7, {}, {"to_seq": None}, {"to_seq": "1"}, {"to_seq": -1}])
+def test_an_event_of_an_agent_that_only_has_the_name_is_no_rewind(data: object) -> None:
+    text = ValidText()
+    text.add(1, "a")
+    text.follow(Logged(2, "EVENT", {"type": "REWIND", "data": data}))
+    text.follow(Logged(3, "EVENT", {"type": "REWIND"}))
+    assert str(text) == "a"

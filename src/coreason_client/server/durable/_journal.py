@@ -5,7 +5,7 @@ as `plan#1/search#2`. The body of the agent has the empty path.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ._notes import (
@@ -42,7 +42,24 @@ class Step:
     arguments: str
     first_seq: int | None = None
     done: Done | None = None
-    checkpoint: Any = None
+    # Each with the number of its packet, if it has one, and the run of the agent.
+    checkpoints: list[tuple[int | None, int, Any]] = field(default_factory=list)
+
+    @property
+    def checkpoint(self) -> Any:
+        """The last valid checkpoint, None if there is none."""
+        return self.checkpoints[-1][2] if self.checkpoints else None
+
+    def rewind(self, to_seq: int, attempt: int) -> None:
+        """Drop the checkpoints that belong to what is void now.
+
+        That may be one without a packet, if an earlier run has stored it.
+        """
+        self.checkpoints = [
+            (seq, run, value)
+            for seq, run, value in self.checkpoints
+            if (run == attempt if seq is None else seq <= to_seq)
+        ]
 
     @property
     def last_seq(self) -> int | None:
@@ -135,10 +152,10 @@ class Journal:
             case FirstPacket():
                 self._step(note.path).first_seq = note.first_seq
             case Checkpoint():
-                self._step(note.path).checkpoint = note.value
+                kept = (note.seq, self.attempt, note.value)
+                self._step(note.path).checkpoints.append(kept)
             case Done():
-                self._step(note.path).done = note
-                self.restarts.step_ended()
+                self._end(note)
             case Rewound():
                 self._rewind(note)
             case Started():
@@ -155,8 +172,18 @@ class Journal:
         except KeyError:
             raise ValueError(f"the journal has no beginning of the step {path}") from None
 
+    def _end(self, note: Done) -> None:
+        self._step(note.path).done = note
+        # What it has started may go on, but writes no more.
+        for step in self._inside(note.path):
+            if step.done is None:
+                step.done = Done(step.path, "cancelled", last_seq=note.last_seq)
+        self.restarts.step_ended()
+
     def _rewind(self, note: Rewound) -> None:
         self.voids.append((note.to_seq, note.seq))
+        if (rewound := self.steps.get(note.path)) is not None:
+            rewound.rewind(note.to_seq, self.attempt)
         # The step runs again and may call its steps with other arguments. Those that ended are
         # never void.
         for step in self.wrote_inside(note.path, note.to_seq):

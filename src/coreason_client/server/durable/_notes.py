@@ -16,6 +16,7 @@ __all__ = [
     "Done",
     "FirstPacket",
     "Note",
+    "Outcome",
     "Policy",
     "Released",
     "Rewound",
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 Policy: TypeAlias = Literal["rerun", "fail", "resume"]
+Outcome: TypeAlias = Literal["result", "error", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +77,21 @@ class Done:
     """
 
     path: str
-    outcome: Literal["result", "error", "cancelled"]
+    outcome: Outcome
     value: Any = None
     last_seq: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a step with the policy "resume" needs to continue after its packets so far."""
+    """What a step with the policy "resume" needs to continue after its packets so far.
+
+    `seq` is the number of the packet that it was stored with, None if it was stored alone.
+    """
 
     path: str
     value: Any
+    seq: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

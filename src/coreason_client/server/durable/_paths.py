@@ -6,7 +6,7 @@ from uuid import UUID, uuid5
 
 from ...errors import ArgumentError
 
-__all__ = ["Paths", "derived_uuid"]
+__all__ = ["Paths", "check_name", "derived_uuid"]
 
 MAX_NAME = 200  # characters
 _RESERVED = frozenset("/#@")
@@ -33,10 +33,10 @@ class Paths:
             ArgumentError: the name or the key cannot be used.
             RuntimeError: several tasks call the same step without a key.
         """
-        _check("name", name)
+        check_name("name", name)
         prefix = f"{parent}/{name}" if parent else name
         if key is not None:
-            return self._take_keyed(f"{prefix}@{key}", key)
+            return self._take_keyed(f"{prefix}@{key}", name, key)
         if self._callers.setdefault(prefix, caller) != caller:
             raise RuntimeError(
                 f"the step {name!r} is called in several tasks, so a restarted agent could mix "
@@ -45,15 +45,20 @@ class Paths:
         self._counts[prefix] += 1
         return f"{prefix}#{self._counts[prefix]}"
 
-    def _take_keyed(self, path: str, key: str) -> str:
-        _check("key", key)
+    def _take_keyed(self, path: str, name: str, key: str) -> str:
+        check_name("key", key)
         if path in self._keyed:
-            raise ArgumentError("key", "must be used for one call of a step only", key)
+            raise ArgumentError("key", f"must be different in each call of the step {name!r}", key)
         self._keyed.add(path)
         return path
 
 
-def _check(argument: str, value: object) -> None:
+def check_name(argument: str, value: object) -> None:
+    """Check the name or the key of a step.
+
+    Raises:
+        ArgumentError: it cannot be used.
+    """
     if not isinstance(value, str) or not value or len(value) > MAX_NAME or _RESERVED & set(value):
         rule = f"must be a string of 1 to {MAX_NAME} characters without / # @"
         raise ArgumentError(argument, rule, value)

@@ -111,6 +111,7 @@ class Replay:
         self._earlier = dict(journal.steps)  # those of earlier runs that were not called yet
         self._resumed: set[str] = set()  # steps that were called to continue and did nothing yet
         self._compared: set[str] = set()  # steps that run again and may differ
+        self._ended_inside: dict[str, Step] = {}  # inside those that continue; may be called again
         self._owned = _by_owner(journal, logged)
         self._valid = sorted(p.seq for owned in self._owned.values() for p in owned.packets)
         self._inner = _inner_steps(journal)
@@ -120,7 +121,7 @@ class Replay:
     @property
     def complete(self) -> bool:
         """True if everything in the log and the journal was done again."""
-        return not (self.left or self._earlier or self._resumed)
+        return not (self.left or self._earlier or self._resumed or self._ended_inside)
 
     def is_missing(self, path: str) -> bool:
         """Return True if a step of the journal was not called yet."""
@@ -203,7 +204,7 @@ class Replay:
             self._compared.add(path)
         step = self._earlier.get(path)
         if step is None:
-            return Run(known=False)
+            return self._begin_other(path, policy, function, arguments)
         _check_same(step, policy, function, arguments)
         if step.done is not None:
             self._use_up(path)
@@ -216,7 +217,26 @@ class Replay:
         written = self._written_inside(path)
         self._use_up(path)
         self._resumed.add(path)
+        self._ended_inside |= {inner: self._journal.steps[inner] for inner in self._inner[path]}
         return Resume(written, step.checkpoint)
+
+    def _begin_other(
+        self, path: str, policy: Policy, function: str, arguments: str
+    ) -> Finished | Run:
+        """Return what to do for a step that need not be called again.
+
+        A step that continues may go on after the steps that it has called, so their numbers may
+        stand for others now.
+        """
+        step = self._ended_inside.pop(path, None)
+        if step is None or step.done is None:
+            return Run(known=False)
+        same = (step.policy, step.function, step.arguments) == (policy, function, arguments)
+        return Finished(step.done) if same else Run(known=False)
+
+    def _forget_inside(self, path: str) -> None:
+        for inner in self._inner[path]:
+            self._ended_inside.pop(inner, None)
 
     def start_over(self, path: str) -> bool:
         """Compare a step that was called to continue, as one with the policy "rerun".
@@ -227,6 +247,7 @@ class Replay:
             return False
         self._resumed.discard(path)
         self._compared.add(path)
+        self._forget_inside(path)
         for owner, owned in self._owned.items():
             if owner == path or is_inside(owner, path):
                 self.left += owned.used
@@ -252,6 +273,7 @@ class Replay:
                 twice.
         """
         self._goes_on(path)
+        self._forget_inside(path)
         missing = [self._earlier[inner] for inner in self._inner[path] if inner in self._earlier]
         for step in missing:
             if step.done is not None or path not in self._compared:

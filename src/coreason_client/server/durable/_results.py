@@ -1,12 +1,13 @@
 """The outcome of a step as JSON, and its arguments as a digest. No I/O."""
 
+import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from typing import Any, get_type_hints
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 from pydantic_core import PydanticSerializationError, to_json
 
@@ -15,17 +16,30 @@ __all__ = [
     "ResultError",
     "ResultType",
     "arguments_digest",
+    "failure_of",
     "function_name",
+    "unwrapped",
 ]
 
 MAX_RESULT_BYTES = 1024 * 1024
+
+
+_MAX_MESSAGE = 2000  # characters of an error's message that the journal keeps
+
+
+def failure_of(error: BaseException) -> dict[str, str]:
+    """Return the type and the message of an error as the journal keeps them."""
+    # A message may have a file name, whose bytes need not be Unicode.
+    message = str(error)[:_MAX_MESSAGE].encode(errors="backslashreplace").decode()
+    return {"type": type(error).__name__, "message": message}
 
 
 class ResultError(ValueError):
     """The result of a step cannot be stored."""
 
 
-def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+def unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function inside any `functools.partial`."""
     while isinstance(function, functools.partial):
         function = function.func
     return function
@@ -33,7 +47,7 @@ def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def function_name(function: Callable[..., Any]) -> str:
     """Return the name of a function that the journal keeps."""
-    inner = _unwrapped(function)
+    inner = unwrapped(function)
     return getattr(inner, "__qualname__", None) or type(inner).__qualname__
 
 
@@ -46,7 +60,38 @@ def arguments_digest(function: Callable[..., Any], arguments: Sequence[Any]) -> 
     while isinstance(function, functools.partial):
         given += [list(function.args), sorted(function.keywords.items())]
         function = function.func
-    return sha256(to_json(given, fallback=_type_name)).hexdigest()[:32]
+    return sha256(_digestible_json(given)).hexdigest()[:32]
+
+
+def _digestible_json(value: Any) -> bytes:
+    return to_json(_digestible(value), fallback=_type_name)
+
+
+def _digestible(value: Any) -> Any:
+    """Return a value as JSON that is the same in every process; it is not changed or used up."""
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return sha256(value).hexdigest()
+    if isinstance(value, Iterator):
+        return _type_name(value)
+    if isinstance(value, list | tuple):
+        return [_digestible(item) for item in value]
+    if isinstance(value, set | frozenset):  # the order of strings is another in each process
+        return sorted(_digestible_json(item).decode() for item in value)
+    return _digestible_fields(value)
+
+
+def _digestible_fields(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        value = dict(value)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if not isinstance(value, dict):
+        return value
+    if all(isinstance(key, str) for key in value):
+        return {_digestible(key): _digestible(item) for key, item in value.items()}
+    return [[_digestible(key), _digestible(item)] for key, item in value.items()]
 
 
 def _type_name(value: object) -> str:
@@ -60,7 +105,7 @@ class ResultType:
 
     def __init__(self, step: str, function: Callable[..., Any]) -> None:
         self._step = step
-        self._adapter = _adapter(_unwrapped(function))
+        self._adapter = _adapter(unwrapped(function))
 
     def dump(self, result: object) -> bytes:
         """Return a result as JSON.

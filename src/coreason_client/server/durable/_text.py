@@ -1,8 +1,10 @@
-"""The valid text of a stream: what is left of its packets after rewinds. No I/O."""
+"""The valid text and errors of a stream: what is left of its packets after rewinds. No I/O."""
+
+from coreason_manifest.definitions.presentation import ErrorSeverity, StreamError
 
 from ._replay import Logged
 
-__all__ = ["REWIND", "ValidText"]
+__all__ = ["REWIND", "ValidErrors", "ValidText"]
 
 REWIND = "REWIND"
 """The type of the event that makes earlier packets void."""
@@ -34,4 +36,30 @@ class ValidText:
         if packet.op == "DELTA":
             self.add(packet.seq, packet.content)
         elif packet.op == "EVENT" and packet.content.get("type") == REWIND:
-            self.rewind(packet.content["data"]["to_seq"])
+            data = packet.content.get("data")
+            to_seq = data.get("to_seq") if isinstance(data, dict) else None
+            if type(to_seq) is int and to_seq >= 0:  # an agent may use the name for something else
+                self.rewind(to_seq)
+
+
+class ValidErrors:
+    """Collects the TRANSIENT errors of packets, and drops what a rewind makes void."""
+
+    __slots__ = ("_errors",)
+
+    def __init__(self) -> None:
+        self._errors: dict[int, StreamError] = {}  # by the number of their packet
+
+    @property
+    def transient(self) -> StreamError | None:
+        """The last TRANSIENT error, None if there is none."""
+        return next(reversed(self._errors.values()), None)
+
+    def add(self, seq: int, error: StreamError) -> None:
+        """Add the error of a packet."""
+        if error.severity is ErrorSeverity.TRANSIENT:
+            self._errors[seq] = error
+
+    def rewind(self, to_seq: int) -> None:
+        """Drop the errors of the packets after a number."""
+        self._errors = {seq: error for seq, error in self._errors.items() if seq <= to_seq}

@@ -40,10 +40,16 @@ class Writers:
         self.current = path
         return True
 
+    def is_writing(self, path: str) -> bool:
+        """Return True if a step has written and not ended."""
+        return path != BODY and (path == self.current or path in self._outer)
+
     def ended(self, path: str) -> bool:
-        """Record the end of a step; return True if others may write now."""
-        if path != self.current or path == BODY:
+        """Record the end of a step and of those inside it; return True if others may write now."""
+        if not self.is_writing(path):
             return False
+        while self.current != path:
+            self.current = self._outer.pop()
         self.current = self._outer.pop()
         return True
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any, NoReturn
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from coreason_manifest.definitions.presentation import ErrorSeverity, StreamError, StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest
 
+from ...errors import ArgumentError
 from ..durable._journal import BODY, Journal
 from ..durable._notes import (
     Begun,
@@ -35,11 +36,11 @@ from ..durable._replay import (
     Rewind,
     StepUncertain,
 )
-from ..durable._text import REWIND, ValidText
+from ..durable._text import REWIND, ValidErrors, ValidText
 from ..errors import StreamEnded
 from ..log.base import DurableLog, StreamMeta
 from ..observe._metrics import NOT_METERED, StreamMeter
-from ._end_errors import PRODUCER_LOST, replay_diverged, step_uncertain
+from ._end_errors import replay_diverged, rewind_refused, step_uncertain
 from ._step_context import OpenStep, caller, current_step, innermost_step
 from ._writer import StreamWriter
 from ._writer_turn import WriterTurn
@@ -68,6 +69,7 @@ class DurableWriter(StreamWriter):
     """
 
     __slots__ = (
+        "_errors",
         "_loop",
         "_on_stop",
         "_replay_until",
@@ -99,11 +101,12 @@ class DurableWriter(StreamWriter):
         self._on_stop = on_stop
         self._replay_until = 0.0
         self._valid_text = ValidText()
+        self._errors = ValidErrors()
         for packet in origin.logged:
             self._valid_text.follow(packet)
             if packet.op == StreamOpCode.ERROR and not journal.is_void(packet.seq):
-                error = StreamError.model_validate(packet.content)
-                self._transient_error = error if _is_transient(error) else self._transient_error
+                self._errors.add(packet.seq, StreamError.model_validate(packet.content))
+        self._transient_error = self._errors.transient
         self.boundary: Callable[[], None] | None = None
         """Called between two steps; set when the stream is to be handed over."""
         if span is not None:  # stored with the first packet or step
@@ -116,8 +119,13 @@ class DurableWriter(StreamWriter):
         """Write a DELTA packet; in a step that resumes, optionally with a checkpoint."""
         self.ending.check_open()
         step = self._open_step()
-        if self.replay is not None and await self._is_logged(step, "DELTA", text):
-            return
+        # Checks come first: the journal must not have a refused packet as the first of a step.
+        if checkpoint is not None:
+            checkpoint = _checkpoint(step, checkpoint).value
+        if self.replay is not None:
+            self._frames.delta(self._appender.last_seq + 1, text)
+            if await self._is_logged(step, "DELTA", text):
+                return
         owner = BODY if step is None else step.path
         if owner != self.turn.current:  # most packets are written where the one before was
             await self._wait_for_turn(step)
@@ -126,8 +134,8 @@ class DurableWriter(StreamWriter):
         frame = self._frames.delta(seq, text)
         if step is not None:
             self._note_first_packet(step, seq)
-        if checkpoint is not None:
-            self._add_checkpoint(step, checkpoint)
+        if checkpoint is not None and step is not None:
+            self.add_note(Checkpoint(step.path, checkpoint, seq))
         self._valid_text.add(seq, text)
         await appender.add_delta(frame)
 
@@ -139,7 +147,7 @@ class DurableWriter(StreamWriter):
             return
         self.ending.check_open()
         step = self._open_step()
-        _, packet = self._frames.packet(self._appender.last_seq + 1, op, p)
+        _, packet = self._checked_packet(op, p)
         if _ends(op, packet.p):
             if (error := self.missing()) is not None:
                 self.stop(error)
@@ -150,6 +158,8 @@ class DurableWriter(StreamWriter):
         await self._wait_for_turn(step)
         if step is not None:
             self._note_first_packet(step, self._appender.last_seq + 1)
+        if op is StreamOpCode.ERROR:
+            self._errors.add(self._appender.last_seq + 1, packet.p)
         await super().write_packet(op, packet.p)
 
     async def _is_logged(self, step: OpenStep | None, op: str, content: Any) -> bool:
@@ -162,6 +172,7 @@ class DurableWriter(StreamWriter):
         if isinstance(verdict, Rewind):
             await self.rewind(verdict)
         await self.give_way()
+        self.ending.check_open()  # it may have ended meanwhile
         self.leave_replay()
         return verdict is SKIP
 
@@ -218,13 +229,8 @@ class DurableWriter(StreamWriter):
     async def checkpoint(self, value: Any) -> None:
         """Store a checkpoint of the current step without a packet."""
         self.ending.check_open()
-        self._add_checkpoint(self._open_step(), value)
+        self.add_note(_checkpoint(self._open_step(), value))
         await self._appender.flush()
-
-    def _add_checkpoint(self, step: OpenStep | None, value: Any) -> None:
-        if step is None or step.policy != "resume":
-            raise RuntimeError('a checkpoint belongs to a step with on_restart="resume"')
-        self.add_note(Checkpoint(step.path, value))
 
     # Replay.
 
@@ -232,13 +238,15 @@ class DurableWriter(StreamWriter):
         """Write a REWIND packet, or end the stream if the client does not understand it."""
         capabilities = self.request.payload.capabilities
         if capabilities is None or REWIND not in capabilities.supported_events:
-            self.stop(PRODUCER_LOST)
+            self.stop(rewind_refused(rewind.step))
         seq = self._appender.last_seq + 1
         name = rewind.step.rpartition("/")[2].partition("#")[0].partition("@")[0]
         data = {"to_seq": rewind.to_seq, "step": name, "attempt": self.journal.attempt}
         frame, _ = self._frames.packet(seq, StreamOpCode.EVENT, {"type": REWIND, "data": data})
         self.add_note(Rewound(rewind.step, rewind.to_seq, seq))
         self._valid_text.rewind(rewind.to_seq)
+        self._errors.rewind(rewind.to_seq)
+        self._transient_error = self._errors.transient
         self.turn.rewound(rewind.step)
         await self._appender.add(frame)
 
@@ -314,13 +322,28 @@ def _check_caller(agent: object) -> None:
         )
 
 
+def _checkpoint(step: OpenStep | None, value: Any) -> Checkpoint:
+    """Return the note for a checkpoint.
+
+    Raises:
+        ArgumentError: it is not JSON.
+        RuntimeError: the step is not one that resumes.
+    """
+    if step is None or step.policy != "resume":
+        where = "outside steps" if step is None else f"in the step {step.path}"
+        raise RuntimeError(
+            f'a checkpoint needs a step with on_restart="resume", but this one is stored {where}'
+        )
+    try:
+        copy = from_json(to_json(value))  # the caller may change its own one while this one waits
+    except (ValueError, RecursionError):
+        raise ArgumentError("checkpoint", "must be JSON", value) from None
+    return Checkpoint(step.path, copy)
+
+
 def _is_missing(replay: Replay | None, path: str) -> bool:
     """Return True if a step of the journal was not called in this run."""
     return replay is not None and replay.is_missing(path)
-
-
-def _is_transient(error: StreamError) -> bool:
-    return error.severity is ErrorSeverity.TRANSIENT
 
 
 def _ends(op: StreamOpCode, payload: Any) -> bool:

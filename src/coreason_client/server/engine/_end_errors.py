@@ -10,6 +10,7 @@ __all__ = [
     "SERVER_STOPPED",
     "fatal",
     "replay_diverged",
+    "rewind_refused",
     "step_uncertain",
 ]
 
@@ -34,6 +35,16 @@ def replay_diverged(difference: object) -> StreamError:
     """Return the error for a restarted agent that did something else than before."""
     return fatal(
         "replay_diverged", f"The restarted agent differs from its first run: {difference}."
+    )
+
+
+def rewind_refused(step: object) -> StreamError:
+    """Return the error for a step that wrote something else, to a reader without rewinds."""
+    return fatal(
+        "producer_lost",
+        f"The producer of this stream was lost, and the restarted step {step} wrote something "
+        "else. The text so far cannot be corrected, because the client does not support REWIND "
+        "events.",
     )
 
 

@@ -54,6 +54,7 @@ class Producer:
         self.abandon_timer: asyncio.TimerHandle | None = None
         self._cancel_grace = cancel_grace
         self._reason: StreamError | None = None
+        self._problem = ""  # of a restarted agent that cannot continue
         self._hands_over = False
         self._traced = traced
         self._failure: BaseException | None = None
@@ -77,7 +78,7 @@ class Producer:
         assert isinstance(log, DurableLog)  # noqa: S101 - checked by the application
         durable = DurableWriter(
             *(request, meta, log, origin),
-            on_stop=self.stop,
+            on_stop=self._stop_restarted,
             on_cancel=self._on_cancel,
             meter=meter,
             span=self._traced.span,
@@ -106,6 +107,12 @@ class Producer:
             self._writer.cancelled = True
             if not self._stop.done():
                 self._stop.set_result(None)
+
+    def _stop_restarted(self, reason: StreamError) -> None:
+        """Stop an agent that cannot continue its stream; the log line has the message."""
+        if self._reason is None:
+            self._problem = reason.message
+        self.stop(reason)
 
     def give_up(self) -> None:
         """Cancel the agent, because another process owns the stream now.
@@ -149,6 +156,9 @@ class Producer:
             self._seal_and_stop()
 
     def _at_boundary(self) -> None:
+        writer = self._writer
+        if isinstance(writer, DurableWriter) and writer.journal.runs_once():
+            return  # at the same time, or around the step that begins or ends here
         self._seal_and_stop()
         raise StreamEnded(self.meta.stream_id)
 
@@ -174,7 +184,9 @@ class Producer:
             self._traced.end(packets, outcome, self._failure)
             seconds = monotonic() - self._started_at
             unwritten = "taken_over" if ending.taken_over else "not_written"
-            _log_lines.stream_ended(self.meta, outcome or unwritten, packets, seconds)
+            _log_lines.stream_ended(
+                self.meta, outcome or unwritten, packets, seconds, self._problem
+            )
 
     async def _run_to_end(self) -> None:
         try:
@@ -216,18 +228,22 @@ class Producer:
         if self._hands_over and isinstance(self._writer, DurableWriter):
             await self._writer.release()
             return
-        if self._reason is None:
-            self._reason = self._writer.missing()
+        if self._reason is None and (missing := self._writer.missing()) is not None:
+            self._stop_restarted(missing)
+            self._log_failure()
         if self._reason is not None:
             await self._writer.end_with(self._reason)
         elif self.agent.cancelled():  # it cancelled itself
             await self._writer.end_with(CANCELLED)
-        elif (error := self.agent.exception()) is not None:
-            await self._end_failed(error)
+        elif self._log_failure():
+            await self._writer.end_with(AGENT_ERROR)
         else:
             await self._writer.complete()
 
-    async def _end_failed(self, error: BaseException) -> None:
+    def _log_failure(self) -> bool:
+        """Log the error of the agent; return False if it raised none."""
+        if self.agent.cancelled() or (error := self.agent.exception()) is None:
+            return False
         self._failure = error
         if not isinstance(error, LogError):
             self._failed_with = AGENT_ERROR
@@ -236,7 +252,7 @@ class Producer:
                 *(self.meta.stream_id, type(error).__name__, error),
                 exc_info=error,
             )
-        await self._writer.end_with(AGENT_ERROR)
+        return True
 
 
 # Cancelled agents that still run. The event loop keeps only weak references to tasks.

@@ -43,16 +43,19 @@ class OpenStep:
     ended: bool = False
 
     def check_open(self) -> None:
-        """Check that the function has not returned.
+        """Check that the functions of this step and of those around it have not returned.
 
         Raises:
-            RuntimeError: a task or thread of the step goes on after its end.
+            RuntimeError: a task or thread of a step goes on after its end.
         """
-        if self.ended:
-            raise RuntimeError(
-                f"the step {self.path} has ended, so what it has started must not write or call "
-                "steps: wait for it in the step"
-            )
+        step: OpenStep | None = self
+        while step is not None:
+            if step.ended and step.stream_id == self.stream_id:
+                raise RuntimeError(
+                    f"the step {step.path} has ended, so what it has started must not write or "
+                    "call steps: wait for it in the step"
+                )
+            step = step.outer
 
 
 _step: contextvars.ContextVar[OpenStep | None] = contextvars.ContextVar("step", default=None)

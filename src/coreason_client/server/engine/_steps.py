@@ -5,31 +5,37 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from pydantic_core import from_json, to_json
 
 from ...errors import ArgumentError
 from ..durable._journal import BODY
-from ..durable._notes import Done, Policy
+from ..durable._notes import Done, Outcome, Policy
 from ..durable._paths import Paths, derived_uuid
 from ..durable._replay import Finished, ReplayError, Resume
-from ..durable._results import ResultType, arguments_digest, function_name
+from ..durable._results import (
+    ResultType,
+    arguments_digest,
+    failure_of,
+    function_name,
+    unwrapped,
+)
 from ..errors import LogError, StepFailed, StreamCancelled, StreamEnded
 from ..log.base import MAX_TURNS
 from ._conversation import latest_turns
 from ._durable_writer import DurableWriter
 from ._end_errors import replay_diverged
 from ._step_context import OpenStep, caller, current_step, in_step
-from ._threads import run_in_thread
+from ._threads import run_in_thread, too_long
 
-__all__ = ["JournaledSteps", "Resumed", "Steps", "call_function"]
+__all__ = ["JournaledSteps", "Resumed", "Steps", "call_function", "check_step", "mark_async"]
 
 _POLICIES: Final = ("rerun", "fail", "resume")
-_MAX_MESSAGE = 2000  # characters of an error's message that the journal keeps
-# Not outcomes of a step: the stream cannot be written any more.
-_FAILURES_OF_THE_STREAM = (LogError, StreamEnded, StreamCancelled)
+_ASYNC_MARK = "_coreason_async"  # inspect has such a mark only from Python 3.12 on
+# Not outcomes of a step if its own stream cannot be written any more. An agent may use others.
+_ENDS_OF_A_STREAM = (LogError, StreamEnded, StreamCancelled, asyncio.CancelledError)
 
 
 LoadTurns: TypeAlias = Callable[[int], Awaitable[Sequence[bytes]]]
@@ -38,7 +44,7 @@ LoadTurns: TypeAlias = Callable[[int], Awaitable[Sequence[bytes]]]
 class _Outcome(NamedTuple):
     """The end of a step: its result as JSON, or the type and message of an error."""
 
-    kind: Literal["result", "error", "cancelled"]
+    kind: Outcome
     value: Any = None
 
     def stored(self) -> Any:
@@ -57,6 +63,23 @@ class Resumed:
     text: str
     packets: tuple[tuple[str, Any], ...]
     checkpoint: Any
+
+
+def check_step(function: object, policy: object, timeout: object) -> None:
+    """Check the arguments of a step.
+
+    Raises:
+        ArgumentError: one of them cannot be used.
+    """
+    if not callable(function):
+        rule = "must be a function that was not called yet, as in step(name, function, argument)"
+        raise ArgumentError("function", rule, function)
+    if policy not in _POLICIES:
+        raise ArgumentError("on_restart", 'must be "rerun", "fail" or "resume"', policy)
+    if timeout is None:
+        return
+    if not isinstance(timeout, int | float) or not timeout > 0:
+        raise ArgumentError("timeout", "must be a number greater than 0", timeout)
 
 
 class Steps:
@@ -85,16 +108,15 @@ class Steps:
             ArgumentError: an argument cannot be used.
             RuntimeError: several tasks of a durable agent call the step without a key.
         """
-        if policy not in _POLICIES:
-            raise ArgumentError("on_restart", 'must be "rerun", "fail" or "resume"', policy)
-        if timeout is not None and not timeout > 0:
-            raise ArgumentError("timeout", "must be greater than 0", timeout)
+        check_step(function, policy, timeout)
         outer = self.current
         self._check_open(outer)
         path = self._paths.take(BODY if outer is None else outer.path, name, key, self._caller())
         names = function_name(function), arguments_digest(function, arguments)
         step = OpenStep(self._stream_id, path, policy, *names)
-        return self._run(step, function, arguments, timeout)
+        run = self._run(step, function, arguments, timeout)
+        run.__qualname__ = f"step {path}"  # type: ignore[attr-defined]  # a forgotten await shows it
+        return run
 
     @property
     def current(self) -> OpenStep | None:
@@ -169,17 +191,21 @@ class Steps:
                 result = await call_function(function, arguments, step.path, timeout)
             data = type_.dump(result)
             value = type_.parse(data)
-        except asyncio.CancelledError:
-            await self._end(step, _Outcome("cancelled"))
-            raise
-        except _FAILURES_OF_THE_STREAM:
-            raise
-        except Exception as error:
-            failure = {"type": type(error).__name__, "message": str(error)[:_MAX_MESSAGE]}
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, _ENDS_OF_A_STREAM) and self._is_over():
+                raise
+            if _is_cancelled(error):
+                await self._end(step, _Outcome("cancelled"))
+                raise
+            failure = failure_of(error)
             await self._end(step, _Outcome("error", failure))
             raise StepFailed(step.path, **failure) from error
         await self._end(step, _Outcome("result", data))
         return value
+
+    def _is_over(self) -> bool:
+        """Return True if nothing more can be written."""
+        return True
 
     async def _begin(self, step: OpenStep) -> Done | None:
         """Return the outcome of an earlier run, None if the function must be called."""
@@ -224,6 +250,19 @@ class JournaledSteps(Steps):
             self._writer.stop(replay_diverged("a turn of the conversation is no longer there"))
         return [kept[name] for name in chosen]
 
+    async def _run(
+        self,
+        step: OpenStep,
+        function: Callable[..., Any],
+        arguments: Sequence[Any],
+        timeout: float | None,
+    ) -> Any:
+        try:
+            return await super()._run(step, function, arguments, timeout)
+        finally:
+            if self._is_over():  # so a step that waits for this one to end cannot write either
+                self._writer.turn.wake()
+
     async def _begin(self, step: OpenStep) -> Done | None:
         writer = self._writer
         writer.ending.check_open()
@@ -244,14 +283,31 @@ class JournaledSteps(Steps):
             step.begun = isinstance(action, Resume) or action.known
         if not step.begun and step.policy != "rerun":
             writer.begin(step)
-            await writer.flush()
+            try:
+                await writer.flush()
+            except asyncio.CancelledError:
+                await self._end(step, _Outcome("cancelled"))
+                raise
         return None
 
     async def _end(self, step: OpenStep, outcome: _Outcome) -> None:
         writer = self._writer
-        if self._stopping():  # not an outcome: another process will run the step again
+        if self._is_over():  # not an outcome: another process will run the step again
+            if outcome.kind != "cancelled":
+                writer.ending.raise_error()
             return
-        writer.ending.check_open()
+        try:
+            await self._store(step, outcome)
+        except asyncio.CancelledError:
+            if not self._is_over():  # its caller does not get the outcome that was stored
+                await self._store(step, _Outcome("cancelled"))
+            raise
+        writer.leave_replay()
+        if writer.boundary is not None:
+            writer.boundary()
+
+    async def _store(self, step: OpenStep, outcome: _Outcome) -> None:
+        writer = self._writer
         if writer.replay is not None:
             try:
                 rewind = writer.replay.end_step(step.path)
@@ -261,28 +317,28 @@ class JournaledSteps(Steps):
                 await writer.rewind(rewind)
         if not step.begun:
             writer.begin(step)
-        last_seq = writer.last_seq if writer.turn.current == step.path else None
+        last_seq = writer.journal.steps[step.path].last_seq  # an earlier end is replaced
+        if writer.turn.is_writing(step.path):
+            last_seq = writer.last_seq
         writer.add_note(Done(step.path, outcome.kind, outcome.stored(), last_seq))
         writer.turn.ended(step.path)
-        try:
-            await writer.flush()
-        except asyncio.CancelledError:
-            if not self._stopping():  # its caller does not get the outcome that was stored
-                writer.add_note(Done(step.path, "cancelled", last_seq=last_seq))
-                await writer.flush()
-            raise
-        writer.leave_replay()
-        if writer.boundary is not None:
-            writer.boundary()
+        await writer.flush()
 
-    def _stopping(self) -> bool:
-        """Return True if the producer stops the agent, or the log refuses its packets."""
+    def _is_over(self) -> bool:
+        """Return True if the stream is ended or handed over, or the log refuses its packets."""
         writer = self._writer
-        return writer.cancelled or writer.ending.sealed or writer.ending.broken
+        ending = writer.ending
+        return writer.cancelled or ending.sealed or ending.broken or ending.ended
 
 
 def _digest(turn: bytes) -> str:
     return sha256(turn).hexdigest()[:32]
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    """Return True if the caller of a step has cancelled it; its function may raise the same."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
 async def call_function(
@@ -297,16 +353,33 @@ async def call_function(
         TimeoutError: it took longer than `timeout` seconds; the thread of a plain one goes on.
     """
     if _is_async(function):
-        async with asyncio.timeout(timeout):
-            return await function(*arguments)
+        return await _within(timeout, function(*arguments))
     name = f"coreason-step-{path}"
     result = await run_in_thread(lambda: function(*arguments), name, timeout)
-    return await result if inspect.isawaitable(result) else result
+    return await _within(timeout, result) if inspect.isawaitable(result) else result
+
+
+async def _within(timeout: float | None, work: Awaitable[Any]) -> Any:
+    limit = asyncio.timeout(timeout)
+    try:
+        async with limit:
+            return await work
+    except TimeoutError:
+        if limit.expired():
+            raise TimeoutError(too_long(timeout)) from None
+        raise
+
+
+def mark_async(function: Callable[..., Coroutine[Any, Any, Any]]) -> None:
+    """Let a plain function that returns a coroutine be called on the event loop."""
+    setattr(function, _ASYNC_MARK, True)
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004
+    return (
+        inspect.iscoroutinefunction(function)
+        or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+        or getattr(unwrapped(function), _ASYNC_MARK, False) is True
     )
 
 

@@ -15,7 +15,7 @@ from ..durable._notes import Started, dump_note, parse_note
 from ..durable._packets import logged_packets
 from ..durable._replay import Logged
 from ..durable._slots import RestartSlots
-from ..errors import Fenced, LogError, UnknownStream
+from ..errors import Fenced, LogError, LogUnavailable, UnknownStream
 from ..log.base import AgentVersion, Claim, DurableLog, Notes, StreamMeta
 from ..observe import _log_lines
 from ..observe._metrics import Metrics
@@ -141,6 +141,8 @@ class Takeover:
         restarts = journal.restarts
         restarts.reached(meta.last_seq)
         if meta.cancel_requested or not restarts.may_start(self._max_restarts):
+            if not meta.cancel_requested:
+                _log_lines.restarts_used_up(meta, restarts.failed, restarts.total)
             await self._end(claim, cancelled=meta.cancel_requested)
             return
         restart = _Restart(claim, meta, journal, request, trace)
@@ -180,6 +182,8 @@ class Takeover:
         packets: list[Logged] = []
         while len(packets) < meta.last_seq:
             page = await self._log.read(meta.stream_id, len(packets), _PAGE, 0)
+            if not page.entries:  # a store that has failed over may have lost the last ones
+                raise LogUnavailable("the log has lost entries of a stream", meta.stream_id)
             packets += logged_packets(len(packets) + 1, page.entries)
             await asyncio.sleep(0)  # other tasks run between two pages
         return packets

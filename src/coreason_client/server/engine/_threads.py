@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from ..errors import LogError, StreamCancelled, StreamEnded
 
-__all__ = ["run_in_thread"]
+__all__ = ["run_in_thread", "too_long"]
 
 logger = logging.getLogger("coreason_client.server")
 
@@ -48,6 +48,11 @@ async def run_in_thread(function: Callable[[], T], name: str, timeout: float | N
         raise asyncio.CancelledError from None
 
 
+def too_long(timeout: float | None) -> str:
+    """Return the message for a function that did not return in time."""
+    return f"it took longer than its timeout of {timeout} s"
+
+
 async def _wait(done: "asyncio.Future[Any]", timeout: float | None) -> Any:
     try:
         await asyncio.wait({done}, timeout=timeout)
@@ -56,7 +61,7 @@ async def _wait(done: "asyncio.Future[Any]", timeout: float | None) -> Any:
         raise
     if not done.done():
         done.cancel()
-        raise TimeoutError
+        raise TimeoutError(too_long(timeout))
     return done.result()
 
 

@@ -12,7 +12,12 @@ from typing import Any
 from uuid import UUID
 
 from coreason_manifest.definitions._base import utc_now
-from coreason_manifest.definitions.presentation import ErrorSeverity, StreamError, StreamOpCode
+from coreason_manifest.definitions.presentation import (
+    ErrorSeverity,
+    StreamError,
+    StreamOpCode,
+    StreamPacket,
+)
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ...errors import ArgumentError
@@ -148,13 +153,20 @@ class StreamWriter:
             await self.write(p)
             return
         self.ending.check_open()
-        frame, packet = self._frames.packet(self._appender.last_seq + 1, op, p)
+        frame, packet = self._checked_packet(op, p)
         if op is StreamOpCode.CLOSE:
             await self._close(frame)
         elif op is StreamOpCode.ERROR:
             await self._error(packet.p, frame)
         else:
             await self._appender.add(frame)
+
+    def _checked_packet(self, op: StreamOpCode, p: Any) -> tuple[bytes, StreamPacket]:
+        """Return the frame of the next packet, and the packet; raises like `write_packet`."""
+        frame, packet = self._frames.packet(self._appender.last_seq + 1, op, p)
+        if op is StreamOpCode.ERROR:
+            _check_code(packet.p)
+        return frame, packet
 
     # The end of the stream.
 
@@ -185,9 +197,6 @@ class StreamWriter:
         self._appender.give_up(Fenced(self._meta.stream_id, self._meta.epoch))
 
     async def _error(self, error: StreamError, frame: bytes) -> None:
-        if not _SNAKE_CASE.fullmatch(error.code):
-            rule = "must be in snake_case, such as rate_limit_exceeded"
-            raise ArgumentError("code", rule, error.code)
         if error.severity is ErrorSeverity.FATAL:
             await self._finish(frame, error.code)
             return
@@ -237,6 +246,17 @@ class StreamWriter:
             logger.warning("the turn of stream %s was not stored: %s", self.stream_id, failure)
         op = StreamOpCode.CLOSE if error is None else StreamOpCode.ERROR
         await self._appender.finish(frame, COMPLETE if error is None else error, op)
+
+
+def _check_code(error: StreamError) -> None:
+    """Check the code of an error that an agent writes.
+
+    Raises:
+        ArgumentError: it is not in snake_case.
+    """
+    if not _SNAKE_CASE.fullmatch(error.code):
+        rule = "must be in snake_case, such as rate_limit_exceeded"
+        raise ArgumentError("code", rule, error.code)
 
 
 async def _dump(turn: Turn) -> bytes:

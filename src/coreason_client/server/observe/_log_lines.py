@@ -17,6 +17,7 @@ __all__ = [
     "logger",
     "refused",
     "restarted",
+    "restarts_used_up",
     "resumed",
     "stream_ended",
     "stream_started",
@@ -35,17 +36,25 @@ def stream_started(meta: StreamMeta) -> None:
     )
 
 
-def stream_ended(meta: StreamMeta, outcome: str, packets: int, seconds: float) -> None:
-    """Log that the last packet of a stream is in the log, or could not be written."""
-    logger.info(
-        "stream %s ended after %.3f s and %d packets: %s",
+def stream_ended(
+    meta: StreamMeta, outcome: str, packets: int, seconds: float, problem: str = ""
+) -> None:
+    """Log that the last packet of a stream is in the log, or could not be written.
+
+    `problem` says why a restarted agent could not continue the stream.
+    """
+    logger.log(
+        logging.WARNING if problem else logging.INFO,
+        "stream %s ended after %.3f s and %d packets: %s%s",
         *(meta.stream_id, seconds, packets, outcome),
+        f": {problem}" if problem else "",
         extra={
             "event": "stream_ended",
             **_fields(meta),
             "outcome": outcome,
             "packets": packets,
             "seconds": round(seconds, 3),
+            **({"problem": problem} if problem else {}),
         },
     )
 
@@ -100,6 +109,21 @@ def restarted(meta: StreamMeta, attempt: int, *, handed_over: bool) -> None:
             "packets": meta.last_seq,
             "attempt": attempt,
             "handed_over": handed_over,
+        },
+    )
+
+
+def restarts_used_up(meta: StreamMeta, failed: int, total: int) -> None:
+    """Log that a durable stream is not restarted any more."""
+    logger.warning(
+        "stream %s is not restarted again (restarts in a row without progress: %d, in all: %d)",
+        *(meta.stream_id, failed, total),
+        extra={
+            "event": "restarts_used_up",
+            **_fields(meta),
+            "packets": meta.last_seq,
+            "failed": failed,
+            "restarts": total,
         },
     )
 
