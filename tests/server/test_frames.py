@@ -1,7 +1,9 @@
 """A frame made by hand is what the definitions and the encoder would write."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 from unittest.mock import patch
 from uuid import UUID, uuid4
 
@@ -97,14 +99,19 @@ def test_what_does_not_fit_is_refused(op: StreamOpCode, payload: object, words: 
         Frames(uuid4()).packet(1, op, payload)
 
 
-def test_text_that_cannot_be_sent_is_refused() -> None:
+@pytest.mark.parametrize("check", [lambda f, t: f.delta(1, t), lambda f, t: f.check_delta(t)])
+def test_text_that_cannot_be_sent_is_refused(check: Callable[[Frames, Any], object]) -> None:
     frames = Frames(uuid4())
+    check(frames, "a")
+    check(frames, "\u00e9" * 3)
     with pytest.raises(TypeError, match="got int"):
-        frames.delta(1, 7)  # type: ignore[arg-type]
+        check(frames, 7)
     with pytest.raises(ValueError, match="surrogate"):
-        frames.delta(1, "\ud83d")
+        check(frames, "\ud83d")
     with pytest.raises(ValueError, match="in pieces"):
-        frames.delta(1, "y" * 10_000_000)
+        check(frames, "y" * 10_000_000)
+    with pytest.raises(ValueError, match="in pieces"):
+        check(frames, "\x00" * 2_000_000)
 
 
 @pytest.mark.parametrize("op", [StreamOpCode.DELTA, StreamOpCode.EVENT])

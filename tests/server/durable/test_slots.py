@@ -35,9 +35,9 @@ def test_suspects_wait_for_the_others_and_start_alone() -> None:
     assert slots.next_suspect(1.5) == "a"
     slots.started("a", 1.5, suspect=True)
     assert slots.free(1.5) == SLOTS  # suspects take no slot of the others
-    assert slots.next_suspect(25.0) is None
+    assert slots.next_suspect(9.0) is None
     slots.settled("a")
-    assert slots.next_suspect(25.0) == "b"
+    assert slots.next_suspect(9.0) == "b"
     assert slots.next_suspect(50.0) is None
 
 
@@ -63,8 +63,8 @@ def test_a_suspect_that_does_not_settle_is_waited_for_longer() -> None:
     slots: RestartSlots[str] = RestartSlots(3)
     slots.started("a", 0.0, suspect=True)
     slots.suspect("b", 2, 0.0)
-    assert slots.next_suspect(29.0) is None
-    assert slots.next_suspect(30.0) == "b"
+    assert slots.next_suspect(9.0) is None
+    assert slots.next_suspect(10.0) == "b"
 
 
 def test_it_is_known_what_is_not_settled() -> None:

@@ -18,7 +18,7 @@ T = TypeVar("T", bound=Hashable)
 SLOTS = 4
 # Seconds after which a start no longer blocks the next ones: agents may wait for a model for long.
 _SETTLES_AFTER = 2.0
-_SUSPECT_SETTLES_AFTER = 30.0
+_SUSPECT_SETTLES_AFTER = 10.0
 _FIRST_DELAY, _LONGEST_DELAY = 1.0, 30.0
 _SUSPECT_AFTER = 2  # failed restarts, or before the last one
 # Others are started all the time while processes die often, so a suspect waits for them only so

@@ -123,7 +123,7 @@ class DurableWriter(StreamWriter):
         if checkpoint is not None:
             checkpoint = _checkpoint(step, checkpoint).value
         if self.replay is not None:
-            self._frames.delta(self._appender.last_seq + 1, text)
+            self._frames.check_delta(text)
             if await self._is_logged(step, "DELTA", text):
                 return
         owner = BODY if step is None else step.path
