@@ -4,8 +4,13 @@ from typing import Any
 
 import pytest
 
-from coreason_client.cap.rewound import REWIND, WITH_REWINDS, rewound_to
-from coreason_manifest.definitions.presentation import PresentationEvent, PresentationEventType
+from coreason_client.cap.rewound import WITH_REWINDS
+from coreason_manifest.definitions.presentation import (
+    REWIND,
+    PresentationEvent,
+    PresentationEventType,
+    rewound_to,
+)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
 """Replicas of durable agents are stopped and replaced in turn while their streams are open."""
 
 import asyncio
+import logging
 from pathlib import Path
+
+import pytest
 
 from ..server.log.valkey_server import ValkeyServer
 from ..soak.durable import rolling_restart
@@ -10,7 +13,11 @@ from ..soak.site import Settings
 STREAMS = 30
 
 
-def test_another_replica_continues_each_stream_and_no_reader_sees_an_error(tmp_path: Path) -> None:
+def test_another_replica_continues_each_stream_and_no_reader_sees_an_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    # A failure shows the table, not hundreds of lines about reconnects.
+    caplog.set_level(logging.ERROR, "coreason_client.cap")
     settings = Settings(packets=120, replicas=3)
     with ValkeyServer() as store:
         rolling = rolling_restart(

@@ -58,6 +58,24 @@ MUTANTS = (
         'policy == "rerun"',
     ),
     _mutant(
+        "journal",
+        "a step that ends does not end those inside it",
+        "        for step in self._open_inside(note.path):\n            step.done = Done(",
+        "        for step in ():\n            step.done = Done(",
+    ),
+    _mutant(
+        "journal",
+        "a rewind keeps the steps that it makes void",
+        "if step.wrote_after(note.to_seq):",
+        "if False:",
+    ),
+    _mutant(
+        "valid",
+        "a rewind drops nothing",
+        "self._values.items() if seq <= to_seq}",
+        "self._values.items()}",
+    ),
+    _mutant(
         "replay",
         "other arguments are not noticed",
         "if step.arguments != arguments:",

@@ -5,9 +5,10 @@ from coreason_manifest.definitions.presentation import (
     EventPacket,
     Packet,
     PresentationEvent,
+    rewound_to,
 )
 
-from .rewound import Rewound, rewound_to
+from .rewound import Rewound
 
 __all__ = ["ChatRecord"]
 

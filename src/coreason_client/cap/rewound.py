@@ -1,16 +1,11 @@
 """The mark in a chat stream that a part of the text is no longer valid."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from coreason_manifest.definitions.presentation import PresentationEvent, PresentationEventType
+from coreason_manifest.definitions.presentation import REWIND, PresentationEventType
 from coreason_manifest.definitions.request import ClientCapabilities
 
-__all__ = ["REWIND", "WITH_REWINDS", "Rewound", "rewound_to"]
-
-REWIND = "REWIND"
-"""The type of the event that makes a part of a stream void."""
+__all__ = ["WITH_REWINDS", "Rewound"]
 
 WITH_REWINDS = ClientCapabilities(supported_events=[*PresentationEventType, REWIND])
 """The capabilities of a client that understands REWIND events: all other events too."""
@@ -32,12 +27,3 @@ class Rewound:
     text: str
     to_seq: int
     whole: bool = False
-
-
-def rewound_to(event: PresentationEvent | Mapping[str, Any]) -> int | None:
-    """Return the last valid number of a REWIND event, None for any other event."""
-    if isinstance(event, PresentationEvent) or event.get("type") != REWIND:
-        return None
-    data = event.get("data")
-    to_seq = data.get("to_seq") if isinstance(data, dict) else None
-    return to_seq if type(to_seq) is int and to_seq >= 0 else None

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from coreason_client.cap.rewound import rewound_to
 from coreason_manifest.definitions.presentation import (
     CitationBlock,
     CitationItem,
@@ -17,6 +16,7 @@ from coreason_manifest.definitions.presentation import (
     PresentationEvent,
     PresentationEventType,
     ProgressUpdate,
+    rewound_to,
 )
 
 from ._usage import usage_event_line

@@ -26,7 +26,14 @@ from coreason_client.server import (
     SyncAgentStream,
 )
 from coreason_client.server.durable import _slots
-from coreason_client.server.durable._notes import Begun, Note, Released, Started, dump_note
+from coreason_client.server.durable._notes import (
+    Begun,
+    Note,
+    Released,
+    Started,
+    dump_note,
+    parse_note,
+)
 from coreason_client.server.durable._results import arguments_digest
 from coreason_client.server.engine import _takeover
 from coreason_client.server.engine._conversation import dump_request
@@ -34,6 +41,7 @@ from coreason_client.server.engine._frames import Frames
 from coreason_client.server.log import AgentVersion, NewStream, Notes
 from coreason_manifest.definitions.service import ServiceRequest
 
+from ...soak.faults import until
 from ..aio import aio
 from ..faulty_log import runtime_of
 from ..peer import envelope
@@ -457,3 +465,54 @@ def test_a_log_that_ends_with_the_process_cannot_be_durable(log: MemoryStreamLog
 def test_max_restarts_is_a_count(count: Any, rule: str, tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=f"max_restarts must be {rule}"):
         Store(tmp_path).app(counting, max_restarts=count)
+
+
+class GatedLog(SQLiteStreamLog):
+    """A log whose journals can only be read when the gate is open."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.asked, self.gate = asyncio.Event(), asyncio.Event()
+
+    async def journal(self, stream_id: UUID, after: int = 0) -> Sequence[bytes]:
+        self.asked.set()
+        await self.gate.wait()
+        return await super().journal(stream_id, after)
+
+
+async def idle(request: ServiceRequest, stream: AgentStream) -> None:
+    await stream.write("0 ")
+    await asyncio.Event().wait()
+
+
+@pytest.mark.proves("DUR-11-hand-over")
+@aio
+async def test_a_stream_that_is_claimed_in_the_last_moment_is_handed_over(tmp_path: Path) -> None:
+    store, log = Store(tmp_path), GatedLog(tmp_path / "log.db")
+    await store.orphan(["0 "])
+    options = {"agent_id": "writer", "version": "1", "durable": True, "drain_timeout": 0.0}
+    app = AgentApp(idle, log=log, **options)  # type: ignore[arg-type]
+    async with app.lifespan():
+        await log.asked.wait()
+        drain = asyncio.create_task(runtime_of(app).drain())
+        await asyncio.sleep(0.01)
+        log.gate.set()
+        await drain
+        assert [claim.stream_id for claim in await log.claim_durable("b", AGENT, 9)] == [store.id]
+
+
+@pytest.mark.proves("DUR-11-hand-over")
+@aio
+async def test_a_stream_whose_restart_waits_can_be_claimed_at_once(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    await store.orphan(["0 "], [Started(number, 1) for number in (2, 3)])
+    async with store.serving(idle, drain_timeout=0.0) as app:
+        runtime = runtime_of(app)
+        assert await until(lambda: store.id in runtime.producers.waiting)
+        await runtime.drain()
+        assert runtime.producers.waiting == {}
+        [claim] = await app.log.claim_durable("b", AGENT, 9)  # type: ignore[attr-defined]
+        assert claim.stream_id == store.id
+        # It was not started, so it still counts as a stream whose restarts made no progress.
+        notes = await app.log.journal(store.id)  # type: ignore[attr-defined]
+        assert [parse_note(note) for note in notes] == [Started(2, 1), Started(3, 1)]

@@ -2,10 +2,7 @@
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TypeAlias
 from uuid import UUID, uuid4
 
 import pytest
@@ -31,26 +28,14 @@ from coreason_client.server.log import (
 from coreason_client.server.log.base import MAX_TURN_BYTES, MAX_TURNS
 
 from ..aio import aio, turns
-from .backends import BACKENDS, Clock
+from .backends import BACKENDS, Clock, Opener, opener
 
 LONG = 60.0  # a wait that no test sits out: it would run out of its own time first
-
-Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[StreamLog, Clock]]]
 
 
 @pytest.fixture(params=list(BACKENDS.values()), ids=list(BACKENDS))
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
-    @asynccontextmanager
-    async def opener() -> AsyncIterator[tuple[StreamLog, Clock]]:
-        clock = Clock()
-        log: StreamLog = request.param(clock, tmp_path)
-        await log.start("me")
-        try:
-            yield log, clock
-        finally:
-            await log.stop("me")
-
-    return opener
+    return opener(request.param, tmp_path)
 
 
 def new(

@@ -1,9 +1,6 @@
 """The contract of a `DurableLog`, held against every log: journals, claims, releases, turns."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TypeAlias
 from uuid import UUID, uuid4
 
 import pytest
@@ -21,25 +18,14 @@ from coreason_client.server.log.base import (
 )
 
 from ..aio import aio
-from .backends import BACKENDS, Clock
+from .backends import BACKENDS, Opener, opener
 
 AGENT = AgentVersion("writer", "1")
-Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[DurableLog, Clock]]]
 
 
 @pytest.fixture(params=list(BACKENDS.values()), ids=list(BACKENDS))
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
-    @asynccontextmanager
-    async def opener() -> AsyncIterator[tuple[DurableLog, Clock]]:
-        clock = Clock()
-        log: DurableLog = request.param(clock, tmp_path)
-        await log.start("me")
-        try:
-            yield log, clock
-        finally:
-            await log.stop("me")
-
-    return opener
+    return opener(request.param, tmp_path)
 
 
 async def start(log: DurableLog, agent: AgentVersion | None = AGENT) -> UUID:

@@ -129,6 +129,8 @@ class Journal:
 
     def __init__(self, notes: Iterable[Note] = ()) -> None:
         self.steps: dict[str, Step] = {}
+        # Those that have not ended: an agent that calls steps in a loop has few of them at once.
+        self._open: dict[str, Step] = {}
         self.restarts = Restarts()
         self.voids: list[tuple[int, int]] = []
         self.attempt = 1
@@ -146,7 +148,7 @@ class Journal:
         self.count += 1
         match note:
             case Begun():
-                self.steps[note.path] = Step(
+                self.steps[note.path] = self._open[note.path] = Step(
                     note.path, note.policy, note.function, note.arguments, note.first_seq
                 )
             case FirstPacket():
@@ -174,10 +176,11 @@ class Journal:
 
     def _end(self, note: Done) -> None:
         self._step(note.path).done = note
+        self._open.pop(note.path, None)
         # What it has started may go on, but writes no more.
-        for step in self._inside(note.path):
-            if step.done is None:
-                step.done = Done(step.path, "cancelled", last_seq=note.last_seq)
+        for step in self._open_inside(note.path):
+            step.done = Done(step.path, "cancelled", last_seq=note.last_seq)
+            del self._open[step.path]
         self.restarts.step_ended()
 
     def _rewind(self, note: Rewound) -> None:
@@ -186,28 +189,24 @@ class Journal:
             rewound.rewind(note.to_seq, self.attempt)
         # The step runs again and may call its steps with other arguments. Those that ended are
         # never void.
-        for step in self.wrote_inside(note.path, note.to_seq):
-            if step.done is None:
-                del self.steps[step.path]
+        for step in self._open_inside(note.path):
+            if step.wrote_after(note.to_seq):
+                del self.steps[step.path], self._open[step.path]
 
-    def _inside(self, path: str) -> list[Step]:
-        return [step for step in self.steps.values() if is_inside(step.path, path)]
-
-    def unfinished(self) -> list[Step]:
-        """Return the steps that have not ended."""
-        return [step for step in self.steps.values() if step.done is None]
+    def _open_inside(self, path: str) -> list[Step]:
+        return [step for step in self._open.values() if is_inside(step.path, path)]
 
     def runs_once(self) -> bool:
         """Return True if a step runs that must not run twice."""
-        return any(step.policy == "fail" for step in self.unfinished())
+        return any(step.policy == "fail" for step in self._open.values())
 
     def has_unfinished_inside(self, path: str) -> bool:
         """Return True if a step inside the given one has not ended."""
-        return any(step.done is None for step in self._inside(path))
+        return bool(self._open_inside(path))
 
     def writers(self) -> list[str]:
         """Return the steps that have written and not ended, the outermost first."""
-        wrote = [step for step in self.unfinished() if step.first_seq is not None]
+        wrote = [step for step in self._open.values() if step.first_seq is not None]
         return [step.path for step in sorted(wrote, key=lambda step: step.first_seq or 0)]
 
     def is_void(self, seq: int) -> bool:
@@ -216,4 +215,8 @@ class Journal:
 
     def wrote_inside(self, path: str, seq: int) -> list[Step]:
         """Return the steps inside a step that wrote a packet with a higher number."""
-        return [step for step in self._inside(path) if step.wrote_after(seq)]
+        return [
+            step
+            for step in self.steps.values()
+            if is_inside(step.path, path) and step.wrote_after(seq)
+        ]

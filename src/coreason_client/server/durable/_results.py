@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from typing import Any, get_type_hints
+from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
@@ -145,12 +146,23 @@ class ResultType:
 
 _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 _cached_adapter = functools.lru_cache(256)(TypeAdapter)
+# Looking up the names in annotations takes longer than the rest of a short step.
+_adapters: WeakKeyDictionary[Callable[..., Any], TypeAdapter[Any]] = WeakKeyDictionary()
 
 
 def _adapter(function: Callable[..., Any]) -> TypeAdapter[Any]:
     """Return the adapter of a return annotation; that of Any if there is none to use."""
+    target = function if inspect.isroutine(function) else type(function).__call__
+    if not inspect.isfunction(target):  # a method is a new object each time
+        return _make_adapter(target)
+    adapter = _adapters.get(target)
+    if adapter is None:
+        adapter = _adapters[target] = _make_adapter(target)
+    return adapter
+
+
+def _make_adapter(target: Callable[..., Any]) -> TypeAdapter[Any]:
     try:
-        target = function if inspect.isroutine(function) else type(function).__call__
         annotation = get_type_hints(target, include_extras=True).get("return", Any)
         return _cached_adapter(annotation)
     except (NameError, TypeError, PydanticUserError):

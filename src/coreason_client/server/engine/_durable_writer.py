@@ -11,7 +11,12 @@ from typing import Any, NoReturn
 
 from pydantic_core import from_json, to_json
 
-from coreason_manifest.definitions.presentation import ErrorSeverity, StreamError, StreamOpCode
+from coreason_manifest.definitions.presentation import (
+    REWIND,
+    ErrorSeverity,
+    StreamError,
+    StreamOpCode,
+)
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ...errors import ArgumentError
@@ -36,7 +41,7 @@ from ..durable._replay import (
     Rewind,
     StepUncertain,
 )
-from ..durable._text import REWIND, ValidErrors, ValidText
+from ..durable._valid import Valid, follow_text
 from ..errors import StreamEnded
 from ..log.base import DurableLog, StreamMeta
 from ..observe._metrics import NOT_METERED, StreamMeter
@@ -100,13 +105,13 @@ class DurableWriter(StreamWriter):
         self._loop = asyncio.get_running_loop()  # looking up the task is cheaper with it
         self._on_stop = on_stop
         self._replay_until = 0.0
-        self._valid_text = ValidText()
-        self._errors = ValidErrors()
+        self._valid_text = Valid[str]()
+        self._errors = Valid[StreamError]()  # the TRANSIENT ones
         for packet in origin.logged:
-            self._valid_text.follow(packet)
+            follow_text(self._valid_text, packet)
             if packet.op == StreamOpCode.ERROR and not journal.is_void(packet.seq):
-                self._errors.add(packet.seq, StreamError.model_validate(packet.content))
-        self._transient_error = self._errors.transient
+                self._add_error(packet.seq, StreamError.model_validate(packet.content))
+        self._transient_error = self._errors.last
         self.boundary: Callable[[], None] | None = None
         """Called between two steps; set when the stream is to be handed over."""
         if span is not None:  # stored with the first packet or step
@@ -159,8 +164,12 @@ class DurableWriter(StreamWriter):
         if step is not None:
             self._note_first_packet(step, self._appender.last_seq + 1)
         if op is StreamOpCode.ERROR:
-            self._errors.add(self._appender.last_seq + 1, packet.p)
+            self._add_error(self._appender.last_seq + 1, packet.p)
         await super().write_packet(op, packet.p)
+
+    def _add_error(self, seq: int, error: StreamError) -> None:
+        if error.severity is ErrorSeverity.TRANSIENT:
+            self._errors.add(seq, error)
 
     async def _is_logged(self, step: OpenStep | None, op: str, content: Any) -> bool:
         """Return True if the log already has a packet."""
@@ -246,7 +255,7 @@ class DurableWriter(StreamWriter):
         self.add_note(Rewound(rewind.step, rewind.to_seq, seq))
         self._valid_text.rewind(rewind.to_seq)
         self._errors.rewind(rewind.to_seq)
-        self._transient_error = self._errors.transient
+        self._transient_error = self._errors.last
         self.turn.rewound(rewind.step)
         await self._appender.add(frame)
 
@@ -278,7 +287,7 @@ class DurableWriter(StreamWriter):
         return None
 
     def _answer(self) -> str:
-        return str(self._valid_text)
+        return "".join(self._valid_text.values)
 
     def seal(self) -> None:
         """Accept no more packets and steps, because the stream is ended or handed over."""

@@ -17,7 +17,7 @@ from uuid import UUID
 from coreason_manifest.definitions.presentation import StreamError, StreamOpCode
 
 from ..durable._packets import logged_packets
-from ..durable._text import ValidText
+from ..durable._valid import Valid, follow_text
 from ..errors import Fenced, LogError, UnknownStream
 from ..log.base import Claim, StreamLog
 from ..observe import _log_lines
@@ -165,13 +165,13 @@ class Orphans:
         return None
 
     async def _written_text(self, claim: Claim) -> str:
-        text = ValidText()
+        text = Valid[str]()
         position = 0
         while position < claim.last_seq:
             page = await self._log.read(claim.stream_id, position, _PAGE, 0)
             if not page.entries:
                 break
             for packet in logged_packets(position + 1, page.entries):
-                text.follow(packet)
+                follow_text(text, packet)
             position += len(page.entries)
-        return str(text)
+        return "".join(text.values)

@@ -202,7 +202,10 @@ class Runtime:
     async def _first_drain(self) -> None:
         seconds, began = self.options.drain_timeout, self.loop.time()
         draining(len(self.producers), seconds + self.options.cancel_grace)
-        await self._drain(seconds)
+        if self.takeover is not None:
+            await self.takeover.leave()
+            self.producers.hand_over_at_boundaries()  # also those that it has started
+        await self._drain(max(began + seconds - self.loop.time(), 0))
         drained(self.loop.time() - began)
         self.drained = True
         self.log.wake_readers()

@@ -77,6 +77,7 @@ class Takeover:
         self._may_claim = may_claim
         self._slots: RestartSlots[UUID] = RestartSlots(options.max_restarts)
         self._suspects: dict[UUID, _Restart] = {}
+        self._claiming = asyncio.Lock()
 
     async def run(self) -> None:
         """Look for streams to continue, until cancelled."""
@@ -86,10 +87,11 @@ class Takeover:
             try:
                 if self._may_claim():
                     self._settle()
-                    if full or monotonic() >= claim_at:
-                        claim_at = monotonic() + _POLL_SECONDS
-                        await self._claim()
-                    await self._start_suspect()
+                    async with self._claiming:
+                        if full or monotonic() >= claim_at:
+                            claim_at = monotonic() + _POLL_SECONDS
+                            await self._claim()
+                        await self._start_suspect()
             except LogError as error:  # the upkeep reports that the log does not work
                 logger.debug("durable streams could not be claimed: %s", error)
             except Exception:  # a bug must not stop all restarts
@@ -102,6 +104,21 @@ class Takeover:
         await self._claim()
         await self._start_suspect()
 
+    async def leave(self) -> None:
+        """Start what is being claimed, and let another process claim the streams that wait.
+
+        Called once no more streams may be claimed. Without it, a stream that was claimed in the
+        last moment has no producer until its lease ends.
+        """
+        async with self._claiming:
+            waiting, self._suspects = self._suspects, {}
+        for stream_id, restart in waiting.items():
+            self._producers.waiting.pop(stream_id, None)
+            try:
+                await self._log.release(stream_id, restart.claim.epoch)
+            except LogError as error:
+                logger.debug("stream %s is free when its lease ends: %s", stream_id, error)
+
     def _settle(self) -> None:
         """Free the slots of streams that have made progress or ended."""
         for stream_id in self._slots.unsettled:
@@ -111,7 +128,7 @@ class Takeover:
 
     async def _claim(self) -> None:
         now = monotonic()
-        while free := self._slots.free(now):
+        while self._may_claim() and (free := self._slots.free(now)):
             claims = await self._log.claim_durable(self._owner, self._agent, free)
             handled = [self._handle(claim, now) for claim in claims]
             results = await asyncio.gather(*handled, return_exceptions=True)

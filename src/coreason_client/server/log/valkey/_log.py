@@ -184,6 +184,10 @@ class ValkeyStreamLog(LiveLog):
     async def renew(self, held: Mapping[UUID, int]) -> Mapping[UUID, LeaseState]:
         """Renew the leases of streams held with these epochs."""
         session = self._session()
+        async with session.renewing:
+            return await self._renew(session, held)
+
+    async def _renew(self, session: Session, held: Mapping[UUID, int]) -> Mapping[UUID, LeaseState]:
         until, owned_until = session.now() + self.lease, session.owned.now() + self.lease
         *replies, _ = await asyncio.gather(
             *(
@@ -224,6 +228,9 @@ class ValkeyStreamLog(LiveLog):
     async def release(self, stream_id: UUID, epoch: int) -> None:
         """Give up a durable stream, so that it can be claimed at once."""
         session = self._session()
+        # A renewal that has begun would set the time in the index again after the release.
+        async with session.renewing:
+            pass
         now = session.now()
         session.disown(stream_id)
         reply: Sequence[bytes] = await session.store.script(

@@ -48,6 +48,7 @@ class Session:
         self.waiters = Waiters()
         self.subscription = Subscription(self.store, keys, self.waiters, poll)
         self.owned = Ownership()
+        self.renewing = asyncio.Lock()
         self._address = address
         self._keys = keys
         self._patience = patience
