@@ -69,10 +69,10 @@ class Appender:
         "_notes",
         "_on_cancel",
         "_pending",
-        "_progress",
         "_running_append",
         "_stream_id",
         "_timer",
+        "_waiters",
         "acked",
         "ending",
         "last_seq",
@@ -105,7 +105,7 @@ class Appender:
         self._due = 0.0  # from this time on a DELTA is sent at once
         self._timer: asyncio.TimerHandle | None = None
         self._running_append: asyncio.Future[Any] | None = None
-        self._progress: asyncio.Future[None] | None = None  # done when the append is
+        self._waiters: list[asyncio.Future[None]] = []  # each is done when the append is
 
     async def add_delta(self, entry: bytes) -> None:
         """Add an entry that may wait for others."""
@@ -236,14 +236,16 @@ class Appender:
         self._report_progress()
 
     async def _wait_for_progress(self) -> None:
-        if self._progress is None:
-            self._progress = self._loop.create_future()
-        await asyncio.shield(self._progress)  # other writers may wait for it too
+        # Each writer has its own, because it may be cancelled. That is cheaper than asyncio.shield.
+        waiter = self._loop.create_future()
+        self._waiters.append(waiter)
+        await waiter
 
     def _report_progress(self) -> None:
-        if self._progress is not None:
-            self._progress.set_result(None)
-            self._progress = None
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
 
     def _record_ack(self, cancel_requested: bool | None) -> None:
         batch = self._in_flight

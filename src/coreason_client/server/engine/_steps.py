@@ -360,6 +360,8 @@ async def call_function(
 
 
 async def _within(timeout: float | None, work: Awaitable[Any]) -> Any:
+    if timeout is None:
+        return await work
     limit = asyncio.timeout(timeout)
     try:
         async with limit:
