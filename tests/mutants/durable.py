@@ -72,8 +72,8 @@ MUTANTS = (
     _mutant(
         "valid",
         "a rewind drops nothing",
-        "self._values.items() if seq <= to_seq}",
-        "self._values.items()}",
+        "self.by_seq.items() if seq <= to_seq}",
+        "self.by_seq.items()}",
     ),
     _mutant(
         "replay",

@@ -44,7 +44,7 @@ def test_a_rewind_drops_what_came_after_its_packet(steps: list[int | None]) -> N
 @pytest.mark.parametrize("data", [None, 7, {}, {"to_seq": None}, {"to_seq": "1"}, {"to_seq": -1}])
 def test_an_event_of_an_agent_that_only_has_the_name_is_no_rewind(data: object) -> None:
     text = Valid[str]()
-    text.add(1, "a")
+    text.by_seq[1] = "a"
     follow_text(text, Logged(2, "EVENT", {"type": "REWIND", "data": data}))
     follow_text(text, Logged(3, "EVENT", {"type": "REWIND"}))
     assert "".join(text.values) == "a"

@@ -7,7 +7,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, NoReturn
+from types import CoroutineType
+from typing import Any, NoReturn, cast
 
 from pydantic_core import from_json, to_json
 
@@ -75,7 +76,6 @@ class DurableWriter(StreamWriter):
 
     __slots__ = (
         "_errors",
-        "_loop",
         "_on_stop",
         "_replay_until",
         "_valid_text",
@@ -100,9 +100,9 @@ class DurableWriter(StreamWriter):
         journal = origin.journal
         super().__init__(request, meta, log, on_cancel=on_cancel, meter=meter, notes=journal.count)
         self.journal = journal
-        self.replay: Replay | None = Replay(journal, origin.logged)
+        began = journal.count or origin.logged
+        self.replay: Replay | None = Replay(journal, origin.logged) if began else None
         self.turn = WriterTurn(journal.writers())
-        self._loop = asyncio.get_running_loop()  # looking up the task is cheaper with it
         self._on_stop = on_stop
         self._replay_until = 0.0
         self._valid_text = Valid[str]()
@@ -141,7 +141,7 @@ class DurableWriter(StreamWriter):
             self._note_first_packet(step, seq)
         if checkpoint is not None and step is not None:
             self.add_note(Checkpoint(step.path, checkpoint, seq))
-        self._valid_text.add(seq, text)
+        self._valid_text.by_seq[seq] = text
         await appender.add_delta(frame)
 
     async def write_packet(self, op: StreamOpCode | str, p: Any) -> None:
@@ -169,7 +169,7 @@ class DurableWriter(StreamWriter):
 
     def _add_error(self, seq: int, error: StreamError) -> None:
         if error.severity is ErrorSeverity.TRANSIENT:
-            self._errors.add(seq, error)
+            self._errors.by_seq[seq] = error
 
     async def _is_logged(self, step: OpenStep | None, op: str, content: Any) -> bool:
         """Return True if the log already has a packet."""
@@ -192,12 +192,14 @@ class DurableWriter(StreamWriter):
             RuntimeError: another task than the agent's writes outside a step, or a task of a step
                 that has ended.
         """
-        step = None if innermost_step() is None else current_step(self._meta.stream_id)
-        if step is not None:
-            step.check_open()
-        elif asyncio.current_task(self._loop) is not self.agent:
+        if innermost_step() is not None:
+            step = current_step(self._meta.stream_id)
+            if step is not None:
+                step.check_open()
+                return step
+        if not _runs_now(self.agent):
             _check_caller(self.agent)
-        return step
+        return None
 
     async def _wait_for_turn(self, step: OpenStep | None) -> None:
         """Wait until the step may write."""
@@ -315,6 +317,12 @@ class DurableWriter(StreamWriter):
         await self._appender.flush()
         await self._log.release(self.stream_id, self._meta.epoch)
         self.ending.given_up = True
+
+
+def _runs_now(agent: "asyncio.Task[None] | None") -> bool:
+    """Return True if this is code of the agent's own task, not of another task or thread."""
+    # That is cheaper than to ask for the current task, and is done for each packet.
+    return agent is not None and cast("CoroutineType[Any, Any, None]", agent.get_coro()).cr_running
 
 
 def _check_caller(agent: object) -> None:

@@ -78,7 +78,7 @@ class StreamWriter:
     ) -> None:
         self.request = request
         self.cancelled = False
-        self.agent: asyncio.Future[None] | None = None
+        self.agent: asyncio.Task[None] | None = None
         """The task of the agent, set when it runs."""
         self._meta = meta
         self._log = log
