@@ -7,7 +7,7 @@ from uuid import UUID
 
 from ...._per_loop import PerLoop
 from ....errors import ArgumentError
-from ...errors import Fenced, LogUnavailable, UnknownStream
+from ...errors import LogUnavailable, UnknownStream
 from .._live import LiveLog
 from .._rules import check_last_entries
 from ..base import (
@@ -32,17 +32,12 @@ from ._errors import ForeignValue, foreign_data
 from ._expiry import Claims, drop_old
 from ._follower import ValkeyFollower
 from ._keys import KeyNames, digest
+from ._leases import release, renew
 from ._meta import text
 from ._opening import agent_digest, find_stream, load_meta, open_in_one_script, open_in_steps
 from ._session import Session
 
 __all__ = ["ValkeyStreamLog"]
-
-_STATES = {
-    b"held": LeaseState.HELD,
-    b"cancel": LeaseState.CANCEL_REQUESTED,
-    b"lost": LeaseState.LOST,
-}
 
 
 class ValkeyStreamLog(LiveLog):
@@ -184,27 +179,11 @@ class ValkeyStreamLog(LiveLog):
     async def renew(self, held: Mapping[UUID, int]) -> Mapping[UUID, LeaseState]:
         """Renew the leases of streams held with these epochs."""
         session = self._session()
-        async with session.renewing:
-            return await self._renew(session, held)
-
-    async def _renew(self, session: Session, held: Mapping[UUID, int]) -> Mapping[UUID, LeaseState]:
-        until, owned_until = session.now() + self.lease, session.owned.now() + self.lease
-        *replies, _ = await asyncio.gather(
-            *(
-                session.store.script(scripts.RENEW, [self._keys.meta(id_)], epoch, repr(until))
-                for id_, epoch in held.items()
-            ),
-            session.measure_clock(),
-        )
-        words = {id_: reply.split(b" ") for id_, reply in zip(held, replies, strict=True)}
-        states = {id_: _STATES[reply[0]] for id_, reply in words.items()}
+        owned_until = session.owned.now() + self.lease
+        states = await renew(session, self._keys, self.lease, held)
         session.owned.forget_old()
         for stream_id, state in states.items():
             self._record_renewal(stream_id, state, owned_until)
-        renewed = [id_ for id_, state in states.items() if state is not LeaseState.LOST]
-        await session.indexes.extend_leases(
-            {id_: words[id_][1].decode("ascii") for id_ in renewed}, until
-        )
         return states
 
     async def claim_lost(self, owner: str, limit: int) -> Sequence[Claim]:
@@ -227,20 +206,7 @@ class ValkeyStreamLog(LiveLog):
 
     async def release(self, stream_id: UUID, epoch: int) -> None:
         """Give up a durable stream, so that it can be claimed at once."""
-        session = self._session()
-        # A renewal that has begun would set the time in the index again after the release.
-        async with session.renewing:
-            pass
-        now = session.now()
-        session.disown(stream_id)
-        reply: Sequence[bytes] = await session.store.script(
-            scripts.RELEASE, [self._keys.meta(stream_id)], epoch, repr(now)
-        )
-        if reply[0] == b"unknown":
-            raise UnknownStream(stream_id)
-        if reply[0] == b"fenced":
-            raise Fenced(stream_id, epoch)
-        await session.indexes.end_lease(stream_id, now, reply[1].decode("ascii"))
+        await release(self._session(), self._keys, stream_id, epoch)
 
     async def expire(self, retention: float, final_retention: float) -> None:
         """Drop entries and, later, streams and conversations, by their age in seconds."""
