@@ -8,7 +8,7 @@ CHAT_INSTALLED := $(VENV)/.installed-chat
 export MESSAGE
 
 .DEFAULT_GOAL := help
-.PHONY: help install chat check sync test fuzz soak mutants bench build clean
+.PHONY: help install chat check sync proto test fuzz soak mutants bench build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 16
@@ -34,6 +34,7 @@ chat: $(CHAT_INSTALLED) ## talk to the built-in agent; MESSAGE="..." asks one qu
 
 check: $(INSTALLED) ## run ruff, mypy --strict, and the checks of generated files and imports
 	$(BIN)/python scripts/generate_sync.py --check
+	$(BIN)/python scripts/generate_proto.py --check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -41,6 +42,9 @@ check: $(INSTALLED) ## run ruff, mypy --strict, and the checks of generated file
 
 sync: $(INSTALLED) ## generate the sync files from the async files
 	$(BIN)/python scripts/generate_sync.py
+
+proto: $(INSTALLED) ## generate the descriptors of the gRPC messages from the proto files
+	$(BIN)/python scripts/generate_proto.py
 
 test: $(INSTALLED) ## run the whole test suite
 	$(BIN)/pytest -q -n 3 $(PYTEST_ARGS)

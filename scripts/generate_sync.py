@@ -25,6 +25,7 @@ PAIRS = {
     "_drive_async.py": "_drive_sync.py",
     "_http/_merging_async.py": "_http/_merging_sync.py",
     "_http/_response_async.py": "_http/_response_sync.py",
+    "a2a/_grpc/_binding_sender_async.py": "a2a/_grpc/_binding_sender_sync.py",
     "a2a/_auth_senders_async.py": "a2a/_auth_senders_sync.py",
     "a2a/_run_calls_async.py": "a2a/_run_calls_sync.py",
     "a2a/_streams_async.py": "a2a/_streams_sync.py",
@@ -57,6 +58,7 @@ NAMES = {
     "__anext__": "__next__",
     "ApiKey": "SyncApiKey",
     "AsyncAuthSender": "SyncAuthSender",
+    "AsyncBindingSender": "SyncBindingSender",
     "AsyncCardSender": "SyncCardSender",
     "AsyncOpener": "SyncOpener",
     "AsyncResponse": "SyncResponse",
@@ -72,6 +74,7 @@ NAMES = {
     "close_stream_async": "close_stream",
     "default_async_resolver": "default_resolver",
     "drive_async": "drive",
+    "lock_async": "lock",
     "open_response_async": "open_response",
     "run_async": "run",
     "run_calls_async": "run_calls",
@@ -86,7 +89,11 @@ _KEYWORD = re.compile(r"\bawait |\basync (?=def |for |with )")
 _YIELD = re.compile(r"(?m)^( *)for (\w+) in (.+):\n\1    yield \2\n(?!\n*\1(?:    +\S|else:))")
 _LEFTOVER = re.compile(r"(?i)async|\bawait|\b_*a(?:close|closing|enter|exit|iter|next)\w*")
 
-_MODULES = {Path(a).stem: Path(b).stem for a, b in PAIRS.items()} | {"_async": "_sync"}
+_MODULES = {Path(a).stem: Path(b).stem for a, b in PAIRS.items()} | {
+    # Pairs that are written by hand.
+    "_async": "_sync",
+    "_sender_async": "_sender_sync",
+}
 _FIXES = "F401,F811,I,RUF022,SIM117"  # unused and repeated imports, order, nested `with`
 
 

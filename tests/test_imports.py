@@ -57,15 +57,18 @@ PACKAGES: dict[str, set[str]] = {
     "coreason_client.cap": {"core"},
     "coreason_client.cap.client": {"core", "coreason_client.cap", "coreason_client._http"},
     "coreason_client.cap.aclient": {"core", "coreason_client.cap", "coreason_client._http"},
-    "coreason_client.a2a": {"core"},  # and see LAZY_PACKAGES
+    "coreason_client.a2a": {"core", "coreason_client.a2a._grpc"},  # and see LAZY_PACKAGES
+    "coreason_client.a2a._grpc": {"core", "coreason_client.a2a"},
     "coreason_client.a2a._transport_async": {
         "core",
         "coreason_client.a2a",
+        "coreason_client.a2a._grpc",
         "coreason_client._http",
     },
     "coreason_client.a2a._transport_sync": {
         "core",
         "coreason_client.a2a",
+        "coreason_client.a2a._grpc",
         "coreason_client._http",
     },
     "coreason_client.a2a.transport": {
@@ -149,7 +152,12 @@ PACKAGES: dict[str, set[str]] = {
         "coreason_client.server",
         "coreason_client.llm",
     },
-    "coreason_client.cli": {"public", "coreason_client.server", "coreason_client.agents"},
+    "coreason_client.cli": {
+        "public",
+        "coreason_client._http._checks",
+        "coreason_client.server",
+        "coreason_client.agents",
+    },
     "coreason_client.__main__": {"coreason_client.errors", "coreason_client.cli"},
 }
 GROUPS: dict[str, set[str]] = {
@@ -218,7 +226,12 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "httpx": (),
     "httpx_sse": (),
     "httpx_aiohttp": (),
-    "anyio": ("coreason_client._http", "coreason_client.server"),
+    "anyio": (
+        "coreason_client._http",
+        "coreason_client.a2a._oauth",
+        "coreason_client.a2a.push_receiver",
+        "coreason_client.server",
+    ),
     "aiohttp": ("coreason_client.llm._session",),
     "yarl": ("coreason_client.llm._session",),
     "pydantic_settings": ("coreason_client.llm.settings",),
@@ -228,10 +241,14 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
         "coreason_client.server.http",
         "coreason_client.server.process",
     ),
+    "jwt": ("coreason_client.a2a._card_keys",),
+    "cryptography": ("coreason_client.a2a._card_keys",),
     "uvicorn": ("coreason_client.server", "coreason_client.cli"),
     "typer": ("coreason_client.cli",),
     "rich": ("coreason_client.cli",),
     "redis": ("coreason_client.server.log.valkey",),
+    "grpc": ("coreason_client.a2a._grpc",),
+    "google": ("coreason_client.a2a._grpc",),
     "genai_prices": ("coreason_client.llm._cost",),
     "prometheus_client": ("coreason_client.server.observe._metrics",),
     "opentelemetry": ("coreason_client.server.observe._spans",),

@@ -38,6 +38,8 @@ def test_the_dependencies_are_the_chosen_ones() -> None:
         "valkey": {"redis"},
         "metrics": {"prometheus-client"},
         "otel": {"opentelemetry-api"},
+        "signatures": {"pyjwt"},
+        "grpc": {"grpcio", "protobuf"},
         "fast": {"uvloop", "httptools", "hiredis"},
         "all": {"coreason-client"},
     }

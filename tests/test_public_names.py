@@ -31,6 +31,7 @@ TWINS = [
     (a2a.AgentCardResolver, a2a.AsyncAgentCardResolver),
     (a2a.JsonRpcTransport, a2a.AsyncJsonRpcTransport),
     (a2a.RestTransport, a2a.AsyncRestTransport),
+    (a2a.GrpcTransport, a2a.AsyncGrpcTransport),
     (a2a.CardTransport, a2a.AsyncCardTransport),
     (a2a.Transport, a2a.AsyncTransport),
     (a2a.EventStream, a2a.AsyncEventStream),
@@ -144,7 +145,15 @@ def test_the_names_of_the_a2a_document_are_exported() -> None:
 @pytest.mark.parametrize("name", ["CAPClient", "A2AClient", "ServiceRequest", "CAPError"])
 def test_naming_one_client_loads_nothing_of_the_others(name: str) -> None:
     heavy = [
-        *("aiohttp", "genai_prices", "opentelemetry", "prometheus_client", "pydantic_settings"),
+        *(
+            "aiohttp",
+            "cryptography",
+            "genai_prices",
+            "jwt",
+            "opentelemetry",
+            "prometheus_client",
+            "pydantic_settings",
+        ),
         *("redis", "rich", "starlette", "typer", "uvicorn"),
     ]
     code = (

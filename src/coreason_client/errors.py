@@ -7,10 +7,13 @@
     │   ├── A2AHTTPError          the HTTP exchange failed; subclasses: connection, timeout, size
     │   ├── A2AJSONError          a body that is not valid JSON or not the expected object
     │   ├── A2AJSONRPCError       an error returned by the agent; a subclass for each known code
+    │   ├── A2ACardSignatureError  the agent card has no valid signature of a trusted key
     │   ├── A2AEmptyResultError   a response without the required result
     │   ├── A2ANoSupportedInterfaceError  the agent card lists no supported interface
+    │   ├── A2APushError          a received push notification that is not accepted
     │   ├── A2ASSEParseError      a stream event that cannot be parsed
-    │   └── A2AStreamClosedError  a stream ended before its task did
+    │   ├── A2AStreamClosedError  a stream ended before its task did
+    │   └── A2ATokenError         the authorization server did not issue a token
     ├── CAPError                  base class of the CAP client's errors
     │   ├── CAPConnectionError    every attempt failed or broke off; the retry budget is used up
     │   ├── CAPProtocolError      the server violated the protocol

@@ -571,12 +571,12 @@ def test_a_card_without_an_interface_that_we_speak(way: str) -> None:
     card = AgentCard(
         name="x",
         supported_interfaces=[
-            interface("agent.example:443", "GRPC"),
+            interface("agent.example:443", "GRPC", "2.0"),
             interface("https://a.example", "HTTP+JSON", "2.0"),
             interface("https://a.example", "JSONRPC", "2.0"),
         ],
     )
-    with pytest.raises(A2ANoSupportedInterfaceError, match=r"GRPC 1\.0, HTTP\+JSON 2\.0"):
+    with pytest.raises(A2ANoSupportedInterfaceError, match=r"GRPC 2\.0, HTTP\+JSON 2\.0"):
         from_card(way, card)(lambda c: None)
     with pytest.raises(A2ANoSupportedInterfaceError, match="no interface"):
         from_card(way, AgentCard(name="x"))(lambda c: None)

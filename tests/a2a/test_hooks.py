@@ -124,6 +124,7 @@ def test_an_exception_of_on_response_is_logged_and_hides_nothing(
         (Hooks(), False),
         (Hooks(on_request=ignore), True),
         (Hooks(on_response=ignore), True),
+        (Hooks(on_event=lambda call, event: None), True),
     ],
 )
 def test_hooks_are_true_if_there_is_one(hooks: Hooks, expected: bool) -> None:
@@ -134,7 +135,7 @@ async def later(_: CallInfo) -> None:
     """Accept a call, but too late."""
 
 
-@pytest.mark.parametrize("name", ["on_request", "on_response"])
+@pytest.mark.parametrize("name", ["on_request", "on_response", "on_event"])
 @pytest.mark.parametrize(("odd", "got"), [(later, "an async function"), ("hook", "str")])
 def test_a_hook_must_be_a_plain_function(name: str, odd: Any, got: str) -> None:
     with pytest.raises(TypeError) as caught:
@@ -145,6 +146,6 @@ def test_a_hook_must_be_a_plain_function(name: str, odd: Any, got: str) -> None:
 def test_the_repr_of_a_call_shows_no_content() -> None:
     info = call()
     info.headers["X-Key"] = "secret-header"
-    info.state["x"] = info.result = "secret-value"
+    info.state["x"] = info.metadata["x"] = info.result = "secret-value"
     assert "get_task" in repr(info)
     assert "secret" not in repr(info)

@@ -23,6 +23,7 @@ from unittest.mock import patch
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from coreason_client.cli._app import app
 
@@ -87,6 +88,13 @@ def coreason_here(
     code = ended.value.code
     assert isinstance(code, int)
     return subprocess.CompletedProcess(arguments, int(code), out.getvalue(), err.getvalue())
+
+
+def run_a2a(*arguments: str, env: Mapping[str, str] | None = None) -> tuple[int, str, str]:
+    """Run `coreason a2a` in this process with an empty stdin; return its exit code and output."""
+    result = CliRunner().invoke(app, ["a2a", *arguments], env=env)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
 
 
 def _input(text: str | None) -> int:

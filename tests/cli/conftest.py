@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.a2a.peer.process import running_peer
+
 from .command import Process
 
 LOGGERS = ("", "coreason_client", "coreason_client.server", "uvicorn.error", "uvicorn.access")
@@ -74,3 +76,10 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         [url] = re.findall(r"at (http://127\.0\.0\.1:\d+)", told)
         [curl] = re.findall(r"^curl .*$", told, re.MULTILINE)
         yield Service(url, curl, folder)
+
+
+@pytest.fixture(scope="session")
+def peer() -> Iterator[str]:
+    """The origin of agents of the official A2A SDK."""
+    with running_peer() as origin:
+        yield origin

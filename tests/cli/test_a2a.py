@@ -5,41 +5,27 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from coreason_client.cli._app import app
 from coreason_client.cli.exits import ExitCode
 from tests.a2a.faults.scripts import FRESH_TOKEN, UNKNOWN_CODE, start
 from tests.a2a.loopback import serve
-from tests.a2a.peer.process import running_peer
 from tests.faults import FaultServer
 
 from .command import PATIENCE, Process, coreason, coreason_here, environment, shown
+from .command import run_a2a as run_here
 
 NAMED = r"task [0-9a-f-]{36}: "
-
-
-@pytest.fixture(scope="module")
-def peer() -> Iterator[str]:
-    with running_peer() as origin:
-        yield origin
+TO_ANSWER = r"to answer: coreason a2a (send|stream) \S+ --task \S+ --context \S+\n"
 
 
 @pytest.fixture(scope="module")
 def faults() -> Iterator[FaultServer]:
     with FaultServer() as server:
         yield server
-
-
-def run_here(*arguments: str, env: Mapping[str, str] | None = None) -> tuple[int, str, str]:
-    """Run the command in this process, which takes less than half the time."""
-    result = CliRunner().invoke(app, ["a2a", *arguments], env=env)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 # An agent of the official SDK
@@ -53,8 +39,14 @@ def run_here(*arguments: str, env: Mapping[str, str] | None = None) -> tuple[int
         (["send", "count 3"], 0, r"w1 w2 w3 \n", NAMED + r"completed\n"),
         (["stream", "count 3"], 0, r"w1 w2 w3 \n", NAMED + r"submitted\nworking\ncompleted\n"),
         (["stream", "hello Ann"], 0, r"Hello, Ann!\n", ""),
-        (["send", "ask"], 0, r"Which colour\?\n", NAMED + r"input-required\n"),
-        (["stream", "ask"], 0, r"Which colour\?\n", r"(?s).*\ninput-required\n"),
+        (["send", "ask"], 0, r"Which colour\?\n", NAMED + rf"input-required\n{TO_ANSWER}"),
+        (["stream", "ask"], 0, r"Which colour\?\n", rf"(?s).*\ninput-required\n{TO_ANSWER}"),
+        (
+            ["send", "login"],
+            0,
+            r"Who are you\?\n",
+            NAMED + r"auth-required\nthe task waits until you have signed in; to watch it: .*\n",
+        ),
         (["send", "fail"], 1, "", NAMED + r"failed\nerror: the task failed: It broke\.\n"),
         (
             ["stream", "reject"],
@@ -255,8 +247,21 @@ def test_a_port_where_nobody_listens() -> None:
         (["card"], "URL"),
         (["send", "http://x.example"], "give TEXT as an argument or on stdin"),
         (["send", "http://x.example", ""], "TEXT is empty"),
-        (["task", "get", "http://x.example", ""], "ID must not be empty"),
-        (["task", "get", "http://x.example"], "ID"),
+        (["task", "get", "http://x.example", ""], "TASK must not be empty"),
+        (["task", "get", "http://x.example"], "TASK"),
+        (["send", "http://x.example", "hello", "--task", ""], "--task must not be empty"),
+        (["chat", "http://x.example", "--context", ""], "--context must not be empty"),
+        (["send", "http://x.example", "hello", "--force"], "--force needs --save"),
+        (
+            ["send", "http://x.example", "hello", "-a", "/no/such"],
+            "--attach /no/such: no such file",
+        ),
+        (["list", "http://x.example", "--limit", "0"], "--limit must be greater than 0, got 0"),
+        (["list", "http://x.example", "--state", "ill"], "--state must be one of submitted, work"),
+        (["cancel", "http://x.example", ""], "TASK must not be empty"),
+        (["send", "http://x.example", "hello", "--header", "nothing"], "--header must be a name"),
+        (["push", "remove", "http://x.example", "1", ""], "ID must not be empty"),
+        (["push", "add", "http://x.example", "1", "ftp://y"], "WEBHOOK must start with http://"),
         (["card", "example"], "URL must start with http://"),
         (["send", "example", "hello"], "URL must start with http://"),
         (
@@ -265,7 +270,8 @@ def test_a_port_where_nobody_listens() -> None:
         ),
         (["send", "http://x.example", "hello", "--timeout", "soon"], "--timeout"),
         (["send", "http://x.example", "hello", "--token", "a\nb"], "--token must be"),
-        (["card", "http://x.example", "--token", ""], "--token must be"),
+        (["send", "http://x.example", "hello", "--token", "a b"], "--token must be visible ASCII"),
+        (["card", "http://x.example", "--token", ""], "--token must not be empty"),
         (["send", "http://x.example", "hello", "--no-such-option"], "No such option"),
     ],
 )
@@ -275,10 +281,19 @@ def test_wrong_usage_says_so_and_ends_with_2(arguments: list[str], says: str) ->
     assert says in err
 
 
-@pytest.mark.parametrize("arguments", [[], ["card"], ["stream"], ["task"], ["task", "watch"]])
-def test_help_has_examples_and_every_exit_code(arguments: list[str]) -> None:
-    code, out, _ = run_here(*arguments, "--help")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *([], ["card"], ["send"], ["stream"], ["chat"], ["list"], ["cancel"]),
+        *(["task"], ["task", "get"], ["task", "watch"], ["task", "cancel"]),
+        *(["push"], ["push", "add"], ["push", "list"], ["push", "remove"]),
+    ],
+)
+def test_help_fits_80_columns_and_has_examples_and_every_exit_code(arguments: list[str]) -> None:
+    code, out, _ = run_here(*arguments, "--help", env={"COLUMNS": "80"})
     assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    assert "..." not in out.replace("[ARGS]...", "").replace("[-]]...", "")
     assert "Examples:" in out
     for exit_code in ExitCode:
         assert f"{exit_code.value:>3}  " in out

@@ -15,7 +15,20 @@ BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHELLS = {"", "sh", "bash", "console"}
 INLINE = re.compile(r"`(coreason [^`]*? --[^`]*)`")
 PAGES = ["README.md", "docs/cli.md"]
-HELP = {"chat": chat.EPILOG, "llm": llm.EPILOG, "serve": serve.EPILOG, "a2a": a2a._EPILOG}
+
+
+def a2a_help(group: typer.Typer, name: str) -> dict[str, str]:
+    """Return the text below the help of each command of a group."""
+    found = {name: str(group.info.epilog)}
+    for one in group.registered_commands:
+        found[f"{name} {one.name}"] = str(one.epilog)
+    for inner in group.registered_groups:
+        assert inner.typer_instance is not None
+        found |= a2a_help(inner.typer_instance, f"{name} {inner.name}")
+    return found
+
+
+HELP = {"chat": chat.EPILOG, "llm": llm.EPILOG, "serve": serve.EPILOG, **a2a_help(a2a.app, "a2a")}
 
 
 def commands(script: str) -> list[list[str]]:

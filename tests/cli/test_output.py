@@ -28,8 +28,8 @@ from coreason_client.a2a import (
 )
 from coreason_client.a2a.types import Role, UnknownEvent
 from coreason_client.cli import output
-from coreason_client.cli._events import EventPresenter, show_card
 from coreason_client.cli._packets import PacketPresenter
+from coreason_client.cli.a2a._events import EventPresenter, show_card
 from coreason_client.cli.output import Output
 from coreason_client.cli.output._json import JsonOutput
 from coreason_client.cli.output._live import LiveOutput
@@ -46,8 +46,8 @@ CONTROL = re.compile("[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u202a-\u202e\u2066-\
 OWN = re.compile(r"\x1b\[(?:[0-9;]*m|J|[0-9]*A|\?7[hl])|\r")
 
 
-# The proxy writes to sockets, and the parent of an agent to a pipe.
-NO_OUTPUT = ("chaos.py", "_agent_process.py")
+# The proxy writes to sockets, the parent of an agent to a pipe, and received files go to disk.
+NO_OUTPUT = ("chaos.py", "_agent_process.py", "_saved_files.py")
 
 
 # Who writes

@@ -4,6 +4,7 @@ import os
 import re
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,6 +52,31 @@ def test_an_argument_is_followed_by_what_is_piped_in(
 ) -> None:
     with stdin_from(pipe_with(piped), monkeypatch):
         assert question(words) == asked
+
+
+@pytest.mark.parametrize(
+    ("words", "piped", "asked"),
+    [
+        ([], "", ""),
+        (None, "x = 1\n", "x = 1"),
+        (["Explain:"], "x = 1\n", "Explain:\n\nx = 1"),
+        (["-"], "x = 1\n", "x = 1"),
+    ],
+)
+def test_a_question_can_be_optional(
+    words: list[str] | None, piped: str, asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with stdin_from(pipe_with(piped), monkeypatch):
+        assert question(words, optional=True) == asked
+
+
+def test_a_used_stdin_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stdin_from(pipe_with("a file"), monkeypatch):
+        assert question(["Explain:"], optional=True, stdin_is_used=True) == "Explain:"
+        assert question([], optional=True, stdin_is_used=True) == ""
+        with pytest.raises(Failure, match="stdin is already the attachment"):
+            question(["Explain:", "-"], optional=True, stdin_is_used=True)
+        assert sys.stdin.read() == "a file"
 
 
 @pytest.mark.parametrize("words", [["a", "b"], ["-", "-", "a"], [""], [" "], []])

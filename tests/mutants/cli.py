@@ -5,8 +5,14 @@ from .mutant import Mutant
 __all__ = ["MUTANTS"]
 
 _CLI = "coreason_client/cli"
-_EVENTS = f"{_CLI}/_events.py"
-_EVENT_TESTS = ("tests/cli/test_events.py",)
+_EVENTS = f"{_CLI}/a2a/_events.py"
+_EVENT_TESTS = ("tests/cli/test_a2a_events.py",)
+_IDS = f"{_CLI}/a2a/_ids.py"
+_IDS_TESTS = ("tests/cli/test_a2a_ids.py",)
+_SAVED = f"{_CLI}/a2a/_saved_files.py"
+_SAVED_TESTS = ("tests/cli/test_a2a_saved_files.py",)
+_WEBHOOKS = f"{_CLI}/a2a/_webhooks.py"
+_WEBHOOK_TESTS = ("tests/cli/test_a2a_webhooks.py",)
 _KEYS = f"{_CLI}/_keys.py"
 _KEY_TESTS = ("tests/cli/test_keys.py",)
 _LOAD = f"{_CLI}/_load.py"
@@ -86,6 +92,34 @@ MUTANTS = (
         "if line != self._last_info:",
         "if line:",
         _EVENT_TESTS,
+    ),
+    Mutant(
+        "a task that is over gets the next message",
+        _IDS,
+        "task_id if waits else None",
+        "task_id",
+        _IDS_TESTS,
+    ),
+    Mutant(
+        "the agent chooses the folder of its file",
+        _SAVED,
+        're.split(r"[/\\\\]", name or "")[-1]',
+        '(name or "")',
+        _SAVED_TESTS,
+    ),
+    Mutant(
+        "a received file replaces an existing one",
+        _SAVED,
+        'path.open("xb")',
+        'path.open("wb")',
+        _SAVED_TESTS,
+    ),
+    Mutant(
+        "the token of a webhook is shown",
+        _WEBHOOKS,
+        '{"token": _HIDDEN} if config.token else {}',
+        "{}",
+        _WEBHOOK_TESTS,
     ),
     Mutant(
         "a variable without a key means no keys",

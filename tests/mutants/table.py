@@ -1,6 +1,6 @@
 """All mutants."""
 
-from . import cli, client, durable, durable_models, engine, logs, models, protocols, server
+from . import cli, client, durable, durable_models, engine, logs, models, protocols, server, trust
 from .mutant import Mutant
 
 __all__ = ["MUTANTS"]
@@ -8,6 +8,7 @@ __all__ = ["MUTANTS"]
 MUTANTS: tuple[Mutant, ...] = (
     *client.MUTANTS,
     *protocols.MUTANTS,
+    *trust.MUTANTS,
     *models.MUTANTS,
     *cli.MUTANTS,
     *server.MUTANTS,

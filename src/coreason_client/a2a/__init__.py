@@ -11,12 +11,24 @@ if TYPE_CHECKING:
     from ._auth import (
         Auth,
     )
+    from ._card import (
+        CardKeys,
+    )
+    from ._card_signatures import (
+        verify_card,
+    )
     from ._hooks import (
         CallInfo,
+    )
+    from ._oauth import (
+        ClientCredentials,
     )
     from ._options import (
         CallOptions,
         Options,
+    )
+    from ._push import (
+        read_push,
     )
     from .aclient import (
         AsyncA2AClient,
@@ -29,6 +41,7 @@ if TYPE_CHECKING:
         default_resolver,
     )
     from .errors import (
+        A2ACardSignatureError,
         A2AConnectionError,
         A2AEmptyResultError,
         A2AError,
@@ -37,10 +50,12 @@ if TYPE_CHECKING:
         A2AJSONRPCError,
         A2ANoSupportedInterfaceError,
         A2AOriginError,
+        A2APushError,
         A2AResponseTooLargeError,
         A2ASSEParseError,
         A2AStreamClosedError,
         A2ATimeoutError,
+        A2ATokenError,
         ClientError,
         ContentTypeNotSupportedError,
         ExtendedAgentCardNotConfiguredError,
@@ -57,16 +72,21 @@ if TYPE_CHECKING:
         UnsupportedOperationError,
         VersionNotSupportedError,
     )
+    from .push_receiver import (
+        PushReceiver,
+    )
     from .streams import (
         AsyncEventStream,
         EventStream,
     )
     from .transport import (
         AsyncCardTransport,
+        AsyncGrpcTransport,
         AsyncJsonRpcTransport,
         AsyncRestTransport,
         AsyncTransport,
         CardTransport,
+        GrpcTransport,
         JsonRpcTransport,
         RestTransport,
         Transport,
@@ -116,6 +136,7 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
+    "A2ACardSignatureError": ".errors",
     "A2AClient": ".client",
     "A2AConnectionError": ".errors",
     "A2AEmptyResultError": ".errors",
@@ -125,10 +146,12 @@ _HOMES = {
     "A2AJSONRPCError": ".errors",
     "A2ANoSupportedInterfaceError": ".errors",
     "A2AOriginError": ".errors",
+    "A2APushError": ".errors",
     "A2AResponseTooLargeError": ".errors",
     "A2ASSEParseError": ".errors",
     "A2AStreamClosedError": ".errors",
     "A2ATimeoutError": ".errors",
+    "A2ATokenError": ".errors",
     "APIKeySecurityScheme": ".types",
     "AgentCapabilities": ".types",
     "AgentCard": ".types",
@@ -143,6 +166,7 @@ _HOMES = {
     "AsyncAgentCardResolver": ".aclient",
     "AsyncCardTransport": ".transport",
     "AsyncEventStream": ".streams",
+    "AsyncGrpcTransport": ".transport",
     "AsyncJsonRpcTransport": ".transport",
     "AsyncRestTransport": ".transport",
     "AsyncTransport": ".transport",
@@ -151,7 +175,9 @@ _HOMES = {
     "CallInfo": "._hooks",
     "CallOptions": "._options",
     "CancelTaskRequest": ".types",
+    "CardKeys": "._card",
     "CardTransport": ".transport",
+    "ClientCredentials": "._oauth",
     "ClientError": ".errors",
     "ContentTypeNotSupportedError": ".errors",
     "DeleteTaskPushNotificationConfigRequest": ".types",
@@ -162,6 +188,7 @@ _HOMES = {
     "GetExtendedAgentCardRequest": ".types",
     "GetTaskPushNotificationConfigRequest": ".types",
     "GetTaskRequest": ".types",
+    "GrpcTransport": ".transport",
     "HTTPAuthSecurityScheme": ".types",
     "InternalError": ".errors",
     "InvalidAgentResponseError": ".errors",
@@ -182,6 +209,7 @@ _HOMES = {
     "Options": "._options",
     "Part": ".types",
     "PushNotificationNotSupportedError": ".errors",
+    "PushReceiver": ".push_receiver",
     "RestTransport": ".transport",
     "Role": ".types",
     "SecurityRequirement": ".types",
@@ -204,9 +232,12 @@ _HOMES = {
     "VersionNotSupportedError": ".errors",
     "default_async_resolver": ".aclient",
     "default_resolver": ".client",
+    "read_push": "._push",
+    "verify_card": "._card_signatures",
 }
 
 __all__ = [
+    "A2ACardSignatureError",
     "A2AClient",
     "A2AConnectionError",
     "A2AEmptyResultError",
@@ -216,10 +247,12 @@ __all__ = [
     "A2AJSONRPCError",
     "A2ANoSupportedInterfaceError",
     "A2AOriginError",
+    "A2APushError",
     "A2AResponseTooLargeError",
     "A2ASSEParseError",
     "A2AStreamClosedError",
     "A2ATimeoutError",
+    "A2ATokenError",
     "APIKeySecurityScheme",
     "AgentCapabilities",
     "AgentCard",
@@ -234,6 +267,7 @@ __all__ = [
     "AsyncAgentCardResolver",
     "AsyncCardTransport",
     "AsyncEventStream",
+    "AsyncGrpcTransport",
     "AsyncJsonRpcTransport",
     "AsyncRestTransport",
     "AsyncTransport",
@@ -242,7 +276,9 @@ __all__ = [
     "CallInfo",
     "CallOptions",
     "CancelTaskRequest",
+    "CardKeys",
     "CardTransport",
+    "ClientCredentials",
     "ClientError",
     "ContentTypeNotSupportedError",
     "DeleteTaskPushNotificationConfigRequest",
@@ -253,6 +289,7 @@ __all__ = [
     "GetExtendedAgentCardRequest",
     "GetTaskPushNotificationConfigRequest",
     "GetTaskRequest",
+    "GrpcTransport",
     "HTTPAuthSecurityScheme",
     "InternalError",
     "InvalidAgentResponseError",
@@ -273,6 +310,7 @@ __all__ = [
     "Options",
     "Part",
     "PushNotificationNotSupportedError",
+    "PushReceiver",
     "RestTransport",
     "Role",
     "SecurityRequirement",
@@ -295,6 +333,8 @@ __all__ = [
     "VersionNotSupportedError",
     "default_async_resolver",
     "default_resolver",
+    "read_push",
+    "verify_card",
 ]
 
 __getattr__, __dir__ = lazy(__name__, _HOMES, __all__)

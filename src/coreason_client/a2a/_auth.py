@@ -5,6 +5,8 @@
   is used for the first requirement whose schemes it all contains.
 * A callable is called once and its value is reused; after a 401 it is called again, and the request
   is sent once more. A fixed value cannot be refreshed.
+* `ClientCredentials` are tokens that the senders request (`_oauth`). They are always bearer tokens
+  for a card.
 * A request that was redirected to another origin has no credential.
 * The card itself is requested without a credential. After a 401 or 403 it is requested once more
   with the credential: as basic if the server asks for that, else as a bearer token, because only
@@ -20,6 +22,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from .._http._types import Request
 from .._secret import Credential, CredentialLike
 from ..errors import ArgumentError
+from ._oauth import ClientCredentials, TokenCache
 from .types import AgentCard, SecurityScheme
 
 __all__ = [
@@ -30,7 +33,8 @@ __all__ = [
     "credentials",
 ]
 
-Auth: TypeAlias = CredentialLike | Mapping[str, CredentialLike]
+OneAuth: TypeAlias = CredentialLike | ClientCredentials
+Auth: TypeAlias = OneAuth | Mapping[str, OneAuth]
 Placement: TypeAlias = Callable[[Request, str], Request]
 """Puts the value of a credential into a request."""
 
@@ -108,7 +112,9 @@ def _check_value(value: str) -> None:
         raise ArgumentError("auth", "must be one line of text, and not empty")
 
 
-def _credential(source: CredentialLike) -> Credential:
+def _credential(source: OneAuth) -> Credential | TokenCache:
+    if isinstance(source, ClientCredentials):
+        return source._cache
     return Credential(source, check=_check_value, async_client="AsyncA2AClient")
 
 
@@ -116,7 +122,7 @@ def _credential(source: CredentialLike) -> Credential:
 class Credentials:
     """The credentials of every request with their placements."""
 
-    placed: Sequence[tuple[Credential, Placement]] = ()
+    placed: Sequence[tuple[Credential | TokenCache, Placement]] = ()
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -134,6 +140,10 @@ class Credentials:
             and any(credential.can_refresh for credential, _ in self.placed)
         )
 
+    def token_caches(self, request: Request) -> list[TokenCache]:
+        """Return the caches whose tokens a request needs."""
+        return [found for found in self._needed(request) if isinstance(found, TokenCache)]
+
     def apply(self, request: Request, *, refresh: bool = False) -> Request:
         """Return the request with the credentials, unless it was redirected to another origin."""
         values = [c.get(refresh=refresh) for c in self._needed(request)]
@@ -144,7 +154,7 @@ class Credentials:
         values = [await c.get_async(refresh=refresh) for c in self._needed(request)]
         return self._with_values(request, values)
 
-    def _needed(self, request: Request) -> Sequence[Credential]:
+    def _needed(self, request: Request) -> Sequence[Credential | TokenCache]:
         return (
             [] if request.without_client_defaults else [credential for credential, _ in self.placed]
         )
@@ -177,10 +187,10 @@ def credentials(auth: Auth | None, card: AgentCard | None = None) -> Credentials
 
 
 def _by_scheme_name(
-    auth: Mapping[str, CredentialLike],
+    auth: Mapping[str, OneAuth],
     required: Sequence[Sequence[str]],
     schemes: Mapping[str, SecurityScheme],
-) -> list[tuple[Credential, Placement]]:
+) -> list[tuple[Credential | TokenCache, Placement]]:
     for names in [*required, list(auth)]:
         if names and all(name in auth and name in schemes for name in names):
             pairs = [(auth[name], _placement_of(schemes[name])) for name in names]
@@ -220,8 +230,10 @@ class CardCredential:
         """Return the credentials of a request; empty unless the server has challenged it."""
         if self._credential is None or not isinstance(request, ChallengedRequest):
             return Credentials()
-        scheme = request.challenge.partition(" ")[0].lower()
-        return Credentials([(self._credential, basic if scheme == "basic" else bearer)])
+        is_basic = request.challenge.partition(" ")[0].lower() == "basic"
+        is_token = isinstance(self._credential, TokenCache)
+        place = basic if is_basic and not is_token else bearer
+        return Credentials([(self._credential, place)])
 
     @property
     def values(self) -> tuple[str, ...]:

@@ -1,10 +1,9 @@
-"""Finding, caching and parsing the card of an agent. Pure.
+"""Finding, fetching and parsing the card of an agent. Pure.
 
 * `/.well-known/agent-card.json` under the base URL, then the older `/.well-known/agent.json` if
   the first does not exist. A URL that ends in `.json` is that of the card itself.
 * The version header is sent, because some servers choose the card by it.
-* `Cache-Control` and `ETag` are honoured: a card is fresh for `max-age`, then revalidated with
-  `If-None-Match`; with `no-store` it is not cached, with `no-cache` it is revalidated every time.
+* Cards are cached as their servers allow (`_card_cache`).
 * After a 401 or 403 the card is requested once more with the credential, if there is one. A card
   that was fetched with a credential is not put into the shared cache.
 * Transient failures (a retryable status or a broken connection) are retried within the budget,
@@ -14,12 +13,11 @@
 """
 
 import random
-import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
@@ -31,59 +29,26 @@ from .._retry import RETRIED_STATUSES, Backoff, retry_after
 from .._version import __version__
 from ._auth import ChallengedRequest
 from ._call import checked_url, connection_error, http_error, json_error
+from ._card_cache import CONDITIONS, CachedCard, CardCache, cached_card
 from ._dialects import V10, card_from_v03, convert_checked
 from ._wire import FROM_PYTHON, parse_json
 from .errors import A2AError, A2AResponseTooLargeError
 from .types import AgentCard
 
-__all__ = ["SHARED_CACHE", "WELL_KNOWN", "CardCache", "CardRules", "fetched_from", "read_card"]
+__all__ = [
+    "WELL_KNOWN",
+    "CardKeys",
+    "CardRules",
+    "fetched_from",
+    "read_card",
+]
+
+CardKeys: TypeAlias = str | bytes | Mapping[str, Any] | Sequence[str | bytes | Mapping[str, Any]]
+"""Public keys for the signatures of cards: a JWK, a JWK set, PEM, or a list of these."""
 
 WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 _MISSING = frozenset({404, 405, 410})
 _UNAUTHORIZED = frozenset({401, 403})
-_MAX_CARDS = 256
-_MAX_AGE = re.compile(r"max-age=\"?([0-9]{1,9})", re.ASCII | re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class _CachedCard:
-    card: AgentCard
-    etag: str | None
-    fresh_until: float
-
-
-class CardCache:
-    """A bounded cache of cards, by URL and request headers.
-
-    `is_shared` means that callers with different credentials use it.
-    """
-
-    def __init__(self, *, is_shared: bool = False) -> None:
-        self.is_shared = is_shared
-        self._cards: dict[tuple[str, bytes], _CachedCard] = {}
-
-    def get(self, key: tuple[str, bytes]) -> _CachedCard | None:
-        """Return a cached card, None if there is none."""
-        return self._cards.get(key)
-
-    def put(self, key: tuple[str, bytes], cached: _CachedCard) -> None:
-        """Cache a card; the oldest ones are dropped if there are too many."""
-        self._cards.pop(key, None)
-        self._cards[key] = cached
-        for oldest in list(self._cards)[:-_MAX_CARDS]:
-            self._cards.pop(oldest, None)
-
-    def drop(self, key: tuple[str, bytes]) -> None:
-        """Remove a card."""
-        self._cards.pop(key, None)
-
-    def clear(self) -> None:
-        """Remove all cards."""
-        self._cards.clear()
-
-
-SHARED_CACHE = CardCache(is_shared=True)
-"""The cards that `connect` of both clients has fetched."""
 
 
 @dataclass
@@ -133,7 +98,7 @@ class CardRules:
             reply = yield from self._fetch(_with_challenge(request, reply.head.headers))
         status = reply.head.status
         if status == 304 and cached is not None:
-            self._cache_card(url, cached.card, reply.head.headers, cached.etag)
+            self._cache_card(url, cached.card, reply, cached)
             return cached.card
         if status in _MISSING and missing_ok:
             return None
@@ -142,13 +107,13 @@ class CardRules:
         card = read_card(reply.body, f"the card at {shown(url)}")
         card._fetched_from = url
         if not is_private or not self.cache.is_shared:
-            self._cache_card(url, card, reply.head.headers, None)
+            self._cache_card(url, card, reply)
         return card
 
-    def _request(self, url: str, cached: _CachedCard | None) -> Request:
+    def _request(self, url: str, cached: CachedCard | None) -> Request:
         protocol_headers = {"Accept": "application/json", "A2A-Version": V10.version}
-        if cached is not None and cached.etag is not None:
-            protocol_headers["If-None-Match"] = cached.etag
+        if cached is not None:
+            protocol_headers |= cached.condition
         agent = {"User-Agent": f"coreason-client/{__version__}"}
         headers = merged_headers(agent, self.headers, protocol_headers)
         return Request("GET", url, headers, b"", self.timeouts)
@@ -184,20 +149,14 @@ class CardRules:
         return self.backoff.retry_delay(failures, server_delay, self.jitter)
 
     def _cache_card(
-        self, url: str, card: AgentCard, headers: Mapping[str, str], etag: str | None
+        self, url: str, card: AgentCard, reply: Reply, before: CachedCard | None = None
     ) -> None:
-        key = (url, self._digest)
-        control = headers.get("cache-control", "").lower()
-        if "no-store" in control:
-            self.cache.drop(key)
-            return
-        age = _MAX_AGE.search(control)
-        seconds = float(age[1]) if age and "no-cache" not in control else 0.0
-        self.cache.put(key, _CachedCard(card, headers.get("etag", etag), self.clock() + seconds))
+        entry = cached_card(card, reply.head.headers, self.clock(), before)
+        self.cache.put((url, self._digest), entry)
 
 
 def _with_challenge(request: Request, headers: Mapping[str, str]) -> ChallengedRequest:
-    without = {n: v for n, v in request.headers.items() if n.lower() != "if-none-match"}
+    without = {n: v for n, v in request.headers.items() if n.title() not in CONDITIONS}
     challenge = headers.get("www-authenticate", "")
     return ChallengedRequest(
         request.method, request.url, without, b"", request.timeouts, challenge=challenge
@@ -230,4 +189,6 @@ def read_card(body: bytes | Mapping[str, Any], what: str = "the card") -> AgentC
         card: AgentCard = FROM_PYTHON["card"](convert_checked(card_from_v03, dict(value)))
     except (ValidationError, ValueError) as error:
         raise json_error(what, raw, error) from None
+    if value.get("signatures"):
+        card._document = value
     return card

@@ -6,12 +6,14 @@ from typing import Any, TypedDict
 
 from .._http._types import TimeoutLike, timeouts_from
 from .._retry import Backoff
-from ..errors import ArgumentError
+from ..errors import ArgumentError, MissingExtraError
 from ._auth import Auth
 from ._call import Settings, checked_url
-from ._card import fetched_from
+from ._card import CardKeys, fetched_from, read_card
+from ._card_signatures import trusted_keys, verify_card
 from ._dialects import V03, V10, Dialect, dialect_of
-from ._hooks import Hook, Hooks
+from ._grpc._address import grpc_url, is_installed
+from ._hooks import EventHook, Hook, Hooks
 from ._jsonrpc import JsonRpcChannel
 from ._origins import Origins
 from ._rest import RestChannel
@@ -25,10 +27,12 @@ __all__ = [
     "Options",
     "ResolverOptions",
     "card_route",
+    "grpc_route",
     "hooks_of",
     "jsonrpc_route",
     "resolver_options",
     "rest_route",
+    "trusted_card",
 ]
 
 
@@ -36,7 +40,8 @@ class Options(TypedDict, total=False):
     """The options of clients and transports.
 
     Attributes:
-        auth: a credential, or a callable that returns it, or a mapping of them by scheme name.
+        auth: a credential, a callable that returns it, `ClientCredentials`, or a mapping of these
+            by scheme name.
             The card defines where it is sent; without a card it is a bearer token.
         timeout: the limit of a unary call in seconds (180), or an `httpx2.Timeout`.
         stream_timeout: the longest silence of a stream in seconds (60), or an `httpx2.Timeout`.
@@ -47,8 +52,12 @@ class Options(TypedDict, total=False):
             card requires.
         interface_origins: origins, such as "https://api.example", to which credentials and headers
             may be sent, besides the origin of the address given to `connect`.
-        on_request: a function that gets a `CallInfo` before each call and may add headers to it.
+        card_keys: public keys (JWK, JWK set, PEM, or a list); a card without a valid signature of
+            one of them is refused. Needs the extra `signatures`.
+        on_request: a function that gets a `CallInfo` before each call and may change its headers
+            and metadata.
         on_response: a function that gets the same `CallInfo` when the call is over.
+        on_event: a function that gets the same `CallInfo` and each event of a stream.
         http_client: an `httpx2` or `httpx` client of your own, which stays open.
         max_event_bytes: the largest event of a stream that is accepted (10 MB).
         max_body_bytes: the largest response body that is accepted (10 MB).
@@ -62,8 +71,10 @@ class Options(TypedDict, total=False):
     headers: Mapping[str, str]
     extensions: Sequence[str]
     interface_origins: Sequence[str]
+    card_keys: CardKeys | None
     on_request: Hook | None
     on_response: Hook | None
+    on_event: EventHook | None
     http_client: Any
     max_event_bytes: int
     max_body_bytes: int
@@ -102,6 +113,7 @@ def resolver_options(options: Options) -> ResolverOptions:
     settings = _settings(options)
     hooks_of(options)
     _origins("http://localhost", options)
+    _check_card_keys(options)
     return ResolverOptions(
         auth=options.get("auth"),
         timeout=options.get("timeout", 30.0),
@@ -114,7 +126,7 @@ def resolver_options(options: Options) -> ResolverOptions:
 
 def hooks_of(options: Options) -> Hooks:
     """Return the hooks of a client; raises as `Hooks`."""
-    return Hooks(options.get("on_request"), options.get("on_response"))
+    return Hooks(options.get("on_request"), options.get("on_response"), options.get("on_event"))
 
 
 def _origins(named: str, options: Options) -> Origins:
@@ -161,6 +173,7 @@ def _jsonrpc_interface(
 def jsonrpc_route(url: str, version: str | None, tenant: str | None, options: Options) -> Route:
     """Return the route to one URL over JSON-RPC; without a version, 1.0 and then 0.3 is tried."""
     settings = _settings(options)
+    _refuse_card_keys(options)
     return Route([_jsonrpc_interface(checked_url(url), version, settings, tenant)], settings)
 
 
@@ -175,15 +188,76 @@ def rest_route(url: str, version: str, tenant: str | None, options: Options) -> 
     dialect = _rest_dialect(version)
     if dialect is None:
         raise ArgumentError("version", "must be 1.0 or 0.3", version)
+    _refuse_card_keys(options)
     return Route([Interface(RestChannel(checked_url(url), settings, tenant, dialect))], settings)
 
 
-def _can_be_called(url: str) -> bool:
+def _check_card_keys(options: Options) -> None:
+    keys = options.get("card_keys")
+    if keys is not None:
+        trusted_keys(keys)
+
+
+def _refuse_card_keys(options: Options) -> None:
+    if options.get("card_keys") is not None:
+        rule = "must be used with a card: create the client with connect or from_agent_card"
+        raise ArgumentError("card_keys", rule)
+
+
+def trusted_card(card: AgentCard | Mapping[str, Any], options: Options) -> AgentCard:
+    """Return the card; with `card_keys`, only the signed content of a card with a valid signature.
+
+    Raises:
+        A2ACardSignatureError: it has no valid signature of one of the keys.
+    """
+    card = card if isinstance(card, AgentCard) else read_card(card)
+    keys = options.get("card_keys")
+    return card if keys is None else verify_card(card, keys)
+
+
+def _grpc_interface(
+    url: str, version: str | None, settings: Settings, tenant: str | None
+) -> Interface:
+    from ._grpc._channel import GrpcChannel  # needs the extra `grpc`
+    from ._grpc._v03 import V03_GRPC
+
+    dialects = (V10, V03) if not version else (dialect_of(version),)
+    channels = [
+        GrpcChannel(url, settings, tenant, V03_GRPC if dialect is V03 else dialect)
+        for dialect in dialects
+        if dialect
+    ]
+    if not channels:
+        raise ArgumentError("version", "must be 1.0 or 0.3", version)
+    return Interface(*channels, over_grpc=True)
+
+
+def grpc_route(url: str, version: str, tenant: str | None, options: Options) -> Route:
+    """Return the route to one address over gRPC.
+
+    Raises:
+        MissingExtraError: the extra `grpc` is not installed.
+    """
+    settings = _settings(options)
+    _refuse_card_keys(options)
+    url = grpc_url(url)
+    if not is_installed():
+        raise MissingExtraError("gRPC for A2A", "grpc")
+    return Route([_grpc_interface(url, version, settings, tenant)], settings)
+
+
+def _is_grpc(entry: AgentInterface) -> bool:
+    return entry.protocol_binding.upper() == "GRPC"
+
+
+def _callable_url(entry: AgentInterface, card: AgentCard) -> str | None:
+    """Return the URL of an interface; None if it cannot be called."""
     try:
-        checked_url(url)
+        if _is_grpc(entry):
+            return grpc_url(entry.url, fetched_from(card))
+        return checked_url(entry.url)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def card_route(card: AgentCard, options: Options) -> Route:
@@ -196,9 +270,9 @@ def card_route(card: AgentCard, options: Options) -> Route:
     """
     settings = _settings(options)
     supported = [
-        entry
+        entry.model_copy(update={"url": url})
         for entry in card.supported_interfaces
-        if _is_supported(entry) and _can_be_called(entry.url)
+        if _is_supported(entry) and (url := _callable_url(entry, card)) is not None
     ]
     if not supported:
         raise _no_supported_interface(card)
@@ -217,6 +291,8 @@ def card_route(card: AgentCard, options: Options) -> Route:
 def _is_supported(entry: AgentInterface) -> bool:
     version = entry.protocol_version
     is_known = not version or dialect_of(version) is not None
+    if _is_grpc(entry):
+        return is_known and is_installed()
     return is_known and entry.protocol_binding.upper() in ("JSONRPC", "HTTP+JSON")
 
 
@@ -224,6 +300,8 @@ def _card_interface(entry: AgentInterface, settings: Settings, *, trusted: bool)
     url, version, tenant = entry.url, entry.protocol_version, entry.tenant
     if entry.protocol_binding.upper() == "JSONRPC":
         interface = _jsonrpc_interface(url, version, settings, tenant)
+    elif _is_grpc(entry):
+        interface = _grpc_interface(url, version, settings, tenant)
     else:
         interface = Interface(RestChannel(url, settings, tenant, _rest_dialect(version) or V10))
     interface.trusted = trusted
@@ -235,9 +313,11 @@ def _no_supported_interface(card: AgentCard) -> A2ANoSupportedInterfaceError:
         f"{entry.protocol_binding or '?'} {entry.protocol_version or '?'}"
         for entry in card.supported_interfaces
     )
+    missing = not is_installed() and any(map(_is_grpc, card.supported_interfaces))
+    install = "; GRPC needs the extra 'grpc': pip install 'coreason-client[grpc]'"
     return A2ANoSupportedInterfaceError(
         f"the card of {card.name!r} offers {offered or 'no interface'}; this client supports"
-        " JSONRPC and HTTP+JSON, each in 1.0 and 0.3"
+        f" JSONRPC, HTTP+JSON and GRPC, each in 1.0 and 0.3{install if missing else ''}"
     )
 
 

@@ -50,11 +50,13 @@ class Interface:
     """One interface of an agent: one channel, or one for each dialect if the version is unknown.
 
     Requests to an interface that is not `trusted` contain nothing that identifies the caller.
+    `over_grpc` means that they need the sender over gRPC.
     """
 
-    def __init__(self, *channels: Channel, trusted: bool = True) -> None:
+    def __init__(self, *channels: Channel, trusted: bool = True, over_grpc: bool = False) -> None:
         self.channels = channels
         self.trusted = trusted
+        self.over_grpc = over_grpc
         self.index = 0
         self.dialect_is_known = len(channels) == 1
 
@@ -91,6 +93,11 @@ class Route:
     def channel(self) -> Channel:
         """The channel that the next call goes through."""
         return self.interfaces[self._current.index].channel
+
+    @property
+    def needs_grpc(self) -> bool:
+        """Whether a call may go over gRPC."""
+        return any(interface.over_grpc for interface in self.interfaces)
 
     def call(self, name: str, params: dict[str, Any], last_event_id: str | None = None) -> Call:
         """Build a call on the current channel.

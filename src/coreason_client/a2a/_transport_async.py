@@ -1,10 +1,10 @@
-"""Async transports: the protocol that the async client requires, and those over HTTP.
+"""Async transports: the protocol that the async client requires, and those of the bindings.
 
-The transports over HTTP make generic calls, using a table of methods (`_dialects`); the rules are
-in `_route` and `_resubscribe`. A client accepts any object that implements `AsyncTransport`.
+The transports of the bindings make generic calls, using a table of methods (`_dialects`); the rules
+are in `_route` and `_resubscribe`. A client accepts any object that implements `AsyncTransport`.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any, Protocol, Unpack, runtime_checkable
 
 from pydantic import BaseModel
@@ -13,7 +13,15 @@ from .._drive_async import run_async
 from .._http._async import AsyncSender
 from ._auth import credentials
 from ._auth_senders_async import AsyncAuthSender
-from ._options import CallOptions, Options, card_route, jsonrpc_route, rest_route
+from ._options import (
+    CallOptions,
+    Options,
+    card_route,
+    grpc_route,
+    jsonrpc_route,
+    rest_route,
+    trusted_card,
+)
 from ._route import Route
 from ._streams_async import AsyncEventStream
 from ._transport_base import HttpTransportBase, TransportCall
@@ -37,6 +45,7 @@ from .types import (
 
 __all__ = [
     "AsyncCardTransport",
+    "AsyncGrpcTransport",
     "AsyncJsonRpcTransport",
     "AsyncRestTransport",
     "AsyncTransport",
@@ -91,12 +100,21 @@ class AsyncTransport(Protocol):
         """Return the authenticated extended agent card."""
 
 
+def _new_sender(route: Route, options: Options) -> Any:
+    sender = AsyncSender(options.get("http_client"))
+    if not route.needs_grpc:
+        return sender
+    from ._grpc._binding_sender_async import AsyncBindingSender  # needs the extra `grpc`
+
+    return AsyncBindingSender(sender)
+
+
 class _AsyncHttpTransport(HttpTransportBase):
-    """The calls of the protocol over HTTP."""
+    """The calls of the protocol over HTTP and gRPC."""
 
     def __init__(self, route: Route, card: AgentCard | None, options: Options) -> None:
         super().__init__(route, card, options)
-        self._sender = AsyncSender(options.get("http_client"))
+        self._sender = _new_sender(route, options)
         self._credentials = credentials(options.get("auth"), card)
 
     async def _call_unary(self, name: str, request: BaseModel, options: CallOptions) -> Any:
@@ -238,23 +256,47 @@ class AsyncRestTransport(_AsyncHttpTransport):
         super().__init__(rest_route(url, version, tenant, options), None, options)
 
 
+class AsyncGrpcTransport(_AsyncHttpTransport):
+    """gRPC to one address, in version 1.0 or 0.3; needs the extra `grpc`.
+
+    `url` is a URL without a path (https, or http for a plain connection), or `host:port`, which is
+    plain for this machine and encrypted for all others.
+
+    Raises:
+        MissingExtraError: the extra `grpc` is not installed.
+        ValueError, TypeError: an argument is not valid.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        version: str = "1.0",
+        tenant: str | None = None,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(grpc_route(url, version, tenant, options), None, options)
+
+
 class AsyncCardTransport(_AsyncHttpTransport):
     """The interfaces of a card in their order; if one cannot be reached, the next one is used.
 
     Raises:
         A2ANoSupportedInterfaceError: this client supports none of the interfaces of the card.
+        A2ACardSignatureError: the card has no valid signature of one of the `card_keys`.
     """
 
-    def __init__(self, card: AgentCard, **options: Unpack[Options]) -> None:
-        super().__init__(card_route(card, options), card, options)
+    def __init__(self, card: AgentCard | Mapping[str, Any], **options: Unpack[Options]) -> None:
+        self.card = trusted_card(card, options)
+        super().__init__(card_route(self.card, options), self.card, options)
 
 
 async def _observed(events: AsyncIterator[Event], call: TransportCall) -> AsyncGenerator[Event]:
-    """Iterate over a stream; hooks run before the first event and at the end."""
+    """Iterate over a stream; hooks run before the first event, for each, and at the end."""
     with call.observed():
         try:
             async for event in events:
-                yield event
+                yield call.received(event)
         finally:
             if isinstance(events, AsyncGenerator):
                 await events.aclose()

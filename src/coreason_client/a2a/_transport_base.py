@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 
 from .._drive import Flow
 from ._auth_redaction import RedactingSender
@@ -13,10 +14,11 @@ from ._options import CallOptions, Options, hooks_of
 from ._polling import can_stream, stream_operation
 from ._resubscribe import ResubscribeMachine
 from ._route import Route
-from .types import AgentCard
+from .types import AgentCard, Event
 
 __all__ = ["HttpTransportBase", "TransportCall"]
 
+_WITH_METADATA = frozenset({"send_message", "send_message_stream", "cancel_task"})
 _EMPTY_MEANS_ABSENT = frozenset({"extensions", "referenceTaskIds", "acceptedOutputModes"})
 
 
@@ -49,6 +51,7 @@ class TransportCall:
         self.route = route
         self._sender = sender
         self.info = CallInfo(name, _params(request) if hooks else self.params)
+        self.info.metadata.update(self.info.params.get("metadata") or {})
         self._hooks = hooks
 
     @contextmanager
@@ -58,12 +61,21 @@ class TransportCall:
             yield
 
     def prepare(self, info: CallInfo) -> None:
-        """Add the headers of a hook to the settings.
+        """Add the headers of a hook to the settings, and its metadata to the parameters.
 
         Raises:
-            ValueError: a header is not valid.
+            ValueError: a header is not valid, or the metadata is not JSON.
         """
         self.route.settings = self.route.settings.for_call(headers=info.headers)
+        if self._hooks and info.operation in _WITH_METADATA:
+            self.params.pop("metadata", None)
+            if info.metadata:
+                self.params["metadata"] = to_jsonable_python(info.metadata)
+
+    def received(self, event: Event) -> Event:
+        """Run the hook for an event of a stream, and return the event."""
+        self._hooks.event(self.info, event)
+        return event
 
     def flow(self) -> Flow[Any]:
         """Return the flow of a unary call."""
@@ -71,8 +83,9 @@ class TransportCall:
 
     def machine(self, *, resume: bool, streams: bool) -> ResubscribeMachine:
         """Return the machine of a stream; `streams` is False if the agent cannot stream."""
-        name, params = stream_operation(self.info.operation, self.params, streams=streams)
-        machine = ResubscribeMachine(self.route, name, params, resume=resume)
+        # The machine keeps these parameters, which a hook may change before the first request.
+        name, self.params = stream_operation(self.info.operation, self.params, streams=streams)
+        machine = ResubscribeMachine(self.route, name, self.params, resume=resume)
         machine.redact = self._sender.redact
         return machine
 

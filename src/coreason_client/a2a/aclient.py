@@ -10,7 +10,8 @@ from .._http._types import TimeoutLike, timeouts_from
 from .._retry import Backoff
 from ._auth import Auth, CardCredential
 from ._auth_senders_async import AsyncCardSender
-from ._card import SHARED_CACHE, CardRules, read_card
+from ._card import CardRules
+from ._card_cache import SHARED_CACHE
 from ._client_flows import Pages, all_push_configs, finished_task
 from ._conversation import Conversations, ReplyTo
 from ._options import CallOptions, Options, resolver_options
@@ -120,11 +121,12 @@ class AsyncA2AClient(AsyncClosing):
         Raises:
             A2ANoSupportedInterfaceError: this client supports no interface of the card.
             A2AOriginError: the supported interfaces are at other origins than the named one.
+            A2ACardSignatureError: it has no valid signature of one of the `card_keys`.
             ExtensionSupportRequiredError: it requires an extension that was not declared.
             ValueError, TypeError: an argument is not valid.
         """
-        card = card if isinstance(card, AgentCard) else read_card(card)
-        return cls._from_transport(AsyncCardTransport(card, **options), card)
+        transport = AsyncCardTransport(card, **options)
+        return cls._from_transport(transport, transport.card)
 
     @classmethod
     def with_transport(cls, transport: AsyncTransport) -> Self:
@@ -143,6 +145,7 @@ class AsyncA2AClient(AsyncClosing):
             A2AHTTPError, A2AJSONError: there is no card.
             A2ANoSupportedInterfaceError: this client supports no interface of the card.
             A2AOriginError: the supported interfaces are at other origins.
+            A2ACardSignatureError: it has no valid signature of one of the `card_keys`.
             ExtensionSupportRequiredError: it requires an extension that was not declared.
             ValueError, TypeError: an argument is not valid.
         """

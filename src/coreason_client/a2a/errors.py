@@ -23,11 +23,14 @@
     │   ├── ExtendedAgentCardNotConfiguredError  -32007
     │   ├── ExtensionSupportRequiredError        -32008
     │   └── VersionNotSupportedError             -32009
+    ├── A2ACardSignatureError         the card has no valid signature of a trusted key
     ├── A2AEmptyResultError           a response without the required result
     ├── A2ANoSupportedInterfaceError  this client supports no interface of the card
     │   └── A2AOriginError            its interfaces are at origins that may not be called
+    ├── A2APushError                  a received push notification is not accepted
     ├── A2ASSEParseError              an event of a stream cannot be parsed
-    └── A2AStreamClosedError          a stream ended before its task
+    ├── A2AStreamClosedError          a stream ended before its task
+    └── A2ATokenError                 the authorization server did not issue a token
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from .types import Task
 
 __all__ = [
+    "A2ACardSignatureError",
     "A2AConnectionError",
     "A2AEmptyResultError",
     "A2AError",
@@ -47,10 +51,12 @@ __all__ = [
     "A2AJSONRPCError",
     "A2ANoSupportedInterfaceError",
     "A2AOriginError",
+    "A2APushError",
     "A2AResponseTooLargeError",
     "A2ASSEParseError",
     "A2AStreamClosedError",
     "A2ATimeoutError",
+    "A2ATokenError",
     "ClientError",
     "ContentTypeNotSupportedError",
     "ExtendedAgentCardNotConfiguredError",
@@ -153,12 +159,48 @@ class A2AOriginError(A2ANoSupportedInterfaceError):
         self.found = tuple(found)
 
 
+class A2ACardSignatureError(A2AError):
+    """The card has no valid signature of a trusted key.
+
+    Attributes:
+        reason: "unsigned", "unknown_key" (no trusted key has an id that its signatures name) or
+            "invalid".
+        key_ids: the ids of the keys that its signatures name; nothing proves them.
+    """
+
+    def __init__(
+        self, message: str, *, reason: str = "invalid", key_ids: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.key_ids = tuple(key_ids)
+
+
+class A2APushError(A2AError):
+    """A received push notification is not accepted.
+
+    `status` and `headers` are those of the response to it.
+    """
+
+
 class A2ASSEParseError(A2AError):
     """An event of a stream cannot be parsed; `data` is the beginning of its bytes."""
 
     def __init__(self, message: str, data: bytes = b"") -> None:
         super().__init__(message)
         self.data = bytes(data[:_MAX_DATA_KEPT])
+
+
+class A2ATokenError(A2AError):
+    """The authorization server did not issue a token.
+
+    `status` is that of its response, None if there was none; `code` is its OAuth error code, such
+    as "invalid_client".
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, code: str | None = None) -> None:
+        super().__init__(message, status=status)
+        self.code = code
 
 
 class A2AStreamClosedError(A2AError):

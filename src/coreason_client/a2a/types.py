@@ -7,7 +7,7 @@ unknown enum values are kept, and members that ProtoJSON omits because they have
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Self, TypeAlias, TypeVar
 from uuid import uuid4
@@ -487,7 +487,7 @@ class HTTPAuthSecurityScheme(_Model):
 
 
 class OAuth2SecurityScheme(_Model):
-    """OAuth 2; the caller has to obtain the token."""
+    """OAuth 2; the credential is a token, or `ClientCredentials`, which request one."""
 
     description: str | None = None
     flows: Struct | None = None
@@ -495,7 +495,7 @@ class OAuth2SecurityScheme(_Model):
 
 
 class OpenIdConnectSecurityScheme(_Model):
-    """OpenID Connect; the caller has to obtain the token."""
+    """OpenID Connect; the credential is a token, or `ClientCredentials`, which request one."""
 
     description: str | None = None
     open_id_connect_url: Text = ""
@@ -545,6 +545,7 @@ class AgentCard(_Model):
     signatures: Many[AgentCardSignature] = Field(default_factory=list)
     icon_url: str | None = None
     _fetched_from: str | None = PrivateAttr(None)  # the URL; set by a resolver
+    _document: Mapping[str, Any] | None = PrivateAttr(None)  # as received; only of a signed card
 
 
 # Requests and responses

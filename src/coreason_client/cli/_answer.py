@@ -1,7 +1,9 @@
-"""Asks one question and shows its answer."""
+"""Asks an agent service, and shows its answers."""
 
+import shlex
 from collections.abc import Sequence
 from http import HTTPStatus
+from uuid import uuid4
 
 from coreason_client import CAPConnectionError, CAPRuntimeError, PacketStream, ServiceRequest
 from coreason_client.cap.rewound import WITH_REWINDS
@@ -16,10 +18,41 @@ from ._packets import PacketPresenter
 from .exits import ExitCode, Failure
 from .output import open_output
 
-__all__ = ["ask"]
+__all__ = ["ServicePartner", "ask"]
 
 _USER = "anonymous"
 _KEY_HINT = "Give a key that the service accepts with --api-key or COREASON_API_KEY."
+
+
+class ServicePartner:
+    """An agent service in a conversation.
+
+    `command` with `--conversation` continues the conversation later; None if that is not possible.
+    """
+
+    def __init__(
+        self, service: ChatService, session: str, command: Sequence[str] | None, *, as_json: bool
+    ) -> None:
+        self._service = service
+        self._session = session
+        self._command = command
+        self._as_json = as_json
+        self._answered = False  # True: there is something to continue
+
+    def ask(self, text: str) -> None:
+        """Ask, and show the answer; raises as `ask`."""
+        ask(self._service, text, self._session, as_json=self._as_json)
+        self._answered = True
+
+    def start_over(self) -> None:
+        """Start a new conversation."""
+        self._session, self._answered = str(uuid4()), False
+
+    def continue_command(self) -> str | None:
+        """Return the command that continues the conversation, None if that is not possible."""
+        if self._command is None or not self._answered:
+            return None
+        return shlex.join([*self._command, "--conversation", self._session])
 
 
 def ask(service: ChatService, message: str, conversation: str, *, as_json: bool) -> None:

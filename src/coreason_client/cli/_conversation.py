@@ -1,18 +1,14 @@
 """A conversation at a prompt, until the user leaves."""
 
-import shlex
-from collections.abc import Sequence
 from contextlib import suppress
-from uuid import uuid4
+from typing import Protocol
 
-from coreason_client import CAPError
+from coreason_client import CoreasonError
 
-from ._answer import ask
-from ._chat_service import ChatService
 from .exits import Failure, report_error
 from .output import print_stderr, prompt
 
-__all__ = ["converse"]
+__all__ = ["Partner", "converse"]
 
 _PROMPT = "> "
 _GREETING = "Talking to {}. Type /help for the commands, Ctrl-D to leave."
@@ -23,56 +19,61 @@ _HELP = """\
 Ctrl-C  stop the answer or clear the line; twice at the prompt: leave"""
 
 
-def converse(
-    service: ChatService, session: str, name: str, *, as_json: bool, command: Sequence[str] | None
-) -> None:
-    """Ask until the user leaves; an answer that fails or is stopped does not end the conversation.
+class Partner(Protocol):
+    """The agent that a conversation is held with."""
 
-    `command` with `--conversation` continues it later; None if that is not possible.
+    def ask(self, text: str) -> None:
+        """Ask, and show the answer.
+
+        Raises:
+            CoreasonError, Failure: there was no answer, or it is incomplete.
+            KeyboardInterrupt: Ctrl-C was pressed; the agent has been asked to stop.
+        """
+
+    def start_over(self) -> None:
+        """Start a new conversation."""
+
+    def continue_command(self) -> str | None:
+        """Return the command that continues the conversation, None if that is not possible."""
+
+
+def converse(partner: Partner, name: str) -> None:
+    """Ask until the user leaves; an answer that fails or is stopped does not end the conversation.
 
     Raises:
         KeyboardInterrupt: the user left with Ctrl-C.
     """
     _use_readline()
     print_stderr(_GREETING.format(name))
-    conversation = _Conversation(service, session, as_json=as_json)
     try:
         while (line := _next_line()) is not None:
-            conversation.handle(line)
+            _handle(partner, line)
     finally:
-        if command is not None and conversation.answered:
-            line = shlex.join([*command, "--conversation", conversation.session])
+        if (command := partner.continue_command()) is not None:
             with suppress(OSError):
-                print_stderr(f"To continue this conversation: {line}")
+                print_stderr(f"To continue this conversation: {command}")
 
 
-class _Conversation:
-    def __init__(self, service: ChatService, session: str, *, as_json: bool) -> None:
-        self._service = service
-        self._as_json = as_json
-        self.session = session
-        self.answered = False  # True: there is something to continue
+def _handle(partner: Partner, line: str) -> None:
+    """Run a command, or ask a question."""
+    if line == "/new":
+        partner.start_over()
+        print_stderr("Started a new conversation.")
+    elif line == "/help":
+        print_stderr(_HELP)
+    elif line.startswith("/") and "\n" not in line:
+        print_stderr(f"Unknown command {line}. Type /help for the commands.")
+    elif line:
+        _ask(partner, line)
 
-    def handle(self, line: str) -> None:
-        """Run a command, or ask a question."""
-        if line == "/new":
-            self.session, self.answered = str(uuid4()), False
-            print_stderr("Started a new conversation.")
-        elif line == "/help":
-            print_stderr(_HELP)
-        elif line.startswith("/") and "\n" not in line:
-            print_stderr(f"Unknown command {line}. Type /help for the commands.")
-        elif line:
-            self._ask(line)
 
-    def _ask(self, line: str) -> None:
-        try:
-            ask(self._service, line, self.session, as_json=self._as_json)
-            self.answered = True
-        except KeyboardInterrupt:
-            pass  # only the answer was stopped; the conversation continues
-        except (CAPError, Failure) as error:
-            report_error(error)
+def _ask(partner: Partner, line: str) -> None:
+    try:
+        partner.ask(line)
+    except KeyboardInterrupt:
+        pass  # only the answer was stopped; the conversation continues
+    except (CoreasonError, Failure) as error:
+        report_error(error)
 
 
 def _next_line() -> str | None:

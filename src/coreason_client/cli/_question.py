@@ -33,11 +33,15 @@ TextArguments = Annotated[
 ]
 
 
-def question(arguments: Sequence[str] | None) -> str:
-    """Return the question.
+def question(
+    arguments: Sequence[str] | None, *, optional: bool = False, stdin_is_used: bool = False
+) -> str:
+    """Return the question; an empty string if there is none and it is `optional`.
+
+    With `stdin_is_used`, stdin is something else, so it is not read.
 
     Raises:
-        Failure: there is no question, or more than one.
+        Failure: there is no question, or more than one, or it should be read from a used stdin.
     """
     texts = [argument for argument in arguments or () if argument != "-"]
     from_stdin = len(arguments or ()) > len(texts)
@@ -46,12 +50,16 @@ def question(arguments: Sequence[str] | None) -> str:
             f"expected one TEXT, got {len(arguments or ())} arguments: put quotes around the text",
             ExitCode.USAGE,
         )
+    if from_stdin and stdin_is_used:
+        raise Failure("- can be given once: stdin is already the attachment", ExitCode.USAGE)
+    if not texts and not from_stdin and optional:
+        return _read() if not stdin_is_used and _is_piped() else ""
     if not texts:
         return _all_of_stdin()
     [text] = texts
     if not text.strip():
         raise Failure("nothing to ask: TEXT is empty", ExitCode.USAGE)
-    piped = _read() if from_stdin or _is_piped() else ""
+    piped = _read() if from_stdin or (not stdin_is_used and _is_piped()) else ""
     return f"{text}\n\n{piped}" if piped else text
 
 

@@ -170,11 +170,11 @@ def _talk(
     as_json: bool,
 ) -> None:
     """Ask one question, or have a conversation if there is none."""
-    from ._answer import ask
+    from ._answer import ServicePartner, ask
     from ._conversation import converse
 
     if text is None:
-        converse(service, session, name, as_json=as_json, command=command)
+        converse(ServicePartner(service, session, command, as_json=as_json), name)
     else:
         ask(service, text, session, as_json=as_json)
 

@@ -2,6 +2,7 @@
 
 hello NAME     a message: "Hello, NAME!"
 parts          a message with text, raw bytes, a URL and data
+files          a task whose artifact has the files that came with the message
 echo WHAT      a message with what the server was told: "tenant", "extensions"
 count N        a task whose artifact comes in N chunks of text
 hold N         the same, but after the first half it waits for "release TASK"
@@ -30,6 +31,8 @@ from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 
 from tests.a2a.peer.facts import ARTIFACT, DATA, LINK, PICTURE, chunks
+
+FILES = ("raw", "url")
 
 
 class Turn:
@@ -78,6 +81,11 @@ class Turn:
                 last_chunk=last and number == len(pieces) - 1,
             )
 
+    async def give_back(self) -> None:
+        """Send an artifact with the files of the message."""
+        files = [part for part in self._message.parts if part.WhichOneof("content") in FILES]
+        await self.task.add_artifact(files, artifact_id=ARTIFACT, last_chunk=True)
+
     async def finish(self, end: Callable[..., Awaitable[None]], text: str | None = None) -> None:
         """Set the last state, with a message."""
         message = None if text is None else self.task.new_agent_message([new_text_part(text)])
@@ -98,6 +106,7 @@ class Agent(AgentExecutor):
         verbs: dict[str, Callable[[Turn], Awaitable[None]]] = {
             "hello": self._hello,
             "parts": self._parts,
+            "files": self._files,
             "echo": self._echo,
             "count": self._count,
             "hold": self._hold,
@@ -122,6 +131,11 @@ class Agent(AgentExecutor):
 
     async def _parts(self, turn: Turn) -> None:
         await turn.show()
+
+    async def _files(self, turn: Turn) -> None:
+        await turn.start()
+        await turn.give_back()
+        await turn.finish(turn.task.complete)
 
     async def _echo(self, turn: Turn) -> None:
         known = {

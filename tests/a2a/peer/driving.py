@@ -71,6 +71,11 @@ class Face:
         """Whether its binding is HTTP+JSON."""
         return "rest" in self.path
 
+    @property
+    def is_grpc(self) -> bool:
+        """Whether its binding is gRPC."""
+        return "grpc" in self.path
+
     def variant(self, prefix: str) -> "Face":
         """Return the face that speaks the same but is another agent."""
         return Face(self.origin, f"{prefix}-{self.path}", self.kind)

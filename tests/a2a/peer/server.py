@@ -8,14 +8,18 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
+import grpc.aio  # type: ignore[import-untyped]
 import uvicorn
+from a2a.compat.v0_3 import a2a_v0_3_pb2_grpc
 from a2a.compat.v0_3.conversions import to_compat_agent_card
+from a2a.compat.v0_3.grpc_handler import CompatGrpcHandler
 from a2a.server.request_handlers import DefaultRequestHandler, RequestHandler
+from a2a.server.request_handlers.grpc_handler import GrpcHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryPushNotificationConfigStore, InMemoryTaskStore
-from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
+from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, a2a_pb2_grpc
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -117,11 +121,14 @@ def face(
     versions: tuple[str, ...] = ("1.0",),
     tenant: str = "",
     able: bool = True,
+    grpc_port: int | None = None,
 ) -> Mount:
     """Make one face: a card, and the calls that it points to."""
     is_rest = speak in (rest_1_0, rest_0_3)
     binding = "HTTP+JSON" if is_rest else "JSONRPC"
     url = f"{origin}/{path}" + ("" if is_rest else "/rpc")
+    if grpc_port is not None:
+        binding, url = "GRPC", f"{HOST}:{grpc_port}"
     interfaces = [
         AgentInterface(url=url, protocol_binding=binding, protocol_version=version, tenant=tenant)
         for version in versions
@@ -136,11 +143,53 @@ def face(
     return Mount(f"/{path}", routes=[*cards, *speak(handler)])
 
 
-def make_app(origin: str) -> Starlette:
+def nothing(handler: RequestHandler) -> list[BaseRoute]:
+    """Speak gRPC, which has a port of its own."""
+    return []
+
+
+def make_grpc(handler: RequestHandler) -> tuple[grpc.aio.Server, int]:
+    """Make a server that speaks gRPC in both dialects, and choose its port."""
+    server = grpc.aio.server()
+    for services, servicer in (
+        (a2a_pb2_grpc, GrpcHandler(handler)),
+        (a2a_v0_3_pb2_grpc, CompatGrpcHandler(handler)),
+    ):
+        add_servicer: Any = services.add_A2AServiceServicer_to_server
+        add_servicer(servicer, server)
+    return server, server.add_insecure_port(f"{HOST}:0")
+
+
+def grpc_faces(
+    origin: str, able: RequestHandler, unable: RequestHandler, ports: tuple[int, int]
+) -> list[Mount]:
+    """Make the faces whose calls go over gRPC; their cards are at the common origin."""
+    port, plain_port = ports
+    old = ("0.3",)
+    return [
+        face(origin, "grpc-1.0", able, nothing, grpc_port=port),
+        face(origin, "grpc-0.3", able, nothing, grpc_port=port, versions=old),
+        face(origin, "tenant-grpc-1.0", able, nothing, grpc_port=port, tenant=TENANT),
+        face(origin, "plain-grpc-1.0", unable, nothing, grpc_port=plain_port, able=False),
+        face(
+            origin,
+            "plain-grpc-0.3",
+            unable,
+            nothing,
+            grpc_port=plain_port,
+            versions=old,
+            able=False,
+        ),
+    ]
+
+
+def make_app(
+    origin: str, able: RequestHandler, unable: RequestHandler, ports: tuple[int, int]
+) -> Starlette:
     """Put all faces together."""
-    able, unable = make_handler(able=True), make_handler(able=False)
     return Starlette(
         routes=[
+            *grpc_faces(origin, able, unable, ports),
             face(origin, "jsonrpc-1.0", able, rpc_1_0),
             face(origin, "rest-1.0", able, rest_1_0),
             face(origin, "jsonrpc-0.3", able, rpc_0_3, versions=("0.3",)),
@@ -156,15 +205,21 @@ def make_app(origin: str) -> Starlette:
     )
 
 
-def main() -> None:
+async def main() -> None:
     """Listen, say where, and serve until the process ends."""
     logging.disable()  # errors are what many tests ask for
     listener = socket.create_server((HOST, 0))
     port = listener.getsockname()[1]
-    config = uvicorn.Config(make_app(f"http://{HOST}:{port}"), log_level="warning")
+    able, unable = make_handler(able=True), make_handler(able=False)
+    servers = [make_grpc(able), make_grpc(unable)]
+    for server, _ in servers:
+        await server.start()
+    app = make_app(f"http://{HOST}:{port}", able, unable, (servers[0][1], servers[1][1]))
     print(port, flush=True)
-    asyncio.run(uvicorn.Server(config).serve([listener]))
+    await uvicorn.Server(uvicorn.Config(app, log_level="warning")).serve([listener])
+    for server, _ in servers:
+        await server.stop(0)
 
 
 if __name__ == "__main__":
-    main()
+    asyncio.run(main())

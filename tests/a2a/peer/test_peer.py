@@ -1,4 +1,4 @@
-"""Our clients against the official SDK's server: every call, both dialects, both bindings."""
+"""Our clients against the official SDK's server: every call, both dialects, all bindings."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ from tests.a2a.peer.facts import ARTIFACT, DATA, LINK, PICTURE, TENANT, chunks
 
 CLIENTS = [A2AClient, AsyncA2AClient]
 # Over HTTP+JSON in 0.3 the peer breaks the connection where it should refuse to subscribe.
-FACES_THAT_REFUSE = ["jsonrpc-1.0", "rest-1.0", "jsonrpc-0.3"]
+FACES_THAT_REFUSE = ["jsonrpc-1.0", "rest-1.0", "grpc-1.0", "jsonrpc-0.3", "grpc-0.3"]
 FACES = [*FACES_THAT_REFUSE, "rest-0.3"]
 
 
@@ -104,9 +104,10 @@ async def test_the_card_says_how_to_talk_to_the_agent(face: Face) -> None:
         card = await done(resolver.resolve(face.base_url))
     [interface] = card.supported_interfaces
     assert card.name == f"{face.path} peer"
-    assert interface.protocol_binding == ("HTTP+JSON" if face.is_rest else "JSONRPC")
+    binding = "HTTP+JSON" if face.is_rest else "GRPC" if face.is_grpc else "JSONRPC"
+    assert interface.protocol_binding == binding
     assert interface.protocol_version == ("0.3" if face.is_old else "1.0")
-    assert interface.url.startswith(face.base_url)
+    assert interface.url.startswith("127.0.0.1:" if face.is_grpc else face.base_url)
     assert card.capabilities.streaming
     assert card.capabilities.push_notifications
     assert card.skills[0].id == "count"
@@ -510,7 +511,7 @@ async def test_a_push_configuration_comes_with_a_message(face: Face) -> None:
 
 @driven
 async def test_the_tenant_of_the_interface_is_sent(origin: str, kind: Any) -> None:
-    for path in ("jsonrpc-1.0", "rest-1.0"):
+    for path in ("jsonrpc-1.0", "rest-1.0", "grpc-1.0"):
         async with Face(origin, f"tenant-{path}", kind).client() as client:
             assert (await asked(client, "echo tenant")).text == TENANT
             task = await asked(client, "count 1")
@@ -562,8 +563,9 @@ async def test_the_next_interface_is_used_when_one_cannot_be_reached(
 ) -> None:
     async with face.client() as client:
         card = client.card
+    path = "" if face.is_grpc else "/rpc"
     nobody = card.supported_interfaces[0].model_copy(
-        update={"url": f"http://127.0.0.1:{closed_port}/rpc"}
+        update={"url": f"http://127.0.0.1:{closed_port}{path}"}
     )
     card = card.model_copy(update={"supported_interfaces": [nobody, *card.supported_interfaces]})
     async with opened(kind.from_agent_card(card)) as client:
@@ -580,7 +582,7 @@ async def test_the_next_interface_is_used_when_one_cannot_be_reached(
 
 # A stream that ends with its task leaves the end of its body unread, of which trio warns.
 @pytest.mark.filterwarnings(r"ignore:Async generator 'http\S+\.__aiter__' was:ResourceWarning")
-@pytest.mark.parametrize("path", FACES_THAT_REFUSE)
+@pytest.mark.parametrize("path", ["jsonrpc-1.0", "rest-1.0", "jsonrpc-0.3"])
 def test_the_async_client_runs_on_trio(path: str, origin: str) -> None:
     async def main() -> None:
         face = Face(origin, path, AsyncA2AClient)

@@ -4,7 +4,7 @@ An `Output` shows one answer: as JSON lines, as plain text, or drawn in a termin
 write single lines. All of them sanitise their text, so callers need not remove control characters.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ._base import Json, Output, Source
 from ._lines import (
@@ -29,6 +29,7 @@ __all__ = [
     "print_stderr",
     "print_stdout",
     "prompt",
+    "show_rows",
     "show_table",
 ]
 
@@ -56,3 +57,14 @@ def show_table(title: str, description: str, rows: list[tuple[str, str]]) -> Non
     from ._table import show_table as show
 
     show(title, description, rows)
+
+
+def show_rows(rows: Iterable[tuple[str, ...]]) -> None:
+    """Show rows as they arrive; the last text of a row may be long.
+
+    In a pipe a row is one line with tabs between its texts. In a terminal the last text has a line
+    of its own, which is truncated at the width of the terminal.
+    """
+    from ._table import show_rows as show
+
+    show(rows)

@@ -1,4 +1,4 @@
-"""Shows a table of names and values."""
+"""Shows tables: of names and values, and of rows that arrive one by one."""
 
 import sys
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from rich.text import Text
 from ._clean import clean
 from ._lines import print_stdout
 
-__all__ = ["show_table"]
+__all__ = ["show_rows", "show_table"]
 
 
 def show_table(title: str, description: str, rows: Iterable[tuple[str, str]]) -> None:
@@ -34,3 +34,28 @@ def show_table(title: str, description: str, rows: Iterable[tuple[str, str]]) ->
         table.add_row(Text(clean(name), style="dim"), Text(clean(text), overflow="fold"))
     if table.row_count:  # rich prints a blank line for an empty table
         console.print(table)
+
+
+def show_rows(rows: Iterable[tuple[str, ...]]) -> None:
+    """Show rows as they arrive; the last text of a row may be long."""
+    if sys.stdout.isatty():
+        _draw_rows(rows)
+    else:
+        for row in rows:
+            print_stdout("\t".join(_one_line(text) for text in row))
+
+
+def _draw_rows(rows: Iterable[tuple[str, ...]]) -> None:
+    console = Console(highlight=False, emoji=False)
+    for first, *others, last in rows:
+        line = Text.assemble((_one_line(first), "bold"))
+        for other in filter(None, others):
+            line.append(f"  {_one_line(other)}")
+        console.print(line, soft_wrap=True)
+        if last:
+            text = Text(f"  {_one_line(last)}", "dim")
+            console.print(text, no_wrap=True, overflow="ellipsis")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(clean(text).split())

@@ -27,7 +27,7 @@ from coreason_client.a2a.types import (
     SecurityRequirement,
     UnknownEvent,
 )
-from coreason_client.cli._events import EventPresenter, show_card
+from coreason_client.cli.a2a._events import EventPresenter, show_card
 from coreason_client.cli.output import Json, Output
 
 
@@ -85,6 +85,62 @@ def update(state: TaskState, text: str = "", task_id: str = "t") -> TaskStatusUp
 def artifact(id_: str, *texts: str, append: bool = False) -> TaskArtifactUpdateEvent:
     made = Artifact(artifact_id=id_, parts=[Part(text=text) for text in texts])
     return TaskArtifactUpdateEvent(task_id="t", context_id="c", artifact=made, append=append)
+
+
+# Ids and files
+
+
+def test_the_ids_of_the_conversation_are_remembered() -> None:
+    said = Message(message_id="1", context_id="c2", role=Role.AGENT, parts=[Part(text="x")])
+    _, presenter = show(update(TaskState.WORKING), said, message("y"))
+    assert (presenter.context_id, presenter.task_id) == ("c2", "t")
+    _, presenter = show(Task(id="t", context_id="c3"))
+    assert presenter.context_id == "c3"
+
+
+def test_a_file_is_saved_once_with_the_name_of_its_artifact() -> None:
+    saved: list[tuple[str | None, str | None]] = []
+
+    def save(part: Part, name: str | None) -> str:
+        saved.append((part.raw, name))
+        return "saved as x"
+
+    recorder = Recorder()
+    parts = [Part(raw="AAAA"), Part(url="https://a.example/x"), Part(data=1), Part(raw="")]
+    event = TaskArtifactUpdateEvent(artifact=Artifact(artifact_id="a", name="n", parts=parts))
+    with EventPresenter(recorder, tracks_task=True, save=save) as presenter:
+        presenter.show(event)
+        presenter.show(Message(message_id="1", parts=[Part(raw="BBBB")]))
+    assert saved == [("AAAA", "n"), ("", "n"), ("BBBB", None)]
+    assert recorder.calls[0] == ("line", "a file: 3 bytes, saved as x")
+
+
+def test_the_files_of_a_question_are_shown() -> None:
+    asked = Message(parts=[Part(text="Which?"), Part(raw="AAAA", filename="form.pdf")])
+    state = TaskStatus(state=TaskState.INPUT_REQUIRED, message=asked)
+    shown = calls(TaskStatusUpdateEvent(task_id="t", status=state))
+    assert shown == [
+        ("text", "Which?"),
+        ("line", "form.pdf: 3 bytes, not saved (see --save)"),
+        ("info", "task t: input-required"),
+    ]
+
+
+def test_a_terse_presenter_shows_only_states_that_matter() -> None:
+    recorder = Recorder()
+    with EventPresenter(recorder, tracks_task=True, terse=True) as presenter:
+        for state, text in (
+            (TaskState.SUBMITTED, ""),
+            (TaskState.WORKING, "Looking at the map."),
+            (TaskState.INPUT_REQUIRED, "Which?"),
+            (TaskState.FAILED, "It broke."),
+        ):
+            presenter.show(update(state, text))
+    assert [call for call in recorder.calls if call[0] != "end"] == [
+        ("info", "working: Looking at the map."),
+        ("text", "Which?"),
+        ("info", "input-required"),
+    ]
 
 
 # The answer
@@ -188,10 +244,10 @@ def test_an_unknown_event_is_shown_as_json() -> None:
             Part(url="https://a.example/x", filename="x.png", media_type="image/png"),
             "x.png (image/png): https://a.example/x",
         ),
-        (Part(raw="AAAA"), "a file: 3 bytes, see --json"),
-        (Part(raw="AAA="), "a file: 2 bytes, see --json"),
-        (Part(raw="AA==", filename="x"), "x: 1 bytes, see --json"),
-        (Part(raw=""), "a file: 0 bytes, see --json"),
+        (Part(raw="AAAA"), "a file: 3 bytes, not saved (see --save)"),
+        (Part(raw="AAA="), "a file: 2 bytes, not saved (see --save)"),
+        (Part(raw="AA==", filename="x"), "x: 1 bytes, not saved (see --save)"),
+        (Part(raw=""), "a file: 0 bytes, not saved (see --save)"),
         (Part(data={"colour": "blue"}), '{"colour":"blue"}'),
     ],
 )

@@ -1,9 +1,9 @@
 """Presents the events and the card of an A2A agent on an output."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from coreason_client.a2a import (
     AgentCard,
@@ -18,9 +18,13 @@ from coreason_client.a2a import (
     TaskStatusUpdateEvent,
 )
 
-from .output import Output, open_output, show_table
+from ..output import Output, open_output, show_table
+from ._ids import state_name
 
 __all__ = ["EventPresenter", "show_card"]
+
+SaveFile: TypeAlias = Callable[[Part, str | None], str]
+"""Stores the content of a part; returns where it is. The second argument is the artifact's name."""
 
 _FAILED = (TaskState.FAILED, TaskState.REJECTED, TaskState.CANCELED)
 
@@ -33,14 +37,25 @@ class EventPresenter:
 
     `tracks_task` is True if the command follows a task: a failed task then fails the command, and
     each JSON object is wrapped under its kind (`task`, `message`, `statusUpdate`,
-    `artifactUpdate`), as in streams of the protocol.
+    `artifactUpdate`), as in streams of the protocol. `save` stores the files of the answer. With
+    `terse`, a state is shown only if the agent adds a message or waits for the user.
     """
 
-    def __init__(self, output: Output, *, tracks_task: bool) -> None:
+    def __init__(
+        self,
+        output: Output,
+        *,
+        tracks_task: bool,
+        save: SaveFile | None = None,
+        terse: bool = False,
+    ) -> None:
         self.task_id: str | None = None
+        self.context_id: str | None = None
         self.status: TaskStatus | None = None
         self._output = output
         self._tracks_task = tracks_task
+        self._save = save
+        self._terse = terse
         self._artifact: str | None = None  # the id of the one being written
         self._no_text_yet = True
         self._task_named = False
@@ -78,6 +93,7 @@ class EventPresenter:
                 self._output.info(f"unknown event: {_compact(event.payload)}")
 
     def _remember(self, event: Event) -> None:
+        self.context_id = getattr(event, "context_id", None) or self.context_id
         if isinstance(event, Task):
             self.task_id, self.status = event.id, event.status
         elif isinstance(event, TaskStatusUpdateEvent):
@@ -88,30 +104,43 @@ class EventPresenter:
     def _show_artifact(self, artifact: Artifact, *, append: bool) -> None:
         if not append or artifact.artifact_id != self._artifact:
             self._start_block(artifact.artifact_id)
-        self._show_parts(artifact.parts)
+        self._show_parts(artifact.parts, artifact.name)
 
     def _start_block(self, artifact: str | None) -> None:
         self._output.end_text()
         self._artifact = artifact
 
-    def _show_parts(self, parts: Sequence[Part]) -> None:
+    def _show_parts(self, parts: Sequence[Part], name: str | None = None) -> None:
+        """Show the parts of a message, or of an artifact with this name."""
         for part in parts:
             if part.text is not None:
                 self._output.write(part.text)
             else:
-                self._output.line(_part_line(part))
+                self._output.line(_part_line(part, self._stored(part, name)))
             self._no_text_yet = self._no_text_yet and not part.text
 
+    def _stored(self, part: Part, name: str | None) -> str:
+        if part.raw is None or self._save is None:
+            return "not saved (see --save)"
+        return self._save(part, name)
+
     def _show_status(self, status: TaskStatus) -> None:
-        line = _state(status)
+        line = state_name(status)
         if status.is_terminal or status.is_interrupted:
             self._start_block(None)
-        if status.text and self._is_answer(status):
-            self._output.write(status.text)
+        parts = [] if status.message is None else status.message.parts
+        if parts and self._is_answer(status):
+            self._show_parts(parts)
             self._output.end_text()
-            self._no_text_yet = False
         elif status.text and not (self._tracks_task and status.state in _FAILED):
             line = f"{line}: {status.text}"
+        if self._terse:
+            if status.is_interrupted or line != state_name(status):
+                self._output.info(line)
+        else:
+            self._show_state(line)
+
+    def _show_state(self, line: str) -> None:
         if not self._task_named and self.task_id:
             self._task_named = True
             line = f"task {self.task_id}: {line}"
@@ -126,8 +155,8 @@ class EventPresenter:
         return self._no_text_yet and status.is_terminal and status.state not in _FAILED
 
 
-def _part_line(part: Part) -> str:
-    """Return a line for a part that is not text."""
+def _part_line(part: Part, stored: str) -> str:
+    """Return a line for a part that is not text; `stored` says where a file is stored."""
     if part.raw is None and part.url is None:
         return _compact(part.data)
     name = part.filename or "a file"
@@ -135,11 +164,7 @@ def _part_line(part: Part) -> str:
     if part.url is not None:
         return f"{name}{kind}: {part.url}"
     size = len((part.raw or "").rstrip("=")) * 3 // 4  # of the decoded base64
-    return f"{name}{kind}: {size} bytes, see --json"
-
-
-def _state(status: TaskStatus) -> str:
-    return str(status.state).removeprefix("TASK_STATE_").lower().replace("_", "-")
+    return f"{name}{kind}: {size} bytes, {stored}"
 
 
 def _compact(value: Any) -> str:

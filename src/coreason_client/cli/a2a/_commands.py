@@ -1,0 +1,145 @@
+"""Registers functions as commands that have the options to reach an agent."""
+
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from .._logs import show_logs
+from .._options import Verbose
+from ..exits import EXIT_CODES_HELP, exit_codes
+from ._agent import AgentOptions, parse_headers
+from ._redaction import redacting
+
+__all__ = ["AsJson", "TaskId", "agent_command", "epilog"]
+
+TaskId = Annotated[str, typer.Argument(metavar="TASK", help="ID of the task.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print protocol JSON, one object per line.")]
+
+_Url = Annotated[
+    str, typer.Argument(metavar="URL", help="Base URL of the agent, or URL of its card.")
+]
+_Token = Annotated[
+    str | None,
+    typer.Option(
+        envvar="COREASON_A2A_TOKEN",
+        metavar="TOKEN",
+        help="Bearer token, or another credential that the card requires.",
+        show_default=False,
+    ),
+]
+_Headers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--header",
+        metavar="'NAME: VALUE'",
+        help="Header for every request; its value is treated as a secret. Repeatable.",
+        show_default=False,
+    ),
+]
+_Timeout = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="Limit for a call, and for the time between two events of a stream.",
+        show_default="180 for a call, 60 for a stream, 30 for the card",
+    ),
+]
+_Origins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--interface-origin",
+        metavar="ORIGIN",
+        help="Origin that the card may refer to, such as https://api.example; repeatable.",
+        show_default=False,
+    ),
+]
+_Extensions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--extension",
+        metavar="URI",
+        help="URI of a protocol extension to request; repeatable.",
+        show_default=False,
+    ),
+]
+_OPTIONS: dict[str, tuple[Any, Any]] = {  # of every command: annotation and default
+    "token": (_Token, None),
+    "headers": (_Headers, None),
+    "timeout": (_Timeout, None),
+    "origins": (_Origins, None),
+    "extensions": (_Extensions, None),
+    "verbose": (Verbose, 0),
+}
+
+_Command = TypeVar("_Command", bound=Callable[..., None])
+
+
+def epilog(examples: Sequence[str]) -> str:
+    """Return the text below the help of a command: its examples and the exit codes."""
+    lines = "\n".join(f"  {example}" for example in examples)
+    return f"\b\nExamples:\n{lines}\n\n{EXIT_CODES_HELP}"
+
+
+def agent_command(
+    group: typer.Typer, examples: Sequence[str], *, without: Sequence[str] = ()
+) -> Callable[[_Command], _Command]:
+    """Register a function as a command; its docstring is the help.
+
+    The first parameter of the function is an `AgentOptions`. The command has the argument URL and
+    the options for it, except those in `without`, and all other parameters of the function.
+    """
+
+    def decorate(function: _Command) -> _Command:
+        names = [name for name in _OPTIONS if name not in without]
+
+        def command(context: typer.Context, **values: Any) -> None:
+            with exit_codes():
+                # Logs must not be mixed with the answer unless -v asks for them.
+                show_logs(values.pop("verbose"), default_level=logging.CRITICAL)
+                options = {name: values.pop(name, None) for name in _OPTIONS if name != "verbose"}
+                agent = _agent(context, values.pop("url"), options)
+                with redacting(*agent.secrets):
+                    function(agent, **values)
+
+        parameters = _parameters(function, names)
+        command.__doc__ = function.__doc__
+        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        name = function.__name__.rstrip("_")
+        group.command(name, epilog=epilog(examples))(command)
+        return function
+
+    return decorate
+
+
+def _parameters(function: Callable[..., None], names: Sequence[str]) -> list[inspect.Parameter]:
+    """Return the parameters of a command, in the order of its arguments."""
+    _, *own = inspect.signature(function).parameters.values()
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return [
+        inspect.Parameter("context", keyword, annotation=typer.Context),
+        inspect.Parameter("url", keyword, annotation=_Url),
+        *(one.replace(kind=keyword) for one in own),
+        *(
+            inspect.Parameter(
+                name, keyword, annotation=_OPTIONS[name][0], default=_OPTIONS[name][1]
+            )
+            for name in names
+        ),
+    ]
+
+
+def _agent(context: typer.Context, url: str, options: dict[str, Any]) -> AgentOptions:
+    source = context.get_parameter_source("token")
+    return AgentOptions(
+        url,
+        options["token"],
+        parse_headers(options["headers"] or ()),
+        options["timeout"],
+        tuple(options["origins"] or ()),
+        tuple(options["extensions"] or ()),
+        token_from_option=source is None or source.name != "ENVIRONMENT",
+    )

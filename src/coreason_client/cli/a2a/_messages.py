@@ -1,0 +1,173 @@
+"""`coreason a2a send`, `stream` and `chat`."""
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .._question import TextArguments, question
+from ._agent import AgentOptions
+from ._answers import Force, Save, run, saved_files
+from ._commands import AsJson, agent_command
+from ._groups import app
+
+# The A2A client is imported when a command runs, so that other commands start faster.
+if TYPE_CHECKING:
+    from coreason_client.a2a import A2AClient, Event, Message
+
+    from ._ids import MessageIds
+
+__all__ = ["chat", "send", "stream"]
+
+Attach = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attach",
+        "-a",
+        metavar="FILE|URL|-",
+        help="File, URL, or stdin (-) to attach; repeatable.",
+        show_default=False,
+    ),
+]
+TaskOption = Annotated[
+    str | None,
+    typer.Option(
+        "--task", metavar="ID", help="ID of the task to answer.", show_default="a new task"
+    ),
+]
+ContextOption = Annotated[
+    str | None,
+    typer.Option(
+        "--context",
+        metavar="ID",
+        help="ID of the conversation to continue.",
+        show_default="a new one",
+    ),
+]
+
+
+@agent_command(
+    app,
+    (
+        'coreason a2a send https://agent.example "What is the weather in Rome?"',
+        'coreason a2a send https://agent.example -a photo.png "What is this?"',
+        'coreason a2a send https://agent.example --task 6f1d "The blue one."',
+        'coreason a2a send https://agent.example --json "Hello" | jq .task.status',
+    ),
+)
+def send(
+    agent: AgentOptions,
+    arguments: TextArguments = None,
+    attach: Attach = None,
+    task_id: TaskOption = None,
+    context_id: ContextOption = None,
+    save: Save = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Send a message and show the complete answer.
+
+    If the agent asks a question, the last line is the command that answers it.
+    """
+
+    def operation(client: "A2AClient", message: "Message") -> "Generator[Event]":
+        yield client.send_message(message)
+
+    message = _message(arguments, attach, context_id, task_id)
+    files = saved_files(save, force=force)
+    run(agent, lambda client: operation(client, message(client)), "send", files, as_json=as_json)
+
+
+@agent_command(
+    app,
+    (
+        'coreason a2a stream https://agent.example "What is the weather in Rome?"',
+        'git diff | coreason a2a stream https://agent.example "Explain this change:"',
+        'coreason a2a stream https://agent.example --save out "Draw a cat."',
+    ),
+)
+def stream(
+    agent: AgentOptions,
+    arguments: TextArguments = None,
+    attach: Attach = None,
+    task_id: TaskOption = None,
+    context_id: ContextOption = None,
+    save: Save = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Send a message and show the answer as it arrives.
+
+    A lost connection is replaced, and the stream continues without loss. If the agent asks a
+    question, the last line is the command that answers it.
+    """
+
+    def operation(client: "A2AClient", message: "Message") -> "Generator[Event]":
+        with client.send_message_stream(message) as events:
+            yield from events
+
+    message = _message(arguments, attach, context_id, task_id)
+    files = saved_files(save, force=force)
+    run(agent, lambda client: operation(client, message(client)), "stream", files, as_json=as_json)
+
+
+@agent_command(
+    app,
+    (
+        "coreason a2a chat https://agent.example",
+        "coreason a2a chat https://agent.example --context 8c02",
+    ),
+)
+def chat(
+    agent: AgentOptions,
+    task_id: TaskOption = None,
+    context_id: ContextOption = None,
+    save: Save = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Have a conversation with an agent.
+
+    Each line is a message; if a task needs an answer, the next line is this answer. Ctrl-C stops an
+    answer and cancels its task.
+    """
+    from .._conversation import converse
+    from ._connect import connect
+    from ._ids import MessageIds
+    from ._partner import AgentPartner
+
+    ids = MessageIds.from_options(context_id, task_id)
+    files = saved_files(save, force=force)
+    with connect(agent) as client:
+        ids = _with_context(client, ids)
+        partner = AgentPartner(agent, client, ids, as_json=as_json, files=files)
+        converse(partner, client.card.name if client.card else agent.url)
+
+
+def _message(
+    arguments: list[str] | None,
+    attached: list[str] | None,
+    context_id: str | None,
+    task_id: str | None,
+) -> "Callable[[A2AClient], Message]":
+    """Return a function that returns the message; the text and the files are read at once."""
+    from coreason_client.a2a import Part
+
+    from ._attachments import attached_parts
+    from ._ids import MessageIds, encodable
+
+    ids = MessageIds.from_options(context_id, task_id)
+    files = attached_parts(attached or ())
+    text = question(arguments, optional=bool(files), stdin_is_used="-" in (attached or ()))
+    parts = [*([Part(text=encodable(text))] if text else []), *files]
+    return lambda client: _with_context(client, ids).message(parts)
+
+
+def _with_context(client: "A2AClient", ids: "MessageIds") -> "MessageIds":
+    """Return the ids with the context of the task, which some agents require."""
+    if ids.task_id is None or ids.context_id is not None:
+        return ids
+    from ._connect import agent_errors
+
+    with agent_errors():
+        return ids.of_task(client.get_task(ids.task_id, history_length=0))

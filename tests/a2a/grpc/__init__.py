@@ -1,0 +1,1 @@
+"""The gRPC binding of the A2A clients."""

@@ -1,0 +1,201 @@
+"""`coreason a2a chat`: a conversation with an agent of the official SDK, and with faulty ones."""
+
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coreason_client.a2a import A2AClient
+from coreason_client.cli.a2a._agent import AgentOptions
+from coreason_client.cli.a2a._ids import MessageIds
+from coreason_client.cli.a2a._partner import AgentPartner
+from tests.a2a.loopback import CUT, Agent, Answer, Seen, serve, stream_of
+from tests.a2a.peer.facts import PICTURE
+
+from .command import Process, coreason_here, run_a2a, shown
+
+
+@pytest.mark.parametrize("face", ["jsonrpc-1.0", "jsonrpc-0.3"])
+def test_a_conversation_in_a_terminal(peer: str, face: str) -> None:
+    url = f"{peer}/{face}"
+    with Process("a2a", "chat", url, terminal=True) as talk:
+        assert "Talking to " in talk.expect("> ")
+        talk.send("ask\n")
+        talk.expect("Which colour?")
+        talk.expect("> ")
+        talk.send("blue\n")  # answers the task
+        talk.expect("You said blue.")
+        talk.expect("> ")
+        talk.send("hello Ann\n")  # the task is over, so this is a new question
+        talk.expect("Hello, Ann!")
+        talk.expect("> ")
+        talk.send("fail\n")
+        talk.expect("error: the task failed: It broke.")
+        talk.expect("> ")
+        talk.send("ask\n")
+        talk.expect("Which colour?")
+        talk.expect("> ")
+        talk.send("\x04")
+        assert talk.end() == 0
+        [line] = [line for line in shown(talk.text).split("\n") if "To continue" in line]
+    command = shlex.split(line.partition(": coreason a2a ")[2])
+    assert command[:3] == ["chat", url, "--task"]
+    assert coreason_here("a2a", *command, stdin="green\n").stdout == "You said green.\n"
+
+
+def test_ctrl_c_stops_the_answer_and_cancels_its_task_and_then_leaves(peer: str) -> None:
+    url = f"{peer}/jsonrpc-1.0"
+    with Process("a2a", "chat", url, "--context", "stopped", terminal=True) as talk:
+        talk.expect("> ")
+        talk.send("hold 4\n")
+        talk.expect("w2")
+        talk.send("\x03")
+        talk.expect("stopped")
+        talk.expect("> ")
+        row = run_a2a("list", url, "--context", "stopped")[1]
+        assert row.split("\t")[1] == "canceled"
+        talk.press("\x03", "Press Ctrl-C again or Ctrl-D to leave.")
+        talk.expect("> ")
+        assert talk.end(press="\x03") == 130
+        assert "Traceback" not in talk.text
+        assert f"To continue this conversation: coreason a2a chat {url} --context" in talk.text
+
+
+def test_lines_of_a_pipe_are_the_messages(peer: str) -> None:
+    url = f"{peer}/rest-1.0"
+    done = coreason_here("a2a", "chat", url, stdin="ask\n\n blue \n/new\nhello Ann\n")
+    assert (done.returncode, done.stdout) == (
+        0,
+        "Which colour?\nYou said blue.\nHello, Ann!\n",
+    )
+    assert "Started a new conversation." in done.stderr
+    done = coreason_here("a2a", "chat", url, "--json", stdin="ask\nblue\n")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    tasks = {next(iter(event.values())).get("taskId") for event in events} - {None}
+    assert len(tasks) == 1
+
+
+def test_files_of_all_answers_are_saved(peer: str, tmp_path: Path) -> None:
+    url = f"{peer}/jsonrpc-1.0"
+    options = ["--save", str(tmp_path), "--force"]
+    done = coreason_here("a2a", "chat", url, *options, stdin="parts\nparts\n")
+    assert done.returncode == 0, done
+    found = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert found == {"picture.png": PICTURE, "picture-2.png": PICTURE}
+
+
+def test_a_conversation_needs_an_agent_and_a_task_that_is_not_over(peer: str) -> None:
+    done = coreason_here("a2a", "chat", "http://127.0.0.1:1", stdin="hi\n")
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    url = f"{peer}/jsonrpc-1.0"
+    task_id = json.loads(run_a2a("send", url, "count 1", "--json")[1])["task"]["id"]
+    done = coreason_here("a2a", "chat", url, "--task", task_id, stdin="hi\n")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: the task is completed and takes no more messages")
+    done = coreason_here("a2a", "chat", url, "--task", "none", stdin="hi\n")
+    assert (done.returncode, done.stderr.count("error: the agent answered: ")) == (1, 1)
+
+
+def test_a_reader_that_goes_away_ends_the_conversation(peer: str) -> None:
+    script = 'printf "hello A\\nhello B\\nhello C\\n" | "$@"'
+    with Process("a2a", "chat", f"{peer}/jsonrpc-1.0", script=script) as talk:
+        talk.hang_up()
+        assert talk.end() == 141
+        assert "Traceback" not in talk.errors
+
+
+# In this process
+
+
+@pytest.fixture
+def agent() -> Iterator[Agent]:
+    with serve() as agent:
+        yield agent
+
+
+def partner(agent: Agent, client: A2AClient) -> AgentPartner:
+    return AgentPartner(AgentOptions(agent.url), client, MessageIds(), as_json=False, files=None)
+
+
+def sent(agent: Agent, method: str) -> list[dict[str, object]]:
+    calls = [seen.json for seen in agent.seen if seen.body]
+    return [call["params"] for call in calls if call["method"] == method]
+
+
+def test_there_is_nothing_to_continue_before_an_answer(agent: Agent) -> None:
+    with A2AClient(f"{agent.url}/rpc") as client:
+        talk = partner(agent, client)
+        assert talk.continue_command() is None
+        talk.ask("say")
+        assert talk.continue_command() == f"coreason a2a chat {agent.url} --context context-1"
+        talk.start_over()
+        assert talk.continue_command() is None
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_an_interrupt_cancels_the_task_as_soon_as_it_is_known(
+    agent: Agent, known: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    agent.tasks["task-1"] = {"id": "task-1", "status": {"state": "TASK_STATE_WORKING"}}
+    method = "_show_artifact" if known else "show"
+    monkeypatch.setattr(f"coreason_client.cli.a2a._events.EventPresenter.{method}", interrupt)
+    with A2AClient(f"{agent.url}/rpc") as client:
+        talk = partner(agent, client)
+        with pytest.raises(KeyboardInterrupt):
+            talk.ask("count")
+    command = f"coreason a2a chat {agent.url} --context context-1" if known else None
+    assert talk.continue_command() == command  # without the task, which is over
+    assert len(sent(agent, "CancelTask")) == int(known)
+    assert ("may still be working" in capsys.readouterr().err) is not known
+
+
+def test_a_task_whose_connection_is_lost_can_be_watched(
+    agent: Agent, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def cut(seen: Seen) -> Answer | None:
+        call = seen.json if seen.body else {}
+        if call.get("method") != "SendStreamingMessage":
+            return Answer(503) if call else None
+        task = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
+        return stream_of([{"jsonrpc": "2.0", "id": call["id"], "result": {"task": task}}, CUT])
+
+    agent.rules.append(cut)
+    with A2AClient(f"{agent.url}/rpc", max_retries=0) as client:
+        talk = partner(agent, client)
+        with pytest.raises(Exception, match=r"503|closed"):
+            talk.ask("count")
+        assert "to watch it: coreason a2a task watch" in capsys.readouterr().err
+        agent.rules.clear()
+        talk.ask("count")
+    message = sent(agent, "SendStreamingMessage")[-1]["message"]
+    assert isinstance(message, dict)
+    assert (message.get("contextId"), message.get("taskId")) == ("c", None)
+
+
+def test_a_task_that_cannot_be_cancelled_is_reported(
+    agent: Agent, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(seen: Seen) -> Answer | None:
+        call = seen.json if seen.body else {}
+        if call.get("method") != "CancelTask":
+            return None
+        error = {"code": -32603, "message": "busy"}
+        return Answer(
+            200,
+            {"content-type": "application/json"},
+            json.dumps({"jsonrpc": "2.0", "id": call["id"], "error": error}).encode(),
+        )
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    agent.rules.append(refuse)
+    monkeypatch.setattr("coreason_client.cli.a2a._events.EventPresenter._show_artifact", interrupt)
+    with A2AClient(f"{agent.url}/rpc") as client, pytest.raises(KeyboardInterrupt):
+        partner(agent, client).ask("count")
+    assert "was not canceled and may still be running: " in capsys.readouterr().err
