@@ -5,12 +5,8 @@ from typing import Any
 import pytest
 
 from coreason_client.cap.rewound import WITH_REWINDS
-from coreason_manifest.definitions.presentation import (
-    REWIND,
-    PresentationEvent,
-    PresentationEventType,
-    rewound_to,
-)
+from coreason_manifest.definitions.presentation import PresentationEvent, PresentationEventType
+from coreason_manifest.definitions.rewind import REWIND, rewound_to
 
 
 @pytest.mark.parametrize(

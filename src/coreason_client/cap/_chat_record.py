@@ -5,8 +5,8 @@ from coreason_manifest.definitions.presentation import (
     EventPacket,
     Packet,
     PresentationEvent,
-    rewound_to,
 )
+from coreason_manifest.definitions.rewind import rewound_to
 
 from .rewound import Rewound
 

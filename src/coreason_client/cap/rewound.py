@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from coreason_manifest.definitions.presentation import REWIND, PresentationEventType
+from coreason_manifest.definitions.presentation import PresentationEventType
 from coreason_manifest.definitions.request import ClientCapabilities
+from coreason_manifest.definitions.rewind import REWIND
 
 __all__ = ["WITH_REWINDS", "Rewound"]
 

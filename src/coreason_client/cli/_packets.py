@@ -16,8 +16,8 @@ from coreason_manifest.definitions.presentation import (
     PresentationEvent,
     PresentationEventType,
     ProgressUpdate,
-    rewound_to,
 )
+from coreason_manifest.definitions.rewind import rewound_to
 
 from ._usage import usage_event_line
 from .exits import ExitCode, Failure

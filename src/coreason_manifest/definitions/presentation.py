@@ -6,7 +6,7 @@ object, ERROR a `StreamError`, CLOSE anything but null. Packets parsed from the 
 distinguish; each of them is a `StreamPacket`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeAlias
 from uuid import UUID, uuid4
@@ -25,7 +25,6 @@ from pydantic import (
 from ._base import CoReasonBaseModel, Id, StrictModel, Timestamp, explain, utc_now
 
 __all__ = [
-    "REWIND",
     "CitationBlock",
     "CitationItem",
     "ClosePacket",
@@ -43,11 +42,7 @@ __all__ = [
     "StreamOpCode",
     "StreamPacket",
     "parse_packet",
-    "rewound_to",
 ]
-
-REWIND = "REWIND"
-"""The type of the event that makes earlier packets of its stream void."""
 
 
 class StreamOpCode(StrEnum):
@@ -151,19 +146,6 @@ class PresentationEvent(StrictModel):
     timestamp: Timestamp = Field(default_factory=utc_now)
     type: PresentationEventType
     data: Annotated[EventData, PlainValidator(_data_by_type, json_schema_input_type=EventData)]
-
-
-def rewound_to(event: PresentationEvent | Mapping[str, Any]) -> int | None:
-    """Return the last number that is still valid after a REWIND event, None for any other event.
-
-    An agent may use the name for an event of its own, so one without a usable number is not a
-    rewind.
-    """
-    if isinstance(event, PresentationEvent) or event.get("type") != REWIND:
-        return None
-    data = event.get("data")
-    to_seq = data.get("to_seq") if isinstance(data, dict) else None
-    return to_seq if type(to_seq) is int and to_seq >= 0 else None
 
 
 class StreamError(StrictModel):

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Generic, TypeVar
 
-from coreason_manifest.definitions.presentation import rewound_to
+from coreason_manifest.definitions.rewind import rewound_to
 
 from ._replay import Logged
 

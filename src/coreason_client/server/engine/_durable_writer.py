@@ -12,12 +12,8 @@ from typing import Any, NoReturn, cast
 
 from pydantic_core import from_json, to_json
 
-from coreason_manifest.definitions.presentation import (
-    REWIND,
-    ErrorSeverity,
-    StreamError,
-    StreamOpCode,
-)
+from coreason_manifest.definitions.presentation import ErrorSeverity, StreamError, StreamOpCode
+from coreason_manifest.definitions.rewind import REWIND
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ...errors import ArgumentError

@@ -1,0 +1,24 @@
+"""REWIND events: a restarted agent makes earlier packets of its stream void."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from .presentation import PresentationEvent
+
+__all__ = ["REWIND", "rewound_to"]
+
+REWIND = "REWIND"
+"""The type of the event that makes earlier packets of its stream void."""
+
+
+def rewound_to(event: PresentationEvent | Mapping[str, Any]) -> int | None:
+    """Return the last number that is still valid after a REWIND event, None for any other event.
+
+    An agent may use the name for an event of its own, so one without a usable number is not a
+    rewind.
+    """
+    if isinstance(event, PresentationEvent) or event.get("type") != REWIND:
+        return None
+    data = event.get("data")
+    to_seq = data.get("to_seq") if isinstance(data, dict) else None
+    return to_seq if type(to_seq) is int and to_seq >= 0 else None
