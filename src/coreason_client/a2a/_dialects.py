@@ -104,6 +104,12 @@ class Dialect:
         convert = self.decode.get(kind)
         return value if convert is None else convert_checked(convert, value)
 
+    def lacks(self, operation: Operation) -> errors.UnsupportedOperationError:
+        """Return the error for an operation that this version does not have."""
+        return errors.UnsupportedOperationError(
+            f"version {self.version} of the protocol has no {operation.name}"
+        )
+
 
 def convert_checked(convert: Conversion, value: Any) -> Any:
     """Convert a value that an agent sent.

@@ -24,7 +24,6 @@ from .errors import (
     A2AJSONError,
     A2AJSONRPCError,
     A2ASSEParseError,
-    UnsupportedOperationError,
 )
 from .types import Event
 
@@ -64,8 +63,7 @@ class JsonRpcChannel:
         """
         method = self.dialect.methods.get(operation.name)
         if method is None:
-            message = f"version {self.dialect.version} of the protocol has no {operation.name}"
-            raise UnsupportedOperationError(message)
+            raise self.dialect.lacks(operation)
         if self._tenant and self.dialect.has_tenants:
             params = {"tenant": self._tenant, **params}
         settings = settings or self._settings

@@ -27,7 +27,6 @@ from .errors import (
     A2AHTTPError,
     A2AJSONRPCError,
     A2ASSEParseError,
-    UnsupportedOperationError,
 )
 from .types import Event
 
@@ -61,8 +60,7 @@ class RestChannel:
             UnsupportedOperationError: this dialect has no such operation.
         """
         if operation.name not in self.dialect.paths:
-            message = f"version {self.dialect.version} of the protocol has no {operation.name}"
-            raise UnsupportedOperationError(message)
+            raise self.dialect.lacks(operation)
         verb, path = self.dialect.paths[operation.name]
         if operation.name == "resubscribe":
             verb = self.subscribes_with

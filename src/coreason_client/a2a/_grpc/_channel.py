@@ -18,7 +18,6 @@ from ..errors import (
     A2AHTTPError,
     A2ASSEParseError,
     InvalidParamsError,
-    UnsupportedOperationError,
 )
 from ..types import Event, UnknownEvent
 from ._convert import parse_message, to_json_object, to_message
@@ -59,8 +58,7 @@ class GrpcChannel:
         """
         rpc = self._methods.get(operation.name)
         if rpc is None:
-            message = f"version {self.dialect.version} of the protocol has no {operation.name}"
-            raise UnsupportedOperationError(message)
+            raise self.dialect.lacks(operation)
         encode = self.dialect.encode.get(operation.name)
         values = dict(params) if encode is None else encode(params)
         if self._tenant and not values.get("tenant"):
