@@ -6,6 +6,8 @@ INSTALLED := $(VENV)/.installed
 CHAT_INSTALLED := $(VENV)/.installed-chat
 
 export MESSAGE
+# Compiled files let the many processes of the tests start faster; some environments turn them off.
+export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .PHONY: help install chat check sync proto test fuzz soak mutants bench build clean

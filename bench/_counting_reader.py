@@ -6,21 +6,27 @@ import time
 
 from ._request import chat_request
 
-__all__ = ["CountingReader", "read_all"]
+__all__ = ["CountingReader", "assist_request", "read", "read_all"]
 
 _EVENT = b"\ndata: "
 _LONGEST_WAIT = 120.0
 
 
-class CountingReader:
-    """One response, whose events are only counted."""
+def assist_request(message: str, number: int) -> bytes:
+    """Return a request with a message in a conversation of its own."""
+    body = chat_request(message, f"conversation {number}").to_json().encode()
+    return (
+        b"POST /assist HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    )
 
-    def __init__(self, port: int, message: str, number: int) -> None:
-        body = chat_request(message, f"conversation {number}").to_json().encode()
-        self._request = (
-            b"POST /assist HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-            b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
-        )
+
+class CountingReader:
+    """One response, whose events are only counted; `mark` is what each of them has once."""
+
+    def __init__(self, port: int, request: bytes, mark: bytes = _EVENT) -> None:
+        self._request = request
+        self._mark = mark
         self.socket = socket.create_connection(("127.0.0.1", port), _LONGEST_WAIT)
         self._tail = b""
         self._sent_at = 0.0
@@ -38,17 +44,22 @@ class CountingReader:
         if not received:
             return None
         data = self._tail + received
-        found = data.count(_EVENT)
+        found = data.count(self._mark)
         if found and not self.count:
             self.first_after = time.monotonic() - self._sent_at
         self.count += found
-        self._tail = data[1 - len(_EVENT) :]
+        self._tail = data[1 - len(self._mark) :]
         return found
 
 
 def read_all(port: int, streams: int, packets: int) -> list[CountingReader]:
     """Send requests on many connections at once, and read all answers of `packets` packets."""
-    readers = [CountingReader(port, "How are you?", number) for number in range(streams)]
+    requests = [assist_request("How are you?", number) for number in range(streams)]
+    return read([CountingReader(port, request) for request in requests], packets)
+
+
+def read(readers: list[CountingReader], packets: int) -> list[CountingReader]:
+    """Send the requests at once, and read all answers of `packets` events."""
     with selectors.DefaultSelector() as selector:
         for reader in readers:
             reader.ask()

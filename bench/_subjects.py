@@ -23,6 +23,7 @@ SUBJECTS = (
     "hold",
     "durable",
     "a2a",
+    "a2a-server",
     "llm",
 )
 
@@ -33,5 +34,6 @@ def run(subject: str, effort: Effort) -> Table:
 
 
 def _table(subject: str, effort: Effort) -> Table:
-    table: Table = import_module(f".{subject}", __package__).table(effort)
+    module = subject.replace("-", "_")
+    table: Table = import_module(f".{module}", __package__).table(effort)
     return table

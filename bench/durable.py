@@ -24,7 +24,7 @@ from coreason_client.server import AgentApp, AgentStream, SQLiteStreamLog, runni
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ._child import Child, child
-from ._counting_reader import CountingReader, read_all
+from ._counting_reader import CountingReader, assist_request, read_all
 from ._durable_agents import AT_ONCE, DURABLE, LOGS, PACES, PACKETS_PER_STEP, PLAIN, STREAMS, VALKEY
 from ._measure import Effort, Row, Table, amount, at_least, at_most, compare, seconds
 from ._process import in_new_process
@@ -140,7 +140,7 @@ def _run_replayed(folder: Path) -> tuple[float, float]:
     before = time.monotonic(), time.process_time()
     with running(app, access_log=False) as server:
         if not known:
-            CountingReader(server.port, "How are you?", 0).ask()
+            CountingReader(server.port, assist_request("How are you?", 0)).ask()
         if not agent.live.wait(_LONGEST_WAIT):
             raise AssertionError("the agent did not write everything")
         return time.monotonic() - before[0], time.process_time() - before[1]

@@ -18,7 +18,7 @@ from statistics import median
 from typing import Self
 
 from ._child import Child, child
-from ._counting_reader import CountingReader
+from ._counting_reader import CountingReader, assist_request
 from ._measure import Effort, Row, Table, amount, at_most, compare, seconds
 from ._store import Valkey, valkey
 from ._token_agents import (
@@ -47,7 +47,9 @@ class _Readers:
     """Simultaneous requests for streams of `tokens` packets, one before and one after them."""
 
     def __init__(self, port: int, streams: int, tokens: int) -> None:
-        self._all = [CountingReader(port, str(tokens), number) for number in range(streams)]
+        self._all = [
+            CountingReader(port, assist_request(str(tokens), number)) for number in range(streams)
+        ]
         self._selector = selectors.DefaultSelector()
         self._deadline = time.monotonic() + _LONGEST_RUN
         self._expected = tokens + 2

@@ -29,6 +29,11 @@ settings.load_profile(
 )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    mark = "conforms(*ids): the requirements of tests/server/a2a/requirements.toml that it proves"
+    config.addinivalue_line("markers", mark)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     tables: defaultdict[str, list[str]] = defaultdict(list)
     for reports in terminalreporter.stats.values():

@@ -92,6 +92,8 @@ PACKAGES: dict[str, set[str]] = {
     "coreason_client.server": {
         "server core",
         "coreason_client._lazy",
+        "coreason_client.a2a",  # the card of an agent that is served over A2A
+        "coreason_client.server.a2a",
         "coreason_client.server.cap",
         "coreason_client.server.durable",
         "coreason_client.server.engine",
@@ -107,6 +109,8 @@ PACKAGES: dict[str, set[str]] = {
     "coreason_client.server._off_loop": {"server core"},
     "coreason_client.server._options": {"server core"},
     "coreason_client.server._outage": {"server core"},
+    "coreason_client.server._packet_names": set(),
+    "coreason_client.server.parts": {"server core"},
     "coreason_client.server.stream": {
         "server core",
         "coreason_client.server.durable",
@@ -131,10 +135,21 @@ PACKAGES: dict[str, set[str]] = {
     "coreason_client.server.http": {
         "server core",
         "coreason_client._http._checks",
+        "coreason_client.server.engine",
         "coreason_client.server.observe",
     },
     "coreason_client.server.cap": {
         "server core",
+        "coreason_client.server.engine",
+        "coreason_client.server.http",
+        "coreason_client.server.log",
+        "coreason_client.server.observe",
+    },
+    # Of the client's package only what has no I/O: types, dialects and errors.
+    "coreason_client.server.a2a": {
+        "server core",
+        "coreason_client.a2a",
+        "coreason_client.a2a._grpc",
         "coreason_client.server.engine",
         "coreason_client.server.http",
         "coreason_client.server.log",
@@ -174,6 +189,8 @@ GROUPS: dict[str, set[str]] = {
         "coreason_client.server._off_loop",
         "coreason_client.server._options",
         "coreason_client.server._outage",
+        "coreason_client.server._packet_names",
+        "coreason_client.server.parts",
     },
     "core": {
         "coreason_manifest.definitions",
@@ -222,7 +239,12 @@ LAZY_PACKAGES = {"coreason_client", "coreason_client.a2a", "coreason_client.llm"
 # Third-party libraries, and the only packages that may import them.
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "httpx2": ("coreason_client._http",),
-    "httpcore2": ("coreason_client._http",),
+    "httpcore2": (
+        "coreason_client._http",
+        # Webhooks need a connection to an address that was checked, and nothing of a client: no
+        # proxies of the environment, no redirects, no cookies.
+        "coreason_client.server.a2a._push._sender",
+    ),
     "httpx": (),
     "httpx_sse": (),
     "httpx_aiohttp": (),
@@ -236,6 +258,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "yarl": ("coreason_client.llm._session",),
     "pydantic_settings": ("coreason_client.llm.settings",),
     "starlette": (
+        "coreason_client.server.a2a",
         "coreason_client.server.app",
         "coreason_client.server.cap",
         "coreason_client.server.http",
@@ -247,7 +270,12 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "typer": ("coreason_client.cli",),
     "rich": ("coreason_client.cli",),
     "redis": ("coreason_client.server.log.valkey",),
-    "grpc": ("coreason_client.a2a._grpc",),
+    "grpc": (
+        "coreason_client.a2a._grpc",
+        "coreason_client.server.a2a._grpc_calls",
+        "coreason_client.server.a2a._grpc_server",
+        "coreason_client.server.a2a._settings",  # a type
+    ),
     "google": ("coreason_client.a2a._grpc",),
     "genai_prices": ("coreason_client.llm._cost",),
     "prometheus_client": ("coreason_client.server.observe._metrics",),

@@ -21,10 +21,10 @@ COUNTED = "w1 w2 w3 w4 w5 w6 w7 w8 w9 w10 w11 w12 w13 w14 w15 w16 w17 w18 w19 w2
 # A line of each example of the README, and what the example prints.
 PRINTED = {
     "stream.conversation_id)": f"{COUNTED}{COUNTED}\n",
-    "A2AClient.connect": "1\u20282\u20283\u20284\u2028",
+    "https://a2a.example": "1\u20282\u20283\u20284\u2028",
     "generate_sync": "Hello. ",
-    "packets.bookmark()": "w1 w2 w3 4 DELTA\n",
-    "AgentApp(agent)": "1 2 3 as you asked: Count to three.\n",
+    "packets.bookmark()": "1 DELTA w1 \n2 DELTA w2 \n3 DELTA w3 \n4 DELTA w4 \n",
+    "AgentApp(agent": "1 2 3 as you asked: Count to three.\n" * 2,
 }
 
 
@@ -68,5 +68,5 @@ def test_the_example_of_a_bookmark_runs(
 
 
 def test_the_shortest_a2a_program_has_four_lines() -> None:
-    [program] = [block for block in BLOCKS if "A2AClient" in block]
+    [program] = [block for block in BLOCKS if "https://a2a.example" in block]
     assert len([line for line in program.splitlines() if line.strip()]) == 4

@@ -9,6 +9,7 @@ import pytest
 
 from coreason_client._http._types import Request, TransportFailure
 from coreason_client._retry import Backoff
+from coreason_client.a2a._agent_v03 import event_to_v03, task_to_v03
 from coreason_client.a2a._call import Settings
 from coreason_client.a2a._dialects import dialect_of
 from coreason_client.a2a._jsonrpc import JsonRpcChannel
@@ -23,7 +24,6 @@ from coreason_client.a2a.types import (
     TaskArtifactUpdateEvent,
     TaskStatusUpdateEvent,
 )
-from tests.a2a.v03 import event_to_v03, task_to_v03
 from tests.cap.scripted import AsyncPaper, Connection, Network, SyncPaper, failure
 
 URL = "https://agent.example/a2a"

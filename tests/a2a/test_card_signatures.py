@@ -110,6 +110,7 @@ def signed_by_the_sdk(key: Any = EC, alg: str = "ES256") -> dict[str, Any]:
     [(EC, "ES256"), (EC_384, "ES384"), (RSA, "RS256"), (RSA, "PS512"), (ED, "EdDSA")],
 )
 @pytest.mark.parametrize("form", [jwk, pem, lambda key: {"keys": [jwk(OTHER, "b"), jwk(key)]}])
+@pytest.mark.conforms("CARD-SIGN-001", "CARD-SIGN-002")
 def test_a_card_of_the_sdk_is_accepted(key: Any, alg: str, form: Callable[[Any], Any]) -> None:
     card = verify_card(signed_by_the_sdk(key, alg), form(key))
     assert card.name == CARD["name"]
@@ -251,6 +252,7 @@ def test_the_number_of_signatures_that_are_tried_is_limited() -> None:
     assert refused({**CARD, "signatures": signatures}, jwk(EC)).reason == "invalid"
 
 
+@pytest.mark.conforms("CARD-SIGN-003", "CARD-SIGN-004")
 def test_the_id_selects_the_key() -> None:
     card = signed(CARD, kid="key-2")
     assert verify_card(card, [jwk(OTHER, "key-1"), jwk(EC, "key-2")]).version == "1"
@@ -341,6 +343,7 @@ HOSTILE: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.conforms("CARD-SIGN-003", "CARD-SIGN-004")
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize(
     "keys", [jwk(EC), pem(EC), [pem(EC), jwk(RSA)]], ids=["jwk", "pem", "many"]

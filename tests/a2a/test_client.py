@@ -55,8 +55,8 @@ from coreason_client.a2a import (
     _options,
     _polling,
 )
+from coreason_client.a2a._agent_v03 import task_to_v03
 from tests.a2a.loopback import CUT, HANG, Agent, Answer, Seen, as_json, serve, stream_of
-from tests.a2a.v03 import task_to_v03
 from tests.http.support import LEFT_OVER_GENERATOR
 
 T = TypeVar("T")

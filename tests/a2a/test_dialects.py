@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coreason_client.a2a._agent_v03 import event_to_v03, send_from_v03, task_to_v03
 from coreason_client.a2a._dialects import (
     ERRORS_BY_CODE,
     ERRORS_BY_REASON,
@@ -20,7 +21,6 @@ from coreason_client.a2a._dialects import (
     push_to_v03,
     send_to_v03,
 )
-from tests.a2a.v03 import event_to_v03, send_from_v03, task_to_v03
 
 words = st.text(max_size=6)
 structs = st.dictionaries(words, words, max_size=2)
@@ -132,7 +132,10 @@ sends = some(
 @settings(max_examples=40)
 @given(events)
 def test_events_survive_the_other_dialect(event: dict[str, Any]) -> None:
-    assert event_from_v03(event_to_v03(event)) == event
+    back = event_from_v03(event_to_v03(event))
+    for update in back.values():
+        update.pop("final", None)  # only 0.3 has this mark
+    assert back == event
 
 
 @pytest.mark.proves("R20b")

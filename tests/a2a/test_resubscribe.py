@@ -22,6 +22,7 @@ from coreason_client.a2a import (
     UnknownEvent,
     UnsupportedOperationError,
 )
+from coreason_client.a2a._agent_v03 import task_to_v03
 from coreason_client.a2a._assemble import Assembly
 from coreason_client.a2a._call import Settings
 from coreason_client.a2a._dialects import V10
@@ -44,7 +45,6 @@ from tests.a2a.paper import (
     status,
     task,
 )
-from tests.a2a.v03 import task_to_v03
 from tests.cap.scripted import Connection, Network, failure
 from tests.cap.scripted import status as http_status
 

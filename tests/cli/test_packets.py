@@ -49,6 +49,19 @@ def live(packets: list[Packet], *, no_color: bool = False, height: int = 30) -> 
     return out.getvalue()
 
 
+def test_a_question_is_shown_once_and_an_artifact_without_its_content() -> None:
+    file = {"raw": "aGVsbG8=", "filename": "a.txt", "mediaType": "text/plain"}
+    packets = [
+        packet("EVENT", {"type": "ARTIFACT", "data": {"name": "report", "parts": [file]}}),
+        packet("EVENT", {"type": "QUESTION", "data": {"question": "Where?"}}),
+        text("Where?"),
+        packet("CLOSE", {"reason": "input_required", "question": "Where?"}),
+    ]
+    assert plain(packets) == "report: file a.txt text/plain\nWhere?\n"
+    screen = shown(live(packets))
+    assert (screen.count("Where?"), "aGVsbG8" in screen) == (1, False)
+
+
 def test_json_lines_are_the_packets() -> None:
     out = io.StringIO()
     packets = everything()

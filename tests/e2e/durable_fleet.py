@@ -77,7 +77,7 @@ def _serving(fleet: Fleet) -> Iterator[Site]:
         asyncio.run(_start(fleet))
         with (
             _impatient(),
-            _proxy(ports) as url,
+            proxy_to(ports) as url,
             CAPClient(url, "key", timeout=LIMIT, max_retries=_RETRIES) as client,
         ):
             yield Site(fleet, client, ports)
@@ -99,7 +99,7 @@ def _impatient() -> Iterator[None]:
 
 
 @contextmanager
-def _proxy(ports: list[int]) -> Iterator[str]:
+def proxy_to(ports: list[int]) -> Iterator[str]:
     """Run a proxy in a thread; return its address."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)

@@ -3,12 +3,14 @@
 import re
 import signal
 import socket
+import time
 from pathlib import Path
 
 import pytest
 
-from coreason_client import CAPClient
-from tests.server.program import Program
+from coreason_client import A2AClient, CAPClient
+from coreason_client.a2a import Task, TaskState
+from tests.server.program import PATIENCE, Program
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RUN = "import runpy, sys; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
@@ -19,6 +21,18 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def wait_for(port: int) -> None:
+    """Wait until a program listens: it logs its address before."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        except ConnectionRefusedError:
+            assert time.monotonic() < deadline, "the program does not listen"
+            time.sleep(0.05)
 
 
 def durable_agent(port: int, log: Path) -> Program:
@@ -51,3 +65,35 @@ def test_the_answer_of_the_durable_agent_goes_on_after_a_kill(tmp_path: Path) ->
     assert text.count("\n") == 5
     assert stream.complete
     assert stream.reconnects >= 1
+
+
+def a2a_agent(port: int, log: Path) -> Program:
+    return Program(RUN, EXAMPLES / "a2a_agent.py", "--port", port, "--log", log)
+
+
+@pytest.mark.timeout(120)
+def test_the_a2a_agent_asks_and_goes_on_after_a_kill(tmp_path: Path) -> None:
+    port = free_port()
+    with a2a_agent(port, tmp_path / "log") as first:
+        wait_for(port)
+        with A2AClient.connect(first.url()) as client:
+            asked = client.send_message("Plan a trip to Kyoto.")
+        assert isinstance(asked, Task)
+        assert asked.status.state is TaskState.INPUT_REQUIRED
+        assert asked.status.text == "How many days?"
+        first.signal(signal.SIGKILL)
+        assert first.end() == -signal.SIGKILL
+    with a2a_agent(port, tmp_path / "log") as second:
+        wait_for(port)
+        with A2AClient.connect(second.url()) as client:
+            assert client.get_task(asked.id).status.text == "How many days?"
+            stream = client.send_message_stream("2", reply_to=asked)
+            text = "".join(event.text for event in stream)
+            assert text.count("walk and look at everything.") == 2
+            assert stream.task is not None
+            assert (stream.task.id, stream.task.status.state) == (asked.id, TaskState.COMPLETED)
+            [calendar] = [one for one in stream.task.artifacts if one.name == "calendar"]
+            assert calendar.parts[0].content == b"day,plan\n1,walk\n2,walk"
+            refused = client.send_message("99")
+            assert isinstance(refused, Task)
+            assert refused.status.state is TaskState.REJECTED

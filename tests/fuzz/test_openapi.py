@@ -19,7 +19,8 @@ from coreason_manifest.definitions.service import ServiceRequest
 from tests.fuzz.strategies import examples
 
 KEY = "the-key"
-PROBES = ("/health", "/ready")
+# They need no key and take no parameters.
+OPEN = ("/health", "/ready", "/.well-known/agent-card.json")
 # What a schema cannot say: that two fields are equal, and which days a calendar has.
 UNSAYABLE = ("user.user_id must be equal", "datetime")
 
@@ -32,7 +33,7 @@ async def agent(request: ServiceRequest, stream: AgentStream) -> None:
     await stream.write_packet(op=StreamOpCode.ERROR, p=warning)
 
 
-APP = AgentApp(agent, api_keys=[KEY], metrics=True)
+APP = AgentApp(agent, api_keys=[KEY], metrics=True, a2a=True)
 SCHEMA = schemathesis.openapi.from_asgi("/openapi.json", APP)
 OPERATIONS: list[Any] = [result.ok() for result in SCHEMA.get_all_operations()]  # type: ignore[union-attr]
 load_all_checks()
@@ -48,6 +49,7 @@ def test_every_route_is_described() -> None:
         ("GET", "/health"),
         ("GET", "/ready"),
         ("GET", "/metrics"),
+        ("GET", "/.well-known/agent-card.json"),
         ("DELETE", "/streams/{stream_id}"),
     }
 
@@ -85,7 +87,7 @@ def test_requests_that_fit_the_document(operation: Any) -> None:
 
 @pytest.mark.parametrize(
     "operation",
-    [operation for operation in OPERATIONS if operation.path not in PROBES],  # they take nothing
+    [operation for operation in OPERATIONS if operation.path not in OPEN],
     ids=lambda it: f"{it.method} {it.path}",
 )
 def test_requests_that_do_not_fit_it(operation: Any) -> None:
@@ -96,4 +98,4 @@ def test_requests_that_do_not_fit_it(operation: Any) -> None:
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda it: f"{it.method} {it.path}")
 def test_requests_without_a_key(operation: Any) -> None:
     seen = answers(operation, GenerationMode.POSITIVE, None)
-    assert set(seen) == ({200} if operation.path in PROBES else {401})
+    assert set(seen) == ({200} if operation.path in OPEN else {401})

@@ -196,6 +196,7 @@ def test_another_tls_error_is_no_certificate_error() -> None:
 
 
 @pytest.mark.proves("R06e")
+@pytest.mark.conforms("AUTH-SERVER-001")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("library", [None, *LIBRARIES], ids=["ours", "httpx2", "httpx"])
 @pytest.mark.parametrize("wrong", ["authority", "host"])

@@ -240,7 +240,7 @@ _IN_THE_PRODUCERS = (
 
 _IN_THE_READER = (
     _mutant(
-        "cap/_response.py",
+        "http/_sse_response.py",
         "a reader is told to come back with every page",
         "if not self._retry_sent:",
         "if True:",
@@ -254,7 +254,7 @@ _IN_THE_READER = (
         _READER,
     ),
     _mutant(
-        "cap/_response.py",
+        "http/_sse_response.py",
         "a reader that takes nothing is never cut",
         "asyncio.timeout(self._runtime.options.send_timeout)",
         "asyncio.timeout(None)",
@@ -275,17 +275,14 @@ _IN_THE_READER = (
         _READER,
     ),
     _mutant(
-        "cap/_response.py",
+        "http/_sse_response.py",
         "a response ends in order though the log failed",
-        "            logger.warning(\n"
-        '                "a reader of stream %s was disconnected: %s",'
-        " self._meta.stream_id, error\n"
-        "            )\n",
+        '            logger.warning("a reader of %s was disconnected: %s", self._subject, error)\n',
         '            await self._send(send, b"", more=False)\n',
         _READER,
     ),
     _mutant(
-        "cap/_response.py",
+        "http/_sse_response.py",
         "a reader that has left is noticed with the next packet only",
         "gone.add_done_callback(leave)",
         "gone.add_done_callback(id)",

@@ -1,6 +1,18 @@
 """All mutants."""
 
-from . import cli, client, durable, durable_models, engine, logs, models, protocols, server, trust
+from . import (
+    cli,
+    client,
+    durable,
+    durable_models,
+    engine,
+    logs,
+    models,
+    protocols,
+    push,
+    server,
+    trust,
+)
 from .mutant import Mutant
 
 __all__ = ["MUTANTS"]
@@ -16,4 +28,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *durable.MUTANTS,
     *durable_models.MUTANTS,
     *logs.MUTANTS,
+    *push.MUTANTS,
 )

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog
-from coreason_client.server.cap import _admission as admission
+from coreason_client.server.http import _gate as gate
 from coreason_client.server.log import NewStream, Opened, StreamMeta
 from coreason_manifest.definitions.service import ServiceRequest
 
@@ -91,7 +91,7 @@ def test_a_request_that_is_new_costs_the_log_one_call(client: TestClient) -> Non
 def test_a_rate_that_is_used_up_asks_the_log_only_for_what_the_head_names(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(admission, "monotonic_ns", lambda: 10**15)
+    monkeypatch.setattr(gate, "monotonic_ns", lambda: 10**15)
     app = AgentApp(hello, log=log, api_keys=["k"], max_requests_per_minute=1)
     with TestClient(app) as client:
         assert ask(client, ServiceRequest.model_validate(envelope()).to_json()).status_code == 200

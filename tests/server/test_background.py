@@ -23,10 +23,36 @@ async def test_all_tasks_have_ended_before_what_is_called_at_the_stop() -> None:
     background.run(work("first"))
     background.watch(asyncio.ensure_future(work("second")))
     background.at_stop(lambda: ended.append("stopped"))
+
+    async def before() -> None:
+        ended.append("before")
+
+    background.before_stop(before)
     await turns()
     await background.stop()
-    assert ended == ["first", "second", "stopped"]
+    assert ended == ["before", "first", "second", "stopped"]
     assert not background.died
+
+
+@aio
+async def test_services_run_from_the_start_to_the_stop() -> None:
+    seen: list[str] = []
+
+    async def work() -> None:
+        seen.append("started")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.append("ended")
+
+    background = Background([work, work])
+    await turns()
+    assert seen == []
+    background.start()
+    await turns()
+    assert seen == ["started"] * 2
+    await background.stop()
+    assert seen == ["started"] * 2 + ["ended"] * 2
 
 
 @aio
@@ -61,3 +87,23 @@ async def test_a_task_may_stop_the_others() -> None:
     background.run(asyncio.sleep(3600))
     background.run(stop_all())
     await asyncio.wait_for(ended.wait(), 10)
+
+
+@aio
+async def test_what_must_be_finished_is_awaited_while_the_tasks_still_run() -> None:
+    background, order = Background(), []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            order.append("task")
+
+    async def finish() -> None:
+        order.append("finished")
+
+    background.run(work())
+    background.before_stop(finish)
+    await turns()
+    await background.stop()
+    assert order == ["finished", "task"]

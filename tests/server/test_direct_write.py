@@ -9,7 +9,7 @@ import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from coreason_client.server import AgentApp, AgentStream, running
-from coreason_client.server.cap import _response as reader
+from coreason_client.server.http import _sse_response as response
 from coreason_client.server.http._direct_write import SEND, direct_writer
 from coreason_manifest.definitions.service import ServiceRequest
 
@@ -72,7 +72,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
         return note
 
-    monkeypatch.setattr(reader, "direct_writer", noting)
+    monkeypatch.setattr(response, "direct_writer", noting)
     return found
 
 

@@ -43,6 +43,7 @@ NAMES = {
     "coreason_packets_replayed": "counter",
     "coreason_streams_handed_over": "counter",
     "coreason_requests_refused": "counter",
+    "coreason_push_notifications": "counter",
     "coreason_append_seconds": "histogram",
     "coreason_first_packet_seconds": "histogram",
 }
@@ -188,6 +189,7 @@ def test_no_label_holds_what_a_client_or_an_agent_chose(serve: Serve) -> None:
         *("complete", "cancelled", "abandoned", "server_stopped", "producer_lost"),
         *("agent_error", "replay_diverged", "step_uncertain", "failed"),
         "handed_over",
+        *("delivered", "disabled"),
         *("invalid-request", "stream-not-found", "not-found"),
     }
 

@@ -6,12 +6,15 @@ from typing import Any, get_type_hints
 
 import pytest
 
+from coreason_client.a2a.types import AgentCard
 from coreason_client.server import AgentApp
 from coreason_client.server._options import Options, option_names
+from coreason_client.server.a2a import A2A
 from coreason_manifest.definitions.service import ServiceRequest
 
 # Arguments that are no options, or become one under another name.
 OTHERS = {
+    "a2a",
     "agent",
     "allowed_hosts",
     "api_keys",
@@ -22,6 +25,7 @@ OTHERS = {
     "metrics_public",
     "public_url",
 }
+RENAMED = {"metrics_path", "serves_a2a"}
 
 
 async def agent(request: ServiceRequest) -> str:
@@ -30,8 +34,10 @@ async def agent(request: ServiceRequest) -> str:
 
 def test_the_signature_and_the_options_have_the_same_names_and_types() -> None:
     parameters = set(inspect.signature(AgentApp).parameters)
-    assert parameters - OTHERS == option_names() - {"metrics_path"}
-    given, kept = get_type_hints(AgentApp.__init__), get_type_hints(Options)
+    assert parameters - OTHERS == option_names() - RENAMED
+    # The types of A2A are imported only for type checkers.
+    given = get_type_hints(AgentApp.__init__, localns={"AgentCard": AgentCard, "A2A": A2A})
+    kept = get_type_hints(Options)
     for name in parameters - OTHERS - {"agent_id", "version"}:
         assert given[name] == kept[name], name
 
@@ -45,16 +51,16 @@ def test_every_argument_reaches_the_option_of_its_name() -> None:
         "final_retention": 10_000.0,
         "durable": False,
     }
-    numbers = sorted(option_names() - values.keys() - {"metrics_path"})
+    numbers = sorted(option_names() - values.keys() - RENAMED)
     values |= {name: 10 + number for number, name in enumerate(numbers)}
-    options = AgentApp(agent, metrics="/numbers", **values)._options
-    values["metrics_path"] = "/numbers"
+    options = AgentApp(agent, metrics="/numbers", a2a=True, **values)._options
+    values |= {"metrics_path": "/numbers", "serves_a2a": True}
     assert {field.name: getattr(options, field.name) for field in fields(Options)} == values
 
 
 @pytest.mark.parametrize(
     "name",
-    sorted(option_names() - {"agent_id", "version", "on_abandoned", "metrics_path", "durable"}),
+    sorted(option_names() - RENAMED - {"agent_id", "version", "on_abandoned", "durable"}),
 )
 def test_numbers_out_of_range_are_refused_by_name(name: str) -> None:
     wrong: dict[str, Any] = {name: -1}

@@ -15,7 +15,7 @@ from coreason_client import CAPClient, CAPRuntimeError
 from coreason_client._retry import Backoff
 from coreason_client.cap import _protocol
 from coreason_client.server import AgentApp, AgentStream, LogUnavailable, MemoryStreamLog, running
-from coreason_client.server.cap import _admission as admission
+from coreason_client.server.http import _gate as gate
 from coreason_client.server.http._rate_limit import RequestRate, retry_after
 from coreason_client.server.log import StreamMeta
 from coreason_manifest.definitions.service import ServiceRequest
@@ -162,7 +162,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(admission, "monotonic_ns", clock)
+    monkeypatch.setattr(gate, "monotonic_ns", clock)
     return clock
 
 

@@ -7,14 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from starlette.requests import Request
 
-from coreason_client.server import AgentApp, AgentStream
+from coreason_client.server import AgentStream
 from coreason_client.server._off_loop import LARGE_BODY
-from coreason_client.server.cap._request import fingerprint, read_body
+from coreason_client.server.cap._request import fingerprint
 from coreason_manifest.definitions.service import ServiceRequest
-
-from .aio import aio
 
 
 async def hello(request: ServiceRequest, stream: AgentStream) -> None:
@@ -65,28 +62,3 @@ def test_order_and_white_space_do_not_count_and_everything_else_does(pad: Any) -
 def test_numbers_beyond_reason_are_compared_as_they_are_written(pad: Any) -> None:
     body = pad(b"[" + b"9" * 5000 + b"]")
     assert fingerprint(body) == sha256(body).hexdigest()
-
-
-async def taken(chunks: list[bytes], length: int | None) -> list[int]:
-    """Read a body in these chunks, and return what room was taken, and when."""
-    steps: list[int] = []
-
-    async def receive() -> dict[str, Any]:
-        chunk = chunks.pop(0)
-        return {"type": "http.request", "body": chunk, "more_body": bool(chunks)}
-
-    async def reserve(size: int) -> None:
-        steps.append(size)
-
-    options = AgentApp(hello)._options
-    await read_body(Request({"type": "http"}, receive), length, options, reserve)
-    return steps
-
-
-@aio
-async def test_room_is_taken_before_a_large_body_is_kept() -> None:
-    half = b" " * (LARGE_BODY // 2)
-    assert await taken([half, half], len(half) * 2) == [LARGE_BODY]
-    assert await taken([half, half], None) == []  # not announced, and small
-    most = 4 * 1024 * 1024
-    assert set(await taken([half, half, b" "], None)) == {most}  # once is enough

@@ -21,6 +21,7 @@ from coreason_client.server.cap._response import EventStream
 from coreason_client.server.cap._routes import Routes, _stream_id
 from coreason_client.server.engine._runtime import Runtime
 from coreason_client.server.errors import PositionGone
+from coreason_client.server.http._gate import Gate
 from coreason_client.server.http._problems import Problem
 from coreason_client.server.log import Claim, StreamMeta
 from coreason_client.server.observe._metrics import NO_METRICS
@@ -44,7 +45,7 @@ def routes_of(app: AgentApp, runtime: Any = None) -> Routes:
     async def ready() -> Any:
         return runtime
 
-    return Routes(app._options, None, NO_METRICS, None, ready)
+    return Routes(Gate(app._options, None), NO_METRICS, None, ready)
 
 
 @pytest.mark.parametrize("metrics", [False, "/numbers"])
@@ -258,3 +259,14 @@ def test_metrics_cannot_have_the_path_of_ready() -> None:
         ValueError, match="metrics must not be a path that the protocol uses, got '/ready'"
     ):
         AgentApp(hello, metrics="/ready")
+
+
+@pytest.mark.parametrize("path", ["/a2a", "/a2a/metrics", "/.well-known/agent-card.json"])
+def test_metrics_cannot_have_a_path_of_a2a(path: str) -> None:
+    with pytest.raises(ValueError, match="metrics must not be a path that the protocol uses"):
+        AgentApp(hello, metrics=path, a2a=True)
+    AgentApp(hello, metrics=path)  # nobody else uses it
+
+
+def test_metrics_may_begin_like_a_path_of_a2a() -> None:
+    AgentApp(hello, metrics="/a2a-metrics", a2a=True)

@@ -8,6 +8,7 @@ import pytest
 
 from coreason_client.server import AgentStream, MemoryStreamLog, StreamEnded
 from coreason_client.server.log import NewStream
+from coreason_client.server.parts import File
 from coreason_client.sse import SSEDecoder
 from coreason_manifest.definitions.message import ChatMessage
 from coreason_manifest.definitions.presentation import (
@@ -221,3 +222,76 @@ async def test_a_request_without_messages_leaves_its_answer() -> None:
     await stream.write("done")
     await writer_of(stream).complete()
     assert [m.text for m in await stream.history()] == ["done"]
+
+
+# Artifacts, questions, refusals and messages.
+
+
+@aio
+async def test_an_artifact_is_an_event() -> None:
+    log, stream = await begin()
+    await stream.artifact("Report", "text", File(b"A", "a.txt"), description="D", last_chunk=False)
+    await stream.artifact("Report", {"n": 1}, append=True, metadata={"m": 2})
+    first, second = (packet.p for packet in await packets(log, stream.stream_id))
+    assert first == {
+        "type": "ARTIFACT",
+        "data": {
+            "artifactId": "Report",
+            "name": "Report",
+            "parts": [
+                {"text": "text"},
+                {"raw": "QQ==", "filename": "a.txt", "mediaType": "text/plain"},
+            ],
+            "append": False,
+            "lastChunk": False,
+            "description": "D",
+        },
+    }
+    assert second["data"]["append"]
+    assert second["data"]["lastChunk"]
+    assert second["data"]["metadata"] == {"m": 2}
+
+
+@aio
+async def test_a_question_is_text_and_ends_the_stream() -> None:
+    log, stream = await begin()
+    await stream.ask("Where to?")
+    question, text, close = await packets(log, stream.stream_id)
+    assert (question.op, question.p) == (
+        "EVENT",
+        {"type": "QUESTION", "data": {"question": "Where to?"}},
+    )
+    assert (text.op, text.p) == ("DELTA", "Where to?")
+    assert (close.op, close.p) == ("CLOSE", {"reason": "input_required", "question": "Where to?"})
+    with pytest.raises(StreamEnded):
+        await stream.write("more")
+
+
+@aio
+async def test_a_refused_request_ends_with_an_error() -> None:
+    log, stream = await begin()
+    await stream.reject("Not on Sundays.")
+    [error] = await packets(log, stream.stream_id)
+    assert (error.p.code, error.p.message, error.p.severity) == (
+        "rejected",
+        "Not on Sundays.",
+        "FATAL",
+    )
+
+
+@aio
+async def test_a_message_is_the_only_answer() -> None:
+    log, stream = await begin()
+    await stream.message("Hi, ", {"a": 1}, "you.")
+    text, close = await packets(log, stream.stream_id)
+    assert text.p == "Hi, you."
+    parts = [{"text": "Hi, "}, {"data": {"a": 1}}, {"text": "you."}]
+    assert close.p == {"reason": "message", "parts": parts}
+
+
+@aio
+async def test_a_message_after_something_else_is_refused() -> None:
+    _, stream = await begin()
+    await stream.write("a")
+    with pytest.raises(RuntimeError, match="first and only"):
+        await stream.message("Hi.")

@@ -15,6 +15,8 @@ from .aio import aio
 from .peer import envelope
 
 FOR_AGENTS = {
+    "artifact",
+    "ask",
     "attempt",
     "cancelled",
     "checkpoint",
@@ -24,9 +26,11 @@ FOR_AGENTS = {
     "history",
     "markdown",
     "media",
+    "message",
     "now",
     "progress",
     "question",
+    "reject",
     "request",
     "resumed",
     "start_over",

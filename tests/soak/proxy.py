@@ -79,7 +79,8 @@ class Proxy:
         self._ports = ports
         self._dice = random.Random(seed)
         self._turns = count()
-        self._pipes: dict[asyncio.Task[None], _Pipe] = {}
+        self._serving: set[asyncio.Task[None]] = set()
+        self._pipes: dict[asyncio.Task[None], _Pipe] = {}  # those that are connected
         self._server: asyncio.Server | None = None
         self.cuts = 0
 
@@ -95,11 +96,12 @@ class Proxy:
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
         self._server.close()
-        for task in self._pipes:
+        for task in self._serving:
             task.cancel()
-        if self._pipes:
-            await asyncio.wait(set(self._pipes))
+        if self._serving:
+            await asyncio.wait(set(self._serving))
         await self._server.wait_closed()
+        await asyncio.sleep(0)  # the transports that were closed let go of their sockets
 
     def cut_one(self) -> None:
         """Cut a random connection, if there is one, now or in the middle of its next bytes."""
@@ -112,6 +114,7 @@ class Proxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
+        self._serving.add(task)
         try:
             replica = await self._connect()
             if replica is None:
@@ -120,6 +123,7 @@ class Proxy:
             pipe = self._pipes[task] = _Pipe((reader, writer), replica, self._dice)
             await pipe.run()
         finally:
+            self._serving.discard(task)
             self._pipes.pop(task, None)
             writer.close()
 

@@ -10,13 +10,14 @@ from urllib.parse import urlsplit
 
 from coreason_client import ArgumentError
 
+from ._card_file import read_card
 from ._load import load_agent
 from ._logs import LogFormat, show_server_logs
 from ._options import reject_system, usage_error
 from .exits import ExitCode, Failure
 
 if TYPE_CHECKING:
-    from ..server import AgentApp, StreamLog
+    from ..server import A2A, AgentApp, StreamLog
 
 __all__ = ["DEFAULT_MAX_RESTARTS", "ServeConfig", "redacted_log", "worker_app"]
 
@@ -26,8 +27,11 @@ _CONFIG_VARIABLE = "COREASON_SERVE_CONFIG"
 _OPTION_NAMES = {
     "allowed_hosts": "--allowed-host",
     "durable": "--durable",
+    "grpc_address": "--host with --grpc-port",
+    "grpc_url": "--grpc-url",
     "max_restarts": "--max-restarts",
     "max_requests_per_minute": "--max-requests-per-minute",
+    "public_url": "--public-url",
     "url": "--log",
 }
 DEFAULT_MAX_RESTARTS = 3
@@ -51,6 +55,18 @@ class ServeConfig:
     log_format: LogFormat = "text"
     durable: bool = False
     max_restarts: int = DEFAULT_MAX_RESTARTS
+    public_url: str | None = None
+    a2a: bool = False
+    card: str | None = None  # the path of a file
+    extended_card: str | None = None  # likewise
+    grpc_address: str | None = None
+    grpc_url: str | None = None
+
+    @property
+    def serves_a2a(self) -> bool:
+        """True if the agent is also served over A2A; every option of A2A implies it."""
+        options = (self.card, self.extended_card, self.grpc_address)
+        return self.a2a or any(option is not None for option in options)
 
     def app(self) -> "AgentApp":
         """Create the application.
@@ -83,11 +99,28 @@ class ServeConfig:
                 allowed_hosts=self.allowed_hosts,
                 durable=self.durable,
                 max_restarts=self.max_restarts,
+                public_url=self.public_url,
+                a2a=self._a2a_settings(),
             )
         except ArgumentError as error:
             raise usage_error(error, _OPTION_NAMES | {"api_keys": self.keys_source}) from None
         except (TypeError, ValueError) as error:
             raise Failure(str(error), ExitCode.USAGE) from None
+
+    def _a2a_settings(self) -> "A2A | bool":
+        if not self.serves_a2a:
+            return False
+        from ..server import A2A
+
+        card, extended = self.card, self.extended_card
+        return A2A(
+            card=None if card is None else read_card("--card", card),
+            extended_card=None if extended is None else read_card("--extended-card", extended),
+            grpc_address=self.grpc_address,
+            grpc_url=self.grpc_url,
+            # The host is that of HTTP, for which the command has its own check.
+            grpc_allow_public=True,
+        )
 
     @contextmanager
     def for_workers(self) -> Iterator[str]:

@@ -19,6 +19,7 @@ from coreason_manifest.definitions.presentation import (
 )
 from coreason_manifest.definitions.rewind import rewound_to
 
+from ._artifact_lines import artifact_lines
 from ._usage import usage_event_line
 from .exits import ExitCode, Failure
 from .output import Output, Source
@@ -91,7 +92,7 @@ class PacketPresenter:
             self._rewind(to_seq)
             return
         if not isinstance(event, PresentationEvent):
-            self._output.detail(usage_event_line(event) or _text_of(event))
+            self._show_other(event)
             return
         data: Any = event.data
         match data:
@@ -108,6 +109,14 @@ class PacketPresenter:
                 self._output.thought(_text_of(data))
             case _:
                 self._output.detail(_text_of(data))
+
+    def _show_other(self, event: dict[str, Any]) -> None:
+        if event.get("type") == "QUESTION":  # its text follows as a DELTA
+            return
+        if (lines := artifact_lines(event)) is not None:
+            self._output.lines(lines)
+        else:
+            self._output.detail(usage_event_line(event) or _text_of(event))
 
     def _cite(self, citations: Iterable[CitationItem], seq: int) -> None:
         for item in citations:

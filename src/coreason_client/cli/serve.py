@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,6 +34,7 @@ Examples:
   coreason serve my_module:agent --host 0.0.0.0 --api-keys-file keys.txt
   coreason serve my_module:agent --log valkey://127.0.0.1:6379 --workers 3
   coreason serve --llm anthropic/claude-sonnet-4-5 --system "Be brief."
+  coreason serve my_module:agent --card card.json --grpc-port 50051
 
 An agent is async def agent(request, stream), or an async generator of text and events. A plain def
 runs in a thread, so it may block.
@@ -122,6 +124,53 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    public_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="URL at which clients reach the server, for example behind a proxy.",
+            show_default=False,
+        ),
+    ] = None,
+    a2a: Annotated[
+        bool, typer.Option("--a2a", help="Serve the agent over A2A too, with a card made from it.")
+    ] = False,
+    card: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="The agent's A2A card as JSON; implies --a2a. The server fills in its interfaces "
+            "and capabilities.",
+            show_default=False,
+        ),
+    ] = None,
+    extended_card: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="The A2A card for clients with a key; implies --a2a.",
+            show_default=False,
+        ),
+    ] = None,
+    grpc_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            metavar="PORT",
+            help="Port for A2A over gRPC; implies --a2a; 0 chooses a free one.",
+            show_default="no gRPC",
+        ),
+    ] = None,
+    grpc_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address at which gRPC clients reach the server, if it is another one; with "
+            "https:// if a proxy adds TLS.",
+            show_default=False,
+        ),
+    ] = None,
     workers: Annotated[
         int,
         typer.Option(
@@ -168,6 +217,13 @@ def serve(
         require_server("coreason serve")
         if max_restarts is not None and not durable:
             raise Failure("--max-restarts needs --durable", ExitCode.USAGE)
+        if grpc_url is not None and grpc_port is None:
+            raise Failure("--grpc-url needs --grpc-port", ExitCode.USAGE)
+        if grpc_port == 0 and workers > 1:
+            raise Failure(
+                "--grpc-port 0 with --workers would give each process another port: choose one",
+                ExitCode.USAGE,
+            )
         keys = Keys.load(api_key, file=api_keys_file)
         config = ServeConfig(
             agent,
@@ -183,20 +239,30 @@ def serve(
             log_format=log_format,
             durable=durable,
             max_restarts=max_restarts or DEFAULT_MAX_RESTARTS,
+            public_url=public_url,
+            a2a=a2a,
+            card=card,
+            extended_card=extended_card,
+            grpc_address=None if grpc_port is None else _authority(host, grpc_port),
+            grpc_url=grpc_url,
         )
         app = config.app()
         _check(app, host, workers)
         # `show_server_logs` has set the levels of uvicorn's loggers.
         options = {"log_config": None, "log_level": None, "max_connections": max_connections}
         # The server uses these sockets, so no other process can take the port in between.
-        with _listening(host, port, workers) as sockets:
-            port = sockets[0].getsockname()[1]
-            url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-            banner = _banner(config, url, keys.authorization())
+        with _listening(host, port, workers, grpc_port) as sockets:
+            url = f"http://{_authority(host, sockets[0].getsockname()[1])}"
+            banner = partial(_banner, config, url, keys.authorization())
             if workers == 1:
-                _serve(app, host, sockets, _print_once(banner), options)
+                on_start = _print_once(lambda: banner(app.grpc_port))
+                _serve(app, host, sockets, on_start, options)
             else:
-                _serve_workers(config, app, workers, sockets[0], banner, options)
+                _serve_workers(config, app, workers, sockets[0], banner(grpc_port), options)
+
+
+def _authority(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _check(app: "AgentApp", host: str, workers: int) -> None:
@@ -226,43 +292,61 @@ async def _check_log(log: "StreamLog") -> None:
 
 
 @contextmanager
-def _listening(host: str, port: int, workers: int) -> Iterator[list[socket.socket]]:
+def _listening(
+    host: str, port: int, workers: int, grpc_port: int | None
+) -> Iterator[list[socket.socket]]:
     """Listen on every address of a host while the block runs; workers share one socket.
+
+    gRPC has its own sockets: its port is only checked, because gRPC does not say what is wrong.
 
     Raises:
         Failure: the address or the port cannot be used.
     """
     from ..server import listen, listen_all
 
-    try:
+    with _listen_errors(host, port):
         sockets = listen_all(host, port) if workers == 1 else [listen(host, port)]
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise Failure(f"cannot listen on {host}, port {port}: {reason}") from None
     try:
+        if grpc_port:
+            with _listen_errors(host, grpc_port):
+                for sock in listen_all(host, grpc_port):
+                    sock.close()
         yield sockets
     finally:
         for sock in sockets:
             sock.close()
 
 
-def _banner(config: ServeConfig, url: str, authorization: str | None) -> str:
+@contextmanager
+def _listen_errors(host: str, port: int) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise Failure(f"cannot listen on {host}, port {port}: {reason}") from None
+
+
+def _banner(config: ServeConfig, url: str, authorization: str | None, grpc_port: int | None) -> str:
     name = config.agent or config.llm or "the built-in guide"
     location = "in memory" if config.log == "memory" else f"in {redacted_log(config.log)}"
     durable = " and continue after a restart" if config.durable else ""
+    card_url = f"{(config.public_url or url).rstrip('/')}/.well-known/agent-card.json"
+    a2a = f"Its A2A card is {card_url}. " if config.serves_a2a else ""
+    if grpc_port is not None:
+        a2a += f"gRPC uses port {grpc_port}. "
     return (
-        f"Serving {name} at {url}, streams are stored {location}{durable}. Press Ctrl-C to stop. "
-        f"Try:\n\n{curl_line(url, authorization)}\n"
+        f"Serving {name} at {url}, streams are stored {location}{durable}. {a2a}"
+        f"Press Ctrl-C to stop. Try:\n\n{curl_line(url, authorization)}\n"
     )
 
 
-def _print_once(text: str) -> Callable[[], Awaitable[None]]:
+def _print_once(text: Callable[[], str]) -> Callable[[], Awaitable[None]]:
     """Return a callback that prints only once; uvicorn calls it at the start and later again."""
     left = [text]
 
     async def notify() -> None:
         if left:
-            print_stdout(left.pop())
+            print_stdout(left.pop()())
 
     return notify
 
@@ -293,6 +377,13 @@ def _serve_workers(
     with config.for_workers() as factory:
         print_stdout(banner)  # the socket already accepts connections
         try:
-            serve_workers(factory, sock, workers, shutdown_timeout=app.shutdown_timeout, **options)
-        except RuntimeError as error:
+            serve_workers(
+                factory,
+                sock,
+                workers,
+                shutdown_timeout=app.shutdown_timeout,
+                grpc_address=config.grpc_address,
+                **options,
+            )
+        except (OSError, RuntimeError) as error:
             raise Failure(str(error)) from None

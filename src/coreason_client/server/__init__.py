@@ -27,6 +27,7 @@ from .errors import (
     UnknownStream,
 )
 from .log import DurableLog, MemoryStreamLog, SQLiteStreamLog, StreamLog
+from .parts import Data, File, Link
 from .process._listen import listen, listen_all
 from .run import RunningServer, check_host, running, serve, serve_workers
 from .steps import step
@@ -34,14 +35,19 @@ from .stream import AgentStream, Resumed
 from .sync_stream import SyncAgentStream
 
 if TYPE_CHECKING:
+    from .a2a import A2A
     from .log import ValkeyStreamLog
 
 __all__ = [
+    "A2A",
     "AgentApp",
     "AgentStream",
+    "Data",
     "DurableLog",
     "Fenced",
+    "File",
     "History",
+    "Link",
     "LogError",
     "LogUnavailable",
     "MemoryStreamLog",
@@ -69,5 +75,5 @@ __all__ = [
     "step",
 ]
 
-# It needs another extra, so it is loaded on first use (PEP 562).
-__getattr__, __dir__ = lazy(__name__, {"ValkeyStreamLog": ".log"}, __all__)
+# Loaded on first use (PEP 562): one needs another extra, the other the types of A2A.
+__getattr__, __dir__ = lazy(__name__, {"ValkeyStreamLog": ".log", "A2A": ".a2a"}, __all__)

@@ -7,12 +7,18 @@ from typing import Annotated, Literal, TypeAlias, get_origin, get_type_hints
 
 from ..errors import ArgumentError
 
-__all__ = ["PATHS", "PROBES", "Options", "option_names"]
+__all__ = ["A2A_PATH", "CARD_PATH", "PATHS", "PROBES", "Options", "option_names"]
 
 PROBES = ("/health", "/ready")
 """Paths for load balancers and orchestrators: they need no key and accept any Host."""
 
 PATHS = ("/assist", "/v1/assist", *PROBES, "/openapi.json")
+
+A2A_PATH = "/a2a"
+"""The path of A2A: JSON-RPC is at it, HTTP+JSON below it."""
+
+CARD_PATH = "/.well-known/agent-card.json"
+"""The path of the card, where clients of A2A begin."""
 
 _PATH = re.compile(r"(?:/[A-Za-z0-9._~-]+)+", re.ASCII)
 
@@ -49,6 +55,7 @@ class Options:
     cancel_grace: Delay
     durable: bool
     max_restarts: Count
+    serves_a2a: bool = False
 
     def __post_init__(self) -> None:
         for name, bound in _bounds().items():
@@ -58,7 +65,7 @@ class Options:
             if not (value > 0 if bound is _ABOVE_0 else value >= 0):
                 raise ArgumentError(name, bound, value)
         _check_rate(self.max_requests_per_minute)
-        _check_path(self.metrics_path)
+        _check_path(self.metrics_path, serves_a2a=self.serves_a2a)
         if self.on_abandoned not in ("continue", "cancel"):
             raise ArgumentError("on_abandoned", 'must be "continue" or "cancel"', self.on_abandoned)
         if self.final_retention < self.retention:
@@ -97,10 +104,13 @@ def _check_rate(per_minute: object) -> None:
         )
 
 
-def _check_path(path: str | None) -> None:
+def _check_path(path: str | None, *, serves_a2a: bool) -> None:
     if path is None:
         return
     if not _PATH.fullmatch(path):
         raise ArgumentError("metrics", "must be True, False or a path such as /metrics", path)
-    if path in PATHS or path.startswith("/streams/"):
+    taken = path in PATHS or path.startswith("/streams/")
+    if serves_a2a:
+        taken = taken or path in (A2A_PATH, CARD_PATH) or path.startswith(f"{A2A_PATH}/")
+    if taken:
         raise ArgumentError("metrics", "must not be a path that the protocol uses", path)

@@ -2,10 +2,11 @@
 
 import asyncio
 import contextvars
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import inspect
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from importlib import metadata
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 from starlette.applications import Starlette
@@ -13,27 +14,39 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..errors import ArgumentError
 from ._options import PROBES, Options, option_names
-from .cap._request import drain_body
 from .cap._routes import Routes
 from .engine._agent import Agent, as_runner, is_generator_without_stream
-from .engine._runtime import Runtime
+from .engine._runtime import Runtime, Service
 from .errors import LogError
 from .http._auth import Keys
+from .http._body import drain_body
 from .http._direct_write import SEND
+from .http._gate import Gate
 from .http._hosts import AllowedHosts
 from .http._problems import Problem
 from .http._refusals import Refusals
 from .log.base import DurableLog, StreamLog
 from .log.memory import MemoryStreamLog
+from .log.tasks import TaskLog
 from .observe._metrics import NO_METRICS, PrometheusMetrics
 from .observe._spans import tracing
 from .process._lifespan import serve_lifespan
-from .process._single_process import SeveralProcesses, SingleProcessGuard, check_workers
+from .process._single_process import (
+    SeveralProcesses,
+    SingleProcessGuard,
+    check_workers,
+    configured_workers,
+)
+
+if TYPE_CHECKING:
+    from coreason_client.a2a.types import AgentCard
+
+    from .a2a import A2A, GrpcServing, Operations
 
 __all__ = ["AgentApp"]
 
@@ -47,6 +60,16 @@ _CORS_HEADERS = (
     "traceparent",
     "tracestate",
 )
+_EXPOSED_HEADERS = ("X-Request-ID", "X-Stream-ID", "Retry-After")
+# In addition, if the agent is served over A2A; the names with X- are those of version 0.3.
+_A2A_CORS_HEADERS = (
+    "A2A-Version",
+    "A2A-Extensions",
+    "X-A2A-Extensions",
+    "If-None-Match",
+    "If-Modified-Since",
+)
+_A2A_EXPOSED_HEADERS = ("A2A-Extensions", "ETag")
 
 
 class AgentApp:
@@ -58,6 +81,9 @@ class AgentApp:
 
     It starts with the lifespan or, without one as in a mount, with the first request. With
     `lifespan` a parent application can start it early and drain it at the end.
+
+    With ``a2a=True`` clients of A2A can use the agent too; a card describes it better, and an `A2A`
+    object has all settings.
 
     `on_abandoned="cancel"` cancels an agent whose last reader left `abandon_grace` seconds ago. It
     counts the readers of this process, so it cannot be used with a shared log, where readers may be
@@ -97,12 +123,14 @@ class AgentApp:
         metrics: bool | str = False,
         metrics_key: str | None = None,
         metrics_public: bool = False,
+        a2a: "bool | AgentCard | A2A" = False,
     ) -> None:
         arguments = locals()  # before other local variables exist
         options = {name: arguments[name] for name in option_names() & arguments.keys()} | {
             "agent_id": agent_id or _agent_id(agent),
             "version": version or _package_version(),
             "metrics_path": "/metrics" if metrics is True else metrics or None,
+            "serves_a2a": bool(a2a),
         }
         self._runner = as_runner(agent)
         self._log = MemoryStreamLog() if log is None else log
@@ -130,14 +158,39 @@ class AgentApp:
         self._context = contextvars.copy_context()
         self._runtime: Runtime | None = None
         self._startup_error: Exception | None = None
-        routes = Routes(self._options, self._keys, self._metrics, metrics_keys, self._ready)
+        self._grpc: GrpcServing | None = None
+        self._services: list[Service] = []
+        gate = Gate(self._options, self._keys)
+        table = Routes(gate, self._metrics, metrics_keys, self._ready).table()
+        self._operations: Operations | None = None
+        if a2a:
+            table += self._a2a_routes(agent, a2a, gate, public_url)
         starlette = Starlette(
-            routes=routes.table(),
-            middleware=_middleware(origins),
-            exception_handlers=dict.fromkeys((Problem, LogError, HTTPException), self._refuse),
+            routes=table,
+            middleware=_middleware(origins, serves_a2a=bool(a2a)),
+            exception_handlers=dict.fromkeys(
+                (Problem, LogError, HTTPException), self._refusals.handle
+            ),
         )
         starlette.router.redirect_slashes = False  # the table has both forms
         self._asgi: ASGIApp = starlette
+
+    def _a2a_routes(
+        self, agent: Agent, a2a: "bool | AgentCard | A2A", gate: Gate, public_url: str | None
+    ) -> list[Route]:
+        from .a2a import A2ARoutes, AgentDescription, Cards, GrpcServing, Operations, settings_of
+
+        if not isinstance(self._log, TaskLog):
+            raise ArgumentError("a2a", f"needs a log with tasks, and {self._log!r} has none")
+        settings, options = settings_of(a2a), self._options
+        described = AgentDescription(options.agent_id, inspect.getdoc(agent), options.version)
+        cards = Cards(settings, described, with_keys=gate.has_keys)
+        self._operations = Operations(settings, self._log.tasks, self._ready, self._metrics)
+        self._services.append(self._operations.run_push)
+        self._grpc = GrpcServing(
+            settings, self._operations, cards, gate, self._refusals, public_url
+        )
+        return A2ARoutes(self._operations, cards, gate, self._ready, public_url).table()
 
     def __repr__(self) -> str:
         return f"<AgentApp {self._options.agent_id!r} on {type(self._log).__name__}>"
@@ -146,7 +199,9 @@ class AgentApp:
         """Serve as ASGI."""
         if scope["type"] == "lifespan":
             await serve_lifespan(self.lifespan(), receive, send)
-        elif problem := self._host_problem(scope) or await self._address_problem(scope):
+        elif problem := _host_problem(
+            scope, None if self.has_keys else self._hosts
+        ) or await self._address_problem(scope):
             await drain_body(Request(scope, receive))
             await self._refusals.respond(problem, None)(scope, receive, send)
         else:
@@ -199,6 +254,41 @@ class AgentApp:
         """
         check_workers(self._log, workers)
 
+    @property
+    def grpc_port(self) -> int | None:
+        """The port of the gRPC server, None while it does not listen."""
+        return None if self._grpc is None else self._grpc.port
+
+    async def start_grpc(self, address: str, *, allow_public: bool = False) -> int:
+        """Serve A2A over gRPC too, until the lifespan ends, and return the port.
+
+        This is for a mounted application; otherwise `A2A(grpc_address=...)` does it. Call it in the
+        lifespan of the parent, inside of this one::
+
+            async with agent.lifespan():
+                await agent.start_grpc("127.0.0.1:50051")
+                yield
+
+        `address` is `host:port`; port 0 is any free port. `allow_public` serves an agent without
+        keys at a public address.
+
+        Raises:
+            ArgumentError: the application does not serve A2A, or the address cannot be used.
+            MissingExtraError: the extra `grpc` is not installed.
+            OSError: it cannot listen at the address.
+            RuntimeError: it serves gRPC already.
+        """
+        if self._grpc is None:
+            raise ArgumentError(
+                "a2a", "must be set to serve A2A over gRPC: AgentApp(agent, a2a=True)"
+            )
+        return await self._grpc.start(await self._ready(), address, allow_public=allow_public)
+
+    def become_worker(self) -> None:
+        """Let the gRPC server share its port with those of other workers, before the start."""
+        if self._grpc is not None:
+            self._grpc.shares_port = True
+
     def begin_shutdown(self) -> None:
         """Tell readers to reconnect later and let producers finish, before the lifespan ends.
 
@@ -221,6 +311,11 @@ class AgentApp:
     async def _lifespan(self) -> AsyncIterator[None]:
         runtime = await self._ready()
         try:
+            if self._grpc is not None:
+                if configured_workers() > 1:
+                    self.become_worker()
+                with self._reporting_startup():
+                    await self._grpc.start_by_settings(runtime)
             yield
         finally:
             await runtime.stop()
@@ -234,7 +329,8 @@ class AgentApp:
         if runtime is None or runtime.loop is not loop:
             if runtime is not None and runtime.loop.is_running():
                 raise RuntimeError("this AgentApp already serves on another event loop")
-            self._check_single_process()
+            with self._reporting_startup():
+                self._process_guard.check_start()
             runtime = self._runtime = Runtime(
                 self._runner,
                 self._log,
@@ -242,34 +338,34 @@ class AgentApp:
                 self._owner,
                 self._metrics,
                 tracing(_package_version()),
+                services=self._services,
             )
-        return await self._started(runtime)
-
-    async def _refuse(self, request: Request, error: Exception) -> Response:
-        return self._refusals.respond(error, getattr(request.state, "principal", None))
-
-    def _host_problem(self, scope: Scope) -> Problem | None:
-        """Return a refusal if a server without keys does not accept the Host or Origin."""
-        if self.has_keys or scope["type"] != "http" or _path(scope) in PROBES:
-            return None
-        return self._hosts.refusal(scope["headers"], scope.get("server"))
-
-    def _check_single_process(self) -> None:
+            if self._operations is not None:
+                self._operations.attach(runtime)
         try:
-            self._process_guard.check_start()
-        except SeveralProcesses as error:
-            self._startup_error = error
-            raise
-
-    async def _started(self, runtime: Runtime) -> Runtime:
-        try:
-            await runtime.ready(self._context.copy())
-        except Exception as error:
-            self._startup_error = error
+            with self._reporting_startup():
+                await runtime.ready(self._context.copy())
+        except Exception:
             if self._runtime is runtime:
                 self._runtime = None  # the next request starts again
             raise
         return runtime
+
+    @contextmanager
+    def _reporting_startup(self) -> Iterator[None]:
+        """Keep the error of a start, for a server that reports it."""
+        try:
+            yield
+        except Exception as error:
+            self._startup_error = error
+            raise
+
+
+def _host_problem(scope: Scope, hosts: AllowedHosts | None) -> Problem | None:
+    """Return a refusal if a server without keys does not accept the Host or Origin."""
+    if hosts is None or scope["type"] != "http" or _path(scope) in PROBES:
+        return None
+    return hosts.refusal(scope["headers"], scope.get("server"))
 
 
 def _path(scope: Scope) -> str:
@@ -317,16 +413,18 @@ def _agent_id(agent: object) -> str:
     return getattr(agent, "__name__", None) or type(agent).__name__
 
 
-def _middleware(origins: tuple[str, ...]) -> list[Middleware]:
+def _middleware(origins: tuple[str, ...], *, serves_a2a: bool) -> list[Middleware]:
     if not origins:
         return []
+    allowed = (*_CORS_HEADERS, *(_A2A_CORS_HEADERS if serves_a2a else ()))
+    exposed = (*_EXPOSED_HEADERS, *(_A2A_EXPOSED_HEADERS if serves_a2a else ()))
     return [
         Middleware(
             CORSMiddleware,
             allow_origins=origins,
             allow_methods=("GET", "POST", "DELETE"),
-            allow_headers=_CORS_HEADERS,
-            expose_headers=("X-Request-ID", "X-Stream-ID", "Retry-After"),
+            allow_headers=allowed,
+            expose_headers=exposed,
             max_age=600,
         )
     ]

@@ -5,7 +5,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -73,6 +73,7 @@ def serve_workers(
     shutdown_timeout: float,
     max_connections: int | None = None,
     head_timeout: float = 10.0,
+    grpc_address: str | None = None,
     **options: Any,
 ) -> None:
     """Serve with several processes until SIGINT or SIGTERM; a process that dies is replaced.
@@ -81,8 +82,12 @@ def serve_workers(
     shared log. `shutdown_timeout` is how many seconds a drain may take. The limits are those of
     `serve`, for each process. Further options go to `uvicorn.Config`.
 
+    `grpc_address` is the address at which the applications serve A2A over gRPC, if they do: it is
+    reserved for them, so that no other process can take it.
+
     Raises:
         RuntimeError: no process could start.
+        OSError: another process listens at `grpc_address`.
     """
     _require_uvicorn()
     from .process._uvicorn import AFTER_DRAIN, Limits
@@ -100,7 +105,21 @@ def serve_workers(
             process.start()
         return process
 
-    Supervisor(start, workers, shutdown_timeout + 2 * AFTER_DRAIN).run()
+    with _reserved(grpc_address):
+        Supervisor(start, workers, shutdown_timeout + 2 * AFTER_DRAIN).run()
+
+
+@contextmanager
+def _reserved(grpc_address: str | None) -> Iterator[None]:
+    if grpc_address is None:
+        yield
+        return
+    from .a2a import parse_address, reserve
+
+    with ExitStack() as sockets:
+        for sock in reserve(parse_address(grpc_address)):
+            sockets.enter_context(sock)
+        yield
 
 
 def _run_worker(
@@ -123,6 +142,7 @@ def _run_worker(
     app = getattr(import_module(module), name)()
     if isinstance(app, AgentApp):
         _check_worker(app, workers)
+        app.become_worker()
     server = _server(
         app, max_connections, head_timeout, on_started=link.ready, is_worker=True, **options
     )

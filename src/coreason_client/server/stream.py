@@ -22,6 +22,7 @@ from coreason_manifest.definitions.presentation import (
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ._off_loop import LARGE_BODY, off_loop
+from ._packet_names import ARTIFACT, INPUT_REQUIRED, MESSAGE, QUESTION, REJECTED
 from .durable._notes import Policy
 from .engine._conversation import (
     MAX_HISTORY_BYTES,
@@ -31,6 +32,7 @@ from .engine._conversation import (
 )
 from .engine._steps import Resumed, Steps
 from .engine._writer import StreamWriter
+from .parts import PartContent, dump_parts, text_of
 
 __all__ = ["AgentStream", "Resumed"]
 
@@ -278,6 +280,70 @@ class AgentStream:
     async def markdown(self, text: str) -> None:
         """Show a block of Markdown."""
         await self._event(PresentationEventType.MARKDOWN_BLOCK, {"content": text})
+
+    async def artifact(
+        self,
+        name: str,
+        *parts: PartContent,
+        artifact_id: str | None = None,
+        description: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        append: bool = False,
+        last_chunk: bool = True,
+    ) -> None:
+        """Write a result beside the text: text, data (a dict or a list), a `File` or a `Link`.
+
+        A result in several pieces has one `artifact_id`, by default its name; all but the first are
+        written with `append`, and all but the last with `last_chunk=False`.
+
+        Raises:
+            ArgumentError: there is no part, or one has another type.
+        """
+        data: dict[str, Any] = {
+            "artifactId": artifact_id or name,
+            "name": name,
+            "parts": dump_parts(parts),
+            "append": append,
+            "lastChunk": last_chunk,
+        }
+        if description is not None:
+            data["description"] = description
+        if metadata is not None:
+            data["metadata"] = dict(metadata)
+        await self.write_packet(StreamOpCode.EVENT, {"type": ARTIFACT, "data": data})
+
+    async def ask(self, question: str) -> None:
+        """Ask the user and end the stream: the answer is the next message of the conversation.
+
+        The question is written as text too, so that every client shows it; an event before it says
+        that this text is a question. The agent must return after this.
+        """
+        asked = {"type": QUESTION, "data": {"question": question}}
+        await self.write_packet(StreamOpCode.EVENT, asked)
+        await self.write(question)
+        closing = {"reason": INPUT_REQUIRED, "question": question}
+        await self.write_packet(StreamOpCode.CLOSE, closing)
+
+    async def reject(self, reason: str) -> None:
+        """Refuse the request and end the stream; the agent must return after this."""
+        await self.fail(REJECTED, reason)
+
+    async def message(self, *parts: PartContent) -> None:
+        """Answer with one message, and end the stream; an A2A client then gets no task.
+
+        It must be the only thing that the agent writes. Clients of other protocols get its text.
+
+        Raises:
+            ArgumentError: there is no part, or one has another type.
+            RuntimeError: the agent has already written something.
+        """
+        if self._writer.last_seq:
+            raise RuntimeError("message() must be the first and only thing that an agent writes")
+        dumped = dump_parts(parts)
+        if text := text_of(dumped):
+            # A reader that gets the text gets the end with it, and knows that this is all.
+            await self._writer.write(text, held=True)
+        await self.write_packet(StreamOpCode.CLOSE, {"reason": MESSAGE, "parts": dumped})
 
     async def warn(self, code: str, message: str, details: Mapping[str, Any] | None = None) -> None:
         """Report a minor failure; the stream continues."""

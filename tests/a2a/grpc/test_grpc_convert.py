@@ -119,3 +119,10 @@ def test_any_bytes_are_a_message_or_a_value_error(data: bytes) -> None:
     except ValueError:
         return
     assert isinstance(to_json_object(found), dict)
+
+
+def test_a_number_that_json_does_not_have_is_an_error() -> None:
+    message = message_type("lf.a2a.v1.Task")()
+    message.metadata.fields["x"].number_value = float("inf")
+    with pytest.raises(ValueError, match="a value that JSON does not have"):
+        to_json_object(message)

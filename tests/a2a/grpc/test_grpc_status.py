@@ -19,6 +19,7 @@ from coreason_client.a2a._grpc._status import (
     http_status,
     retry_seconds,
     status_from_error,
+    status_with_delay,
 )
 from coreason_client.a2a.errors import A2AJSONRPCError
 
@@ -180,3 +181,10 @@ def test_any_details_are_an_error_object(details: bytes, code: str) -> None:
     assert value["code"] == http_status(code)
     retry_seconds(value)
     error_from_object(value)
+
+
+def test_a_status_says_when_to_retry() -> None:
+    status = status_with_delay("UNAVAILABLE", "Later.", 7)
+    found = error_object(status)
+    assert (found["status"], found["message"], retry_seconds(found)) == ("UNAVAILABLE", "Later.", 7)
+    assert status_with_delay("NOT_FOUND", "No.", None) == GrpcStatus("NOT_FOUND", "No.")

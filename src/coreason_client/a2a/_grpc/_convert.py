@@ -40,8 +40,15 @@ def to_message(name: str, value: JSON) -> Any:
 
 
 def to_json_object(message: Any) -> JSON:
-    """Return the JSON object for a message."""
-    found: JSON = _with_whole_numbers(json_format.MessageToDict(message))
+    """Return the JSON object for a message.
+
+    Raises:
+        ValueError: it contains a value that JSON does not have, such as infinity.
+    """
+    try:
+        found: JSON = _with_whole_numbers(json_format.MessageToDict(message))
+    except json_format.SerializeToJsonError as error:
+        raise ValueError(f"it contains a value that JSON does not have ({error})") from None
     return found
 
 

@@ -32,6 +32,7 @@ __all__ = [
     "http_status",
     "retry_seconds",
     "status_from_error",
+    "status_with_delay",
 ]
 
 DETAILS_KEY = "grpc-status-details-bin"
@@ -135,6 +136,16 @@ def status_from_error(error: A2AJSONRPCError) -> GrpcStatus:
             name = str(detail.get("@type", "")).rpartition("/")[2]
             _add_detail(status, name, {key: v for key, v in detail.items() if key != "@type"})
     return GrpcStatus(code, error.message, status.SerializeToString())
+
+
+def status_with_delay(code: str, message: str, seconds: int | None) -> GrpcStatus:
+    """Return a status that is not an error of A2A; `seconds` is when to retry, None if unknown."""
+    if seconds is None:
+        return GrpcStatus(code, message)
+    status = message_type("google.rpc.Status")()
+    status.code, status.message = STATUS_NUMBERS[code], message
+    _add_detail(status, "google.rpc.RetryInfo", {"retryDelay": f"{seconds}s"})
+    return GrpcStatus(code, message, status.SerializeToString())
 
 
 def _add_detail(status: Any, name: str, value: JSON) -> None:

@@ -20,6 +20,7 @@ from coreason_client.a2a import (
 
 from ..output import Output, open_output, show_table
 from ._ids import state_name
+from ._shown_artifacts import ShownArtifacts
 
 __all__ = ["EventPresenter", "show_card"]
 
@@ -38,7 +39,8 @@ class EventPresenter:
     `tracks_task` is True if the command follows a task: a failed task then fails the command, and
     each JSON object is wrapped under its kind (`task`, `message`, `statusUpdate`,
     `artifactUpdate`), as in streams of the protocol. `save` stores the files of the answer. With
-    `terse`, a state is shown only if the agent adds a message or waits for the user.
+    `terse`, a state is shown only if the agent adds a message or waits for the user. A task does
+    not show artifacts again that are in `shown`.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class EventPresenter:
         tracks_task: bool,
         save: SaveFile | None = None,
         terse: bool = False,
+        shown: ShownArtifacts | None = None,
     ) -> None:
         self.task_id: str | None = None
         self.context_id: str | None = None
@@ -56,6 +59,7 @@ class EventPresenter:
         self._tracks_task = tracks_task
         self._save = save
         self._terse = terse
+        self._shown = shown or ShownArtifacts()
         self._artifact: str | None = None  # the id of the one being written
         self._no_text_yet = True
         self._task_named = False
@@ -80,7 +84,8 @@ class EventPresenter:
         match event:
             case Task():
                 for artifact in event.artifacts:
-                    self._show_artifact(artifact, append=False)
+                    if not self._shown.has(self.task_id, artifact):
+                        self._show_artifact(artifact, append=False)
                 self._show_status(event.status)
             case Message():
                 self._start_block(None)
@@ -104,6 +109,7 @@ class EventPresenter:
     def _show_artifact(self, artifact: Artifact, *, append: bool) -> None:
         if not append or artifact.artifact_id != self._artifact:
             self._start_block(artifact.artifact_id)
+        self._shown.add(self.task_id, artifact, append=append)
         self._show_parts(artifact.parts, artifact.name)
 
     def _start_block(self, artifact: str | None) -> None:

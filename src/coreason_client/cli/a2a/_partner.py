@@ -10,6 +10,7 @@ from ._ids import MessageIds, encodable
 from ._redaction import redacting
 from ._saved_files import SavedFiles
 from ._show import AnswerView
+from ._shown_artifacts import ShownArtifacts
 
 __all__ = ["AgentPartner"]
 
@@ -33,6 +34,7 @@ class AgentPartner:
         self._ids = ids
         self._as_json = as_json
         self._files = files
+        self._shown = ShownArtifacts()
 
     def ask(self, text: str) -> None:
         """Send a message and show the answer; Ctrl-C cancels the task.
@@ -45,7 +47,13 @@ class AgentPartner:
             self._ask(text)
 
     def _ask(self, text: str) -> None:
-        view = AnswerView(self._agent, as_json=self._as_json, files=self._files, terse=True)
+        view = AnswerView(
+            self._agent,
+            as_json=self._as_json,
+            files=self._files,
+            terse=True,
+            shown=self._shown,
+        )
         message = self._ids.message([Part(text=encodable(text))])
         try:
             view.show(self._client.send_message_stream(message))
@@ -65,6 +73,7 @@ class AgentPartner:
     def start_over(self) -> None:
         """Start a new conversation."""
         self._ids = MessageIds()
+        self._shown = ShownArtifacts()
 
     def continue_command(self) -> str | None:
         """Return the command that continues the conversation, None if there is nothing yet."""

@@ -13,6 +13,7 @@ from ._connect import agent_errors
 from ._events import EventPresenter
 from ._ids import MessageIds, next_step
 from ._saved_files import SavedFiles
+from ._shown_artifacts import ShownArtifacts
 
 __all__ = ["AnswerView"]
 
@@ -27,7 +28,8 @@ class AnswerView:
     """Shows one answer of an agent.
 
     With `tracks_task`, the command follows the task and fails if the task fails. `files` stores the
-    files of the answer. With `terse`, most states of the task are not shown.
+    files of the answer. With `terse`, most states of the task are not shown. `shown`
+    has the artifacts of earlier answers, which are not shown again.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class AnswerView:
         tracks_task: bool = True,
         files: SavedFiles | None = None,
         terse: bool = False,
+        shown: ShownArtifacts | None = None,
     ) -> None:
         self._agent = agent
         self._as_json = as_json
@@ -49,6 +52,7 @@ class AnswerView:
             tracks_task=tracks_task,
             save=None if files is None else files.save,
             terse=terse,
+            shown=shown,
         )
 
     def show(self, events: Iterable[Event]) -> None:

@@ -2,21 +2,16 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from time import monotonic, monotonic_ns
+from time import monotonic
 from uuid import UUID, uuid4
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from .._off_loop import LARGE_BODY, off_loop
-from .._options import Options
 from ..engine._runtime import Runtime
 from ..errors import UnknownStream
-from ..http._auth import ANONYMOUS, Keys, full_principal
-from ..http._body_memory import BodyMemory
-from ..http._pace import Pace
+from ..http._gate import Gate
 from ..http._problems import Problem
-from ..http._rate_limit import RequestRate
 from ..log.base import AgentVersion, NewStream, StreamMeta
 from ..observe._spans import trace_headers
 from ._cursor import Cursor, parse_cursor
@@ -30,7 +25,7 @@ from ._decision import (
     Start,
     decide,
 )
-from ._request import ParsedBody, body_length, parse_body, read_body
+from ._request import ParsedBody, parse_body
 
 __all__ = ["Admission", "Admitted", "owned"]
 
@@ -51,17 +46,11 @@ class Admitted:
 class Admission:
     """The checks of one application; `runtime` returns the runtime of this event loop."""
 
-    def __init__(
-        self, options: Options, keys: Keys | None, runtime: Callable[[], Awaitable[Runtime]]
-    ) -> None:
-        self.options = options
+    def __init__(self, gate: Gate, runtime: Callable[[], Awaitable[Runtime]]) -> None:
+        self.gate = gate
+        self.options = options = gate.options
         self.agent = AgentVersion(options.agent_id, options.version) if options.durable else None
-        self.body_memory = BodyMemory(options.max_body_bytes, options.body_timeout)
-        self._keys = keys
         self._runtime = runtime
-        self._pace = Pace()
-        per_minute = options.max_requests_per_minute
-        self._rate = None if per_minute is None else RequestRate(per_minute)
 
     async def admit(self, request: Request) -> Admitted:
         """Start, join or resume the stream of a request.
@@ -70,33 +59,11 @@ class Admission:
             Problem: the request is refused.
             LogError: the log refuses the request, or does not answer.
         """
-        await self._pace.wait()
-        principal, headers = self.principal(request), request.headers
+        principal = await self.gate.principal_in_turn(request)
+        headers = request.headers
         facts = RequestFacts(principal, _cursor(headers), _request_id(headers))
-        length = body_length(headers, self.options.max_body_bytes)
+        length = self.gate.announced_length(request)
         return await _PendingRequest(self, await self._runtime(), request, facts, length).admit()
-
-    def principal(self, request: Request) -> str:
-        """Return the principal of a request.
-
-        Raises:
-            Problem: 431 or 401.
-        """
-        _check_headers(request, self.options.max_header_bytes)
-        given = request.headers.get("authorization")
-        name = ANONYMOUS if self._keys is None else self._keys.principal(given)
-        principal = full_principal(self.options.agent_id, name)
-        request.state.principal = principal  # for the log line of a refusal
-        return principal
-
-    def take_token(self, principal: str) -> int:
-        """Take a token and return 0, or return the nanoseconds until one is available."""
-        return 0 if self._rate is None else self._rate.take(principal, monotonic_ns())
-
-    def give_token_back(self, principal: str) -> None:
-        """Give back the token of a request that only joined a stream."""
-        if self._rate is not None:
-            self._rate.give_back(principal, monotonic_ns())
 
 
 class _PendingRequest:
@@ -136,7 +103,7 @@ class _PendingRequest:
         if isinstance(decision, Start):
             self._start(decision.meta)
         elif decision.gives_token_back:
-            self._admission.give_token_back(facts.principal)
+            self._admission.gate.give_token_back(facts.principal)
         resumes = isinstance(decision, Resume)
         after_seq = decision.after_seq if isinstance(decision, Resume) else 0
         return Admitted(self._runtime, decision.meta, after_seq, resumes)
@@ -161,7 +128,7 @@ class _PendingRequest:
     # One method for each fact that `decide` can need.
 
     async def _take_token(self) -> None:
-        self._facts.wait = self._admission.take_token(self._facts.principal)
+        self._facts.wait = self._admission.gate.take_token(self._facts.principal)
         self._facts.tries += 1
 
     async def _look_up_stream(self) -> None:
@@ -182,26 +149,22 @@ class _PendingRequest:
         return await self._runtime.log.find(self._facts.principal, request_id)
 
     async def _read_body(self) -> None:
-        reservation = self._admission.body_memory.reservation(self._facts.principal)
-        options = self._admission.options
-        try:
-            body = await read_body(self._request, self._length, options, reservation.reserve)
-            parsed = await self._parse(body)
-        finally:
-            reservation.release()
+        gate, facts = self._admission.gate, self._facts
+        parsed = await gate.read(self._request, facts.principal, self._length, self._parse)
         self._parsed = parsed
-        self._facts.request_id = parsed.request.request_id
-        self._facts.fingerprint = parsed.fingerprint
+        facts.request_id = parsed.request.request_id
+        facts.fingerprint = parsed.fingerprint
 
-    async def _parse(self, body: bytes) -> ParsedBody:
-        def parse() -> ParsedBody:
-            x_request_id = self._request.headers.get("x-request-id")
-            resumes = self._facts.cursor is not None
-            options, principal = self._admission.options, self._facts.principal
-            trace = trace_headers(self._request.headers)
-            return parse_body(body, principal, x_request_id, options, resumes=resumes, trace=trace)
-
-        return parse() if len(body) <= LARGE_BODY else await off_loop(parse)
+    def _parse(self, body: bytes) -> ParsedBody:
+        headers, facts = self._request.headers, self._facts
+        return parse_body(
+            body,
+            facts.principal,
+            headers.get("x-request-id"),
+            self._admission.options,
+            resumes=facts.cursor is not None,
+            trace=trace_headers(headers),
+        )
 
     async def _open(self) -> None:
         parsed, runtime = self._parsed, self._runtime
@@ -254,8 +217,3 @@ def _cursor(headers: Headers) -> Cursor | None:
         return parse_cursor(",".join(values))
     except ValueError as error:
         raise Problem(400, "bad-last-event-id", f"{error}.") from None
-
-
-def _check_headers(request: Request, max_bytes: int) -> None:
-    if sum(len(name) + len(value) for name, value in request.headers.raw) > max_bytes:
-        raise Problem(431, "headers-too-large", f"The headers may have at most {max_bytes} bytes.")

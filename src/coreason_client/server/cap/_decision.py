@@ -36,8 +36,13 @@ from uuid import UUID
 
 from .._options import Options
 from ..errors import LogError, PositionGone, UnknownStream
+from ..http._limits import (
+    shutting_down,
+    too_many_readers,
+    too_many_requests,
+    too_many_streams,
+)
 from ..http._problems import Problem, resume_conflict
-from ..http._rate_limit import retry_after
 from ..log.base import Opened, StreamMeta
 from ._cursor import Cursor
 
@@ -51,7 +56,6 @@ __all__ = [
     "ServerFacts",
     "Start",
     "decide",
-    "too_many_readers",
 ]
 
 
@@ -148,16 +152,6 @@ def decide(request: RequestFacts, server: ServerFacts) -> Decision | Need | Find
     return _start_or_join(request, server)
 
 
-def too_many_readers(options: Options) -> Problem:
-    """Return the refusal of another reader."""
-    return Problem(
-        429,
-        "too-many-readers",
-        f"This key has {options.max_readers_per_key} open responses, which is the limit.",
-        headers={"Retry-After": "1"},
-    )
-
-
 def _before_body(request: RequestFacts, server: ServerFacts) -> Refuse | Need:
     if request.wait is None:
         return Refuse(too_many_readers(server.options)) if server.readers_full else Need.TOKEN
@@ -168,7 +162,7 @@ def _before_body(request: RequestFacts, server: ServerFacts) -> Refuse | Need:
         # it sends the request again with the same id.
         if request.named is not None and not request.looked_up:
             return Need.NAMED_REQUEST
-        return Refuse(_shutting_down() if server.closing else _too_many_requests(request, server))
+        return Refuse(shutting_down() if server.closing else _too_fast(request, server))
     return Need.BODY
 
 
@@ -179,7 +173,7 @@ def _at_position(request: RequestFacts, cursor: Cursor, server: ServerFacts) -> 
     if meta is None or meta.principal != request.principal:
         # The same answer for a stream of another principal as for one that does not exist.
         if request.wait:
-            return Refuse(_too_many_requests(request, server))
+            return Refuse(_too_fast(request, server))
         return Refuse(UnknownStream(cursor.stream_id))
     if meta.agent is not None and cursor.epoch not in (None, meta.epoch_of(cursor.seq)):
         # The store has lost entries, and another process has used their numbers again.
@@ -213,33 +207,13 @@ def _start_or_join(
     if request.known is not None and request.known.request_id == request.request_id:
         return Need.OPENED
     if request.wait:  # admitted without a token for another request_id, that of the head
-        return Need.TOKEN if request.tries < 2 else Refuse(_too_many_requests(request, server))
+        return Need.TOKEN if request.tries < 2 else Refuse(_too_fast(request, server))
     if server.closing:
-        return Find(_shutting_down())
+        return Find(shutting_down())
     if server.streams_full:
-        return Find(_too_many_streams(server.options))
+        return Find(too_many_streams(server.options))
     return Need.OPENED
 
 
-def _shutting_down() -> Problem:
-    return Problem(
-        503, "shutting-down", "The server is shutting down.", headers={"Retry-After": "1"}
-    )
-
-
-def _too_many_requests(request: RequestFacts, server: ServerFacts) -> Problem:
-    return Problem(
-        429,
-        "too-many-requests",
-        f"This key may send {server.options.max_requests_per_minute} requests a minute.",
-        headers={"Retry-After": retry_after(request.wait or 0)},
-    )
-
-
-def _too_many_streams(options: Options) -> Problem:
-    return Problem(
-        429,
-        "too-many-streams",
-        f"This key has {options.max_streams_per_key} running streams, which is the limit.",
-        headers={"Retry-After": "1"},
-    )
+def _too_fast(request: RequestFacts, server: ServerFacts) -> Problem:
+    return too_many_requests(server.options, request.wait or 0)

@@ -8,6 +8,7 @@ from pydantic.json_schema import models_json_schema
 from coreason_manifest.definitions.presentation import StreamPacket
 from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
 
+from .._options import CARD_PATH
 from ._cursor import MAX_CURSOR_LENGTH
 
 __all__ = ["openapi"]
@@ -111,6 +112,7 @@ def openapi(
     with_keys: bool,
     metrics_path: str | None = None,
     metrics_with_key: bool = False,
+    serves_a2a: bool = False,
 ) -> dict[str, Any]:
     """Return the OpenAPI 3.1 description of the server."""
     _, definitions = models_json_schema(
@@ -136,6 +138,7 @@ def openapi(
             "/ready": {"get": _ready()},
             "/streams/{stream_id}": {"delete": _cancel(security)},
             **metrics,
+            **({CARD_PATH: {"get": _card()}} if serves_a2a else {}),
         },
         "components": components,
     }
@@ -216,6 +219,18 @@ def _readiness(*states: str) -> dict[str, Any]:
         "type": "object",
         "required": ["status"],
         "properties": {"status": {"enum": list(states)}},
+    }
+
+
+def _card() -> dict[str, Any]:
+    return {
+        "operationId": "agent_card",
+        "summary": "The card of the agent for clients of A2A, which names the URLs of A2A.",
+        "responses": {
+            "200": {"description": "The card.", "content": _json({"type": "object"})},
+            "304": {"description": "The client has this card already."},
+            **{status: _refusal(status) for status in ("403", "421")},
+        },
     }
 
 

@@ -1,8 +1,7 @@
-"""The body of a request: read within limits, validated and fingerprinted."""
+"""The body of a request of CAP: validated and fingerprinted. Pure."""
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -10,20 +9,17 @@ from typing import Final
 from uuid import UUID
 
 from pydantic import ValidationError
-from starlette.requests import ClientDisconnect, Request
 
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .._off_loop import LARGE_BODY
 from .._options import Options
 from ..engine._conversation import dump_question, dump_request
-from ..http._json_size import ValueCount, count_messages
+from ..http._json_size import count_messages
 from ..http._problems import Problem, validation_problem
 
-__all__ = ["ParsedBody", "body_length", "drain_body", "fingerprint", "parse_body", "read_body"]
+__all__ = ["ParsedBody", "fingerprint", "parse_body"]
 
-_MAX_DRAINED_BYTES: Final = 1024 * 1024
-_MAX_DRAIN_SECONDS: Final = 1.0
 _NO_TRACE: Final[Mapping[str, str]] = {}
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
@@ -35,96 +31,6 @@ class ParsedBody:
     request: ServiceRequest
     fingerprint: str
     question: bytes
-
-
-def body_length(headers: Mapping[str, str], max_bytes: int) -> int | None:
-    """Return the length of the body according to the head, None if it gives none.
-
-    Raises:
-        Problem: 415 or 413.
-    """
-    content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if content_type != "application/json" and not content_type.endswith("+json"):
-        raise Problem(415, "unsupported-media-type", "Send the request as application/json.")
-    length = headers.get("content-length", "")
-    if not (length.isascii() and length.isdigit()):
-        return None
-    if len(length) > 18 or int(length) > max_bytes:
-        raise _too_large(max_bytes)
-    return int(length)
-
-
-async def read_body(
-    request: Request,
-    length: int | None,
-    options: Options,
-    reserve: Callable[[int], Awaitable[None]],
-) -> bytes:
-    """Read the body; `reserve` is called with its size before a large body is stored.
-
-    Raises:
-        Problem: 413, 408, or 400 if the body is incomplete.
-    """
-    if length is not None:
-        await reserve(length)
-    try:
-        async with asyncio.timeout(options.body_timeout):
-            return await _read(request, options, reserve)
-    except TimeoutError:
-        raise Problem(
-            408,
-            "request-timeout",
-            f"The body did not arrive within {options.body_timeout:g} s.",
-            headers={"Connection": "close"},
-        ) from None
-    except ClientDisconnect:
-        raise Problem(
-            400, "incomplete-body", "The connection ended before the body was complete."
-        ) from None
-
-
-async def drain_body(request: Request) -> None:
-    """Drain a bounded part of an unwanted body.
-
-    If a connection is closed while bytes still arrive, it is reset, and the reset may discard the
-    response: the client would see a broken connection instead of the reason for the refusal.
-    """
-    left = _MAX_DRAINED_BYTES
-    with suppress(TimeoutError, ClientDisconnect, RuntimeError):  # RuntimeError: already read
-        async with asyncio.timeout(_MAX_DRAIN_SECONDS):
-            async for chunk in request.stream():
-                left -= len(chunk)
-                if left < 0:
-                    return
-
-
-async def _read(
-    request: Request, options: Options, reserve: Callable[[int], Awaitable[None]]
-) -> bytes:
-    body, values = bytearray(), ValueCount()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > options.max_body_bytes:
-            raise _too_large(options.max_body_bytes)
-        if not values.feed(chunk, options.max_json_values):
-            raise Problem(
-                413,
-                "body-too-complex",
-                f"A request may have at most {options.max_json_values} JSON values.",
-                headers={"Connection": "close"},
-            )
-        if len(body) > LARGE_BODY:  # and its length was not known
-            await reserve(options.max_body_bytes)
-    return bytes(body)
-
-
-def _too_large(max_bytes: int) -> Problem:
-    return Problem(
-        413,
-        "body-too-large",
-        f"A request may have at most {max_bytes} bytes.",
-        headers={"Connection": "close"},
-    )
 
 
 def parse_body(

@@ -12,11 +12,13 @@ from starlette.routing import Route
 
 from coreason_manifest.definitions.service import HealthCheckResponse
 
-from .._options import Options
 from ..engine._end_errors import CANCELLED
 from ..engine._runtime import Runtime
 from ..errors import LogError, PositionGone
 from ..http._auth import Keys
+from ..http._body import drain_body
+from ..http._gate import Gate
+from ..http._limits import too_many_readers
 from ..http._problems import Problem
 from ..log.base import StreamMeta
 from ..observe import _log_lines
@@ -24,9 +26,7 @@ from ..observe._line_limit import LineLimit
 from ..observe._metrics import Metrics
 from ._admission import Admission, owned
 from ._cursor import parse_cursor
-from ._decision import too_many_readers
 from ._openapi import openapi
-from ._request import drain_body
 from ._response import EventStream
 
 __all__ = ["Routes"]
@@ -42,18 +42,17 @@ class Routes:
 
     def __init__(
         self,
-        options: Options,
-        keys: Keys | None,
+        gate: Gate,
         metrics: Metrics,
         metrics_keys: Keys | None,
         runtime: Callable[[], Awaitable[Runtime]],
     ) -> None:
-        self._options = options
-        self._keys = keys
+        self._options = gate.options
+        self._gate = gate
         self._metrics = metrics
         self._metrics_keys = metrics_keys
         self._runtime = runtime
-        self._admission = Admission(options, keys, runtime)
+        self._admission = Admission(gate, runtime)
         self._not_ready_lines = LineLimit(1)
 
     def table(self) -> list[Route]:
@@ -134,8 +133,9 @@ class Routes:
         described = openapi(
             options.agent_id,
             options.version,
-            with_keys=self._keys is not None,
+            with_keys=self._gate.has_keys,
             metrics_path=options.metrics_path,
+            serves_a2a=options.serves_a2a,
             metrics_with_key=self._metrics_keys is not None,
         )
         return JSONResponse(described)
@@ -150,7 +150,7 @@ class Routes:
 
     async def cancel(self, request: Request) -> Response:
         """Cancel a stream; repeated calls change nothing."""
-        principal = self._admission.principal(request)
+        principal = self._gate.principal(request)
         runtime = await self._runtime()
         meta = await owned(runtime, principal, _stream_id(request.path_params["stream_id"]))
         if meta.outcome is None:

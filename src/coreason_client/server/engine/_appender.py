@@ -109,7 +109,7 @@ class Appender:
 
     async def add_delta(self, entry: bytes) -> None:
         """Add an entry that may wait for others."""
-        self._enqueue(entry)
+        self.enqueue(entry)
         if self.last_seq == 1:
             await self.flush()
         elif self._pending.size >= FLUSH_BYTES:
@@ -120,7 +120,7 @@ class Appender:
     async def add(self, entry: bytes, op: StreamOpCode = StreamOpCode.EVENT) -> None:
         """Add an entry that is sent at once, together with the pending ones."""
         self._pending.other_ops.append(op)
-        self._enqueue(entry)
+        self.enqueue(entry)
         await self._flush_and_yield()
 
     def add_note(self, note: bytes) -> None:
@@ -164,7 +164,8 @@ class Appender:
         self.ending.given_up = True
         self._fail(error)
 
-    def _enqueue(self, entry: bytes) -> None:
+    def enqueue(self, entry: bytes) -> None:
+        """Add an entry that is sent together with the next one."""
         pending = self._pending
         pending.entries.append(entry)
         pending.size += len(entry)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 __all__ = ["Background"]
@@ -11,14 +11,24 @@ logger = logging.getLogger("coreason_client.server")
 
 
 class Background:
-    """Tasks that run until they are stopped; `died` is True if one ended with an exception."""
+    """Tasks that run until they are stopped; `died` is True if one ended with an exception.
 
-    __slots__ = ("_at_stop", "_tasks", "died")
+    `services` are tasks that `start` starts.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_at_stop", "_before_stop", "_services", "_tasks", "died")
+
+    def __init__(self, services: Iterable[Callable[[], Coroutine[Any, Any, None]]] = ()) -> None:
         self.died = False
+        self._services = list(services)
         self._tasks: list[asyncio.Task[None]] = []
+        self._before_stop: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self._at_stop: list[Callable[[], None]] = []
+
+    def start(self) -> None:
+        """Start the services."""
+        for service in self._services:
+            self.run(service())
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Start a task."""
@@ -29,12 +39,18 @@ class Background:
         self._tasks.append(task)
         task.add_done_callback(self._report)
 
+    def before_stop(self, finish: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Register what is awaited before the tasks are cancelled."""
+        self._before_stop.append(finish)
+
     def at_stop(self, undo: Callable[[], None]) -> None:
         """Register a function that is called after the tasks have ended."""
         self._at_stop.append(undo)
 
     async def stop(self) -> None:
         """Cancel all tasks but the calling one, and wait until they have ended."""
+        for finish in self._before_stop:
+            await finish()
         for task in self._tasks:
             if task is not asyncio.current_task():
                 task.cancel()

@@ -116,7 +116,7 @@ class DurableWriter(StreamWriter):
 
     # Packets.
 
-    async def write(self, text: str, checkpoint: Any = None) -> None:
+    async def write(self, text: str, checkpoint: Any = None, *, held: bool = False) -> None:
         """Write a DELTA packet; in a step that resumes, optionally with a checkpoint."""
         self.ending.check_open()
         step = self._open_step()
@@ -138,7 +138,10 @@ class DurableWriter(StreamWriter):
         if checkpoint is not None and step is not None:
             self.add_note(Checkpoint(step.path, checkpoint, seq))
         self._valid_text.by_seq[seq] = text
-        await appender.add_delta(frame)
+        if held:
+            appender.enqueue(frame)
+        else:
+            await appender.add_delta(frame)
 
     async def write_packet(self, op: StreamOpCode | str, p: Any) -> None:
         """Write any packet; raises like `StreamWriter.write_packet`."""

@@ -8,10 +8,12 @@ retries until it is written, with the original outcome.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from time import monotonic
+from typing import Any
 from uuid import UUID
 
 from coreason_manifest.definitions.presentation import StreamError, StreamOpCode
@@ -19,7 +21,7 @@ from coreason_manifest.definitions.presentation import StreamError, StreamOpCode
 from ..durable._packets import logged_packets
 from ..durable._valid import Valid, follow_text
 from ..errors import Fenced, LogError, UnknownStream
-from ..log.base import Claim, StreamLog
+from ..log.base import Claim, Conversation, StreamLog
 from ..observe import _log_lines
 from ..observe._metrics import Metrics, StreamMeter
 from ._conversation import dump_turn, make_turn, parse_question
@@ -53,6 +55,8 @@ class Orphans:
         self._owner = owner
         self._metrics = metrics
         self._unwritten: dict[UUID, UnwrittenEnd] = {}
+        self.on_closed: Callable[[Conversation], Coroutine[Any, Any, None]] | None = None
+        """Runs when a stream that another process began has ended, with its conversation."""
 
     def __contains__(self, stream_id: UUID) -> bool:
         return stream_id in self._unwritten
@@ -149,6 +153,9 @@ class Orphans:
         # The stream must end even if its turn cannot be stored: its readers wait for the end.
         if failure is not None and (failure := await self._store_turn(claim, error)) is not None:
             logger.warning("the turn of stream %s was not stored: %s", claim.stream_id, failure)
+        if self.on_closed is not None and claim.question:
+            with suppress(ValueError):  # a damaged question was logged above
+                await self.on_closed(parse_question(claim.question)[0])
 
     async def _store_turn(self, claim: Claim, error: StreamError) -> str | None:
         """Store the question and the written text of a stream; return the reason if that fails."""

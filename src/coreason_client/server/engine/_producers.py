@@ -5,7 +5,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from time import monotonic
-from typing import TypeVar
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 from coreason_manifest.definitions.presentation import StreamError
@@ -31,6 +31,15 @@ __all__ = ["Producer", "Producers"]
 logger = logging.getLogger("coreason_client.server")
 
 _Key = TypeVar("_Key", str, UUID)
+
+
+class ReaderOf(Protocol):
+    """What a reader reads, and as whom."""
+
+    @property
+    def principal(self) -> str: ...
+    @property
+    def stream_id(self) -> UUID: ...
 
 
 class Producer:
@@ -393,7 +402,7 @@ class Producers:
         """Return True if a principal may have another reader."""
         return self._readers[principal] < self._options.max_readers_per_key
 
-    def add_reader(self, meta: StreamMeta) -> bool:
+    def add_reader(self, meta: ReaderOf) -> bool:
         """Count a new reader; return False if its principal must not have another one."""
         if not self.can_add_reader(meta.principal):
             return False
@@ -405,7 +414,7 @@ class Producers:
             producer.abandon_timer = None
         return True
 
-    def remove_reader(self, meta: StreamMeta) -> None:
+    def remove_reader(self, meta: ReaderOf) -> None:
         """Stop counting a reader; if it was the last one, start the abandon timer."""
         _decrement(self._readers, meta.principal)
         _decrement(self._readers_of_stream, meta.stream_id)

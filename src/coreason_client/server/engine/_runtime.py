@@ -5,7 +5,9 @@ import contextvars
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from .._options import Options
@@ -27,9 +29,13 @@ from ._takeover import Takeover
 from ._upkeep import Upkeep
 from ._watchdog import watch_loop
 
-__all__ = ["Runtime"]
+__all__ = ["Runtime", "Service"]
 
 logger = logging.getLogger("coreason_client.server")
+
+
+Service: TypeAlias = "Callable[[Runtime], Coroutine[Any, Any, None]]"
+"""What a protocol does in the background of a runtime, until it is cancelled."""
 
 
 class Runtime:
@@ -45,6 +51,7 @@ class Runtime:
         tracing: Tracing,
         *,
         jitter: Callable[[], float] = random.random,
+        services: Iterable["Service"] = (),
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.log = log
@@ -59,7 +66,7 @@ class Runtime:
         self.owner = owner
         self._started_at = time.monotonic()
         self.takeover = self._make_takeover(metrics)
-        self._background = Background()
+        self.background = Background(partial(service, self) for service in services)
         self._reader_wake = ReaderWake(log, jitter)
         self._starting: asyncio.Task[None] | None = None
         self._draining: asyncio.Task[None] | None = None
@@ -111,12 +118,13 @@ class Runtime:
             # other processes have until the first upkeep to renew theirs.
             await self._close_lost()
             self.upkeep.postpones_claims = False
-        self._background.run(self._run_upkeep())
+        self.background.run(self._run_upkeep())
         if self.takeover is not None:
-            self._background.run(self.takeover.run())
+            self.background.run(self.takeover.run())
+        self.background.start()
         if (watcher := watch_exit(self.begin_shutdown)) is not None:
-            self._background.watch(watcher)
-        self._background.at_stop(watch_loop(self._lease_rescue()))
+            self.background.watch(watcher)
+        self.background.at_stop(watch_loop(self._lease_rescue()))
 
     async def _close_lost(self) -> None:
         try:
@@ -150,7 +158,7 @@ class Runtime:
     @property
     def log_works(self) -> bool:
         """True if every part of the upkeep worked the last time, and the upkeep is running."""
-        return not (self.upkeep.failing or self._background.died)
+        return not (self.upkeep.failing or self.background.died)
 
     def check_producer(self, stream_id: UUID) -> None:
         """Raise an error if waiting for packets of a stream is probably useless.
@@ -232,5 +240,5 @@ class Runtime:
     async def _release(self) -> None:
         self.stopped = True
         self.log.wake_readers()
-        await self._background.stop()
+        await self.background.stop()
         await self.log.stop(self.owner)

@@ -16,10 +16,10 @@ from ..durable._packets import logged_packets
 from ..durable._replay import Logged
 from ..durable._slots import RestartSlots
 from ..errors import Fenced, LogError, LogUnavailable, UnknownStream
-from ..log.base import AgentVersion, Claim, DurableLog, Notes, StreamMeta
+from ..log.base import AgentVersion, Claim, Conversation, DurableLog, Notes, StreamMeta
 from ..observe import _log_lines
 from ..observe._metrics import Metrics
-from ._conversation import parse_request
+from ._conversation import conversation_of, parse_request
 from ._durable_writer import Origin
 from ._end_errors import CANCELLED, PRODUCER_LOST
 from ._orphans import Orphans
@@ -78,6 +78,7 @@ class Takeover:
         self._slots: RestartSlots[UUID] = RestartSlots(options.max_restarts)
         self._suspects: dict[UUID, _Restart] = {}
         self._claiming = asyncio.Lock()
+        self._reports: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Look for streams to continue, until cancelled."""
@@ -184,9 +185,18 @@ class Takeover:
         self._metrics.restarted(len(origin.logged), handed_over=handed_over)
         _log_lines.restarted(meta, started.attempt, handed_over=handed_over)
         headers = _StoredHeaders(restart.trace)
-        self._producers.start(restart.request, meta, headers, monotonic(), origin)
+        producer = self._producers.start(restart.request, meta, headers, monotonic(), origin)
+        conversation = conversation_of(meta.principal, restart.request)
+        producer.task.add_done_callback(lambda _: self._report_end(conversation))
         if not handed_over:  # no process died of it, so it need not wait for a slot
             self._slots.started(claim.stream_id, monotonic(), suspect=suspect)
+
+    def _report_end(self, conversation: Conversation) -> None:
+        if self._orphans.on_closed is not None:
+            report = self._orphans.on_closed(conversation)
+            task = asyncio.get_running_loop().create_task(report)
+            self._reports.add(task)
+            task.add_done_callback(self._reports.discard)
 
     async def _load_journal(self, stream_id: UUID) -> Journal:
         journal = Journal()

@@ -7,8 +7,8 @@ may prevent the expiry. The leases of this process are renewed during every slow
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 from .._options import Options
 from .._outage import Outage
@@ -56,6 +56,8 @@ class Upkeep:
         self._renewed_at = self._loop.time()  # the last attempt
         self._longest_gap = 0.0  # between two renewals during this upkeep
         self._postponed = 0  # consecutive times
+        self.on_expire: Callable[[], Coroutine[Any, Any, None]] | None = None
+        """Drops what a protocol keeps beside the streams."""
         self.postpones_claims = True
         """True while streams of other processes must not be claimed."""
 
@@ -97,6 +99,8 @@ class Upkeep:
 
     async def _expire(self) -> None:
         await self._log.expire(self._options.retention, self._options.final_retention)
+        if self.on_expire is not None:
+            await self.on_expire()
 
     async def _try(self, part: str, work: Coroutine[None, None, None]) -> bool:
         """Do a part of the upkeep; return True if it worked."""

@@ -124,8 +124,10 @@ class StreamWriter:
         """Return the latest stored turns of the conversation."""
         return await self._log.turns(self._conversation, limit)
 
-    async def write(self, text: str, checkpoint: Any = None) -> None:
+    async def write(self, text: str, checkpoint: Any = None, *, held: bool = False) -> None:
         """Write a DELTA packet; only a durable stream needs the checkpoint.
+
+        If it is `held`, it is stored together with the next packet.
 
         Raises:
             TypeError: `text` is not a string.
@@ -137,7 +139,10 @@ class StreamWriter:
         appender = self._appender
         frame = self._frames.delta(appender.last_seq + 1, text)
         self._text.append(text)
-        await appender.add_delta(frame)
+        if held:
+            appender.enqueue(frame)
+        else:
+            await appender.add_delta(frame)
 
     async def write_packet(self, op: StreamOpCode | str, p: Any) -> None:
         """Write any packet. A FATAL error and a CLOSE end the stream.

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from ..observe import _log_lines
@@ -26,8 +27,16 @@ class Refusals:
         self._clock = clock
         self._limits: dict[tuple[str, str], LineLimit] = {}
 
+    async def handle(self, request: Request, error: Exception) -> Response:
+        """Respond to a request that was refused, as an exception handler."""
+        return self.respond(error, getattr(request.state, "principal", None))
+
     def respond(self, error: Exception, principal: str | None) -> Response:
         """Count and log a refusal, and return the response."""
+        return self.record(error, principal).response()
+
+    def record(self, error: Exception, principal: str | None) -> Problem:
+        """Count and log a refusal, and return it as a problem."""
         problem = as_problem(error)
         self._metrics.refused(problem.slug)
         suppressed = self._limit(problem).allow(self._clock())
@@ -40,7 +49,7 @@ class Refusals:
                 problem.reason,
                 suppressed,
             )
-        return problem.response()
+        return problem
 
     def _limit(self, problem: Problem) -> LineLimit:
         # Failures of the server are limited for each reason, so every reason is logged.

@@ -15,9 +15,10 @@ __all__ = [
 ]
 
 APPLICATION_ID = 0x436F5265  # "CoRe"
-SCHEMA_VERSION = 3
-# Questions have their own table: rows of `streams` are often rewritten, and a question may have
-# megabytes. With the indexes, the cost of an expiry depends only on what expires.
+SCHEMA_VERSION = 4
+# Questions, and values of tasks, have their own tables: rows of `streams` and `tasks` are often
+# rewritten, and a question may have megabytes. With the indexes, the cost of an expiry depends only
+# on what expires.
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS streams (
     n INTEGER PRIMARY KEY,
@@ -71,7 +72,39 @@ CREATE TABLE IF NOT EXISTS turns (
     UNIQUE (principal, session_id, stream_id)
 );
 CREATE INDEX IF NOT EXISTS turns_age ON turns (added_at);
-CREATE INDEX IF NOT EXISTS turns_latest ON turns (principal, session_id, added_at)
+CREATE INDEX IF NOT EXISTS turns_latest ON turns (principal, session_id, added_at);
+CREATE TABLE IF NOT EXISTS tasks (
+    id INTEGER PRIMARY KEY,
+    task_id BLOB NOT NULL UNIQUE,
+    principal TEXT NOT NULL,
+    context_id TEXT NOT NULL,
+    state TEXT NOT NULL,
+    changed REAL NOT NULL,
+    data BLOB NOT NULL,
+    open INTEGER NOT NULL,
+    version INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS tasks_latest ON tasks (principal, changed, task_id);
+CREATE INDEX IF NOT EXISTS tasks_age ON tasks (open, changed);
+CREATE TABLE IF NOT EXISTS task_values (
+    id INTEGER PRIMARY KEY,
+    task_id BLOB NOT NULL,
+    name TEXT NOT NULL,
+    value BLOB NOT NULL,
+    epoch INTEGER NOT NULL,
+    UNIQUE (task_id, name)
+);
+CREATE TABLE IF NOT EXISTS deliveries (
+    id INTEGER PRIMARY KEY,
+    task_id BLOB NOT NULL,
+    name BLOB NOT NULL,
+    data BLOB NOT NULL,
+    progress BLOB NOT NULL,
+    due REAL,
+    revision TEXT NOT NULL,
+    UNIQUE (task_id, name)
+);
+CREATE INDEX IF NOT EXISTS deliveries_due ON deliveries (due) WHERE due IS NOT NULL
 """
 # Columns that version 2 did not have.
 _NEW_COLUMNS = (

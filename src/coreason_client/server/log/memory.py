@@ -10,6 +10,7 @@ from ..errors import Fenced
 from ._live import LiveLog, LocalFollower
 from ._memory_records import Stream
 from ._memory_store import MemoryStore
+from ._memory_tasks import MemoryTasks
 from ._rules import check_last_entries, may_claim_durable
 from ._waiters import Waiters
 from .base import (
@@ -56,6 +57,7 @@ class MemoryStreamLog(LiveLog):
         self._lock = threading.Lock()
         self._waiters = Waiters()
         self._store = MemoryStore(max_bytes)
+        self.tasks = MemoryTasks()
 
     async def start(self, owner: str) -> None:
         """Do nothing: a log in memory is always ready."""

@@ -21,6 +21,7 @@ from ._live_entries import LiveEntries
 from ._rules import check_last_entries
 from ._shared_worker import SharedWorker
 from ._sql import LogConnection
+from ._sql_tasks import SQLiteTasks
 from .base import (
     DEFAULT_LEASE,
     AgentVersion,
@@ -72,6 +73,7 @@ class SQLiteStreamLog(LiveLog):
             on_end=self.wake_readers,
             on_stopped=self._live.clear,
         )
+        self.tasks = SQLiteTasks(self._worker)
 
     def __repr__(self) -> str:
         return f"<SQLiteStreamLog {self._path!r}>"

@@ -29,6 +29,7 @@ _OUTCOMES = (
 _ANY_OTHER_OUTCOME = "failed"
 # Causes of restarts.
 _LOST, _HANDED_OVER = "producer_lost", "handed_over"
+_PUSH_OUTCOMES = ("delivered", "failed", "disabled")
 # Seconds: an append takes about 20 µs in memory and a few ms over a network.
 _APPEND_BUCKETS = (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 _FIRST_PACKET_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -90,6 +91,9 @@ class Metrics:
     def refused(self, slug: str) -> None:
         """Count a refusal under the slug of its problem."""
 
+    def push_sent(self, outcome: str) -> None:
+        """Count a push notification of A2A: delivered, failed, or disabled for good."""
+
     def exposition(self) -> tuple[bytes, str]:
         """Return all metrics as a body and its content type."""
         return b"", "text/plain"
@@ -112,6 +116,7 @@ class PrometheusMetrics(Metrics):
         "_first_packet_seconds",
         "_handed_over",
         "_packets",
+        "_push",
         "_readers_open",
         "_refused",
         "_replayed",
@@ -158,6 +163,8 @@ class PrometheusMetrics(Metrics):
             "streams_handed_over", "Durable streams that this process left to another one."
         )
         self._refused = counter("requests_refused", "Problem documents sent.", "problem")
+        push = counter("push_notifications", "Push notifications of A2A.", "outcome")
+        self._push = {outcome: push.labels(outcome) for outcome in _PUSH_OUTCOMES}
         self._append_seconds = histogram(
             "append_seconds", "Time to append a batch of packets to the log.", _APPEND_BUCKETS
         )
@@ -220,6 +227,9 @@ class PrometheusMetrics(Metrics):
 
     def refused(self, slug: str) -> None:
         self._refused.labels(slug).inc()
+
+    def push_sent(self, outcome: str) -> None:
+        self._push[outcome].inc()
 
     def exposition(self) -> tuple[bytes, str]:
         return self._expose()

@@ -26,7 +26,16 @@ _DIGEST = 40  # hex digits of a SHA-256, enough to be unique
 class KeyNames:
     """The names of keys with one prefix. A cluster hashes only the tag in braces."""
 
-    __slots__ = ("agents", "bodies", "conversations", "finals", "leases", "prefix")
+    __slots__ = (
+        "agents",
+        "bodies",
+        "conversations",
+        "due_deliveries",
+        "finals",
+        "leases",
+        "prefix",
+        "tasks",
+    )
 
     def __init__(self, prefix: str) -> None:
         if not prefix or not prefix.isascii() or not prefix.isprintable() or set(prefix) & {*"{} "}:
@@ -37,6 +46,8 @@ class KeyNames:
         self.bodies = self._shards("bodies")  # ended streams with entries, by their end
         self.finals = self._shards("finals")  # ended streams without entries, by their end
         self.conversations = self._shards("conversations")  # by the time of their last turn
+        self.tasks = self._shards("tasks")  # by the time of their last change
+        self.due_deliveries = self._shards("deliveries")  # by the time at which they are due
         # The digests of agents that have durable streams, by the time of their last claim.
         self.agents = f"{prefix}:{{agents}}"
 
@@ -75,6 +86,30 @@ class KeyNames:
     def order(self, digest: str) -> str:
         """The streams of a conversation in the order of their turns: a list."""
         return f"{self.prefix}:{{{digest}}}:order"
+
+    def task(self, task_id: UUID) -> str:
+        """A task: a hash."""
+        return f"{self.prefix}:{{{task_id.hex}}}:task"
+
+    def task_values(self, task_id: UUID) -> str:
+        """The values beside a task, with their epochs: a hash."""
+        return f"{self.prefix}:{{{task_id.hex}}}:values"
+
+    def deliveries(self, task_id: UUID) -> str:
+        """The deliveries of a task: a hash."""
+        return f"{self.prefix}:{{{task_id.hex}}}:deliveries"
+
+    def delivery_index(self, task_id: UUID) -> str:
+        """The shard of the index of deliveries by time: a sorted set."""
+        return self.due_deliveries[shard(task_id.hex)]
+
+    def tasks_of(self, principal: str) -> str:
+        """The index of the tasks of a principal, given by its digest: a hash."""
+        return f"{self.prefix}:{{{principal}}}:tasks"
+
+    def task_index(self, task_id: UUID) -> str:
+        """The shard of the index of tasks by time: a sorted set."""
+        return self.tasks[shard(task_id.hex)]
 
     def lease_index(self, stream_id: UUID, agent: str = "") -> str:
         """The shard of the index of leases for a stream: a sorted set.

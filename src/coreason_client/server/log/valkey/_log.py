@@ -36,6 +36,7 @@ from ._leases import release, renew
 from ._meta import text
 from ._opening import agent_digest, find_stream, load_meta, open_in_one_script, open_in_steps
 from ._session import Session
+from ._task_store import ValkeyTasks
 
 __all__ = ["ValkeyStreamLog"]
 
@@ -77,6 +78,7 @@ class ValkeyStreamLog(LiveLog):
         self._poll = poll
         self._cluster = cluster
         self._sessions: PerLoop[Session] = PerLoop(asyncio.get_running_loop)
+        self.tasks = ValkeyTasks(self._session, self._keys)
 
     def __repr__(self) -> str:
         return f"<ValkeyStreamLog {self._address.shown!r} prefix={self._keys.prefix!r}>"

@@ -386,7 +386,8 @@ local hash, stream, text, list, set = unpack(KEYS)
 local steps = {
   {'DEL', hash}, {'UNLINK', hash, stream, text, list, set}, {'EXISTS', hash}, {'TIME'},
   {'HSET', hash, 'a', '1'}, {'HSETNX', hash, 'b', '1'}, {'HINCRBY', hash, 'a', '1'},
-  {'HGET', hash, 'a'}, {'HMGET', hash, 'a', 'b'}, {'HSTRLEN', hash, 'a'}, {'HDEL', hash, 'b'},
+  {'HGET', hash, 'a'}, {'HMGET', hash, 'a', 'b'}, {'HSTRLEN', hash, 'a'}, {'HGETALL', hash},
+  {'HDEL', hash, 'b'},
   {'XADD', stream, '1-0', 'd', ''}, {'XRANGE', stream, '-', '+', 'COUNT', '1'},
   {'SET', text, ''}, {'GET', text},
   {'RPUSH', list, 'a'}, {'LRANGE', list, '0', '-1'}, {'LPOP', list},

@@ -1,0 +1,181 @@
+"""An agent for the official A2A conformance kit, which tests the server around it.
+
+1. Start the agent.
+
+       python examples/a2a_conformance.py --port 9999 --grpc-port 9998
+
+2. Run the kit in a checkout of https://github.com/a2aproject/a2a-tck.
+
+       ./run_tck.py --sut-host http://127.0.0.1:9999
+
+The kit chooses what the agent does by the beginning of the id of its message. For version 0.3 of
+the protocol, start the agent with ``--protocol 0.3`` and use the branch 0.3.x of the kit.
+"""
+
+import argparse
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from coreason_client.a2a import AgentCard
+from coreason_client.server import A2A, AgentApp, AgentStream, File, Link, ServiceRequest, serve
+
+Behaviour = Callable[[AgentStream], Awaitable[None]]
+
+WORK_SECONDS = 2.0
+"""How long a task works that the kit expects to see at work."""
+RESUBSCRIBE_SECONDS = 9.0
+"""How long a task works that the kit subscribes to twice."""
+V03_SECONDS = 3.0
+"""How long a task of 0.3 works before it requires input."""
+
+
+def text_artifact(text: str) -> Behaviour:
+    """Return a behaviour that gives an artifact with text."""
+
+    async def behave(stream: AgentStream) -> None:
+        await stream.artifact("text", text)
+
+    return behave
+
+
+def working(behave: Behaviour) -> Behaviour:
+    """Return a behaviour that reports its progress first."""
+
+    async def work(stream: AgentStream) -> None:
+        await stream.progress("working")
+        await behave(stream)
+
+    return work
+
+
+def slow(seconds: float, behave: Behaviour) -> Behaviour:
+    """Return a behaviour that works for some seconds first."""
+
+    async def work(stream: AgentStream) -> None:
+        await stream.progress("working")
+        await asyncio.sleep(seconds)
+        await behave(stream)
+
+    return work
+
+
+async def complete(stream: AgentStream) -> None:
+    """Complete the task with some text."""
+    await stream.write("Hello from TCK")
+
+
+async def file_artifact(stream: AgentStream) -> None:
+    """Give an artifact with the content of a file."""
+    await stream.artifact("file", File(b"tck", "output.txt", "text/plain"))
+
+
+async def link_artifact(stream: AgentStream) -> None:
+    """Give an artifact with the URL of a file."""
+    link = Link("https://example.com/output.txt", "output.txt", "text/plain")
+    await stream.artifact("link", link)
+
+
+async def data_artifact(stream: AgentStream) -> None:
+    """Give an artifact with data."""
+    await stream.artifact("data", {"key": "value", "count": 42})
+
+
+async def chunked_artifact(stream: AgentStream) -> None:
+    """Give an artifact in two pieces."""
+    await stream.artifact("chunks", "chunk-1 ", last_chunk=False)
+    await stream.artifact("chunks", "chunk-2", append=True)
+
+
+async def message(stream: AgentStream) -> None:
+    """Answer with a message instead of a task."""
+    await stream.message("Direct message response")
+
+
+async def ask(stream: AgentStream) -> None:
+    """Require input."""
+    await stream.ask("What else?")
+
+
+async def reject(stream: AgentStream) -> None:
+    """Reject the task."""
+    await stream.reject("rejected")
+
+
+BEHAVIOURS: Mapping[str, Behaviour] = {
+    "tck-complete-task": complete,
+    "tck-delayed-complete": slow(WORK_SECONDS, complete),
+    "tck-artifact-text": text_artifact("Generated text content"),
+    "tck-artifact-file": file_artifact,
+    "tck-artifact-file-url": link_artifact,
+    "tck-artifact-data": data_artifact,
+    "tck-message-response": message,
+    "tck-input-required": ask,
+    "tck-reject-task": reject,
+    "tck-stream-001": working(text_artifact("Stream hello from TCK")),
+    "tck-stream-002": message,
+    "tck-stream-003": working(text_artifact("Stream task lifecycle")),
+    "tck-stream-ordering-001": working(text_artifact("Ordered output")),
+    "tck-stream-artifact-text": working(text_artifact("Streamed text content")),
+    "tck-stream-artifact-file": working(file_artifact),
+    "tck-stream-artifact-chunked": working(chunked_artifact),
+    "test-resubscribe-message-id": slow(RESUBSCRIBE_SECONDS, complete),
+}
+"""What the agent does, by the beginning of the message's id; the longest one counts."""
+
+
+def behaviour_for(message_id: str) -> Behaviour:
+    """Return what the agent does for a message."""
+    prefixes = [prefix for prefix in BEHAVIOURS if message_id.startswith(prefix)]
+    return BEHAVIOURS[max(prefixes, key=len)] if prefixes else complete
+
+
+async def conformance(request: ServiceRequest, stream: AgentStream) -> None:
+    """Does what the conformance kit expects."""
+    await behaviour_for(request.payload.metadata["a2a"]["messageId"])(stream)
+
+
+async def conformance_v03(request: ServiceRequest, stream: AgentStream) -> None:
+    """Does what the conformance kit for version 0.3 expects."""
+    message_id = request.payload.metadata["a2a"]["messageId"]
+    known = message_id.startswith(tuple(BEHAVIOURS))
+    await (behaviour_for(message_id) if known else slow(V03_SECONDS, ask))(stream)
+
+
+def make_app(protocol: str = "1.0", grpc_address: str | None = None) -> AgentApp:
+    """Return the application; it accepts text, JSON and plain files, and no other media types."""
+    card = AgentCard.model_validate(
+        {
+            "name": "Conformance",
+            "description": "Does what the conformance kit expects.",
+            "version": "1.0.0",
+            "defaultInputModes": ["text/plain", "application/json"],
+            "defaultOutputModes": ["text/plain", "application/json"],
+            "skills": [
+                {"id": "tck", "name": "Kit", "description": "Behaves.", "tags": ["conformance"]}
+            ],
+        }
+    )
+    settings = A2A(
+        card=card,
+        grpc_address=grpc_address,
+        allow_http_webhooks=True,  # the webhooks of the kit are at http://127.0.0.1
+        allow_private_webhooks=True,
+    )
+    return AgentApp(conformance if protocol == "1.0" else conformance_v03, a2a=settings)
+
+
+def main() -> None:
+    """Serve the agent until a signal."""
+    parser = argparse.ArgumentParser(description="Serve an agent for the A2A conformance kit.")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=9999)
+    parser.add_argument("--protocol", choices=["1.0", "0.3"], default="1.0")
+    parser.add_argument("--grpc-port", type=int, help="serve gRPC too, at this port")
+    options = parser.parse_args()
+    grpc_address = options.grpc_port and f"{options.host}:{options.grpc_port}"
+    app = make_app(options.protocol, grpc_address)
+    serve(app, options.host, options.port, log_level="info")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,315 @@
+"""The task that the packets of its turns add up to, and the events of each packet. No I/O.
+
+A task has one turn for each message of the user, and a turn is a stream of the log. So a task needs
+no storage of its own: everything about it follows from the packets. All objects here are JSON
+objects in the shape of protocol 1.0.
+
+`metadata.generation` counts the changes of a task. Each change is exactly one event, so a client
+that knows the generation of its last event also knows whether it has missed one. It is in the
+metadata because the schema of 1.0 allows no further fields, and gRPC drops them.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self, TypeAlias
+
+from .._packet_names import INPUT_REQUIRED, MESSAGE, REJECTED
+from ._parts import merge_texts
+
+__all__ = ["GENERATION", "JSON", "Event", "TaskFold", "Turn", "fold"]
+
+JSON: TypeAlias = dict[str, Any]
+Event: TypeAlias = dict[str, JSON]
+"""A `StreamResponse`: one of `task`, `message`, `statusUpdate` and `artifactUpdate`."""
+
+_WORKING: Final = "TASK_STATE_WORKING"
+_STATES_BY_CODE: Final = {"cancelled": "TASK_STATE_CANCELED", REJECTED: "TASK_STATE_REJECTED"}
+_OWN: Final = "coreason"  # the key of what A2A has no field for, in the metadata of an object
+GENERATION: Final = "generation"
+_EVENT_MEDIA_TYPE: Final = "application/vnd.coreason.event+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A message of the user and the stream that answers it; `opened` is a timestamp.
+
+    A turn that only cancels the task has no message.
+    """
+
+    stream_id: str
+    message: JSON | None
+    opened: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """What one packet added to an artifact."""
+
+    turn: str
+    seq: int
+    parts: list[JSON]
+    append: bool
+
+
+class _Artifact:
+    """An artifact as the list of its pieces, because a rewind takes pieces back."""
+
+    __slots__ = ("_about", "_pieces")
+
+    def __init__(self) -> None:
+        self._about: JSON = {}
+        self._pieces: list[_Piece] = []
+
+    def add(self, piece: _Piece, about: JSON) -> None:
+        if not piece.append:
+            self._pieces.clear()
+        self._pieces.append(piece)
+        self._about |= about
+
+    def rewind(self, turn: str, to_seq: int) -> bool:
+        """Drop the pieces of a turn after a packet; return True if there were any."""
+        kept = [piece for piece in self._pieces if piece.turn != turn or piece.seq <= to_seq]
+        dropped = len(kept) < len(self._pieces)
+        self._pieces = kept
+        return dropped
+
+    def dump(self) -> JSON:
+        parts = merge_texts(part for piece in self._pieces for part in piece.parts)
+        if parts:
+            return {**self._about, "parts": parts}
+        metadata = {**self._about.get("metadata", {}), "void": True}
+        return {**self._about, "parts": [{"text": ""}], "metadata": metadata}
+
+
+class TaskFold:
+    """One task, after the packets that were added so far."""
+
+    def __init__(self, task_id: str, context_id: str) -> None:
+        self.generation = 0
+        self.as_task = False
+        """True if the client knows the task already, so a message can only be its last status."""
+        self.message: JSON | None = None
+        """The answer, if it is a message and not a task."""
+        self._ids = {"taskId": task_id, "contextId": context_id}
+        self._status: JSON = {"state": "TASK_STATE_SUBMITTED"}
+        self._history: list[JSON] = []
+        self._artifacts: dict[str, _Artifact] = {}
+        self._turn = ""
+        self._answer_id = ""
+        self._question: str | None = None  # the text of the next packet, if it is a question
+
+    @classmethod
+    def restored(cls, task: JSON, *, as_task: bool) -> Self:
+        """Return the fold of whole turns from the task that they add up to."""
+        fold = cls(task["id"], task["contextId"])
+        fold.as_task = as_task
+        fold.generation = task["metadata"][GENERATION]
+        fold._status = task["status"]
+        fold._history = list(task.get("history", ()))
+        for artifact in task.get("artifacts", ()):
+            about = {name: value for name, value in artifact.items() if name != "parts"}
+            kept = fold._artifacts[artifact["artifactId"]] = _Artifact()
+            kept.add(_Piece("", 0, artifact["parts"], append=False), about)
+        return fold
+
+    @property
+    def state(self) -> str:
+        """The state of the task."""
+        return str(self._status["state"])
+
+    def task(self, *, history: int | None = None, artifacts: bool = True) -> JSON:
+        """Return the task as it stands, with at most `history` messages."""
+        task: JSON = {
+            "id": self._ids["taskId"],
+            "contextId": self._ids["contextId"],
+            "status": self._status,
+            "metadata": {GENERATION: self.generation},
+        }
+        if artifacts and self._artifacts:
+            task["artifacts"] = [artifact.dump() for artifact in self._artifacts.values()]
+        messages = self._history if history is None else self._history[-history:] if history else []
+        if messages:
+            task["history"] = list(messages)
+        return task
+
+    # Turns.
+
+    def begin(self, turn: Turn) -> Event:
+        """Begin a turn; return its event, the task as it stands."""
+        asked = self._status.get("message")
+        if asked is not None:  # the agent's question becomes a message of the past
+            self._history.append(asked)
+        if turn.message is not None:
+            self._history.append({**turn.message, **self._ids})
+        self._turn, self._answer_id = turn.stream_id, f"{turn.stream_id}:answer"
+        self._status = {"state": _WORKING, "timestamp": turn.opened}
+        self._question = None
+        self.generation += 1
+        return {"task": self.task()}
+
+    def add(self, packet: Mapping[str, Any]) -> list[Event]:
+        """Add the next packet of the turn; return its events in order."""
+        op, payload, seq = packet["op"], packet["p"], packet["seq"]
+        if op == "DELTA":
+            return self._add_text(seq, payload)
+        if op == "EVENT":
+            return self._add_event(seq, payload)
+        if op == "ERROR":
+            return [self._add_error(seq, payload, packet["t"])]
+        return self._close(seq, payload, packet["t"])
+
+    # Artifacts.
+
+    def _add_text(self, seq: int, text: str) -> list[Event]:
+        asked, self._question = self._question, None
+        if text == asked:  # it is the message of the status that follows
+            return []
+        about, append = {"artifactId": self._answer_id}, self._answer_id in self._artifacts
+        return [self._add_artifact(seq, about, [{"text": text}], append=append)]
+
+    def _add_artifact(
+        self, seq: int, about: JSON, parts: list[JSON], *, append: bool = False, last: bool = False
+    ) -> Event:
+        artifact_id = about["artifactId"]
+        append = append and artifact_id in self._artifacts
+        artifact = self._artifacts.setdefault(artifact_id, _Artifact())
+        artifact.add(_Piece(self._turn, seq, parts, append), about)
+        return self._artifact_update({**about, "parts": parts}, append=append, last=last)
+
+    def _artifact_update(self, artifact: JSON, *, append: bool, last: bool) -> Event:
+        flags = {"append": append, "lastChunk": last}
+        given = {name: True for name in flags if flags[name]}
+        return self._event("artifactUpdate", {}, artifact=artifact, **given)
+
+    def _add_event(self, seq: int, event: JSON) -> list[Event]:
+        kind, data = event.get("type"), event.get("data")
+        if not isinstance(data, dict):
+            return [self._add_data(seq, event)]
+        match kind:
+            case "REWIND":
+                return self._rewind(data["to_seq"])
+            case "THOUGHT_TRACE":
+                return [self._working(seq, data.get("content"), event)]
+            case "PROGRESS_INDICATOR":
+                return [self._working(seq, data.get("label"), event)]
+            case "MARKDOWN_BLOCK" if isinstance(data.get("content"), str):
+                part = {"text": data["content"], "mediaType": "text/markdown"}
+                return [self._add_own(seq, [part])]
+            case "MEDIA_CAROUSEL" if parts := _media_parts(data):
+                return [self._add_own(seq, parts)]
+            case "QUESTION" if isinstance(data.get("question"), str):
+                self._question = data["question"]
+                return []
+            case "ARTIFACT" if data.get("artifactId") and data.get("parts"):
+                return [self._add_given(seq, data)]
+        return [self._add_data(seq, event)]
+
+    def _add_own(self, seq: int, parts: list[JSON]) -> Event:
+        """Add an artifact that is complete with this packet."""
+        return self._add_artifact(seq, {"artifactId": f"{self._turn}:{seq}"}, parts, last=True)
+
+    def _add_data(self, seq: int, event: JSON) -> Event:
+        shown = {name: value for name, value in event.items() if name not in ("id", "timestamp")}
+        return self._add_own(seq, [{"data": shown, "mediaType": _EVENT_MEDIA_TYPE}])
+
+    def _add_given(self, seq: int, data: JSON) -> Event:
+        about = {
+            name: data[name]
+            for name in ("artifactId", "name", "description", "metadata")
+            if data.get(name) is not None
+        }
+        return self._add_artifact(
+            seq,
+            about,
+            data["parts"],
+            append=bool(data.get("append")),
+            last=bool(data.get("lastChunk")),
+        )
+
+    def _rewind(self, to_seq: int) -> list[Event]:
+        touched = [one for one in self._artifacts.values() if one.rewind(self._turn, to_seq)]
+        return [self._artifact_update(one.dump(), append=False, last=False) for one in touched]
+
+    # The status.
+
+    def _working(self, seq: int, text: Any, event: JSON) -> Event:
+        # The timestamp is that of the state, which has not changed.
+        status: JSON = {"state": _WORKING, "timestamp": self._status.get("timestamp")}
+        if isinstance(text, str):
+            status["message"] = self._agent_message(seq, [{"text": text}])
+        about: JSON = {name: event[name] for name in ("type", "data") if name in event}
+        return self._set_status(status, about)
+
+    def _add_error(self, seq: int, error: JSON, at: str) -> Event:
+        about = {name: error[name] for name in ("code", "details") if error.get(name) is not None}
+        message = self._agent_message(seq, [{"text": error["message"]}])
+        if error["severity"] != "FATAL":
+            status = {"state": _WORKING, "timestamp": self._status.get("timestamp")}
+            return self._set_status({**status, "message": message}, about)
+        state = _STATES_BY_CODE.get(error["code"], "TASK_STATE_FAILED")
+        return self._set_status({"state": state, "message": message, "timestamp": at}, about)
+
+    def _close(self, seq: int, payload: Any, at: str) -> list[Event]:
+        reason = payload.get("reason") if isinstance(payload, dict) else None
+        if reason == MESSAGE and not self.as_task:
+            self.message = self._agent_message(seq, payload["parts"])
+            del self.message["taskId"]  # there is no task that the client could name
+            self.generation += 1
+            return [{"message": self.message}]
+        events = []
+        if self._answer_id in self._artifacts:
+            last = {"artifactId": self._answer_id, "parts": [{"text": ""}]}
+            events.append(self._artifact_update(last, append=True, last=True))
+        if reason == INPUT_REQUIRED:
+            question = self._agent_message(seq, [{"text": payload.get("question", "")}])
+            status = {"state": "TASK_STATE_INPUT_REQUIRED", "message": question, "timestamp": at}
+        else:
+            status = {"state": "TASK_STATE_COMPLETED", "timestamp": at}
+        if reason == MESSAGE:
+            status["message"] = self._agent_message(seq, payload["parts"])
+        return [*events, self._set_status(status)]
+
+    def _agent_message(self, seq: int, parts: list[JSON]) -> JSON:
+        return {
+            "messageId": f"{self._turn}:{seq}",
+            "role": "ROLE_AGENT",
+            "parts": parts,
+            **self._ids,
+        }
+
+    def _set_status(self, status: JSON, about: JSON | None = None) -> Event:
+        self._status = status
+        return self._event("statusUpdate", {_OWN: about} if about else {}, status=status)
+
+    def _event(self, kind: str, metadata: JSON, **members: Any) -> Event:
+        self.generation += 1
+        counted = {**metadata, GENERATION: self.generation}
+        return {kind: {**self._ids, **members, "metadata": counted}}
+
+
+def _media_parts(data: JSON) -> list[JSON]:
+    items = data.get("items")
+    if not isinstance(items, list):
+        return []
+    return [part for item in items if (part := _media_part(item)) is not None]
+
+
+def _media_part(item: Any) -> JSON | None:
+    if not isinstance(item, dict) or not isinstance(item.get("url"), str):
+        return None
+    part: JSON = {"url": item["url"]}
+    if isinstance(item.get("mime_type"), str):
+        part["mediaType"] = item["mime_type"]
+    if isinstance(item.get("alt_text"), str):
+        part["metadata"] = {"altText": item["alt_text"]}
+    return part
+
+
+def fold(task_id: str, context_id: str, turns: Iterable[tuple[Turn, Iterable[JSON]]]) -> TaskFold:
+    """Return the task of whole turns."""
+    task = TaskFold(task_id, context_id)
+    for turn, packets in turns:
+        task.begin(turn)
+        for packet in packets:
+            task.add(packet)
+    return task

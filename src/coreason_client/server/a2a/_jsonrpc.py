@@ -1,0 +1,117 @@
+"""JSON-RPC requests and responses of both versions of the protocol. No I/O."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic_core import from_json, to_json
+
+from coreason_client.a2a import _dialects
+from coreason_client.a2a._agent_v03 import PARAMS_FROM_V03, RESULTS_TO_V03
+from coreason_client.a2a.errors import (
+    A2AJSONRPCError,
+    InvalidParamsError,
+    InvalidRequestError,
+    JSONParseError,
+    MethodNotFoundError,
+    VersionNotSupportedError,
+)
+
+from ._error_formats import jsonrpc_error
+from ._versions import V03, V10
+
+__all__ = ["RpcCall", "RpcId", "failure", "parse_call", "parse_json", "result", "rpc_id"]
+
+RpcId = str | int | float | None
+_OPERATIONS: Final = {
+    version: {method: operation for operation, method in dialect.methods.items()}
+    for version, dialect in ((V10, _dialects.V10), (V03, _dialects.V03))
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RpcCall:
+    """A call of an operation, with parameters in the shape of 1.0."""
+
+    id: RpcId
+    operation: str
+    params: dict[str, Any]
+    version: str
+
+
+def rpc_id(body: Any) -> RpcId:
+    """Return the id of a request, None if it has none that can be repeated."""
+    given = body.get("id") if isinstance(body, dict) else None
+    usable = isinstance(given, str | int | float) and not isinstance(given, bool)
+    return given if usable else None
+
+
+def parse_json(body: bytes) -> Any:
+    """Return the JSON of a body.
+
+    Raises:
+        JSONParseError: it is not JSON.
+    """
+    try:
+        return from_json(body)
+    except (ValueError, RecursionError):
+        raise JSONParseError("The body is not valid JSON.") from None
+
+
+def parse_call(body: Any, version: str) -> RpcCall:
+    """Return the call in a request.
+
+    Raises:
+        InvalidRequestError: it is not a request of JSON-RPC 2.0.
+        MethodNotFoundError: there is no such method.
+        VersionNotSupportedError: the method belongs to another version.
+        InvalidParamsError: the parameters are not an object.
+    """
+    if not isinstance(body, dict) or body.get("jsonrpc") != "2.0":
+        raise InvalidRequestError('The body must be an object with "jsonrpc": "2.0".')
+    method = body.get("method")
+    if not isinstance(method, str) or not method:
+        raise InvalidRequestError("The request has no method.")
+    if "id" in body and body["id"] is not None and rpc_id(body) is None:
+        raise InvalidRequestError("The id of a request must be a string or a number.")
+    operation = _operation(method, version)
+    params = body.get("params")
+    if params is None:
+        params = {}
+    if not isinstance(params, dict):
+        raise InvalidParamsError("params must be an object.")
+    return RpcCall(rpc_id(body), operation, _params(operation, params, version), version)
+
+
+def _operation(method: str, version: str) -> str:
+    operation = _OPERATIONS[version].get(method)
+    if operation is not None:
+        return operation
+    if version == V03 and method in _OPERATIONS[V10]:
+        # Without the header, a request is one of 0.3.
+        raise VersionNotSupportedError(
+            "The method belongs to version 1.0: send the header A2A-Version: 1.0."
+        )
+    raise MethodNotFoundError("There is no such method.")
+
+
+def _params(operation: str, params: dict[str, Any], version: str) -> dict[str, Any]:
+    convert = PARAMS_FROM_V03.get(operation) if version == V03 else None
+    if convert is None:
+        return params
+    try:
+        converted: dict[str, Any] = _dialects.convert_checked(convert, params)
+    except ValueError as error:
+        raise InvalidParamsError(f"params are wrong: {error}.") from None
+    return converted
+
+
+def result(call: RpcCall, kind: str, value: Any) -> bytes:
+    """Return the response for a result, which has the shape of 1.0."""
+    convert = RESULTS_TO_V03.get(kind) if call.version == V03 else None
+    shown = value if convert is None else convert(value)
+    return to_json({"jsonrpc": "2.0", "id": call.id, "result": shown})
+
+
+def failure(id_: RpcId, error: A2AJSONRPCError) -> bytes:
+    """Return the response for an error."""
+    return to_json({"jsonrpc": "2.0", "id": id_, "error": jsonrpc_error(error)})

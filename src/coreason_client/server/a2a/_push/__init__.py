@@ -1,0 +1,1 @@
+"""Push notifications: the events of a task, sent to the URL of a client."""

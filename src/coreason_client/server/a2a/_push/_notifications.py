@@ -1,0 +1,127 @@
+"""The notifications for events of a task. No I/O.
+
+A notification is an event of protocol 1.0, or the whole task for a client of 0.3. While a webhook
+is slow, events gather; then text that is appended to the same artifact becomes one event. Its
+`metadata.generation` is that of the last event, and `metadata.coreason.firstGeneration` that of the
+first, so that a client still knows whether it has missed one.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic_core import to_json
+
+from coreason_client.a2a._agent_v03 import RESULTS_TO_V03
+
+from .._fold import GENERATION, JSON, Event, TaskFold
+from .._parts import merge_texts
+from .._reading import Position, Streamed
+
+__all__ = ["Notification", "generation_of", "merge_events", "notifications", "task_notifications"]
+
+_UPDATE: Final = "artifactUpdate"
+_OWN: Final = "coreason"
+_MAX_TEXT: Final = 65_536  # characters of merged text
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """The body of a request, and what a webhook has received with it.
+
+    Everything up to `position`, if there is one, and up to `generation`.
+    """
+
+    body: bytes
+    position: Position | None
+    generation: int
+
+
+def generation_of(event: Event) -> int | None:
+    """Return the generation of an event; a message has none."""
+    [content] = event.values()
+    return _generation(content)
+
+
+def _generation(content: JSON) -> int | None:
+    found: int | None = content.get("metadata", {}).get(GENERATION)
+    return found
+
+
+def notifications(streamed: Iterable[Streamed], delivered: int, latest: int) -> list[Notification]:
+    """Return the notifications for events after a generation.
+
+    `latest` is the generation of the task, for the message that an agent answers with.
+    """
+    new = [one for one in streamed if (generation_of(one.event) or latest) > delivered]
+    return [
+        Notification(to_json(one.event), one.position, generation_of(one.event) or latest)
+        for one in merge_events(new)
+    ]
+
+
+def task_notifications(
+    streamed: Sequence[Streamed], delivered: int, fold: TaskFold
+) -> list[Notification]:
+    """Return the notification for a client of 0.3: the task, if its status may have changed.
+
+    The text of an answer alone is no reason for one, because each has the whole task.
+    """
+    changed = any(
+        (generation_of(one.event) or 0) > delivered and not one.event.keys() & {_UPDATE, "message"}
+        for one in streamed
+    )
+    if not changed or fold.message is not None:
+        return []
+    positions = [one.position for one in streamed if one.position is not None]
+    body = to_json(RESULTS_TO_V03["task"](fold.task()))
+    return [Notification(body, positions[-1] if positions else None, fold.generation)]
+
+
+def merge_events(streamed: Iterable[Streamed]) -> list[Streamed]:
+    """Return events with text that is appended to the same artifact joined."""
+    merged: list[Streamed] = []
+    for one in streamed:
+        if merged and (joined := _join(merged[-1].event, one.event)) is not None:
+            merged[-1] = Streamed(joined, one.position or merged[-1].position)
+        else:
+            merged.append(one)
+    return merged
+
+
+def _join(first: Event, second: Event) -> Event | None:
+    """Return one event for two, None if they must stay apart."""
+    before, after = first.get(_UPDATE), second.get(_UPDATE)
+    if before is None or after is None or not _continues(before, after):
+        return None
+    parts = [*before["artifact"]["parts"], *after["artifact"]["parts"]]
+    if sum(len(part["text"]) for part in parts) > _MAX_TEXT:
+        return None
+    joined: JSON = {
+        **before,
+        "artifact": {**before["artifact"], "parts": merge_texts(parts)},
+        "metadata": {
+            _OWN: {"firstGeneration": _first_generation(before)},
+            GENERATION: _generation(after),
+        },
+    }
+    if after.get("lastChunk"):
+        joined["lastChunk"] = True
+    return {_UPDATE: joined}
+
+
+def _continues(before: JSON, after: JSON) -> bool:
+    same = before["artifact"]["artifactId"] == after["artifact"]["artifactId"]
+    plain = after["artifact"].keys() == {"artifactId", "parts"}
+    plain = plain and after["metadata"].keys() == {GENERATION}
+    texts = (
+        part.keys() == {"text"} for one in (before, after) for part in one["artifact"]["parts"]
+    )
+    return (
+        same and plain and bool(after.get("append")) and not before.get("lastChunk") and all(texts)
+    )
+
+
+def _first_generation(update: JSON) -> Any:
+    own = update["metadata"].get(_OWN, {})
+    return own.get("firstGeneration", _generation(update))

@@ -1,0 +1,90 @@
+"""How far a delivery is, and when a failed notification is sent again. No I/O."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, Self
+
+from pydantic_core import from_json, to_json
+
+from ...._retry import Backoff
+from .._reading import Position
+from ._notifications import Notification
+
+__all__ = ["GIVE_UP_SECONDS", "GONE", "MAX_DELAY", "Progress", "retry_delay"]
+
+GIVE_UP_SECONDS: Final = 24 * 3600.0
+"""After so many seconds without a success, nothing is sent to a webhook any more."""
+MAX_DELAY: Final = 300.0
+"""The longest time between two attempts, unless the webhook asks for more."""
+GONE: Final = 410
+"""The status with which a webhook ends a delivery."""
+_MAX_SERVER_DELAY: Final = 3600.0
+_BACKOFF: Final = Backoff(first=1.0, longest=MAX_DELAY, max_server_delay=_MAX_SERVER_DELAY)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a webhook has received, and how often in a row it has failed.
+
+    Without a position, the delivery begins with the task as it stands. Events of the packet after
+    the position may have been received too: those up to `generation`. A delivery is `idle` while
+    the task waits for the user.
+    """
+
+    position: Position | None = None
+    generation: int = 0
+    failures: int = 0
+    failing_since: float | None = None
+    idle: bool = False
+    disabled: bool = False
+
+    def delivered(self, notification: Notification) -> Self:
+        """Return the progress after a success."""
+        return replace(
+            self,
+            position=notification.position or self.position or Position(0, 0),
+            generation=max(notification.generation, self.generation),
+            failures=0,
+            failing_since=None,
+        )
+
+    def failed(self, now: float, status: int | None = None) -> Self:
+        """Return the progress after a failure; it may be disabled by it."""
+        since = now if self.failing_since is None else self.failing_since
+        disabled = status == GONE or now - since >= GIVE_UP_SECONDS
+        return replace(self, failures=self.failures + 1, failing_since=since, disabled=disabled)
+
+    def paused(self, *, idle: bool) -> Self:
+        """Return the progress of a delivery that begins or ends to wait for the user."""
+        return replace(self, idle=idle)
+
+    def started_over(self) -> Self:
+        """Return the progress of a delivery that begins with the task as it stands."""
+        return replace(self, position=None)
+
+    def dump(self) -> bytes:
+        """Return the progress as it is stored."""
+        position = None if self.position is None else list(self.position)
+        return to_json(
+            [
+                *(position, self.generation, self.failures, self.failing_since),
+                *(self.idle, self.disabled),
+            ]
+        )
+
+    @classmethod
+    def load(cls, stored: bytes) -> Self:
+        """Return progress that was stored."""
+        position, *rest = from_json(stored)
+        return cls(None if position is None else Position(*position), *rest)
+
+
+def retry_delay(failures: int, asked: float | None, jitter: Callable[[], float]) -> float:
+    """Return the seconds before the next attempt.
+
+    They double from 1 to `MAX_DELAY`. A webhook may ask for more with `Retry-After`, up to an hour.
+    `jitter` returns numbers from 0 to 1.
+    """
+    wanted = None if asked is None else min(asked, _MAX_SERVER_DELAY)
+    delay = _BACKOFF.retry_delay(failures, wanted, jitter)
+    return _MAX_SERVER_DELAY if delay is None else delay

@@ -1,0 +1,224 @@
+"""The routes of A2A over HTTP: the card, JSON-RPC and HTTP+JSON.
+
+`POST /a2a` is JSON-RPC; the paths below `/a2a` are HTTP+JSON, those of 0.3 below `/a2a/v1`.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from coreason_client.a2a._dialects import OPERATIONS
+from coreason_client.a2a.errors import A2AJSONRPCError, MethodNotFoundError
+
+from .._options import CARD_PATH
+from ..engine._runtime import Runtime
+from ..errors import LogError
+from ..http._body import drain_body
+from ..http._gate import Gate
+from ..http._limits import too_many_requests
+from ..http._problems import Problem
+from ..http._sse_response import disconnected
+from . import _jsonrpc, _rest
+from ._caller import Caller
+from ._cards import BASE, Cards
+from ._event_response import TaskEvents
+from ._fold import Event
+from ._operations import Operations
+from ._versions import V10, VERSION_HEADER, requested_version
+
+__all__ = ["CARD_PATH", "A2ARoutes"]
+
+_A2A_JSON: Final = "application/a2a+json"
+_JSON: Final = "application/json"
+_EXTENSIONS: Final = ("a2a-extensions", "x-a2a-extensions")  # the second one is that of 0.3
+
+
+class _Call(NamedTuple):
+    """A call of an operation; `encode` writes a kind of result, in the shape of 1.0."""
+
+    operation: str
+    params: dict[str, Any]
+    encode: Callable[[str, Any], bytes]
+    media_type: str
+    version: str
+
+
+class A2ARoutes:
+    """The handlers; `runtime` returns the runtime of this event loop."""
+
+    def __init__(
+        self,
+        operations: Operations,
+        cards: Cards,
+        gate: Gate,
+        runtime: Callable[[], Awaitable[Runtime]],
+        public_url: str | None,
+    ) -> None:
+        self._operations = operations
+        self._cards = cards
+        self._gate = gate
+        self._runtime = runtime
+        self._public_url = public_url
+
+    def table(self) -> list[Route]:
+        """Return the routes; a path below the base may end with a slash."""
+        return [
+            Route(CARD_PATH, self.card, methods=["GET"]),
+            Route(BASE, self.rpc, methods=["POST"]),
+            Route(f"{BASE}/", self.rpc, methods=["POST"]),
+            Route(f"{BASE}/{{path:path}}", self.rest, methods=["GET", "POST", "DELETE"]),
+        ]
+
+    async def card(self, request: Request) -> Response:
+        """Return the card; clients and proxies may keep it for a while."""
+        cached, headers = self._cards.public(self._url(request)), request.headers
+        known = headers.get("if-none-match"), headers.get("if-modified-since")
+        if cached.is_current(*known):
+            return Response(status_code=304, headers=cached.headers)
+        return Response(cached.body, headers=cached.headers, media_type=_JSON)
+
+    def _url(self, request: Request) -> str:
+        """Return the URL of the application; never from a header, which a client can choose."""
+        if self._public_url is not None:
+            return self._public_url.rstrip("/")
+        scope = request.scope
+        host, port = scope.get("server") or ("", None)
+        if port is None:  # a unix socket, whose path is no host
+            address = "localhost"
+        else:
+            address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return f"{scope['scheme']}://{address}{scope.get('root_path', '')}".rstrip("/")
+
+    # The bindings.
+
+    async def rpc(self, request: Request) -> Response:
+        """Answer a request of JSON-RPC."""
+        return await _with_drained_body(request, self._rpc)
+
+    async def _rpc(self, request: Request) -> Response:
+        id_: _jsonrpc.RpcId = None
+        try:
+            principal = await self._admitted(request)
+            length = self._gate.announced_length(request)
+            body = await self._gate.read(request, principal, length, _jsonrpc.parse_json)
+            id_ = _jsonrpc.rpc_id(body)
+            rpc = _jsonrpc.parse_call(body, _version(request))
+            encode = partial(_jsonrpc.result, rpc)
+            call = _Call(rpc.operation, rpc.params, encode, _JSON, rpc.version)
+            return await self._answer(request, principal, call)
+        except A2AJSONRPCError as error:
+            return Response(_jsonrpc.failure(id_, error), media_type=_JSON)
+
+    async def rest(self, request: Request) -> Response:
+        """Answer a request of HTTP+JSON."""
+        return await _with_drained_body(request, self._rest)
+
+    async def _rest(self, request: Request) -> Response:
+        version = V10
+        try:
+            principal = await self._admitted(request)
+            version = _version(request)
+            found = _rest.match(request.method, f"/{request.path_params['path']}", version)
+            if found is None:
+                raise MethodNotFoundError("There is no such operation.")
+            body = await self._rest_body(request, principal)
+            params = _rest.parse_params(found, _query(request), body)
+            encode, media_type = partial(_rest.result, version), _media_type(request, version)
+            call = _Call(found.operation, params, encode, media_type, version)
+            return await self._answer(request, principal, call)
+        except A2AJSONRPCError as error:
+            status, document = _rest.failure(version, error)
+            return Response(document, status, media_type=_media_type(request, version))
+
+    async def _rest_body(self, request: Request, principal: str) -> Any:
+        """Return the JSON of a body, None if there is none."""
+        headers = request.headers
+        empty = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
+        if request.method != "POST" or empty:
+            return None
+        length = self._gate.announced_length(request)
+        return await self._gate.read(request, principal, length, _jsonrpc.parse_json)
+
+    # What the bindings have in common.
+
+    async def _admitted(self, request: Request) -> str:
+        """Return the principal of a request.
+
+        Raises:
+            Problem: it has no valid key, or sends too many requests.
+        """
+        principal = await self._gate.principal_in_turn(request)
+        if wait := self._gate.take_token(principal):
+            raise too_many_requests(self._gate.options, wait)
+        return principal
+
+    async def _answer(self, request: Request, principal: str, call: _Call) -> Response:
+        named = ",".join(request.headers.get(name, "") for name in _EXTENSIONS)
+        used = self._operations.used_extensions(uri.strip() for uri in named.split(","))
+        headers = {"A2A-Extensions": ", ".join(used)} if used else {}
+        tenant = call.params.pop("tenant", None)
+        caller = Caller.of(principal, tenant, request.headers, call.version)
+        operation = OPERATIONS[call.operation]
+        if operation.streams:
+            position = request.headers.get("last-event-id")
+            stream = await self._operations.open(operation.name, caller, call.params, position)
+
+            def encode(event: Event) -> bytes:
+                return call.encode("event", event)
+
+            return TaskEvents(await self._runtime(), stream, encode, headers)
+        if operation.name == "get_extended_card":
+            result: Any = self._cards.extended(self._url(request), call.version)
+        else:
+            work = self._operations.call(operation.name, caller, call.params)
+            result = await _while_connected(request, work)
+        body = call.encode(operation.result, result)
+        return Response(body, media_type=call.media_type, headers=headers)
+
+
+async def _while_connected(request: Request, work: Coroutine[Any, Any, Any]) -> Any:
+    """Return the result of a call, which is cancelled if its client disconnects.
+
+    A call may wait for an agent for hours. The agent itself goes on.
+    """
+    gone = asyncio.ensure_future(disconnected(request.receive))
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({gone, task}, return_when=asyncio.FIRST_COMPLETED)
+        return await task if task.done() else None  # nobody gets the answer
+    finally:
+        for one in (gone, task):
+            one.cancel()
+        await asyncio.wait({gone, task})
+
+
+async def _with_drained_body(
+    request: Request, answer: Callable[[Request], Awaitable[Response]]
+) -> Response:
+    try:
+        return await answer(request)
+    except (Problem, LogError) as error:
+        if getattr(error, "status", None) != 408:  # 408: the body did not arrive
+            await drain_body(request)
+        raise
+
+
+def _version(request: Request) -> str:
+    named = request.headers.get(VERSION_HEADER) or request.query_params.get(VERSION_HEADER)
+    return requested_version(named)
+
+
+def _query(request: Request) -> dict[str, str]:
+    """Return the parameters in the query; the version is not one of them."""
+    return {name: text for name, text in request.query_params.items() if name != VERSION_HEADER}
+
+
+def _media_type(request: Request, version: str) -> str:
+    """Return the media type of a response; that of A2A only for clients that know it."""
+    accepts = request.headers.get("accept", "")
+    return _A2A_JSON if version == V10 and _A2A_JSON in accepts else _JSON

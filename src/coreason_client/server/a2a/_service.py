@@ -1,0 +1,189 @@
+"""The operations of the protocol on tasks, the same for all bindings.
+
+Parameters and results are JSON objects of protocol 1.0. Errors are those of
+`coreason_client.a2a.errors`; the bindings write them.
+"""
+
+from collections.abc import Mapping
+from contextlib import closing
+from time import monotonic, time
+from typing import Any, Final
+from uuid import UUID, uuid4
+
+from coreason_client.a2a.errors import (
+    InternalError,
+    TaskNotCancelableError,
+    UnsupportedOperationError,
+)
+from coreason_manifest.definitions.presentation import StreamOpCode
+
+from ..engine._end_errors import CANCELLED
+from ..engine._frames import Frames
+from ..engine._runtime import Runtime
+from ..errors import PositionGone
+from ..http._limits import too_many_readers
+from ..log.base import AgentVersion
+from ..log.tasks import TaskQuery, TaskRecord, TaskStore
+from ._caller import Caller
+from ._fold import JSON
+from ._incoming import MediaTypes
+from ._params import dump_page_token, history_length, optional_object, parse_listing
+from ._reading import parse_position
+from ._states import INPUT_REQUIRED, TERMINAL
+from ._task_states import TaskStates
+from ._task_stream import TaskStream
+from ._turn_starter import TurnStarter
+from ._turns import TurnRef, turns_of
+
+__all__ = ["TaskService"]
+
+_CANCEL_WAIT: Final = 10.0  # seconds; a producer in another process learns of it with a delay
+_BLOCKING_WAIT: Final = 15.0  # seconds between two looks at a task that a client waits for
+
+
+class TaskService:
+    """The tasks of one application; `media_types` are those that the agent accepts."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        tasks: TaskStore,
+        agent: AgentVersion | None,
+        media_types: MediaTypes | None = None,
+    ) -> None:
+        self._runtime = runtime
+        self._tasks = tasks
+        self.states = TaskStates(runtime.log, tasks, lambda: runtime.closing)
+        self.turns = TurnStarter(runtime, tasks, self.states, agent, media_types)
+
+    # Sending.
+
+    async def send(self, caller: Caller, params: Mapping[str, Any]) -> JSON:
+        """Send a message; return the task or the message that answers it.
+
+        That is at once if the client wants it, otherwise when the turn is over.
+        """
+        configuration = optional_object(params, "configuration")
+        history = history_length(configuration)
+        record = await self.turns.begin(caller, params)
+        if configuration.get("returnImmediately") is True:
+            await self.states.announce(record)
+            return {"task": await self.states.task(record, history)}
+        with closing(self.states.reading(record, history)) as reading:
+            await self._read_turn(TaskStream(self.states, reading, waits_for_turns=False))
+            if reading.fold.message is not None:
+                return {"message": reading.fold.message}
+            return {"task": reading.fold.task(history=history)}
+
+    async def _read_turn(self, stream: TaskStream) -> None:
+        """Read a turn to its end; who waits for it counts as its reader."""
+        producers = self._runtime.producers
+        if not producers.add_reader(stream):
+            raise too_many_readers(self._runtime.options)
+        try:
+            while not stream.ended:
+                if not await stream.next(_BLOCKING_WAIT):
+                    stream.check_producer(self._runtime)
+        finally:
+            producers.remove_reader(stream)
+
+    async def send_stream(self, caller: Caller, params: Mapping[str, Any]) -> TaskStream:
+        """Send a message; return the events of the turn that answers it."""
+        history = history_length(optional_object(params, "configuration"))
+        record = await self.turns.begin(caller, params)
+        reading = self.states.reading(record, history)
+        try:
+            await reading.skip_turns(len(turns_of(record)) - 1)
+        except PositionGone:
+            raise InternalError("The task has expired.") from None
+        announce = self.states.announce
+        return TaskStream(self.states, reading, waits_for_turns=False, announce=announce)
+
+    # Reading.
+
+    async def get(self, caller: Caller, params: Mapping[str, Any]) -> JSON:
+        """Return a task."""
+        history = history_length(params)
+        return await self.states.task(await self.states.load(caller, params), history)
+
+    async def list(self, caller: Caller, params: Mapping[str, Any]) -> JSON:
+        """Return tasks of the caller, the latest change of state first."""
+        wanted = parse_listing(params)
+        await self.states.repair(caller.principal)
+        page = await self._tasks.find(
+            TaskQuery(
+                caller.principal,
+                wanted.size + 1,  # one more, to know whether there is a next page
+                wanted.context_id,
+                wanted.state,
+                wanted.changed_since,
+                wanted.after,
+            )
+        )
+        tasks = [
+            await self.states.task(record, wanted.history, artifacts=wanted.artifacts)
+            for record in page.records[: wanted.size]
+        ]
+        more = len(page.records) > wanted.size
+        return {
+            "tasks": tasks,
+            "nextPageToken": dump_page_token(page.records[wanted.size - 1].position)
+            if more
+            else "",
+            "pageSize": wanted.size,
+            "totalSize": page.total,
+        }
+
+    async def subscribe(
+        self, caller: Caller, params: Mapping[str, Any], last_event_id: str | None = None
+    ) -> TaskStream:
+        """Return the task as it stands, or as it stood at a position, and its further events."""
+        record = await self.states.load(caller, params)
+        position = parse_position(last_event_id)
+        if record.state in TERMINAL and position is None:
+            raise UnsupportedOperationError("The task is over: get it instead.")
+        reading = self.states.reading(record)
+        try:
+            resumes = position is not None and await reading.skip_to(position)
+            if not resumes:
+                reading.close()
+                reading = self.states.reading(record)
+                await reading.catch_up()
+        except PositionGone:
+            raise InternalError("The task has expired.") from None
+        # With its artifacts also for a client that has them: it checks that nothing is missing.
+        first = {"task": reading.fold.task()}
+        return TaskStream(self.states, reading, waits_for_turns=True, first=first)
+
+    # Cancelling.
+
+    async def cancel(self, caller: Caller, params: Mapping[str, Any]) -> JSON:
+        """Cancel a task, and return it when it is over."""
+        record = await self.states.load(caller, params)
+        if record.state in TERMINAL:
+            raise TaskNotCancelableError("The task is over.")
+        if record.state == INPUT_REQUIRED:
+            await self._cancel_waiting(caller, record)
+        else:
+            await self._cancel_running(turns_of(record)[-1].stream_id)
+        return await self.get(caller, {"id": str(record.task_id)})
+
+    async def _cancel_running(self, stream_id: UUID) -> None:
+        log, producers = self._runtime.log, self._runtime.producers
+        await log.request_cancel(stream_id)
+        if (producer := producers.get(stream_id)) is not None:
+            producer.stop(CANCELLED)
+        until = monotonic() + _CANCEL_WAIT
+        with closing(log.follow(stream_id, (await log.meta(stream_id)).last_seq)) as follower:
+            while (left := until - monotonic()) > 0 and not (await follower.next(100, left)).ended:
+                pass
+
+    async def _cancel_waiting(self, caller: Caller, record: TaskRecord) -> None:
+        """Add a turn that consists of the cancellation."""
+        log = self._runtime.log
+        turn = TurnRef(uuid4(), uuid4(), uuid4(), time())
+        await self.turns.add_turn(record, turn, None)
+        opened = await log.open(self.turns.new_stream(caller, turn, b""), self._runtime.owner)
+        frame, _ = Frames(turn.stream_id).packet(1, StreamOpCode.ERROR, CANCELLED)
+        await log.close(turn.stream_id, opened.meta.epoch, 1, [frame], CANCELLED.code)
+        await self.turns.push.turn_added(record.task_id)

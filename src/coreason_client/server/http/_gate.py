@@ -1,0 +1,110 @@
+"""Who sends a request, and whether it may: the checks that all protocols have in common."""
+
+from collections.abc import Callable
+from time import monotonic_ns
+from typing import TypeVar
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+
+from .._off_loop import LARGE_BODY, off_loop
+from .._options import Options
+from ._auth import ANONYMOUS, Keys, full_principal
+from ._body import body_length, read_body
+from ._body_memory import BodyMemory
+from ._pace import Pace
+from ._problems import Problem
+from ._rate_limit import RequestRate
+
+__all__ = ["Gate"]
+
+T = TypeVar("T")
+
+
+class Gate:
+    """The keys and limits of one application."""
+
+    def __init__(self, options: Options, keys: Keys | None) -> None:
+        self.options = options
+        self._keys = keys
+        self._body_memory = BodyMemory(options.max_body_bytes, options.body_timeout)
+        self._pace = Pace()
+        per_minute = options.max_requests_per_minute
+        self._rate = None if per_minute is None else RequestRate(per_minute)
+
+    @property
+    def has_keys(self) -> bool:
+        """True if requests need a key."""
+        return self._keys is not None
+
+    async def principal_in_turn(self, request: Request) -> str:
+        """Return the principal of a request that may begin now; raises like `principal`."""
+        await self.turn()
+        return self.principal(request)
+
+    async def turn(self) -> None:
+        """Wait until another request may begin."""
+        await self._pace.wait()
+
+    def principal(self, request: Request) -> str:
+        """Return the principal of a request.
+
+        Raises:
+            Problem: 431 or 401.
+        """
+        principal = self.principal_in(request.headers)
+        request.state.principal = principal  # for the log line of a refusal
+        return principal
+
+    def principal_in(self, headers: Headers) -> str:
+        """Return the principal that headers name; raises like `principal`."""
+        _check_headers(headers, self.options.max_header_bytes)
+        given = headers.get("authorization")
+        name = ANONYMOUS if self._keys is None else self._keys.principal(given)
+        return full_principal(self.options.agent_id, name)
+
+    def take_token(self, principal: str) -> int:
+        """Take a token and return 0, or return the nanoseconds until one is available."""
+        return 0 if self._rate is None else self._rate.take(principal, monotonic_ns())
+
+    def give_token_back(self, principal: str) -> None:
+        """Give back the token of a request that only joined a stream."""
+        if self._rate is not None:
+            self._rate.give_back(principal, monotonic_ns())
+
+    def announced_length(self, request: Request) -> int | None:
+        """Return the length of the body according to the head; raises like `body_length`."""
+        return body_length(request.headers, self.options.max_body_bytes)
+
+    async def read(
+        self, request: Request, principal: str, length: int | None, parse: Callable[[bytes], T]
+    ) -> T:
+        """Read and parse the body, a large one in a thread and within the memory for large bodies.
+
+        Raises:
+            Problem: as `read_body` and `parse`.
+        """
+        reservation = self._body_memory.reservation(principal)
+        try:
+            body = await read_body(request, length, self.options, reservation.reserve)
+            return parse(body) if len(body) <= LARGE_BODY else await off_loop(lambda: parse(body))
+        finally:
+            reservation.release()
+
+    async def parse_large(self, principal: str, body: bytes, parse: Callable[[bytes], T]) -> T:
+        """Parse a body that was read in another way, in the thread for large bodies.
+
+        Raises:
+            Problem: as `parse`, or 503 if there are too many large bodies.
+        """
+        reservation = self._body_memory.reservation(principal)
+        try:
+            await reservation.reserve(len(body))
+            return await off_loop(lambda: parse(body))
+        finally:
+            reservation.release()
+
+
+def _check_headers(headers: Headers, max_bytes: int) -> None:
+    if sum(len(name) + len(value) for name, value in headers.raw) > max_bytes:
+        raise Problem(431, "headers-too-large", f"The headers may have at most {max_bytes} bytes.")

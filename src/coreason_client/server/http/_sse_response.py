@@ -1,0 +1,119 @@
+"""A response of server-sent events that ends when its reader leaves; the base of all protocols."""
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final
+
+from starlette.background import BackgroundTask
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from ...sse import encode_comment, encode_event
+from ..engine._runtime import Runtime
+from ..errors import LogError
+from ._direct_write import direct_writer
+
+__all__ = ["SSEResponse", "disconnected"]
+
+logger = logging.getLogger("coreason_client.server")
+
+_HEARTBEAT: Final = encode_comment()
+
+
+class SSEResponse(Response, ABC):
+    """Server-sent events; `_subject` says in a log line what is read."""
+
+    media_type = "text/event-stream"
+    _subject: str
+
+    def __init__(self, runtime: Runtime, headers: Mapping[str, str]) -> None:
+        self.status_code = 200
+        self.background: BackgroundTask | None = None
+        self.body = b""
+        self.init_headers({"Cache-Control": "no-cache", "X-Accel-Buffering": "no", **headers})
+        del self.headers["content-length"]
+        self._runtime = runtime
+        self._retry_sent = False
+        self._write: Callable[[bytes], bool] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send until the stream ends, the reader disconnects, or the server stops."""
+        try:
+            await self._serve(scope, receive, send)
+        finally:
+            self._left()
+
+    @abstractmethod
+    async def _send_all(self, send: Send) -> None:
+        """Send everything, and the end of the body."""
+
+    @abstractmethod
+    def _left(self) -> None:
+        """Stop counting the reader."""
+
+    @property
+    @abstractmethod
+    def _position(self) -> int:
+        """The number of the last packet that was sent, for a log line."""
+
+    def _close(self) -> None:
+        """Stop reading the log."""
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        gone = asyncio.ensure_future(disconnected(receive))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None) as while_here:
+
+                def leave(_: object) -> None:
+                    with suppress(RuntimeError):  # the response may have ended meanwhile
+                        while_here.reschedule(0.0)
+
+                gone.add_done_callback(leave)
+                try:
+                    await self._deliver(scope, send)
+                finally:
+                    gone.remove_done_callback(leave)
+                    gone.cancel()
+
+    async def _deliver(self, scope: Scope, send: Send) -> None:
+        try:
+            start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+            await send(start)
+            self._write = direct_writer(scope)
+            await self._send_all(send)
+        except TimeoutError:
+            logger.info(
+                "a reader of %s read nothing for %g s and was disconnected at packet %d",
+                self._subject,
+                self._runtime.options.send_timeout,
+                self._position,
+            )
+        except LogError as error:
+            # Without a regular end of the body the reader knows that packets are missing.
+            logger.warning("a reader of %s was disconnected: %s", self._subject, error)
+        finally:
+            self._close()
+
+    async def _send_heartbeat(self, send: Send) -> None:
+        await self._send(send, _HEARTBEAT)
+
+    async def _send_retry(self, send: Send) -> None:
+        """Send the `retry:` hint, once."""
+        if not self._retry_sent:
+            self._retry_sent = True
+            await self._send(send, encode_event(retry_ms=self._runtime.reconnect_ms()))
+
+    async def _send(self, send: Send, body: bytes, *, more: bool = True) -> None:
+        if more and self._write is not None and self._write(body):
+            return
+        async with asyncio.timeout(self._runtime.options.send_timeout):
+            await send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+async def disconnected(receive: Receive) -> None:
+    """Return when the client has disconnected; its body must have been read."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

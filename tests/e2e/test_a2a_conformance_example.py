@@ -1,0 +1,51 @@
+"""The agent for the A2A conformance kit does what its docstring says."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from examples import a2a_conformance
+
+from tests.e2e.test_examples import EXAMPLES, RUN, free_port
+from tests.server.program import Program
+
+
+@pytest.mark.parametrize(
+    ("message_id", "expected"),
+    [
+        ("tck-artifact-file-url-1", a2a_conformance.link_artifact),
+        ("tck-artifact-file-1", a2a_conformance.file_artifact),
+        ("tck-message-response", a2a_conformance.message),
+        ("anything else", a2a_conformance.complete),
+    ],
+)
+def test_the_longest_prefix_counts(message_id: str, expected: Any) -> None:
+    assert a2a_conformance.behaviour_for(message_id) is expected
+
+
+def test_a_task_can_be_subscribed_to_for_eight_seconds() -> None:
+    assert a2a_conformance.RESUBSCRIBE_SECONDS >= 8
+
+
+@pytest.mark.parametrize(
+    ("protocol", "method", "role", "part"),
+    [
+        ("1.0", "SendMessage", "ROLE_USER", {"text": "Hi."}),
+        ("0.3", "message/send", "user", {"kind": "text", "text": "Hi."}),
+    ],
+)
+def test_the_program_serves_the_agent(
+    protocol: str, method: str, role: str, part: dict[str, str]
+) -> None:
+    program = Path(EXAMPLES, "a2a_conformance.py")
+    message = {"messageId": "tck-artifact-text-1", "role": role, "parts": [part]}
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": message}}
+    with Program(RUN, program, "--port", free_port(), "--protocol", protocol) as running:
+        url = running.url()
+        headers = {"A2A-Version": protocol}
+        with httpx2.Client(headers=headers, timeout=20) as http:
+            card = http.get(f"{url}/.well-known/agent-card.json").json()
+            result = http.post(card["url"], json=body).json()["result"]
+    task = result.get("task", result)
+    assert task["artifacts"][0]["parts"][0]["text"] == "Generated text content"

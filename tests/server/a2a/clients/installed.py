@@ -1,0 +1,72 @@
+"""Clients that are no dependencies of ours: installed on demand, once for each environment.
+
+They are in a folder of the environment, so `make clean` removes them. If the registry cannot be
+reached, a test with such a client is skipped; in CI it fails, so that nobody overlooks it.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+HERE: Final = Path(__file__).parent
+FOLDER: Final = Path(sys.prefix) / "a2a-clients"
+INSTALL_SECONDS: Final = 50
+RUN_SECONDS: Final = 20
+
+
+def python_packages(*packages: str) -> Path:
+    """Return a folder with packages of PyPI, without their dependencies."""
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", "."]
+    return _installed("-".join(packages), [*pip, *packages])
+
+
+def npm_package(package: str) -> Path:
+    """Return a folder with a package of npm."""
+    npm = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", ".", package]
+    return _installed(package.replace("/", "-"), npm)
+
+
+def _installed(name: str, command: list[str]) -> Path:
+    folder = FOLDER / name
+    if folder.exists():
+        return folder
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(dir=FOLDER))
+    try:
+        subprocess.run(command, cwd=made, check=True, timeout=INSTALL_SECONDS, capture_output=True)
+        made.rename(folder)
+    except (OSError, subprocess.SubprocessError) as error:
+        shutil.rmtree(made, ignore_errors=True)
+        if folder.exists():  # another process of this run was faster
+            return folder
+        _missing(f"{name} cannot be installed: {error}")
+    return folder
+
+
+def _missing(reason: str) -> None:
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def run(command: list[str], env: dict[str, str], folder: Path) -> dict[str, Any]:
+    """Run a client, and return the JSON object that it prints."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **env},
+        timeout=RUN_SECONDS,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    printed: dict[str, Any] = json.loads(done.stdout)
+    return printed

@@ -1,0 +1,194 @@
+"""The client of a2a-sdk 1.3, with both versions of the protocol and both bindings over HTTP."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
+from a2a.types import (
+    CancelTaskRequest,
+    GetExtendedAgentCardRequest,
+    GetTaskRequest,
+    ListTasksRequest,
+    Message,
+    Part,
+    Role,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+    TaskState,
+)
+from a2a.utils.errors import (
+    TaskNotCancelableError,
+    TaskNotFoundError,
+    UnsupportedOperationError,
+)
+
+from tests.server.aio import aio
+
+from ..conformance.sites import Site
+
+BINDINGS = ["JSONRPC", "HTTP+JSON"]
+INTERFACES = [(binding, version) for version in ("1.0", "0.3") for binding in BINDINGS]
+
+pytestmark = pytest.mark.parametrize(("binding", "version"), INTERFACES)
+
+
+@asynccontextmanager
+async def connected(
+    server: Site, binding: str, version: str, *, streaming: bool = True
+) -> AsyncIterator[Client]:
+    """Connect the client over one interface of the card."""
+    headers = {"Authorization": "Bearer ann-key"}
+    async with httpx.AsyncClient(headers=headers, timeout=15) as http:
+        card = await A2ACardResolver(http, server.url).get_agent_card()
+        kept = [
+            interface
+            for interface in card.supported_interfaces
+            if (interface.protocol_binding, interface.protocol_version) == (binding, version)
+        ]
+        del card.supported_interfaces[:]
+        card.supported_interfaces.extend(kept)
+        config = ClientConfig(
+            streaming=streaming, httpx_client=http, supported_protocol_bindings=[binding]
+        )
+        yield ClientFactory(config).create(card)
+
+
+def request(behaviour: str = "tck-complete-task", text: str = "Hello.", **ids: str) -> Any:
+    message = Message(
+        message_id=f"{behaviour}-{uuid4()}", role=Role.ROLE_USER, parts=[Part(text=text)], **ids
+    )
+    return SendMessageRequest(message=message)
+
+
+async def sent(client: Client, params: Any) -> list[Any]:
+    return [event async for event in client.send_message(params)]
+
+
+def kinds(events: list[Any]) -> list[str]:
+    return [event.WhichOneof("payload") for event in events]
+
+
+def text_of(artifacts: Any) -> str:
+    return "".join(part.text for artifact in artifacts for part in artifact.parts)
+
+
+@aio
+async def test_send_get_and_cancel(server: Site, binding: str, version: str) -> None:
+    async with connected(server, binding, version, streaming=False) as client:
+        [event] = await sent(client, request())
+        assert event.task.status.state == TaskState.TASK_STATE_COMPLETED
+        assert text_of(event.task.artifacts) == "Hello from TCK"
+        read = await client.get_task(GetTaskRequest(id=event.task.id))
+        assert (read.id, text_of(read.artifacts)) == (event.task.id, "Hello from TCK")
+        assert [message.parts[0].text for message in read.history] == ["Hello."]
+        [asked] = await sent(client, request("tck-input-required"))
+        cancelled = await client.cancel_task(CancelTaskRequest(id=asked.task.id))
+        assert cancelled.status.state == TaskState.TASK_STATE_CANCELED
+
+
+@aio
+async def test_a_message_answers(server: Site, binding: str, version: str) -> None:
+    for streaming in (False, True):
+        async with connected(server, binding, version, streaming=streaming) as client:
+            [event] = await sent(client, request("tck-message-response"))
+            assert event.message.parts[0].text == "Direct message response"
+
+
+@aio
+async def test_stream(server: Site, binding: str, version: str) -> None:
+    async with connected(server, binding, version) as client:
+        events = await sent(client, request("tck-stream-artifact-chunked"))
+    assert kinds(events)[0] == "task"
+    updates = [event.artifact_update for event in events if event.HasField("artifact_update")]
+    assert text_of([update.artifact for update in updates]) == "chunk-1 chunk-2"
+    assert [update.append for update in updates] == [False, True]
+    assert [update.last_chunk for update in updates] == [False, True]
+    assert events[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
+
+
+@pytest.mark.parametrize("behaviour", ["file", "file-url", "data"])
+@aio
+async def test_artifacts(server: Site, binding: str, version: str, behaviour: str) -> None:
+    async with connected(server, binding, version, streaming=False) as client:
+        [event] = await sent(client, request(f"tck-artifact-{behaviour}"))
+    [part] = event.task.artifacts[0].parts
+    if behaviour == "file":
+        assert (part.raw, part.filename, part.media_type) == (b"tck", "output.txt", "text/plain")
+    elif behaviour == "file-url":
+        assert (part.url, part.media_type) == ("https://example.com/output.txt", "text/plain")
+    else:
+        fields = part.data.struct_value.fields
+        assert (fields["key"].string_value, fields["count"].number_value) == ("value", 42)
+
+
+@aio
+async def test_input_required(server: Site, binding: str, version: str) -> None:
+    async with connected(server, binding, version) as client:
+        events = await sent(client, request("tck-input-required"))
+        status = events[-1].status_update.status
+        assert status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+        assert status.message.parts[0].text == "What else?"
+        task = events[0].task
+        more = await sent(client, request(task_id=task.id, context_id=task.context_id))
+        assert more[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
+        assert more[0].task.id == task.id
+
+
+@aio
+async def test_subscribe(server: Site, binding: str, version: str) -> None:
+    async with connected(server, binding, version) as client:
+        params = request("held")
+        message_id = params.message.message_id
+        server.stage.say(message_id, "one ")
+        stream = client.send_message(params)
+        task_id = (await anext(stream)).task.id
+        subscription = client.subscribe(SubscribeToTaskRequest(id=task_id))
+        first = await anext(subscription)
+        assert first.task.id == task_id
+        server.stage.say(message_id, "two ")
+        server.stage.finish(message_id)
+        events = [first] + [event async for event in subscription]
+        rest = [event async for event in stream]
+    states = [event.status_update.status.state for event in (events[-1], rest[-1])]
+    assert states == [TaskState.TASK_STATE_COMPLETED] * 2
+    updates = [event.artifact_update.artifact for event in events if kinds([event])[0] != "task"]
+    assert (text_of(first.task.artifacts) + text_of(updates)).endswith("two ")
+
+
+@aio
+async def test_list(server: Site, binding: str, version: str) -> None:
+    if version != "1.0":  # 0.3 has no lists
+        return
+    context = str(uuid4())
+    async with connected(server, binding, version, streaming=False) as client:
+        ids = [(await sent(client, request(context_id=context)))[0].task.id for _ in range(3)]
+        page = await client.list_tasks(ListTasksRequest(context_id=context, page_size=2))
+        assert [task.id for task in page.tasks] == ids[:0:-1]
+        assert page.total_size == 3
+        query = ListTasksRequest(context_id=context, page_size=2, page_token=page.next_page_token)
+        page = await client.list_tasks(query)
+        assert [task.id for task in page.tasks] == ids[:1]
+        assert page.next_page_token == ""
+
+
+@aio
+async def test_extended_card(server: Site, binding: str, version: str) -> None:
+    async with connected(server, binding, version) as client:
+        card = await client.get_extended_agent_card(GetExtendedAgentCardRequest())
+    assert card.name == "Extended"
+
+
+@aio
+async def test_errors(server: Site, binding: str, version: str) -> None:
+    async with connected(server, binding, version, streaming=False) as client:
+        with pytest.raises(TaskNotFoundError):
+            await client.get_task(GetTaskRequest(id="unknown"))
+        [done] = await sent(client, request())
+        with pytest.raises(TaskNotCancelableError):
+            await client.cancel_task(CancelTaskRequest(id=done.task.id))
+        with pytest.raises(UnsupportedOperationError):
+            await sent(client, request(task_id=done.task.id))

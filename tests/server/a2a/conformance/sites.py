@@ -1,0 +1,138 @@
+"""Servers for the suite: one for each log, with an agent that a test can control."""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from examples.a2a_conformance import conformance
+
+from coreason_client.a2a import AgentCard
+from coreason_client.server import (
+    AgentApp,
+    AgentStream,
+    MemoryStreamLog,
+    ServiceRequest,
+    SQLiteStreamLog,
+    StreamLog,
+    running,
+)
+from coreason_client.server.a2a import A2A
+from coreason_client.server.log import ValkeyStreamLog
+from tests.server.log.valkey_server import fresh_prefix, shared_server
+
+KEYS = {"ann-key": "ann", "bob-key": "bob"}
+HELD = "held"
+"""The beginning of the id of a message whose answer the test writes."""
+
+
+class _Script:
+    def __init__(self) -> None:
+        self.lines: deque[str | None] = deque()
+        self.wake: Callable[[], object] = lambda: None
+
+
+class Stage:
+    """What held agents write: a test gives them lines, from its own thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._scripts: dict[str, _Script] = {}
+
+    def say(self, message_id: str, *lines: str) -> None:
+        """Let the agent of a message write some lines."""
+        script = self._script(message_id)
+        script.lines.extend(lines)
+        script.wake()
+
+    def finish(self, message_id: str) -> None:
+        """Let the agent of a message return."""
+        script = self._script(message_id)
+        script.lines.append(None)
+        script.wake()
+
+    async def agent(self, request: ServiceRequest, stream: AgentStream) -> None:
+        """Does what the conformance kit expects, or what a test says."""
+        message_id = request.payload.metadata["a2a"]["messageId"]
+        if not message_id.startswith(HELD):
+            await conformance(request, stream)
+            return
+        async for line in self._lines(message_id):
+            await stream.write(line)
+
+    async def _lines(self, message_id: str) -> AsyncIterator[str]:
+        loop, woken, script = asyncio.get_running_loop(), asyncio.Event(), self._script(message_id)
+        script.wake = lambda: loop.call_soon_threadsafe(woken.set)
+        while True:
+            woken.clear()
+            while script.lines:
+                line = script.lines.popleft()
+                if line is None:
+                    return
+                yield line
+            await woken.wait()
+
+    def _script(self, message_id: str) -> _Script:
+        with self._lock:
+            return self._scripts.setdefault(message_id, _Script())
+
+
+@dataclass(frozen=True)
+class Site:
+    """A server and its stage."""
+
+    url: str
+    stage: Stage
+
+    @property
+    def a2a(self) -> str:
+        """The URL of both bindings."""
+        return f"{self.url}/a2a"
+
+
+def card(name: str = "Conformance", **more: Any) -> AgentCard:
+    """Return a card of an agent that accepts text and JSON."""
+    modes = ["text/plain", "application/json"]
+    skill = {"id": "tck", "name": "Kit", "description": "Behaves.", "tags": ["conformance"]}
+    return AgentCard.model_validate(
+        {
+            "name": name,
+            "description": "Does what the conformance kit expects.",
+            "version": "1.0.0",
+            "defaultInputModes": modes,
+            "defaultOutputModes": modes,
+            "skills": [skill],
+            **more,
+        }
+    )
+
+
+@contextmanager
+def site(
+    log: StreamLog,
+    settings: A2A | None = None,
+    server: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Iterator[Site]:
+    """Serve the agent with keys for Ann and Bob; `server` are options of uvicorn."""
+    stage = Stage()
+    settings = settings or A2A(card=card(), extended_card=card("Extended"))
+    given: dict[str, Any] = {"api_keys": KEYS, "drain_timeout": 0.0, "cancel_grace": 1.0}
+    app = AgentApp(stage.agent, log=log, a2a=settings, **(given | options))
+    with running(app, **(server or {})) as listening:
+        yield Site(listening.url, stage)
+
+
+def valkey() -> StreamLog:
+    return ValkeyStreamLog(shared_server().url, prefix=fresh_prefix())
+
+
+LOGS: dict[str, Callable[[Path], StreamLog]] = {
+    "memory": lambda _: MemoryStreamLog(),
+    "sqlite": lambda folder: SQLiteStreamLog(folder / "log.db"),
+    "valkey": lambda _: valkey(),
+}

@@ -1,0 +1,88 @@
+"""Who may do what: keys, and tasks that belong to somebody else."""
+
+import ssl
+from pathlib import Path
+
+import httpx2
+import pytest
+import trustme
+
+from coreason_client.server import MemoryStreamLog
+
+from .drivers import PATHS, Connect, HTTPDriver, Refused
+from .messages import INPUT_REQUIRED, completed, fresh, interrupted, message
+from .sites import Site, site
+
+
+@pytest.mark.conforms("AUTH-SERVER-002", "AUTH-SCOPE-001", "BIND-EQUIV-004")
+@pytest.mark.parametrize("operation", PATHS)
+@pytest.mark.parametrize("key", [None, "wrong-key"])
+def test_every_operation_needs_a_key(
+    memory_server: Site, connect: Connect, operation: str, key: str | None
+) -> None:
+    nobody = connect(memory_server.a2a, key)
+    params = {"id": "unknown", "taskId": "unknown", "url": "https://example.com/hook"}
+    response = nobody.send(operation, params)
+    assert response.status_code == 401
+    assert response.headers["www-authenticate"].startswith("Bearer")
+
+
+@pytest.mark.conforms("CORE-LIST-001", "AUTH-SCOPE-002")
+def test_a_list_has_only_own_tasks(ann: HTTPDriver, bob: HTTPDriver) -> None:
+    context = fresh("context")
+    own = completed(ann, contextId=context)
+    page = bob.call("ListTasks", {"contextId": context})
+    assert (page["tasks"], page["totalSize"]) == ([], 0)
+    [listed] = ann.call("ListTasks", {"contextId": context})["tasks"]
+    assert listed["id"] == own["id"]
+    assert own["id"] not in [task["id"] for task in bob.call("ListTasks", {})["tasks"]]
+
+
+@pytest.mark.conforms("AUTH-SCOPE-001", "AUTH-SCOPE-003", "CORE-GET-002")
+def test_a_task_of_somebody_else_does_not_exist(ann: HTTPDriver, bob: HTTPDriver) -> None:
+    task_id = interrupted(ann)["id"]
+    unknown = "00000000-0000-4000-8000-000000000000"
+    for operation, name in (
+        ("GetTask", "id"),
+        ("CancelTask", "id"),
+        ("SubscribeToTask", "id"),
+        ("SendMessage", "taskId"),
+        ("SendStreamingMessage", "taskId"),
+    ):
+        errors = []
+        for given in (task_id, unknown):
+            params = {"id": given} if name == "id" else message(taskId=given)
+            with pytest.raises(Refused) as refused:
+                bob.call(operation, params)
+            errors.append((refused.value.status, refused.value.reason, refused.value.error))
+        assert errors[0] == errors[1]
+        assert errors[0][1] == "TASK_NOT_FOUND"
+    assert ann.call("GetTask", {"id": task_id})["status"]["state"] == INPUT_REQUIRED
+
+
+def test_the_same_message_of_two_callers_makes_two_tasks(ann: HTTPDriver, bob: HTTPDriver) -> None:
+    params = message(contextId="shared name")
+    first, second = (one.call("SendMessage", params)["task"] for one in (ann, bob))
+    assert first["id"] != second["id"]
+
+
+@pytest.mark.conforms("AUTH-TLS-001", "AUTH-TLS-002")
+def test_the_server_can_be_reached_over_tls(tmp_path: Path, connect: Connect) -> None:
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    pem = tmp_path / "server.pem"
+    certificate.private_key_and_cert_chain_pem.write_to_path(str(pem))
+    trusted = ssl.create_default_context()
+    authority.configure_trust(trusted)
+    trusted.minimum_version = ssl.TLSVersion.TLSv1_3
+    with (
+        site(MemoryStreamLog(), server={"ssl_certfile": str(pem)}) as server,
+        httpx2.Client(verify=trusted) as http,
+    ):
+        url = server.url.replace("http://", "https://")
+        card = http.get(f"{url}/.well-known/agent-card.json").json()
+        urls = {interface["url"] for interface in card["supportedInterfaces"]}
+        assert urls == {f"{url}/a2a"}
+        ann = connect(f"{url}/a2a", "ann-key")
+        ann.http = http
+        completed(ann)

@@ -1,0 +1,90 @@
+"""What the card does not declare is refused, and what it requires is demanded."""
+
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+
+from coreason_client.server import MemoryStreamLog
+from coreason_client.server.a2a import A2A
+
+from .drivers import Connect, Refused
+from .messages import completed, message
+from .sites import Site, card, site
+
+REQUIRED = "urn:example:required"
+OPTIONAL = "urn:example:optional"
+
+
+@pytest.fixture(scope="module")
+def demanding() -> Iterator[Site]:
+    """An agent that requires an extension; its card wrongly says that it does not stream."""
+    extensions = [{"uri": REQUIRED, "required": True}, {"uri": OPTIONAL}]
+    capabilities = {"streaming": False, "extensions": extensions}
+    settings = A2A(card=card(capabilities=capabilities))
+    with site(MemoryStreamLog(), settings) as server:
+        yield server
+
+
+@pytest.mark.conforms("CORE-CAP-001")
+@pytest.mark.parametrize(
+    ("operation", "params"),
+    [
+        ("CreateTaskPushNotificationConfig", {"taskId": "t", "url": "https://example.com/hook"}),
+        ("GetTaskPushNotificationConfig", {"taskId": "t", "id": "c"}),
+        ("ListTaskPushNotificationConfigs", {"taskId": "t"}),
+        ("DeleteTaskPushNotificationConfig", {"taskId": "t", "id": "c"}),
+    ],
+)
+def test_push_notifications_that_are_not_declared(
+    http: httpx2.Client,
+    memory_server: Site,
+    connect: Connect,
+    operation: str,
+    params: dict[str, str],
+) -> None:
+    url = f"{memory_server.url}/.well-known/agent-card.json"
+    assert http.get(url).json()["capabilities"]["pushNotifications"] is False
+    with pytest.raises(Refused) as refused:
+        connect(memory_server.a2a, "ann-key").call(operation, params)
+    assert refused.value.reason == "PUSH_NOTIFICATION_NOT_SUPPORTED"
+
+
+@pytest.mark.conforms("CORE-CAP-002")
+def test_streaming_is_always_declared_and_always_there(
+    http: httpx2.Client, demanding: Site, connect: Connect
+) -> None:
+    served = http.get(f"{demanding.url}/.well-known/agent-card.json").json()
+    assert served["capabilities"]["streaming"] is True
+    ann = connect(demanding.a2a, "ann-key")
+    with ann.stream("SendStreamingMessage", message(), A2A_Extensions=REQUIRED) as events:
+        assert next(events).kind == "task"
+
+
+@pytest.mark.conforms("CORE-CAP-004")
+@pytest.mark.parametrize("named", ["", OPTIONAL, "urn:example:other"])
+def test_a_client_must_name_a_required_extension(
+    demanding: Site, connect: Connect, named: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        connect(demanding.a2a, "ann-key").call("SendMessage", message(), A2A_Extensions=named)
+    assert refused.value.reason == "EXTENSION_SUPPORT_REQUIRED"
+    assert REQUIRED in refused.value.error["message"]
+
+
+@pytest.mark.conforms("CORE-CAP-004", "JSONRPC-SVC-002", "HTTP_JSON-SVC-002")
+def test_the_response_names_the_extensions_in_use(demanding: Site, connect: Connect) -> None:
+    ann = connect(demanding.a2a, "ann-key")
+    named = f"urn:example:other, {REQUIRED},{OPTIONAL}"
+    response = ann.send("SendMessage", message(), A2A_Extensions=named)
+    assert response.headers["a2a-extensions"].split(", ") == [REQUIRED, OPTIONAL]
+    assert ann.result(response)["task"]
+
+
+@pytest.mark.conforms("JSONRPC-SVC-002", "HTTP_JSON-SVC-002")
+def test_unknown_extensions_are_ignored(memory_server: Site, connect: Connect) -> None:
+    ann = connect(memory_server.a2a, "ann-key")
+    response = ann.send("SendMessage", message(), A2A_Extensions="https://example.com/ext/v1")
+    assert ann.result(response)["task"]
+    assert "a2a-extensions" not in response.headers
+    completed(ann)

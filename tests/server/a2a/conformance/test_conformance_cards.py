@@ -1,0 +1,124 @@
+"""The card: where it is, what it says, and that it is true."""
+
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+import httpx2
+import pytest
+from a2a.types import a2a_pb2
+from google.protobuf import json_format  # type: ignore[import-untyped]
+
+from coreason_client.server import MemoryStreamLog
+from coreason_client.server.a2a import A2A
+
+from .drivers import DRIVERS, JSON, Connect, Refused
+from .messages import completed
+from .sites import KEYS, Site, card, site
+
+PATH = "/.well-known/agent-card.json"
+REQUIRED = (
+    "name",
+    "description",
+    "supportedInterfaces",
+    "version",
+    "capabilities",
+    "defaultInputModes",
+    "defaultOutputModes",
+    "skills",
+)
+
+
+def get(http: httpx2.Client, server: Site, **headers: str) -> httpx2.Response:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return http.get(f"{server.url}{PATH}", headers=named)
+
+
+@pytest.fixture
+def served(http: httpx2.Client, memory_server: Site) -> JSON:
+    """The card, which needs no key."""
+    response = get(http, memory_server)
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "application/json"
+    body: JSON = response.json()
+    return body
+
+
+@pytest.mark.conforms("CARD-DISC-001", "CARD-STRUCT-001")
+def test_the_card_has_all_required_fields(served: JSON) -> None:
+    assert [name for name in REQUIRED if not served.get(name)] == []
+    official = json_format.ParseDict(served, a2a_pb2.AgentCard(), ignore_unknown_fields=True)
+    assert official.name == "Conformance"
+    assert official.capabilities.streaming
+    for skill in served["skills"]:
+        assert all(skill[name] for name in ("id", "name", "description", "tags"))
+
+
+@pytest.mark.conforms("CARD-PROTO-001", "CARD-PROTO-002", "BIND-FIELD-001")
+def test_every_interface_on_the_card_answers(http: httpx2.Client, served: JSON) -> None:
+    interfaces = served["supportedInterfaces"]
+    declared = {(one["protocolBinding"], one["protocolVersion"]) for one in interfaces}
+    assert declared == {(binding, version) for binding in DRIVERS for version in ("1.0", "0.3")}
+    for interface in interfaces:
+        assert interface["url"].startswith("http://127.0.0.1:")
+        if interface["protocolVersion"] == "1.0":
+            driver = DRIVERS[interface["protocolBinding"]](http, interface["url"], "ann-key")
+            completed(driver)
+
+
+@pytest.mark.conforms("CARD-PROTO-002")
+def test_an_interface_answers_with_a_slash_at_its_end(
+    memory_server: Site, connect: Connect
+) -> None:
+    ann = connect(f"{memory_server.a2a}/", "ann-key")
+    if ann.name == "JSONRPC":
+        completed(ann)
+
+
+@pytest.mark.conforms("CARD-CACHE-001", "CARD-CACHE-002", "CARD-CACHE-003")
+def test_the_card_may_be_kept_for_a_while(http: httpx2.Client, memory_server: Site) -> None:
+    headers = get(http, memory_server).headers
+    assert "max-age=" in headers["cache-control"]
+    assert headers["etag"].startswith('"')
+    assert parsedate_to_datetime(headers["last-modified"]) <= datetime.now(UTC)
+    known = get(http, memory_server, If_None_Match=headers["etag"])
+    assert (known.status_code, known.content) == (304, b"")
+    modified = get(http, memory_server, If_Modified_Since=headers["last-modified"])
+    assert modified.status_code == 304
+    assert get(http, memory_server, If_None_Match='"other"').status_code == 200
+
+
+@pytest.mark.conforms("CARD-EXT-001", "BIND-EQUIV-004", "AUTH-SERVER-002")
+def test_the_extended_card_needs_a_key(memory_server: Site, connect: Connect, served: JSON) -> None:
+    assert served["capabilities"]["extendedAgentCard"] is True
+    assert connect(memory_server.a2a, "ann-key").call("GetExtendedAgentCard")["name"] == "Extended"
+    for key in (None, "wrong-key"):
+        with pytest.raises(Refused) as refused:
+            connect(memory_server.a2a, key).call("GetExtendedAgentCard")
+        assert refused.value.status == 401
+
+
+@pytest.mark.conforms("CARD-EXT-001", "BIND-EQUIV-004")
+def test_the_card_says_how_to_authenticate(served: JSON) -> None:
+    [scheme] = served["securitySchemes"].values()
+    assert scheme["httpAuthSecurityScheme"] == {"scheme": "bearer"}
+    assert served["securityRequirements"]
+
+
+@pytest.mark.conforms("CARD-EXT-002", "CORE-CAP-003")
+def test_an_extended_card_that_is_missing_is_not_declared(
+    http: httpx2.Client, connect: Connect
+) -> None:
+    wishful = card(capabilities={"extendedAgentCard": True})
+    with site(MemoryStreamLog(), A2A(card=wishful)) as server:
+        declared = get(http, server).json()["capabilities"]["extendedAgentCard"]
+        with pytest.raises(Refused) as refused:
+            connect(server.a2a, next(iter(KEYS))).call("GetExtendedAgentCard")
+    assert declared is False
+    assert refused.value.reason == "UNSUPPORTED_OPERATION"
+
+
+@pytest.mark.conforms("CARD-EXT-002")
+def test_the_error_for_a_missing_extended_card_in_0_3(http: httpx2.Client) -> None:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "agent/getAuthenticatedExtendedCard"}
+    with site(MemoryStreamLog(), A2A(card=card()), api_keys=None) as server:
+        assert http.post(server.a2a, json=body).json()["error"]["code"] == -32007

@@ -1,0 +1,83 @@
+"""Versions of the protocol: which one a request is for, and how it is answered."""
+
+from typing import Any
+
+import httpx2
+import pytest
+
+from .drivers import Connect, Refused
+from .messages import completed, fresh, message
+from .sites import Site
+
+
+def v03(http: httpx2.Client, server: Site, method: str, params: Any, **headers: str) -> Any:
+    """Call a method of 0.3."""
+    headers = {"Authorization": "Bearer ann-key", **headers}
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    return http.post(server.a2a, json=body, headers=headers).json()
+
+
+def v03_message(message_id: str | None = None) -> dict[str, Any]:
+    parts = [{"kind": "text", "text": "Hello."}]
+    ids = {"messageId": message_id or fresh(), "role": "user"}
+    return {"message": {"kind": "message", **ids, "parts": parts}}
+
+
+@pytest.mark.conforms("VER-SERVER-001", "VER-CLIENT-002")
+@pytest.mark.parametrize("version", ["1.0", "1.0.0", "1.0.7"])
+def test_1_0_with_any_patch_number(memory_server: Site, connect: Connect, version: str) -> None:
+    completed(connect(memory_server.a2a, "ann-key", version))
+
+
+@pytest.mark.conforms("VER-SERVER-002")
+@pytest.mark.parametrize("version", ["99.0", "2.0", "1.1", "0.2", "x", "1"])
+@pytest.mark.parametrize("operation", ["SendMessage", "SendStreamingMessage", "ListTasks"])
+def test_other_versions_are_refused(
+    memory_server: Site, connect: Connect, version: str, operation: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        connect(memory_server.a2a, "ann-key", version).call(operation, message())
+    assert refused.value.reason == "VERSION_NOT_SUPPORTED"
+    assert "1.0" in refused.value.error["message"]
+
+
+@pytest.mark.conforms("VER-SERVER-001", "VER-SERVER-003")
+@pytest.mark.parametrize("headers", [{}, {"A2A-Version": ""}, {"A2A-Version": "0.3"}])
+def test_a_request_without_a_version_is_one_of_0_3(
+    http: httpx2.Client, memory_server: Site, headers: dict[str, str]
+) -> None:
+    answer = v03(http, memory_server, "message/send", v03_message(), **headers)
+    task = answer["result"]
+    assert (task["kind"], task["status"]["state"]) == ("task", "completed")
+    assert task["artifacts"][0]["parts"] == [{"kind": "text", "text": "Hello from TCK"}]
+    read = v03(http, memory_server, "tasks/get", {"id": task["id"]}, **headers)
+    assert read["result"] == task
+
+
+@pytest.mark.conforms("VER-SERVER-003")
+def test_a_method_of_1_0_needs_the_header(memory_server: Site, http: httpx2.Client) -> None:
+    for method in ("SendMessage", "GetTask"):
+        error = v03(http, memory_server, method, message())["error"]
+        assert error["code"] == -32009
+        assert "A2A-Version: 1.0" in error["message"]
+
+
+@pytest.mark.conforms("VER-SERVER-001")
+def test_a_method_of_0_3_is_unknown_in_1_0(memory_server: Site, http: httpx2.Client) -> None:
+    headers = {"A2A-Version": "1.0"}
+    answer = v03(http, memory_server, "message/send", v03_message(), **headers)
+    assert answer["error"]["code"] == -32601
+
+
+def test_the_version_may_be_in_the_query(memory_server: Site, http: httpx2.Client) -> None:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": message()}
+    url, headers = f"{memory_server.a2a}?A2A-Version=1.0", {"Authorization": "Bearer ann-key"}
+    assert "task" in http.post(url, json=body, headers=headers).json()["result"]
+    url = f"{memory_server.a2a}/message:send?A2A-Version=1.0"
+    assert "task" in http.post(url, json=message(), headers=headers).json()
+
+
+@pytest.mark.conforms("VER-SERVER-001")
+def test_wrong_parameters_of_0_3(memory_server: Site, http: httpx2.Client) -> None:
+    for params in ({}, {"message": {"kind": "message"}}, {"message": 7}):
+        assert v03(http, memory_server, "message/send", params)["error"]["code"] == -32602

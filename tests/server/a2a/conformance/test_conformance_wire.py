@@ -1,0 +1,278 @@
+"""The form of requests, responses, errors and streams of each binding."""
+
+from typing import Any
+
+import httpx2
+import pytest
+
+from .drivers import JSONRPC, PATHS, REST, Connect, HTTPDriver, Refused, sse
+from .messages import completed, fresh, interrupted, message
+from .sites import Site
+
+AUTH = {"Authorization": "Bearer ann-key", "A2A-Version": "1.0"}
+A2A_ERRORS = {
+    # reason: the code of JSON-RPC, the status of HTTP and that of AIP-193
+    "TASK_NOT_FOUND": (-32001, 404, "NOT_FOUND"),
+    "TASK_NOT_CANCELABLE": (-32002, 400, "FAILED_PRECONDITION"),
+    "PUSH_NOTIFICATION_NOT_SUPPORTED": (-32003, 400, "FAILED_PRECONDITION"),
+    "UNSUPPORTED_OPERATION": (-32004, 400, "FAILED_PRECONDITION"),
+    "CONTENT_TYPE_NOT_SUPPORTED": (-32005, 400, "INVALID_ARGUMENT"),
+    "VERSION_NOT_SUPPORTED": (-32009, 400, "FAILED_PRECONDITION"),
+}
+
+
+@pytest.fixture
+def rpc(http: httpx2.Client, memory_server: Site) -> JSONRPC:
+    return JSONRPC(http, memory_server.a2a, "ann-key")
+
+
+@pytest.fixture
+def rest(http: httpx2.Client, memory_server: Site) -> REST:
+    return REST(http, memory_server.a2a, "ann-key")
+
+
+def provoke(ann: HTTPDriver, reason: str) -> Refused:
+    """Do something that is refused for a reason."""
+    odd = [{"raw": "dGNr", "mediaType": "application/x-odd"}]
+    calls: dict[str, Any] = {
+        "TASK_NOT_FOUND": lambda: ann.call("GetTask", {"id": "unknown"}),
+        "TASK_NOT_CANCELABLE": lambda: ann.call("CancelTask", {"id": completed(ann)["id"]}),
+        "PUSH_NOTIFICATION_NOT_SUPPORTED": lambda: ann.call(
+            "ListTaskPushNotificationConfigs", {"taskId": "t"}
+        ),
+        "UNSUPPORTED_OPERATION": lambda: ann.call(
+            "SendMessage", message(taskId=completed(ann)["id"])
+        ),
+        "CONTENT_TYPE_NOT_SUPPORTED": lambda: ann.call("SendMessage", message(parts=odd)),
+        "VERSION_NOT_SUPPORTED": lambda: ann.with_version("9.9").call("ListTasks"),
+    }
+    with pytest.raises(Refused) as refused:
+        calls[reason]()
+    assert refused.value.reason == reason
+    return refused.value
+
+
+# Errors.
+
+
+@pytest.mark.conforms("JSONRPC-ERR-001", "JSONRPC-ERR-002", "JSONRPC-ERR-003", "JSONRPC-SSE-002")
+@pytest.mark.parametrize("reason", A2A_ERRORS)
+def test_errors_of_json_rpc(rpc: JSONRPC, reason: str) -> None:
+    refused = provoke(rpc, reason)
+    assert refused.status == 200
+    assert refused.error.keys() == {"code", "message", "data"}
+    assert refused.error["code"] == A2A_ERRORS[reason][0]
+    assert -32099 <= refused.error["code"] <= -32001
+    assert isinstance(refused.error["data"], list)
+
+
+@pytest.mark.conforms("HTTP_JSON-ERR-001", "HTTP_JSON-ERR-002", "HTTP_JSON-STATUS-001")
+@pytest.mark.parametrize("reason", A2A_ERRORS)
+def test_errors_of_http_json(rest: REST, reason: str) -> None:
+    refused = provoke(rest, reason)
+    _, http, status = A2A_ERRORS[reason]
+    assert refused.status == http
+    assert refused.error.keys() == {"code", "status", "message", "details"}
+    assert (refused.error["code"], refused.error["status"]) == (http, status)
+    assert refused.error["message"]
+
+
+@pytest.mark.conforms("JSONRPC-FMT-001", "JSONRPC-ERR-001")
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"{", -32700),
+        (b"\xff", -32700),
+        (b"[]", -32600),
+        (b"7", -32600),
+        (b"{}", -32600),
+        (b'{"jsonrpc":"1.0","id":1,"method":"ListTasks"}', -32600),
+        (b'{"jsonrpc":"2.0","id":1}', -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":7}', -32600),
+        (b'{"jsonrpc":"2.0","id":{},"method":"ListTasks"}', -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":"Unknown"}', -32601),
+        (b'{"jsonrpc":"2.0","id":1,"method":"listTasks"}', -32601),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ListTasks","params":7}', -32602),
+        (b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{}}', -32602),
+    ],
+)
+def test_requests_that_are_not_json_rpc(
+    http: httpx2.Client, memory_server: Site, body: bytes, code: int
+) -> None:
+    headers = {**AUTH, "Content-Type": "application/json"}
+    response = http.post(memory_server.a2a, content=body, headers=headers)
+    answer = response.json()
+    assert response.status_code == 200
+    assert answer.keys() == {"jsonrpc", "id", "error"}
+    assert answer["error"]["code"] == code
+    assert answer["id"] == (1 if b'"id":1' in body else None)
+
+
+@pytest.mark.conforms("JSONRPC-FMT-001")
+@pytest.mark.parametrize("id_", ["text", "", 0, 7, -1, 1.5, None])
+def test_the_response_has_the_id_of_the_request(
+    http: httpx2.Client, memory_server: Site, id_: Any
+) -> None:
+    body = {"jsonrpc": "2.0", "id": id_, "method": "ListTasks", "params": {"pageSize": 1}}
+    answer = http.post(memory_server.a2a, json=body, headers=AUTH).json()
+    assert answer.keys() == {"jsonrpc", "id", "result"}
+    assert answer["id"] == id_
+
+
+@pytest.mark.conforms("HTTP_JSON-ERR-001", "HTTP_JSON-URL-001")
+@pytest.mark.parametrize(
+    ("verb", "path", "status"),
+    [
+        ("GET", "/unknown", 404),
+        ("GET", "/message:send", 404),
+        ("DELETE", "/tasks/x", 404),
+        ("POST", "/message:send", 400),
+    ],
+)
+def test_requests_that_are_not_http_json(
+    http: httpx2.Client, memory_server: Site, verb: str, path: str, status: int
+) -> None:
+    headers = {**AUTH, "Content-Type": "application/json"}
+    response = http.request(verb, f"{memory_server.a2a}{path}", headers=headers)
+    assert response.status_code == status
+    assert response.json()["error"]["code"] == status
+
+
+# Media types.
+
+
+@pytest.mark.conforms("JSONRPC-FMT-002")
+def test_the_media_type_of_json_rpc(rpc: JSONRPC) -> None:
+    assert rpc.send("SendMessage", message()).headers["content-type"] == "application/json"
+    assert rpc.send("GetTask", {"id": "x"}).headers["content-type"] == "application/json"
+
+
+@pytest.mark.conforms("HTTP_JSON-SVC-001")
+def test_the_media_type_of_http_json(rest: REST) -> None:
+    for operation, params in (("SendMessage", message()), ("GetTask", {"id": "x"})):
+        plain = rest.send(operation, params)
+        assert plain.headers["content-type"] == "application/json"
+        named = rest.send(operation, params, Accept="application/a2a+json, application/json")
+        assert named.headers["content-type"] == "application/a2a+json"
+    sent = rest.send("SendMessage", message(), Content_Type="application/a2a+json")
+    assert rest.result(sent)["task"]
+
+
+@pytest.mark.conforms("JSONRPC-FMT-002")
+def test_a_body_that_does_not_say_that_it_is_json(rpc: JSONRPC, rest: REST) -> None:
+    for ann in (rpc, rest):
+        assert ann.send("SendMessage", message(), Content_Type="text/plain").status_code == 415
+
+
+# Methods and paths.
+
+
+@pytest.mark.conforms("JSONRPC-SVC-001", "BIND-EQUIV-001")
+@pytest.mark.parametrize("operation", PATHS)
+def test_every_operation_has_a_method_and_a_path(
+    memory_server: Site, connect: Connect, operation: str
+) -> None:
+    ann = connect(memory_server.a2a, "ann-key")
+    params = {"id": "unknown", "taskId": "unknown", "url": "https://example.com/hook"}
+    try:
+        ann.call(operation, params)
+    except Refused as refused:
+        assert refused.reason != "METHOD_NOT_FOUND"  # noqa: PT017 - it need not be refused
+
+
+@pytest.mark.conforms("HTTP_JSON-URL-001", "HTTP_JSON-URL-002")
+def test_the_paths_of_http_json(http: httpx2.Client, memory_server: Site) -> None:
+    base = memory_server.a2a
+    task = http.post(f"{base}/message:send", json=message(), headers=AUTH).json()["task"]
+    assert http.get(f"{base}/tasks/{task['id']}", headers=AUTH).json() == task
+    assert http.get(f"{base}/tasks", headers=AUTH).json()["tasks"]
+    waiting = message(fresh("tck-input-required"))
+    other = http.post(f"{base}/message:send", json=waiting, headers=AUTH).json()["task"]["id"]
+    cancelled = http.post(f"{base}/tasks/{other}:cancel", headers=AUTH).json()
+    assert cancelled["status"]["state"] == "TASK_STATE_CANCELED"
+    assert http.get(f"{base}/extendedAgentCard", headers=AUTH).json()["name"] == "Extended"
+
+
+@pytest.mark.conforms("HTTP_JSON-URL-002")
+@pytest.mark.parametrize("verb", ["GET", "POST"])
+def test_a_subscription_is_a_get_or_a_post(
+    http: httpx2.Client, memory_server: Site, rest: REST, verb: str
+) -> None:
+    task = interrupted(rest)
+    url = f"{memory_server.a2a}/tasks/{task['id']}:subscribe"
+    with http.stream(verb, url, headers=AUTH) as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        first, _ = next(sse(response.iter_raw()))
+    assert first["task"]["id"] == task["id"]
+
+
+@pytest.mark.conforms("HTTP_JSON-QP-001")
+def test_the_names_in_a_query(http: httpx2.Client, memory_server: Site, rest: REST) -> None:
+    context = fresh("context")
+    for _ in range(2):
+        completed(rest, contextId=context)
+    query = f"contextId={context}&pageSize=1&includeArtifacts=true&historyLength=0"
+    page = http.get(f"{memory_server.a2a}/tasks?{query}", headers=AUTH).json()
+    assert (len(page["tasks"]), page["totalSize"]) == (1, 2)
+    assert "history" not in page["tasks"][0]
+    assert page["tasks"][0]["artifacts"]
+    query += f"&pageToken={page['nextPageToken']}"
+    page = http.get(f"{memory_server.a2a}/tasks?{query}", headers=AUTH).json()
+    assert (len(page["tasks"]), page["nextPageToken"]) == (1, "")
+
+
+@pytest.mark.conforms("DM-SERIAL-001", "DM-SERIAL-002", "DM-SERIAL-003")
+def test_names_values_and_times_are_those_of_proto_json(rpc: JSONRPC) -> None:
+    raw = rpc.send("SendMessage", message(contextId="c")).text
+    assert '"contextId":"c"' in raw
+    assert '"context_id"' not in raw
+    assert '"state":"TASK_STATE_COMPLETED"' in raw
+    assert '"role":"ROLE_USER"' in raw
+    assert 'Z"' in raw
+
+
+# Streams.
+
+
+@pytest.mark.conforms("JSONRPC-SSE-001")
+def test_the_events_of_json_rpc_are_responses(http: httpx2.Client, memory_server: Site) -> None:
+    body = {"jsonrpc": "2.0", "id": "s", "method": "SendStreamingMessage", "params": message()}
+    with http.stream("POST", memory_server.a2a, json=body, headers=AUTH) as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        events = [event for event, _ in sse(response.iter_raw())]
+    assert len(events) > 1
+    for event in events:
+        assert (event["jsonrpc"], event["id"]) == ("2.0", "s")
+        assert len(event["result"]) == 1
+
+
+@pytest.mark.conforms("HTTP_JSON-SSE-001")
+def test_the_events_of_http_json_are_stream_responses(
+    http: httpx2.Client, memory_server: Site
+) -> None:
+    url = f"{memory_server.a2a}/message:stream"
+    with http.stream("POST", url, json=message(), headers=AUTH) as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        events = [event for event, _ in sse(response.iter_raw())]
+    assert "task" in events[0]
+    assert all(len(event) == 1 for event in events)
+
+
+# The bindings together.
+
+
+@pytest.mark.conforms("BIND-EQUIV-002")
+def test_a_task_of_one_binding_is_the_same_in_the_other(rpc: JSONRPC, rest: REST) -> None:
+    for ann, other in ((rpc, rest), (rest, rpc)):
+        task = completed(ann)
+        assert other.call("GetTask", {"id": task["id"]}) == task
+    params = {"pageSize": 2, "includeArtifacts": True}
+    assert rpc.call("ListTasks", params) == rest.call("ListTasks", params)
+
+
+@pytest.mark.conforms("BIND-EQUIV-003")
+@pytest.mark.parametrize("reason", A2A_ERRORS)
+def test_errors_are_the_same_in_both_bindings(rpc: JSONRPC, rest: REST, reason: str) -> None:
+    one, other = provoke(rpc, reason), provoke(rest, reason)
+    assert one.error["message"] == other.error["message"]
+    assert one.error["data"] == other.error["details"]

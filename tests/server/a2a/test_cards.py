@@ -1,0 +1,49 @@
+"""The cards of an application."""
+
+import pytest
+
+from coreason_client.a2a import AgentCard
+from coreason_client.a2a.errors import (
+    ExtendedAgentCardNotConfiguredError,
+    UnsupportedOperationError,
+)
+from coreason_client.server.a2a._card import AgentDescription
+from coreason_client.server.a2a._cards import Cards
+from coreason_client.server.a2a._settings import A2A
+
+URL = "http://agent.example"
+AGENT = AgentDescription("agent", None, "1")
+EXTENDED = AgentCard.model_validate({"name": "extended"})
+
+
+def test_each_url_has_a_card_of_its_own_and_keeps_it() -> None:
+    cards = Cards(A2A(), AGENT, with_keys=False)
+    card = cards.public(URL)
+    assert b'"url":"http://agent.example/a2a"' in card.body
+    assert cards.public(URL) is card
+    assert b"other.example" in cards.public("http://other.example").body
+
+
+def test_cards_for_many_urls_are_not_kept_for_ever() -> None:
+    cards = Cards(A2A(), AGENT, with_keys=False)
+    first = cards.public(URL)
+    for number in range(16):
+        cards.public(f"http://{number}.example")
+    again = cards.public(URL)
+    assert again is not first
+    assert again.headers == first.headers
+
+
+def test_the_extended_card_has_the_interfaces_of_the_server() -> None:
+    card = Cards(A2A(extended_card=EXTENDED), AGENT, with_keys=True).extended(URL)
+    assert card["name"] == "extended"
+    assert card["capabilities"]["extendedAgentCard"] is True
+    assert {one["url"] for one in card["supportedInterfaces"]} == {f"{URL}/a2a"}
+
+
+def test_an_extended_card_that_is_missing_is_refused_as_each_version_wants_it() -> None:
+    cards = Cards(A2A(), AGENT, with_keys=False)
+    with pytest.raises(UnsupportedOperationError):
+        cards.extended(URL)
+    with pytest.raises(ExtendedAgentCardNotConfiguredError):
+        cards.extended(URL, "0.3")

@@ -1,0 +1,150 @@
+"""Our own client against our own server, with connections that are cut at every event."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Self
+
+import pytest
+
+from coreason_client._retry import Backoff
+from coreason_client.a2a import (
+    A2AClient,
+    AgentCard,
+    AgentCardResolver,
+    TaskArtifactUpdateEvent,
+    TaskState,
+    TaskStatusUpdateEvent,
+    _options,
+    _polling,
+)
+from coreason_client.server import AgentApp, AgentStream, ServiceRequest, running
+
+WORDS = [f"word{number} " for number in range(8)]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_retries() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_options, "Backoff", lambda **given: Backoff(0.001, 0.002, **given))
+        patch.setattr(_polling, "Backoff", lambda: Backoff(0.001, 0.002))
+        yield
+
+
+class Cutting:
+    """An agent whose streams are cut after some events.
+
+    With `half`, half of the next event arrives too.
+    """
+
+    def __init__(self) -> None:
+        self.app = AgentApp(self.agent, a2a=True, drain_timeout=0.0)
+        self.versions: list[bytes | None] = []
+        self.set_up(0)
+
+    def set_up(self, after: int, *, half: bool = False) -> Self:
+        """Cut the following streams after so many events."""
+        self.after, self.half, self.streams = after, half, 0
+        return self
+
+    async def agent(self, request: ServiceRequest, stream: AgentStream) -> None:
+        for word in WORDS:
+            await stream.write(word)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["path"].startswith("/a2a"):
+            self.versions.append(dict(scope["headers"]).get(b"a2a-version"))
+            await self._cut(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+    async def _cut(self, scope: Any, receive: Any, send: Any) -> None:
+        left: int | None = None  # how many events may still pass; None for all
+
+        async def pass_on(message: Any) -> None:
+            nonlocal left
+            if message["type"] == "http.response.start":
+                if b"text/event-stream" in dict(message["headers"]).get(b"content-type", b""):
+                    left = self.after
+                    self.streams += 1
+                await send(message)
+                return
+            *events, _ = message.get("body", b"").split(b"\n\n")
+            data = [event + b"\n\n" for event in events if b"data: " in event]
+            if left is None or len(data) <= left:
+                left = None if left is None else left - len(data)
+                await send(message)
+                return
+            rest = data[left][: len(data[left]) // 2] if self.half else b""
+            kept = b"".join(data[:left]) + rest
+            await send({"type": "http.response.body", "body": kept, "more_body": False})
+            raise ConnectionError
+
+        with suppress(ConnectionError):
+            await self.app(scope, receive, pass_on)
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[tuple[Cutting, AgentCard]]:
+    """An application that all tests share, one after the other, and its card."""
+    app = Cutting()
+    with running(app) as server, AgentCardResolver() as resolver:
+        yield app, resolver.resolve(server.url)
+
+
+@pytest.fixture(scope="module", params=["JSONRPC", "HTTP+JSON"])
+def client(
+    request: pytest.FixtureRequest, served: tuple[Cutting, AgentCard]
+) -> Iterator[A2AClient]:
+    """A client over each binding."""
+    card = served[1]
+    interfaces = [
+        interface
+        for interface in card.supported_interfaces
+        if (interface.protocol_binding, interface.protocol_version) == (request.param, "1.0")
+    ]
+    card = card.model_copy(update={"supported_interfaces": interfaces})
+    with A2AClient.from_agent_card(card, max_retries=30) as client:
+        yield client
+
+
+def generations(events: Sequence[Any]) -> list[int]:
+    """Return the generations of the events that have one."""
+    metadata = [event.metadata or {} for event in events]
+    return [int(one["generation"]) for one in metadata if "generation" in one]
+
+
+@pytest.mark.conforms("VER-CLIENT-001")
+@pytest.mark.parametrize("half", [False, True], ids=["whole", "half"])
+@pytest.mark.parametrize("after", range(3, len(WORDS) + 4))
+def test_a_stream_that_is_cut_at_every_event_is_exact(
+    served: tuple[Cutting, AgentCard], client: A2AClient, after: int, half: bool
+) -> None:
+    app = served[0].set_up(after, half=half)
+    stream = client.send_message_stream("Hello.")
+    events: list[Any] = list(stream)
+    task_id = stream.task_id
+    assert task_id is not None
+    stored = client.get_task(task_id)
+    updates = [event for event in events if isinstance(event, TaskArtifactUpdateEvent)]
+    assert "".join(update.artifact.text for update in updates) == "".join(WORDS)
+    assert stored.status.state is TaskState.COMPLETED
+    last = events[-1]
+    assert isinstance(last, TaskStatusUpdateEvent)
+    assert last.status.state is TaskState.COMPLETED
+    # No event is missing or merged. One is repeated if the cut is between two events of a packet:
+    # the empty last chunk, when its status did not arrive.
+    counted = generations(events)
+    assert counted == sorted(counted)
+    assert list(dict.fromkeys(counted)) == list(range(1, len(WORDS) + 4))
+    assert {number for number in counted if counted.count(number) > 1} <= {len(WORDS) + 2}
+    assert (app.streams == 1) is (after >= len(WORDS) + 3)  # a task, a last chunk, a status
+    assert set(app.versions) == {b"1.0"}
+
+
+def test_a_stream_that_is_not_cut_has_every_generation_once(
+    served: tuple[Cutting, AgentCard], client: A2AClient
+) -> None:
+    app = served[0].set_up(after=100)
+    events = list(client.send_message_stream("Hello."))
+    assert app.streams == 1
+    assert generations(events) == list(range(1, len(events) + 1))

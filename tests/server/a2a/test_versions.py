@@ -1,0 +1,29 @@
+"""The version of the protocol that a request uses."""
+
+import pytest
+
+from coreason_client.a2a.errors import VersionNotSupportedError
+from coreason_client.server.a2a._versions import requested_version
+
+
+@pytest.mark.parametrize(
+    ("given", "version"),
+    [
+        (None, "0.3"),
+        ("", "0.3"),
+        (" ", "0.3"),
+        ("0.3", "0.3"),
+        ("0.3.0", "0.3"),
+        ("1.0", "1.0"),
+        (" 1.0 ", "1.0"),
+        ("1.0.1", "1.0"),
+    ],
+)
+def test_a_request_names_its_version(given: str | None, version: str) -> None:
+    assert requested_version(given) == version
+
+
+@pytest.mark.parametrize("given", ["1", "1.1", "2.0", "0.2", "99.0", "one", "1.0, 0.3"])
+def test_another_version_is_refused(given: str) -> None:
+    with pytest.raises(VersionNotSupportedError, match=r"1\.0 and 0\.3 are supported"):
+        requested_version(given)

@@ -1,0 +1,194 @@
+"""The contract of a store of tasks."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coreason_client.server.log import ValkeyStreamLog
+from coreason_client.server.log._memory_tasks import MemoryTasks
+from coreason_client.server.log.tasks import TaskQuery, TaskRecord
+from coreason_client.server.log.valkey import _task_store
+
+from ..aio import LIMIT, aio
+from .task_stores import KINDS, Opener, on_log, opener
+from .valkey_server import fresh_prefix, shared_cluster, shared_server
+
+
+@pytest.fixture(params=KINDS)
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
+    return opener(request.param, tmp_path)
+
+
+def record(number: int = 1, **fields: Any) -> TaskRecord:
+    return TaskRecord(
+        **{
+            "task_id": UUID(int=number),
+            "principal": "one",
+            "context_id": "c",
+            "state": "working",
+            "changed": float(number),
+            "data": b"data",
+            **fields,
+        }
+    )
+
+
+@aio
+async def test_a_task_is_created_once(opened: Opener) -> None:
+    async with opened() as tasks:
+        assert await tasks.create(record())
+        assert not await tasks.create(record(state="other"))
+        assert await tasks.get(UUID(int=1)) == record()
+        assert await tasks.get(uuid4()) is None
+
+
+@aio
+async def test_of_two_updates_one_wins(opened: Opener) -> None:
+    async with opened() as tasks:
+        await tasks.create(record())
+        first, second = record().updated(state="a"), record().updated(state="b", data=b"")
+        assert await tasks.update(first)
+        assert not await tasks.update(second)
+        assert await tasks.get(UUID(int=1)) == first
+        again = first.updated(state="b", changed=9.0, data=b"new", open=False)
+        assert await tasks.update(again)
+        assert await tasks.get(UUID(int=1)) == again
+        assert not await tasks.update(record(7).updated(state="x"))  # there is no such task
+
+
+@aio
+async def test_the_latest_change_comes_first_page_by_page(opened: Opener) -> None:
+    async with opened() as tasks:
+        for number in range(1, 8):
+            await tasks.create(record(number, changed=float(number // 2)))
+        after, seen = None, []
+        while True:
+            page = await tasks.find(TaskQuery("one", 3, after=after))
+            assert page.total == 7
+            if not page.records:
+                break
+            seen += [one.task_id.int for one in page.records]
+            after = page.records[-1].position
+        assert seen == [7, 6, 5, 4, 3, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        ({}, [4, 3, 2, 1]),
+        ({"context_id": "d"}, [3]),
+        ({"state": "done"}, [4, 2]),
+        ({"changed_since": 3.0}, [4, 3]),
+        ({"state": "done", "context_id": "d"}, []),
+        ({"principal": "two"}, [5]),
+        ({"principal": "three"}, []),
+    ],
+)
+@aio
+async def test_a_query(opened: Opener, fields: dict[str, Any], found: list[int]) -> None:
+    async with opened() as tasks:
+        for number, more in enumerate(
+            ({}, {"state": "done"}, {"context_id": "d"}, {"state": "done"}, {"principal": "two"}), 1
+        ):
+            await tasks.create(record(number, **more))
+        page = await tasks.find(TaskQuery(**{"principal": "one", "limit": 10, **fields}))
+        assert [one.task_id.int for one in page.records] == found
+        assert page.total == len(found)
+
+
+@aio
+async def test_a_change_moves_a_task_to_the_front(opened: Opener) -> None:
+    async with opened() as tasks:
+        for number in (1, 2):
+            await tasks.create(record(number))
+        await tasks.update(record(1).updated(state="done", changed=5.0))
+        page = await tasks.find(TaskQuery("one", 10))
+        assert [one.task_id.int for one in page.records] == [1, 2]
+        assert (await tasks.find(TaskQuery("one", 10, state="working"))).total == 1
+
+
+@aio
+async def test_a_change_wakes_all_that_wait(opened: Opener) -> None:
+    async with opened() as tasks:
+        await tasks.create(record())
+        await tasks.wait(UUID(int=1), 7, LIMIT)  # it has another version already
+        waiting = [asyncio.create_task(tasks.wait(UUID(int=1), 1, LIMIT)) for _ in range(3)]
+        await asyncio.sleep(0)
+        await tasks.update(record().updated(state="done"))
+        await asyncio.wait_for(asyncio.gather(*waiting), LIMIT)
+        await tasks.wait(UUID(int=1), 2, 0.01)  # a wait ends
+
+
+@aio
+@pytest.mark.parametrize("cluster", [False, True])
+async def test_a_change_on_another_replica_is_announced(
+    cluster: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_task_store, "_POLL", 10 * LIMIT)  # nothing is found by looking again
+    url, prefix = (shared_cluster() if cluster else shared_server()).url, fresh_prefix()
+    replica = on_log(lambda: ValkeyStreamLog(url, prefix=prefix, cluster=cluster))
+    async with replica() as tasks, replica() as elsewhere:
+        current = record()
+        await tasks.create(current)
+        for _ in range(3):
+            wait = elsewhere.wait(current.task_id, current.version, 10 * LIMIT)
+            waiting = asyncio.create_task(wait)
+            await asyncio.sleep(0.02)  # usually the wait has begun by then
+            current = current.updated(state="working")
+            await tasks.update(current)
+            await asyncio.wait_for(waiting, LIMIT)
+
+
+@aio
+async def test_values(opened: Opener) -> None:
+    async with opened() as tasks:
+        await tasks.create(record())
+        assert await tasks.value(UUID(int=1), "snapshot") is None
+        await tasks.put_value(UUID(int=1), "snapshot", b"a", 2)
+        await tasks.put_value(UUID(int=1), "snapshot", b"late", 1)
+        assert await tasks.value(UUID(int=1), "snapshot") == b"a"
+        await tasks.put_value(UUID(int=1), "snapshot", b"b", 2)
+        await tasks.put_value(UUID(int=1), "other", b"c")
+        assert await tasks.value(UUID(int=1), "snapshot") == b"b"
+        assert await tasks.value(UUID(int=1), "other") == b"c"
+
+
+@aio
+async def test_what_is_old_is_dropped_with_its_values(opened: Opener) -> None:
+    async with opened() as tasks:
+        for number, open_ in ((1, False), (2, True), (3, False), (4, True)):
+            await tasks.create(record(number, open=open_))
+            await tasks.put_value(UUID(int=number), "snapshot", b"a")
+        await tasks.drop(ended_before=3.0, changed_before=0.0)
+        assert await tasks.get(UUID(int=1)) is None
+        assert await tasks.value(UUID(int=1), "snapshot") is None
+        assert (await tasks.find(TaskQuery("one", 10))).total == 3
+        await tasks.drop(ended_before=3.0, changed_before=2.5)
+        page = await tasks.find(TaskQuery("one", 10))
+        assert [one.task_id.int for one in page.records] == [4, 3]
+        assert await tasks.value(UUID(int=3), "snapshot") == b"a"
+
+
+@given(st.lists(st.integers(0, 3), max_size=12), st.integers(1, 4))
+def test_pages_have_every_task_once(times: list[int], limit: int) -> None:
+    async def run() -> None:
+        tasks = MemoryTasks()
+        for number, changed in enumerate(times, 1):
+            await tasks.create(record(number, changed=float(changed)))
+        query = TaskQuery("one", limit)
+        seen: list[TaskRecord] = []
+        while (page := await tasks.find(query)).records:
+            seen += page.records
+            query = replace(query, after=page.records[-1].position)
+        assert [one.position for one in seen] == sorted(
+            (one.position for one in seen), reverse=True
+        )
+        assert len(seen) == len(times)
+
+    asyncio.run(run())
