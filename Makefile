@@ -9,6 +9,8 @@ export MESSAGE
 # Compiled files let the many processes of the tests start faster; some environments turn them off.
 export PYTHONDONTWRITEBYTECODE =
 
+COLLECT = ($(BIN)/pytest -q --collect-only >$(VENV)/collected || (tail -40 $(VENV)/collected; false))
+
 .DEFAULT_GOAL := help
 .PHONY: help install chat check sync proto test fuzz soak mutants bench build clean
 
@@ -39,7 +41,8 @@ check: $(INSTALLED) ## run ruff, mypy --strict, and the checks of generated file
 	$(BIN)/python scripts/generate_proto.py --check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	@# Beside mypy, on another core: all tests can be imported, and are compiled for the test run.
+	$(COLLECT) & $(BIN)/mypy && wait $$!
 	$(BIN)/pytest -q tests/test_imports.py
 
 sync: $(INSTALLED) ## generate the sync files from the async files
@@ -49,7 +52,7 @@ proto: $(INSTALLED) ## generate the descriptors of the gRPC messages from the pr
 	$(BIN)/python scripts/generate_proto.py
 
 test: $(INSTALLED) ## run the whole test suite
-	$(BIN)/pytest -q -n 3 $(PYTEST_ARGS)
+	$(BIN)/pytest -q -n 4 $(PYTEST_ARGS)
 
 fuzz: $(INSTALLED) ## run the fuzz tests with more examples
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -q -n 2 --timeout 3600 tests/fuzz tests/server/durable/test_properties.py
