@@ -25,7 +25,7 @@ from .durable_fleet import LEASE, LIMIT, proxy_to
 
 HEADERS = {"A2A-Version": "1.0", "Accept": "text/event-stream"}
 WORKING, FAILED = "TASK_STATE_WORKING", "TASK_STATE_FAILED"
-COMPLETED = "TASK_STATE_COMPLETED"
+COMPLETED, CANCELED = "TASK_STATE_COMPLETED", "TASK_STATE_CANCELED"
 
 
 # A test may end some of the replicas; the next one restarts only those.
@@ -129,6 +129,12 @@ def get(replica: Replica, path: str) -> dict[str, Any]:
     return found
 
 
+def cancel(replica: Replica, task_id: str) -> dict[str, Any]:
+    url = f"{replica.url}/a2a/tasks/{task_id}:cancel"
+    task: dict[str, Any] = httpx2.post(url, headers=HEADERS, timeout=LIMIT).json()
+    return task
+
+
 def text_of(seen: list[dict[str, Any]]) -> str:
     """Return the answer in events that begin with the task; nothing may be replaced."""
     first, *updates = seen
@@ -185,6 +191,19 @@ def test_a_task_of_a_dead_replica_fails_once_with_all_that_was_written(
         assert text_of([{"kind": "task", **task}]) == text(HELD_AT)
     listed = get(third, f"/tasks?status={FAILED}&contextId={seen[0]['contextId']}")
     assert [task["id"] for task in listed["tasks"]] == [task_id]
+
+
+def test_a_task_of_a_dead_replica_is_cancelled_at_another(plain: list[Replica]) -> None:
+    first, second, third = plain
+    with sending(first, "held") as sent:
+        task_id = until_held(sent)[0]["id"]
+        with watching(second, task_id) as watched:
+            seen = [next(watched)]
+            first.kill()
+            cancelled = cancel(third, task_id)
+            seen += watched
+    assert cancelled["status"]["state"] == states_of(seen)[-1] == CANCELED
+    assert text_of(seen) == text_of([{"kind": "task", **cancelled}]) == text(HELD_AT)
 
 
 def test_a_durable_task_of_a_dead_replica_continues_with_the_exact_text(
@@ -342,12 +361,10 @@ def test_a_task_is_cancelled_at_another_replica(plain: list[Replica]) -> None:
     first, second, _ = plain
     with sending(first, "held") as sent:
         seen = until_held(sent)
-        url = f"{second.url}/a2a/tasks/{seen[0]['id']}:cancel"
-        cancelled = httpx2.post(url, headers=HEADERS, timeout=LIMIT).json()
-        assert cancelled["status"]["state"] == "TASK_STATE_CANCELED"
+        assert cancel(second, seen[0]["id"])["status"]["state"] == CANCELED
         seen += sent
-    assert states_of(seen)[-1] == "TASK_STATE_CANCELED"
-    assert states_of(seen).count("TASK_STATE_CANCELED") == 1
+    assert states_of(seen)[-1] == CANCELED
+    assert states_of(seen).count(CANCELED) == 1
 
 
 def test_a_message_that_is_sent_again_joins_its_task_at_any_replica(

@@ -58,7 +58,13 @@ _ENGINE = (
     _mutant(
         "engine/_orphans.py",
         "an end that the log did not accept becomes producer_lost",
-        "PRODUCER_LOST if end is None else end.error",
+        "await self._loss(claim) if end is None else end.error",
+        "await self._loss(claim)",
+    ),
+    _mutant(
+        "engine/_orphans.py",
+        "a cancelled stream whose producer is lost is not cancelled",
+        "CANCELLED if meta.cancel_requested else PRODUCER_LOST",
         "PRODUCER_LOST",
     ),
     _mutant(

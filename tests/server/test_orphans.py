@@ -106,6 +106,16 @@ async def test_more_streams_than_a_batch_and_more_entries_than_a_page_are_handle
     assert texts == ["01234"] * 5
 
 
+@aio
+async def test_a_lost_stream_that_was_cancelled_ends_as_cancelled() -> None:
+    log = MemoryStreamLog()
+    cancelled, lost = await lost_stream(log, "text"), await lost_stream(log, "text")
+    await log.request_cancel(cancelled)
+    await Orphans(log, "me", NO_METRICS).close_lost()
+    outcomes = [(await log.meta(id_)).outcome for id_ in (cancelled, lost)]
+    assert outcomes == ["cancelled", "producer_lost"]
+
+
 @pytest.mark.parametrize(
     ("question", "words"),
     [

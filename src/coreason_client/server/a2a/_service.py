@@ -37,7 +37,7 @@ from ._turns import TurnRef, turns_of
 
 __all__ = ["TaskService"]
 
-_CANCEL_WAIT: Final = 10.0  # seconds; a producer in another process learns of it with a delay
+_CANCEL_WAIT: Final = 5.0  # seconds beyond the lease, after which a stream has another owner
 _BLOCKING_WAIT: Final = 15.0  # seconds between two looks at a task that a client waits for
 
 
@@ -173,7 +173,7 @@ class TaskService:
         await log.request_cancel(stream_id)
         if (producer := producers.get(stream_id)) is not None:
             producer.stop(CANCELLED)
-        until = monotonic() + _CANCEL_WAIT
+        until = monotonic() + log.lease + _CANCEL_WAIT
         with closing(log.follow(stream_id, (await log.meta(stream_id)).last_seq)) as follower:
             while (left := until - monotonic()) > 0 and not (await follower.next(100, left)).ended:
                 pass

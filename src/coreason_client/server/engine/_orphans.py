@@ -25,7 +25,7 @@ from ..log.base import Claim, Conversation, StreamLog
 from ..observe import _log_lines
 from ..observe._metrics import Metrics, StreamMeter
 from ._conversation import dump_turn, make_turn, parse_question
-from ._end_errors import PRODUCER_LOST
+from ._end_errors import CANCELLED, PRODUCER_LOST
 from ._frames import Frames
 
 __all__ = ["Orphans", "UnwrittenEnd"]
@@ -123,7 +123,8 @@ class Orphans:
     async def _close_claimed(self, claim: Claim) -> None:
         end = self._unwritten.get(claim.stream_id)
         try:
-            await self.close_claim(claim, PRODUCER_LOST if end is None else end.error)
+            error = await self._loss(claim) if end is None else end.error
+            await self.close_claim(claim, error)
         except Fenced:  # another process was faster
             return
         if end is not None:
@@ -132,6 +133,11 @@ class Orphans:
         else:
             self._metrics.taken_over()
             _log_lines.taken_over(claim.stream_id, claim.last_seq)
+
+    async def _loss(self, claim: Claim) -> StreamError:
+        """Return how a stream without a producer ends: as a cancel before wanted it, if any."""
+        meta = await self._log.meta(claim.stream_id)
+        return CANCELLED if meta.cancel_requested else PRODUCER_LOST
 
     def _record_end(self, end: UnwrittenEnd, seq: int) -> None:
         now = monotonic()
