@@ -346,11 +346,11 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serve() -> Iterator[Agent]:
-    """Serve an agent on a free port for the length of a block."""
+def serve(port: int = 0) -> Iterator[Agent]:
+    """Serve an agent for the length of a block, on a free port unless one is given."""
     agent = Agent()
     handler = type("Handler", (_Handler,), {"agent": agent})
-    server = _Server(("127.0.0.1", 0), handler)
+    server = _Server(("127.0.0.1", port), handler)
     agent.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()

@@ -61,6 +61,12 @@ def task(state: str = "SUBMITTED", *texts: str) -> dict[str, Any]:
     return {"task": found}
 
 
+def numbered(event: dict[str, Any], generation: int) -> dict[str, Any]:
+    """Return an event with a number, as agents send it that count the changes of a task."""
+    [(kind, content)] = event.items()
+    return {kind: {**content, "metadata": {"generation": generation}}}
+
+
 def story(texts: list[str]) -> list[dict[str, Any]]:
     """Return the events of a task that tells these texts."""
     chunks = [chunk(text, append=i > 0, last=i == len(texts) - 1) for i, text in enumerate(texts)]

@@ -7,10 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.a2a import Artifact, Message, Part, Task, TaskArtifactUpdateEvent
+from coreason_client.a2a import (
+    Artifact,
+    Message,
+    Part,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskState,
+    TaskStatus,
+)
 from coreason_client.a2a._artifacts import Gap, KnownArtifacts
 from coreason_client.a2a._partial import PartialArtifact
 from coreason_client.a2a.types import Event
+
+UPDATE = TaskArtifactUpdateEvent
 
 
 def known(*, attached: bool = False) -> KnownArtifacts:
@@ -127,6 +137,103 @@ def test_a_stream_that_attaches_may_have_missed_the_beginning() -> None:
     with pytest.raises(Gap):
         artifacts.apply(update("x"))
     assert text_of(artifacts.apply(update("x", append=False))) == "x"
+
+
+def test_a_connection_that_continues_brings_only_new_updates() -> None:
+    artifacts = known()
+    artifacts.apply(update("abc"))
+    artifacts.reconnect(may_repeat=True)
+    artifacts.resume()
+    assert (artifacts.gapless, artifacts.may_repeat) == (True, False)
+    updates = [update("d"), update("a", append=False), update("x", append=False, name="new")]
+    assert [artifacts.apply(event) for event in updates] == [(event,) for event in updates]
+    assert text_so_far(artifacts) == ["a", "x"]
+
+
+@pytest.mark.parametrize(
+    ("text", "newer", "expected"),
+    [
+        ("ab", False, None),  # it lags behind
+        ("ab", True, ("ab", False)),
+        ("", True, ("", False)),
+        ("abcd", True, ("d", True)),
+        ("abc", True, None),
+    ],
+)
+def test_an_artifact_of_a_newer_snapshot_may_be_shorter(
+    text: str, newer: bool, expected: tuple[str, bool] | None
+) -> None:
+    artifacts = known()
+    artifacts.apply(update("abc"))
+    artifacts.reconnect(may_repeat=True)
+    found = artifacts.apply_snapshot(task(artifact(text)), newer=newer)
+    texts = [(event.text, event.append) for event in found if isinstance(event, UPDATE)]
+    assert texts == ([] if expected is None else [expected])
+    assert text_so_far(artifacts) == [text if newer else "abc"]
+
+
+@pytest.mark.parametrize(
+    ("event", "is_new"),
+    [
+        (update("", last=True), False),
+        (update("", ""), False),
+        (update("x"), True),
+        (update("", name="b", last=True), True),  # completes it
+    ],
+)
+def test_an_update_that_changes_nothing_is_not_repeated_after_a_loss(
+    event: TaskArtifactUpdateEvent, is_new: bool
+) -> None:
+    artifacts = known()
+    for name in ("a", "b"):
+        artifacts.apply(update("1", append=False, name=name, last=name == "a"))
+    artifacts.reconnect(may_repeat=True)
+    artifacts.apply_snapshot(task(artifact("1"), artifact("1", name="b")))
+    assert bool(artifacts.apply(event)) is is_new
+    assert artifacts.apply(event) == () or event.text  # once
+
+
+def test_new_details_are_a_change() -> None:
+    artifacts = known()
+    artifacts.apply(update("1", append=False))
+    artifacts.reconnect(may_repeat=True)
+    artifacts.apply_snapshot(task(artifact("1")))
+    details = artifact("").model_copy(update={"name": "report"})
+    named = update("").model_copy(update={"artifact": details})
+    assert artifacts.apply(named) == (named,)
+    assert artifacts.as_artifacts()[0].name == "report"
+    assert artifacts.apply(named) == ()
+
+
+@pytest.mark.parametrize("state", list(TaskState))
+def test_an_end_after_a_gap_is_not_believed(state: TaskState) -> None:
+    artifacts = known()
+    status = TaskStatus(state=state)
+    artifacts.check_end(status)
+    artifacts.reconnect(may_repeat=True)
+    if status.is_terminal or status.is_interrupted:
+        with pytest.raises(Gap):
+            artifacts.check_end(status)
+    else:
+        artifacts.check_end(status)
+
+
+@pytest.mark.parametrize(
+    ("found", "agrees"),
+    [
+        ([], True),  # a snapshot may leave them out
+        ([artifact("a", "b")], True),
+        ([artifact("ab", "")], True),
+        ([artifact("a")], False),
+        ([artifact("abc")], False),
+        ([artifact("ax")], False),
+        ([artifact("ab"), artifact("", name="new")], False),
+    ],
+)
+def test_whether_a_task_has_the_same_content(found: list[Artifact], agrees: bool) -> None:
+    artifacts = known()
+    artifacts.apply(update("ab"))
+    assert artifacts.agree_with(task(*found)) is agrees
 
 
 @pytest.mark.parametrize(

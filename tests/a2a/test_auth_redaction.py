@@ -3,7 +3,7 @@
 import pytest
 
 from coreason_client._http._types import Request
-from coreason_client.a2a import A2AError
+from coreason_client.a2a import A2AError, TaskNotFoundError
 from coreason_client.a2a._auth import CardCredential, credentials
 from coreason_client.a2a._auth_redaction import RedactingSender
 
@@ -62,6 +62,17 @@ def test_an_error_leaves_the_block_redacted_with_its_causes_and_notes() -> None:
     assert caught.value is error
     texts = [str(error), str(error.__cause__), *error.__notes__]
     assert texts == ["quotes ***", "the cause quotes ***", "the note quotes ***"]
+
+
+def test_the_message_of_an_error_of_the_agent_is_redacted_too() -> None:
+    error = TaskNotFoundError("it quotes credential", data=["credential"], body=b"credential")
+    outer = A2AError("outer")
+    outer.__cause__ = error
+    with pytest.raises(A2AError), sender().redacting():
+        raise outer
+    assert error.message == "it quotes ***"
+    assert str(error) == "code=-32001, message=it quotes ***"
+    assert (error.data, error.body) == (["credential"], b"credential")  # as the agent sent them
 
 
 def test_an_exception_that_is_not_from_the_protocol_leaves_the_block_unchanged() -> None:

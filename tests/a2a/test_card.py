@@ -2,7 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -356,6 +358,7 @@ def reply(status: int, body: bytes = b'{"name": "x"}', **headers: str) -> Reply:
 
 
 BROKEN = TransportFailure(FailureKind.BROKEN, "cut")
+REFUSED = TransportFailure(FailureKind.CONNECT, "connection refused")
 
 
 def rules(**options: Any) -> CardRules:
@@ -378,14 +381,27 @@ def test_the_budget_and_the_longest_wait() -> None:
     with pytest.raises(A2AHTTPError) as caught:
         work.run(rules())
     assert (caught.value.retry_after, work.waits) == (61.0, [])
-    work = Clockwork(*[BROKEN] * 3)
-    with pytest.raises(A2AConnectionError) as broken:
+
+
+@pytest.mark.parametrize("failure", [BROKEN, REFUSED], ids=["broken", "refused"])
+def test_failures_of_a_connection_are_retried_within_the_budget(failure: TransportFailure) -> None:
+    work = Clockwork(failure, failure, failure, reply(200))
+    assert work.run(rules()).name == "x"
+    assert work.waits == [0.5, 1.0, 2.0]
+    work = Clockwork(*[failure] * 3)
+    with pytest.raises(A2AConnectionError) as caught:
         work.run(rules(max_retries=2))
-    assert broken.value.attempts == 3
+    assert caught.value.attempts == 3
+    work = Clockwork(failure)
+    with pytest.raises(A2AConnectionError):
+        work.run(rules(max_retries=0))
+    assert work.waits == []
 
 
 @pytest.mark.parametrize(
-    "kind", [kind for kind in FailureKind if kind is not FailureKind.BROKEN], ids=str
+    "kind",
+    [kind for kind in FailureKind if kind not in (BROKEN.kind, REFUSED.kind)],
+    ids=str,
 )
 def test_other_failures_are_final(kind: FailureKind) -> None:
     work = Clockwork(TransportFailure(kind, "no"))
@@ -404,6 +420,32 @@ def test_connecting_survives_a_server_that_is_starting(
         monkeypatch.setattr(module, "Backoff", lambda **given: Backoff(0.01, 0.02, **given))
     assert connect(way, agent.url).name == "Counter"
     assert len(agent.seen) == 3
+
+
+@WAYS
+def test_connecting_survives_connections_that_are_refused(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ExitStack() as stack:
+        reserved = stack.enter_context(socket.socket())
+        reserved.bind(("127.0.0.1", 0))  # not listening: it refuses connections
+        port = reserved.getsockname()[1]
+        started: list[Agent] = []
+
+        class StartingServer(Backoff):
+            """The server starts to listen after some refusals, more than the default budget."""
+
+            def delay(self, failures: int, jitter: Callable[[], float]) -> float:
+                if failures == 5:
+                    reserved.close()
+                    started.append(stack.enter_context(serve(port)))
+                return 0.0
+
+        for module in (client, aclient):
+            monkeypatch.setattr(module, "Backoff", StartingServer)
+        url = f"http://127.0.0.1:{port}"
+        assert connect(way, url, max_retries=30).name == "Counter"
+        assert len(started) == len(started[0].seen) == 1
 
 
 def test_the_cache_is_bounded() -> None:

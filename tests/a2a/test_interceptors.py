@@ -204,7 +204,9 @@ def test_no_event_is_lost_if_the_hook_raises(
 
     events = using(way, agent, lambda c: c.send_message_stream("count"), on_event=fail)
     assert "".join(event.text for event in events) == TEXT
-    assert caplog.messages == ["on_event failed for send_message_stream"] * 6
+    # On a busy machine, asyncio may log that a step of the loop was slow.
+    messages = [record.message for record in caplog.records if record.name != "asyncio"]
+    assert messages == ["on_event failed for send_message_stream"] * 6
 
 
 @WAYS

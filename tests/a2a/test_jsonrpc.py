@@ -112,19 +112,23 @@ def test_a_result_becomes_an_object(name: str, dialect: Dialect, result: Any) ->
     assert (found.id, found.status.state) == ("t", TaskState.WORKING)
 
 
-@pytest.mark.parametrize(
+IDS = pytest.mark.parametrize(
     ("number", "accepted"),
     [
         (7, True),
         ("7", True),
         (8, False),
         ("07", False),
+        ("7.0", False),
         (7.0, False),
         (True, False),
         (None, False),
         ([7], False),
     ],
 )
+
+
+@IDS
 def test_the_id_must_be_that_of_the_request(number: Any, accepted: bool) -> None:
     reply = body(id=number, result=TASK)
     call = made("get_task", id="t")
@@ -139,6 +143,10 @@ def test_true_is_not_the_id_1() -> None:
     call = JsonRpcChannel(URL, V10, Settings(), count(1)).call(OPERATIONS["get_task"], {"id": "t"})
     with pytest.raises(errors.A2AJSONError, match="its id must be 1, got True"):
         call.parse_response(body(id=True, result=TASK))
+    channel = JsonRpcChannel(URL, V10, Settings(), count(1))
+    stream = channel.call(OPERATIONS["resubscribe"], {"id": "t"})
+    with pytest.raises(errors.A2ASSEParseError, match="its id must be 1, got True"):
+        stream.parse_event(body(id=True, result={"task": TASK}))
 
 
 @pytest.mark.parametrize("number", [None, NUMBER, str(NUMBER)])
@@ -220,6 +228,17 @@ def test_a_status_that_is_an_error_keeps_the_error_of_the_protocol() -> None:
 
 
 # Events
+
+
+@IDS
+def test_the_id_of_an_event_must_be_that_of_the_request(number: Any, accepted: bool) -> None:
+    data = body(id=number, result={"task": TASK})
+    call = made("resubscribe", id="t")
+    if accepted:
+        assert isinstance(call.parse_event(data), Task)
+    else:
+        with pytest.raises(errors.A2ASSEParseError, match="its id must be 7, got"):
+            call.parse_event(data)
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ from tests.a2a.paper import (
     machine_for,
     method_of,
     number_of,
+    numbered,
     route_to,
     sse,
     status,
@@ -51,15 +52,24 @@ from tests.cap.scripted import status as http_status
 Step = Callable[[Request], Connection]
 
 
-def tells(*events: Any, end: Any = None, event_ids: bool = False, version: str = "1.0") -> Step:
+def tells(
+    *events: Any,
+    end: Any = None,
+    event_ids: bool | list[str] = False,
+    version: str = "1.0",
+    seconds: float = 0.0,
+) -> Step:
     """A connection that tells events and ends, cleanly if `end` is None."""
+    numbers = range(len(events))
+    ids = event_ids or [""] * len(events)
+    ids = [f"e{number}" for number in numbers] if ids is True else ids
 
     def connect(request: Request) -> Connection:
         pieces = [
-            sse(request, event, version=version, event_id=f"e{i}" if event_ids else "")
-            for i, event in enumerate(events)
+            sse(request, event, version=version, event_id=event_id)
+            for event, event_id in zip(events, ids, strict=True)
         ]
-        return Connection(pieces, end=end)
+        return Connection(pieces, end=end, seconds=seconds)
 
     return connect
 
@@ -73,11 +83,16 @@ def gives(connection: Connection) -> Step:
 
 
 @pytest.fixture(params=sorted(SHELLS))
-def run(request: pytest.FixtureRequest) -> Callable[..., Outcome]:
+def shell(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def run(shell: str) -> Callable[..., Outcome]:
     def run(*steps: Step, **options: Any) -> Outcome:
         script = iter(steps)
         network = Network(lambda request: next(script)(request))
-        outcome = SHELLS[request.param](machine_for(**options), network)
+        outcome = SHELLS[shell](machine_for(**options), network)
         assert next(script, None) is None, "not all connections were made"
         return outcome
 
@@ -346,6 +361,109 @@ def test_an_id_that_no_header_can_carry_is_not_sent(run: Run) -> None:
     assert outcome.network.cursors == [None, None]
 
 
+# Numbered events
+
+COUNTED = [
+    numbered(event, number)
+    for number, event in enumerate(
+        [task("WORKING"), chunk("1", append=False), chunk("2"), chunk("", last=True)], 1
+    )
+]
+IDS = ["a", "b", "c", ""]
+
+
+def test_a_repeated_event_is_dropped_by_its_number(run: Run) -> None:
+    """The cut is between two events that have one id."""
+    outcome = run(
+        tells(*COUNTED, end=failure(), event_ids=IDS),
+        tells(
+            numbered(task("WORKING", "12"), 3),
+            COUNTED[3],
+            numbered(DONE, 5),
+            event_ids=[*IDS[2:], "d"],
+        ),
+    )
+    assert (outcome.error, outcome.text) == (None, "12")
+    assert outcome.network.cursors == [None, "c"]
+    events: list[Any] = outcome.events
+    assert [event.metadata["generation"] for event in events] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("number", [3, 4])
+def test_a_connection_continues_without_the_artifacts_of_the_task(run: Run, number: int) -> None:
+    outcome = run(
+        tells(*COUNTED, end=failure(), event_ids=IDS),
+        tells(
+            numbered(task("WORKING"), number),
+            *COUNTED[number:],
+            numbered(chunk("3"), 5),
+            numbered(chunk("1", append=False), 6),  # shorter than before
+            numbered(DONE, 7),
+        ),
+    )
+    assert outcome.error is None
+    assert methods(outcome) == ["SendStreamingMessage", "SubscribeToTask"]
+    assert outcome.text == "1231"
+    assert outcome.machine.assembly.text == "1"
+
+
+def test_a_number_that_is_skipped_is_a_gap(run: Run) -> None:
+    outcome = run(
+        tells(*COUNTED, end=failure()),
+        tells(numbered(task("WORKING", "12"), 4), numbered(chunk("4"), 6), DONE),
+        says(result=numbered(task("COMPLETED", "1234"), 7)["task"]),
+    )
+    assert (outcome.error, outcome.text) == (None, "1234")
+    assert methods(outcome)[-1] == "GetTask"
+
+
+def test_a_newer_task_with_a_shorter_artifact_replaces_it(run: Run) -> None:
+    outcome = run(
+        tells(*COUNTED, end=failure()),
+        tells(numbered(task("WORKING", "1"), 6), numbered(chunk("x"), 7), numbered(DONE, 8)),
+    )
+    assert outcome.error is None
+    assert outcome.machine.assembly.text == "1x"
+    updates = [event for event in outcome.events if isinstance(event, TaskArtifactUpdateEvent)]
+    assert [(event.text, event.append) for event in updates[3:]] == [("1", False), ("x", True)]
+
+
+def test_after_a_connection_that_only_repeats_no_cursor_is_sent(run: Run) -> None:
+    """Every connection ends after its first event; only the whole task brings something new."""
+    at_cursor = tells(COUNTED[0], event_ids=["a"])
+    outcome = run(
+        tells(COUNTED[0], event_ids=["a"]),
+        at_cursor,
+        tells(numbered(task("WORKING", "1"), 2), event_ids=["b"]),
+        tells(numbered(task("WORKING", "1"), 2), event_ids=["b"]),
+        tells(numbered(task("COMPLETED", "12"), 9), event_ids=["z"]),
+        route=route_to(settings=Settings(max_retries=2, backoff=Backoff()))[0],
+    )
+    assert (outcome.error, outcome.text) == (None, "12")
+    assert outcome.network.cursors == [None, "a", None, "b", None]
+
+
+def test_a_connection_without_an_event_does_not_change_the_cursor(run: Run) -> None:
+    outcome = run(
+        tells(*COUNTED, end=failure(), event_ids=IDS),
+        gives(broken()),
+        tells(end=failure()),
+        tells(numbered(task("COMPLETED", "12"), 9)),
+    )
+    assert outcome.error is None
+    assert outcome.network.cursors == [None, "c", "c", "c"]
+
+
+def test_a_message_is_not_repeated_on_a_connection_that_continues(run: Run) -> None:
+    said = {"message": {"messageId": "m", "taskId": TASK, "parts": [{"text": "By the way"}]}}
+    outcome = run(
+        tells(*COUNTED, said, end=failure()),
+        tells(numbered(task("WORKING", "12"), 4), said, numbered(DONE, 5)),
+    )
+    assert outcome.error is None
+    assert [type(event) for event in outcome.events].count(Message) == 1
+
+
 # Fetching
 
 
@@ -414,16 +532,106 @@ def test_a_message_in_reply_to_a_subscription_does_not_loop(run: Run) -> None:
     assert outcome.machine.assembly.task.text == "1"
 
 
-def test_a_snapshot_that_never_changes_is_asked_for_ever_more_slowly(run: Run) -> None:
-    def same(request: Request) -> Connection:
-        snapshot = task("WORKING", "1")
-        snapshot["task"]["status"]["timestamp"] = f"2026-01-01T00:00:{number_of(request):02}Z"
-        return Connection([sse(request, snapshot)])
+def same_each_time(kind: str) -> list[Step]:
+    """Return a first connection and a further one, which shows nothing new however often."""
+    if kind == "generation":
+        started = tells(numbered(task("WORKING"), 1), numbered(chunk("1", append=False), 2))
+        return [started, tells(numbered(task("WORKING", "1"), 2))]
+    if kind == "generation, older":
+        words = [numbered(chunk(text, append=text > "1"), int(text) + 1) for text in "123"]
+        started = tells(numbered(task("WORKING"), 1), *words, event_ids=["a", "b", "c", ""])
+        return [started, tells(numbered(task("WORKING", "12"), 3), words[2], event_ids=["c", ""])]
+    if kind == "event":
+        return [tells(*START, status("WORKING")), tells(task("WORKING", "1"), status("WORKING"))]
+    if kind == "time":
 
-    outcome = run(tells(*START), *[same] * 9, tells(task("COMPLETED", "1")))
+        def now(request: Request) -> Connection:
+            update, snapshot = status("WORKING"), task("WORKING", "1")
+            for content in (update["statusUpdate"], snapshot["task"]):
+                content["status"]["timestamp"] = f"2026-01-01T00:00:{number_of(request):02}Z"
+            return Connection([sse(request, snapshot), sse(request, update)])
+
+        return [tells(*START, status("WORKING")), now]
+    if kind == "empty":
+        last = chunk("", last=True)
+        return [tells(*START, last), tells(task("SUBMITTED", "1"), last)]
+    if kind == "void":
+        void = chunk("", append=False, artifact="void")
+        snapshot = task("SUBMITTED", "1")
+        snapshot["task"]["artifacts"].append(void["artifactUpdate"]["artifact"])
+        return [tells(*START, void), tells(snapshot)]
+    if kind == "body":
+        return [tells(*START), says(result=task("SUBMITTED", "1"))]
+    return [tells(*START), tells(task("SUBMITTED", "1"))]
+
+
+@pytest.mark.parametrize(
+    "kind", ["task", "event", "time", "empty", "void", "body", "generation", "generation, older"]
+)
+@pytest.mark.parametrize("max_retries", [0, 1, 5])
+def test_connections_that_bring_nothing_new_use_up_the_budget(
+    run: Run, kind: str, max_retries: int
+) -> None:
+    started, same = same_each_time(kind)
+    settings = Settings(max_retries=max_retries, backoff=Backoff())
+    outcome = run(started, *[same] * max_retries, route=route_to(settings=settings)[0])
+    assert type(outcome.error) is A2AStreamClosedError
+    assert outcome.network.delays == [0.5, 1.0, 2.0, 4.0, 8.0][:max_retries]
+    assert outcome.error.text == outcome.machine.assembly.text
+    assert outcome.text == outcome.error.text
+
+
+@pytest.mark.parametrize("seconds", [4.9, 5.0])
+@pytest.mark.parametrize("end", [None, failure()])
+def test_a_connection_that_stays_open_with_a_running_task_uses_no_retry(
+    shell: str, seconds: float, end: Any
+) -> None:
+    """As behind a proxy that ends connections on which nothing is sent."""
+    settings = Settings(max_retries=1, backoff=Backoff())
+    script = iter(
+        [
+            tells(*START, end=end),
+            *[tells(task("SUBMITTED", "1"), end=end, seconds=seconds)] * 4,
+            tells(task("COMPLETED", "1", "2")),
+        ]
+    )
+    network = Network(lambda request: next(script)(request))
+    machine = machine_for(route_to(settings=settings)[0], clock=network.clock)
+    outcome = SHELLS[shell](machine, network)
+    if seconds < 5:
+        assert type(outcome.error) is A2AStreamClosedError
+        assert outcome.network.delays == [0.5]
+    else:
+        assert (outcome.error, outcome.text) == (None, "12")
+        assert outcome.network.delays == [0.5, 1.0, 2.0, 4.0, 8.0]
+
+
+def test_a_connection_that_stays_open_without_an_event_uses_a_retry(run: Run) -> None:
+    settings = Settings(max_retries=1, backoff=Backoff())
+    outcome = run(
+        tells(*START),
+        tells(end=failure(FailureKind.TIMEOUT)),
+        route=route_to(settings=settings)[0],
+    )
+    assert type(outcome.error) is A2AStreamClosedError
+
+
+def test_a_fetched_task_that_never_changes_is_asked_for_ever_more_slowly(run: Run) -> None:
+    def same(request: Request) -> Connection:
+        snapshot = task("WORKING", "1")["task"]
+        snapshot["status"]["timestamp"] = f"2026-01-01T00:00:{number_of(request):02}Z"
+        return answer(request, result=snapshot)
+
+    outcome = run(
+        tells(*START),
+        says(error=UNSUPPORTED),
+        *[same] * 9,
+        gives(broken()),
+        says(result=task("COMPLETED", "1")["task"]),
+    )
     assert outcome.error is None
     assert outcome.states == ["SUBMITTED", "WORKING", "COMPLETED"]
-    assert outcome.network.delays == [0.5, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+    assert outcome.network.delays == [0.5, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, *[30.0] * 4]
 
 
 @pytest.mark.parametrize("odd", [{"dreamUpdate": {}}, {"message": {"parts": [{"text": "x"}]}}])

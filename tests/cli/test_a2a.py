@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from coreason_client._retry import Backoff
+from coreason_client.a2a import client
 from coreason_client.cli.exits import ExitCode
 from tests.a2a.faults.scripts import FRESH_TOKEN, UNKNOWN_CODE, start
 from tests.a2a.loopback import serve
@@ -233,7 +235,8 @@ def test_the_token(faults: FaultServer, arguments: list[str], env: dict[str, str
     assert run_here("card", run.run.base_url)[0] == 1
 
 
-def test_a_port_where_nobody_listens() -> None:
+def test_a_port_where_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "Backoff", lambda **_: Backoff(0.001, 0.001))
     url = "http://127.0.0.1:1"
     for arguments in (["card", url], ["send", url, "hello"], ["task", "get", url, "1"]):
         code, out, err = run_here(*arguments)

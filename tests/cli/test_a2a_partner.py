@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from coreason_client.a2a import A2AClient
+from coreason_client._retry import Backoff
+from coreason_client.a2a import A2AClient, client
 from coreason_client.cli.a2a._agent import AgentOptions
 from coreason_client.cli.a2a._ids import MessageIds
 from coreason_client.cli.a2a._partner import AgentPartner
@@ -86,7 +87,10 @@ def test_files_of_all_answers_are_saved(peer: str, tmp_path: Path) -> None:
     assert found == {"picture.png": PICTURE, "picture-2.png": PICTURE}
 
 
-def test_a_conversation_needs_an_agent_and_a_task_that_is_not_over(peer: str) -> None:
+def test_a_conversation_needs_an_agent_and_a_task_that_is_not_over(
+    peer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "Backoff", lambda **_: Backoff(0.001, 0.001))
     done = coreason_here("a2a", "chat", "http://127.0.0.1:1", stdin="hi\n")
     assert (done.returncode, done.stderr.count("\n")) == (3, 1)
     url = f"{peer}/jsonrpc-1.0"

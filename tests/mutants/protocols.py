@@ -64,8 +64,8 @@ MUTANTS = (
     _a2a(
         "_jsonrpc",
         "true is the id 1",
-        "matches = type(number) is int and number == self._number",
-        "matches = number == self._number",
+        "return number == self._number and type(number) is int",
+        "return number == self._number",
     ),
     _a2a(
         "_jsonrpc",

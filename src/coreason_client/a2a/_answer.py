@@ -9,7 +9,15 @@
 """
 
 from ._partial import PartialArtifact
-from .types import Message, Task, TaskStatus, TaskStatusUpdateEvent, latest_messages
+from .types import (
+    Message,
+    Part,
+    Role,
+    Task,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+    latest_messages,
+)
 
 __all__ = ["Answer"]
 
@@ -57,13 +65,17 @@ class Answer:
     def _has_content(self) -> bool:
         return any(piece.text for piece in self.content)
 
-    def missed(self, task: Task) -> str:
+    def missed(self, task: Task) -> Message | None:
         """Return the text in the history of a task that was not delivered in messages."""
         if not self.content or not all(isinstance(piece, Message) for piece in self.content):
-            return ""
+            return None
         delivered = "".join([piece.text for piece in self.content])
         whole = "".join([message.text for message in latest_messages(task)])
-        return whole.removeprefix(delivered) if whole.startswith(delivered) else ""
+        rest = whole.removeprefix(delivered) if whole.startswith(delivered) else ""
+        if not rest:
+            return None
+        parts = [Part(text=rest)]
+        return Message(role=Role.AGENT, task_id=task.id, context_id=task.context_id, parts=parts)
 
     def complete(self, event: TaskStatusUpdateEvent) -> None:
         """Set the text of an event whose status may be the last: what is still to be delivered."""

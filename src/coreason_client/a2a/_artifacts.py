@@ -6,7 +6,7 @@ The rules are at the head of `_assemble`.
 from collections.abc import Sequence
 
 from ._partial import PartialArtifact, ReplayMatch, compact
-from .types import Artifact, Event, Message, Part, Task, TaskArtifactUpdateEvent
+from .types import Artifact, Event, Message, Part, Task, TaskArtifactUpdateEvent, TaskStatus
 
 __all__ = ["Gap", "KnownArtifacts"]
 
@@ -49,9 +49,29 @@ class KnownArtifacts:
             partial.match = None
             partial.sent_from_start = self.gapless
 
+    def resume(self) -> None:
+        """Record that this connection continues exactly after what was delivered."""
+        self.may_repeat, self.gapless = False, True
+        for partial in self._partials.values():
+            partial.match = None
+            partial.sent_from_start = True
+
     def compare(self, task: Task) -> None:
         """Decide whether a connection that begins with this snapshot is gapless."""
         self.gapless = {artifact.artifact_id for artifact in task.artifacts} >= set(self._partials)
+
+    def check_end(self, status: TaskStatus) -> None:
+        """Raise `Gap` if this status may end the task after content that was missed."""
+        if not self.gapless and (status.is_terminal or status.is_interrupted):
+            raise Gap
+
+    def agree_with(self, task: Task) -> bool:
+        """Return True if the artifacts in a task have exactly the content that was delivered."""
+        for artifact in task.artifacts:
+            partial = self._partials.get(artifact.artifact_id)
+            if partial is None or not partial.has_content(artifact.parts):
+                return False
+        return True
 
     def lack_content_of(self, task: Task) -> bool:
         """Return True if a task has content that was not delivered."""
@@ -74,7 +94,8 @@ class KnownArtifacts:
             Gap: it does not continue what was delivered before.
         """
         artifact = event.artifact
-        if event.last_chunk:
+        completes = event.last_chunk and artifact.artifact_id not in self.complete_ids
+        if completes:
             self.complete_ids.add(artifact.artifact_id)
         partial = self._partials.get(artifact.artifact_id)
         if partial is None:
@@ -83,14 +104,20 @@ class KnownArtifacts:
             self.add(artifact)
             return (event,)
         if event.append:
+            if self.may_repeat and not completes and partial.is_unchanged_by(artifact):
+                return ()
             return _apply_parts(event, partial)
         if self.may_repeat:
             return _apply_replay(event, partial)
         partial.artifact, partial.parts = artifact, compact(artifact.parts)
         return (event,)
 
-    def apply_snapshot(self, task: Task) -> list[Event]:
-        """Apply the artifacts of a snapshot and return what is new in them, as updates."""
+    def apply_snapshot(self, task: Task, *, newer: bool = False) -> list[Event]:
+        """Apply the artifacts of a snapshot and return what is new in them, as updates.
+
+        `newer` means that it cannot be older than what was delivered: an artifact that has become
+        shorter is then replaced.
+        """
         new_events: list[Event] = []
         for artifact in task.artifacts:
             event = TaskArtifactUpdateEvent(
@@ -101,18 +128,23 @@ class KnownArtifacts:
                 self.add(artifact)
                 new_events.append(event)
             else:
-                new_events.extend(_apply_replay(event, partial))
+                new_events.extend(_apply_replay(event, partial, whole=newer))
         return new_events
 
 
-def _apply_replay(event: TaskArtifactUpdateEvent, partial: PartialArtifact) -> Sequence[Event]:
+def _apply_replay(
+    event: TaskArtifactUpdateEvent, partial: PartialArtifact, *, whole: bool = False
+) -> Sequence[Event]:
     """Apply an update that repeats an artifact from its beginning."""
     partial.match = ReplayMatch(partial.parts)
     partial.sent_from_start = True
-    return _apply_parts(event, partial)
+    return _apply_parts(event, partial, whole=whole)
 
 
-def _apply_parts(event: TaskArtifactUpdateEvent, partial: PartialArtifact) -> Sequence[Event]:
+def _apply_parts(
+    event: TaskArtifactUpdateEvent, partial: PartialArtifact, *, whole: bool = False
+) -> Sequence[Event]:
+    """Apply the parts of an update; `whole` means that they are the whole artifact."""
     parts = event.artifact.parts
     match = partial.match
     if match is None:
@@ -123,7 +155,7 @@ def _apply_parts(event: TaskArtifactUpdateEvent, partial: PartialArtifact) -> Se
             partial.update_details(event.artifact)
         return (event,)
     new_parts = match.skip_known(parts)
-    if match.contradicts:
+    if match.contradicts or (whole and not match.caught_up):
         partial.match = None
         if event.append:
             partial.sent_from_start = False

@@ -16,6 +16,9 @@
   subscription is not enough. On a connection that is not gapless, a later part of an artifact and
   the end of the task may follow a gap; an `append` that contradicts what was delivered proves one.
   These raise `Gap`, and the task must be fetched.
+* If the agent numbers its events, the numbers decide instead (`_generations`): repetitions are
+  dropped, and on a connection that continues after what was delivered every event is new.
+* Progress is everything that is new, except for a status of which only the time is new.
 * Events of another task are dropped.
 * `ended` means that nothing may follow: a terminal state, `final`, an update to INPUT_REQUIRED, or
   a message without a task. After AUTH_REQUIRED an agent may continue by itself once the user has
@@ -28,11 +31,10 @@ from typing import Any
 
 from ._answer import Answer
 from ._artifacts import Gap, KnownArtifacts
+from ._generations import Generations
 from .types import (
     Event,
     Message,
-    Part,
-    Role,
     Task,
     TaskArtifactUpdateEvent,
     TaskState,
@@ -67,7 +69,9 @@ class Assembly:
         self._base: Task | None = None
         self._answer = Answer()
         self._artifacts = KnownArtifacts(self._answer.content, attached=attached)
+        self.generations = Generations(self._artifacts.resume)
         self._delivered: set[object] = set()  # keys of statuses and ids of messages
+        self._restated: TaskStatusUpdateEvent | None = None  # the last one, if only its time is new
         self._begun = False  # an event came on this connection
 
     @property
@@ -100,14 +104,19 @@ class Assembly:
         """The text of the answer so far."""
         return self._answer.text(self.status)
 
-    def reconnected(self) -> None:
+    def reconnected(self, *, with_cursor: bool = False) -> None:
         """Record that the following events come over another connection."""
         self._begun = False
         self._artifacts.reconnect(may_repeat=not self.empty)
+        self.generations.reconnect(with_cursor=with_cursor)
 
     def is_behind(self, task: Task) -> bool:
         """Return True if a task has content that was not delivered."""
         return self._artifacts.lack_content_of(task)
+
+    def is_progress(self, new_events: Sequence[Event]) -> bool:
+        """Return True if new events contain more than the time of a status that was delivered."""
+        return any(event is not self._restated for event in new_events)
 
     def apply(self, event: Event) -> Sequence[Event]:
         """Apply an event and return what is new in it.
@@ -117,16 +126,17 @@ class Assembly:
         """
         first, self._begun = not self._begun, True
         if isinstance(event, TaskArtifactUpdateEvent):
-            return self._artifacts.apply(event) if self._belongs_to_task(event) else ()
+            return self._artifacts.apply(event) if self._is_unknown(event) else ()
         if isinstance(event, TaskStatusUpdateEvent):
-            return self._apply_status(event) if self._belongs_to_task(event) else ()
+            return self._apply_status(event) if self._is_unknown(event) else ()
         if isinstance(event, Task):
             return self._apply_task(event, first=first)
         if isinstance(event, Message):
             return self._apply_message(event)
         return (event,)
 
-    def _belongs_to_task(self, event: TaskArtifactUpdateEvent | TaskStatusUpdateEvent) -> bool:
+    def _is_unknown(self, event: TaskArtifactUpdateEvent | TaskStatusUpdateEvent) -> bool:
+        """Return True if an update belongs to this task, and its number is new or it has none."""
         if self._base is None:
             if self._attached:
                 raise Gap  # the beginning is missing
@@ -134,16 +144,10 @@ class Assembly:
             self.context_id = event.context_id
             self._base = Task(id=self.task_id or "", context_id=event.context_id)
             self.on_task(self._base.id, event.context_id)
-            return True
-        if not event.task_id or event.task_id == self.task_id:
-            return True
-        return self._log_other_task(event.task_id)
-
-    def _log_other_task(self, task_id: str) -> bool:
-        logger.warning(
-            "dropped an event of task %s from the stream of task %s", task_id, self.task_id
-        )
-        return False
+        elif event.task_id and event.task_id != self.task_id:
+            _log_other_task(event.task_id, self.task_id)
+            return False
+        return not self.generations.repeats(event)
 
     # Tasks, statuses, messages
 
@@ -151,32 +155,52 @@ class Assembly:
         if self._base is None:
             return self._apply_first_task(task)
         if task.id and task.id != self.task_id:
-            self._log_other_task(task.id)
+            _log_other_task(task.id, self.task_id)
             return ()
+        if self.generations.covers(task, self._agrees_with):
+            return ()
+        return self._merge(self._base, task, first=first)
+
+    def _agrees_with(self, task: Task) -> bool:
+        """Return True if there is nothing in a task that was not delivered."""
+        is_same = _status_key(task.status)[:-1] == _status_key(self.status)[:-1]
+        return is_same and self._artifacts.agree_with(task) and self._answer.missed(task) is None
+
+    def _merge(self, base: Task, task: Task, *, first: bool = False) -> Sequence[Event]:
+        """Apply a task that may contain something new, and return that as updates."""
+        newer = self.generations.is_newer(task)
         changes: dict[str, Any] = {
             name: value
             for name in ("history", "metadata", "context_id")
             if (value := getattr(task, name))
         }
-        self._base = self._base.model_copy(update=changes)
+        self._base = base.model_copy(update=changes)
         if first and self._artifacts.may_repeat:
             self._artifacts.compare(task)
-            self._check_end(task.status)
+            self._artifacts.check_end(task.status)
         self._answer.record_history(task)
-        new_events = self._artifacts.apply_snapshot(task)
-        return (*new_events, *self._missed_message(task), *self._new_status(task))
+        new_events = self._artifacts.apply_snapshot(task, newer=newer)
+        missed = self._answer.missed(task) if self._artifacts.may_repeat else None
+        if missed is not None:
+            new_events += self._apply_message(missed)
+        new_events += self._new_status(task)
+        if newer:
+            self.generations.record_newer(task, gapless=self._artifacts.gapless)
+        return tuple(new_events)
 
     def _apply_first_task(self, task: Task) -> Sequence[Event]:
         if self._attached and task.id != self.task_id:
-            self._log_other_task(task.id)
+            _log_other_task(task.id, self.task_id)
             return ()
         self._base = task
+        self.generations.covers(task, self._agrees_with)
         self.task_id, self.context_id, self.status = task.id, task.context_id, task.status
         self._artifacts.gapless = True
         for artifact in task.artifacts:
             self._artifacts.add(artifact)
         self._answer.begin(task)
-        self._delivered.add(_status_key(task.status))
+        key = _status_key(task.status)
+        self._delivered |= {key, key[:-1]}
         # The first task of an answer may still have the state that the message replies to.
         self.ended = task.status.is_terminal or (self._attached and _needs_input(task.status))
         self.on_task(task.id, task.context_id)
@@ -186,21 +210,8 @@ class Assembly:
         """Apply an authoritative task from get_task, and return what is new in it."""
         self._begun = True
         self._artifacts.gapless = self._artifacts.may_repeat = True
-        return self._apply_task(task, first=False)
-
-    def _check_end(self, status: TaskStatus) -> None:
-        if not self._artifacts.gapless and (status.is_terminal or status.is_interrupted):
-            raise Gap  # the end may come after content that was missed
-
-    def _missed_message(self, task: Task) -> Sequence[Event]:
-        """Return the messages that an agent sent while there was no connection, as one message."""
-        rest = self._answer.missed(task) if self._artifacts.may_repeat else ""
-        if not rest:
-            return ()
-        message = Message(
-            role=Role.AGENT, task_id=task.id, context_id=task.context_id, parts=[Part(text=rest)]
-        )
-        return self._apply_message(message)
+        base = self._base
+        return self._apply_first_task(task) if base is None else self._merge(base, task)
 
     def _new_status(self, task: Task) -> Sequence[Event]:
         key = _status_key(task.status)
@@ -218,12 +229,14 @@ class Assembly:
         key = _status_key(event.status)
         if self._artifacts.may_repeat and key in self._delivered and not event.status.is_terminal:
             return ()
-        self._check_end(event.status)
+        self._artifacts.check_end(event.status)
         return self._deliver(event, key)
 
-    def _deliver(self, event: TaskStatusUpdateEvent, key: object) -> Sequence[Event]:
+    def _deliver(self, event: TaskStatusUpdateEvent, key: tuple[object, ...]) -> Sequence[Event]:
         known = self._artifacts.may_repeat and key in self._delivered
-        self._delivered.add(key)
+        restates = key[:-1] in self._delivered and not self.generations.proved
+        self._restated = event if restates else None
+        self._delivered |= {key, key[:-1]}
         self.final = bool(event.final)
         if event.status.state != TaskState.UNSPECIFIED or event.status.message is not None:
             self.status = event.status
@@ -237,9 +250,10 @@ class Assembly:
 
     def _apply_message(self, message: Message) -> Sequence[Event]:
         if message.task_id and self._base is not None and message.task_id != self.task_id:
-            self._log_other_task(message.task_id)
+            _log_other_task(message.task_id, self.task_id)
             return ()
-        if self._artifacts.may_repeat and message.message_id in self._delivered:
+        may_repeat = self._artifacts.may_repeat or self.generations.reconnected
+        if may_repeat and message.message_id in self._delivered:
             return ()
         self._delivered.add(message.message_id)
         self.message = message
@@ -248,6 +262,10 @@ class Assembly:
         self._answer.content.append(message)
         self.ended = self._base is None and not self._attached and not message.task_id
         return (message,)
+
+
+def _log_other_task(task_id: str, own: str | None) -> None:
+    logger.warning("dropped an event of task %s from the stream of task %s", task_id, own)
 
 
 def _needs_input(status: TaskStatus) -> bool:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from .._http._types import Request
 from .._secret import header_secrets, redact, redact_chain
-from .errors import A2AError
+from .errors import A2AError, A2AJSONRPCError
 
 __all__ = ["RedactingSender"]
 
@@ -50,4 +50,12 @@ class RedactingSender:
             yield
         except A2AError as error:
             redact_chain(error, self.redact)
+            self._redact_messages(error)
             raise
+
+    def _redact_messages(self, error: BaseException | None) -> None:
+        """Redact the field `message` of an error and its causes; other fields stay as received."""
+        while error is not None:
+            if isinstance(error, A2AJSONRPCError):
+                error.message = self.redact(error.message)
+            error = error.__cause__

@@ -6,8 +6,8 @@
 * Cards are cached as their servers allow (`_card_cache`).
 * After a 401 or 403 the card is requested once more with the credential, if there is one. A card
   that was fetched with a credential is not put into the shared cache.
-* Transient failures (a retryable status or a broken connection) are retried within the budget,
-  after the delay that the server asks for.
+* Transient failures are retried within the budget, after the delay that the server asks for: a
+  retryable status, a broken connection, and a refused one, because a server may be starting.
 * Redirects are followed; the size of the body is limited.
 * A body that is not JSON, or not a card, raises `A2AJSONError`.
 """
@@ -49,6 +49,7 @@ CardKeys: TypeAlias = str | bytes | Mapping[str, Any] | Sequence[str | bytes | M
 WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 _MISSING = frozenset({404, 405, 410})
 _UNAUTHORIZED = frozenset({401, 403})
+_TRANSIENT_FAILURES = frozenset({FailureKind.BROKEN, FailureKind.CONNECT})
 
 
 @dataclass
@@ -141,8 +142,8 @@ class CardRules:
         if failures > self.max_retries:
             return None
         if isinstance(result, TransportFailure):
-            is_broken = result.kind is FailureKind.BROKEN
-            return self.backoff.delay(failures, self.jitter) if is_broken else None
+            is_transient = result.kind in _TRANSIENT_FAILURES
+            return self.backoff.delay(failures, self.jitter) if is_transient else None
         if result.head.status not in RETRIED_STATUSES:
             return None
         server_delay = retry_after(result.head.headers, time.time)

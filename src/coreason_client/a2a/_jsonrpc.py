@@ -121,7 +121,7 @@ class JsonRpcCall:
             envelope = self._read(data)
             # The common case first, for speed: an event of this request.
             result = envelope.get("result")
-            if result and envelope.get("id") == self._number and envelope.get("error") is None:
+            if result and self._is_own(envelope.get("id")) and envelope.get("error") is None:
                 return event_of(result)
             event = self._without_envelope(data, envelope) or self._value(envelope)
         except (ValidationError, ValueError, A2AJSONError) as error:
@@ -137,10 +137,13 @@ class JsonRpcCall:
         """Return False: JSON-RPC uses POST only."""
         return False
 
+    def _is_own(self, number: object) -> bool:
+        """Return True if this number is the id of the request; 7.0 and True are no ids."""
+        return number == self._number and type(number) is int
+
     def _value(self, envelope: dict[str, Any]) -> Any:
         number, error = envelope.get("id"), envelope.get("error")
-        matches = type(number) is int and number == self._number
-        matches = matches or number == str(self._number)
+        matches = self._is_own(number) or number == str(self._number)
         if not matches and not (number is None and error is not None):
             raise ValueError(f"its id must be {self._number}, got {number!r:.50}")
         if error is not None:

@@ -70,7 +70,7 @@ class ReplayMatch:
             rest = part if self.caught_up else self._skip_known(part)
             if self.contradicts:
                 return []
-            if rest is not None:
+            if rest is not None and rest.text != "":
                 new_parts.append(rest)
         return new_parts
 
@@ -134,6 +134,18 @@ class PartialArtifact:
                 changes["metadata"] = metadata
         if changes:
             self.artifact = known.model_copy(update=changes)
+
+    def is_unchanged_by(self, update: Artifact) -> bool:
+        """Return True if an update that appends to the artifact would change nothing."""
+        if any(part.text != "" for part in update.parts):
+            return False
+        known = self.artifact
+        self.update_details(update)
+        return self.artifact is known
+
+    def has_content(self, parts: Sequence[Part]) -> bool:
+        """Return True if these are the parts so far, however their text is divided."""
+        return _tokens(compact(parts)) == _tokens(self.parts)
 
     def lacks(self, parts: Sequence[Part]) -> bool:
         """Return True if the parts of the whole artifact contain more than was delivered."""

@@ -13,9 +13,12 @@ rules that do not depend on the protocol are in `_connections`. The rules, by th
   any loss raises `A2AStreamClosedError`.
 * 0.3 (40). Its servers store an event once for every subscriber, so subscribing duplicates content:
   the task is fetched instead, after a loss and for `resubscribe`.
-* Budget (24). `max_retries` losses in a row. New content or a new state refills it. A snapshot that
-  shows the task still running restores the retries, but the delays continue to grow until there is
-  something new. Messages and unknown events do neither.
+* Budget (24). `max_retries` losses in a row. Only progress refills it (`_assemble`). The retries
+  are restored, while the delays continue to grow, by a fetched task, and by a connection that shows
+  the task still running and stays open (`_connection_record`). Messages and unknown events do
+  neither.
+* Cursor (25). A connection with a cursor that brings only repetitions is followed by one without:
+  the agent then sends the whole task, which is progress even if connections end after one event.
 * Fetching. The task is fetched if the agent rejects a subscription, with any error, and if a
   subscription leaves a gap or ends without a snapshot. After 429, 502, 503 or 504 the subscription
   is tried once more first. What is new in the fetched task is delivered; while the task is still
@@ -45,6 +48,7 @@ from .._retry_budget import RetryBudget
 from ..sse import ServerSentEvent, SSEEventTooLarge
 from ._assemble import Assembly, Gap
 from ._call import Call, connection_error, stream_closed, was_never_sent
+from ._connection_record import ConnectionRecord
 from ._route import Route
 from ._silence import Silence, is_keep_alive
 from ._stream_operation import StreamOperation
@@ -58,7 +62,7 @@ from .errors import (
     MethodNotFoundError,
     UnsupportedOperationError,
 )
-from .types import Event, Message, Task, UnknownEvent
+from .types import Event, Task
 
 __all__ = ["ResubscribeMachine"]
 
@@ -99,7 +103,8 @@ class ResubscribeMachine:
         self.redact: Callable[[str], str] = str  # for log lines; the transport sets it
         self._skipped = 0  # interfaces in a row that could not be reached
         self._call: Call  # of this connection; set with the first request
-        self._first_event_type: type[Event] | None = None  # on this connection
+        self._clock = clock
+        self._record = ConnectionRecord(clock)  # of this connection
         self._silence = Silence(settings.stream.read, clock)
         self._must_check_task = False  # because the stream was silent
         self._body: UnaryBody | None = None  # of a response that is not a stream
@@ -135,8 +140,8 @@ class ResubscribeMachine:
         cursor = operation.cursor
         self._call = self._route.call(operation.name, operation.params, cursor)
         if operation.begun:
-            self.assembly.reconnected()
-        self._first_event_type = None
+            self.assembly.reconnected(with_cursor=cursor is not None)
+        self._record = ConnectionRecord(self._clock)
         self._silence.reset()
         return connections.open(self._call.request, (cursor or "").encode())
 
@@ -253,7 +258,8 @@ class ResubscribeMachine:
                     return
                 silent = False
                 operation.last_event_id = sse.id_bytes
-                if self._first_event_type is None or budget.used:
+                assembly.generations.record_id(sse.id_bytes)
+                if self._record.first_event_type is None or budget.used:
                     self._record_event(event, new_events)
                 yield from new_events
                 if assembly.ended:
@@ -269,17 +275,16 @@ class ResubscribeMachine:
     def _record_event(self, event: Event, new_events: Sequence[Event]) -> None:
         """Record an event, and refill the budget if it shows that the task makes progress."""
         operation, budget = self._operation, self._connections.budget
-        if self._first_event_type is None:
-            self._first_event_type = type(event)
-            if not operation.begun:
-                operation.begun = True
-                self._route.record_response(self._call)
-        if isinstance(event, Message | UnknownEvent):
+        if not operation.begun:
+            operation.begun = True
+            self._route.record_response(self._call)
+        if not self._record.add(event):
             return
         operation.reset_rejections()
-        if new_events:
+        if self.assembly.is_progress(new_events):
+            self._record.progressed = True
             budget.refill()
-        else:
+        elif operation.fetches:
             budget.restore_retries()
 
     # Silence
@@ -346,7 +351,6 @@ class ResubscribeMachine:
         except A2AError as error:
             self._handle_error(error)
             return ()
-        self._first_event_type = None
         self._record_event(value, new_events)
         self._connections.pause()
         if self.assembly.may_end:
@@ -363,7 +367,7 @@ class ResubscribeMachine:
         operation = self._operation
         if not operation.begun and self._route.record_response(self._call, error):
             return
-        rejected = self._first_event_type is None or isinstance(error, _CANNOT_SUBSCRIBE)
+        rejected = self._record.first_event_type is None or isinstance(error, _CANNOT_SUBSCRIBE)
         if operation.subscribes and self._resume and rejected:
             self._fetch(str(error))
             return
@@ -397,6 +401,10 @@ class ResubscribeMachine:
             return
         if not task_id or not operation.can_resume or not self._resume:
             raise self._with_progress(stream_closed(cause, error, failures))
+        if self._record.was_stable(error):
+            connections.budget.restore_retries()
+        elif self._record.only_repeated:
+            operation.last_event_id = b""
         self._skipped = 0
         asked = connections.server_delay(server_delay)
         delay = connections.lose(asked)
@@ -404,7 +412,8 @@ class ResubscribeMachine:
             raise self._with_progress(stream_closed(cause, error, failures + 1, asked))
         connections.wait(delay)
         if not operation.fetches:
-            without_snapshot = operation.subscribes and self._first_event_type not in (None, Task)
+            first = self._record.first_event_type
+            without_snapshot = operation.subscribes and first not in (None, Task)
             operation.subscribe(task_id)
             if without_snapshot or not self._route.channel.dialect.subscribing_is_safe:
                 operation.fetch(task_id)

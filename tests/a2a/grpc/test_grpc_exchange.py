@@ -13,6 +13,7 @@ from coreason_client._http._types import FailureKind, TransportFailure
 from coreason_client.a2a._grpc._exchange import (
     STREAM_HEAD,
     answer_in,
+    delay_field,
     error_event,
     event_content,
     message_event,
@@ -28,6 +29,12 @@ def retry_in(seconds: int) -> bytes:
     packed = any_pb2.Any()
     delay = duration_pb2.Duration(seconds=seconds)
     packed.Pack(error_details_pb2.RetryInfo(retry_delay=delay))
+    return bytes(status_pb2.Status(details=[packed]).SerializeToString())
+
+
+def reason(name: str) -> bytes:
+    packed = any_pb2.Any()
+    packed.Pack(error_details_pb2.ErrorInfo(reason=name))
     return bytes(status_pb2.Status(details=[packed]).SerializeToString())
 
 
@@ -74,10 +81,13 @@ BROKEN, TIMEOUT, LARGE = FailureKind.BROKEN, FailureKind.TIMEOUT, FailureKind.TO
 TOO_LARGE = "Received message larger than max (20 vs. 10)"
 TABLE: list[tuple[GrpcStatus, FailureKind | None, FailureKind | None]] = [
     (GrpcStatus("UNAVAILABLE", "Socket closed"), BROKEN, BROKEN),
-    (GrpcStatus("UNAVAILABLE", "busy", retry_in(7)), None, None),
+    (GrpcStatus("UNAVAILABLE", "shutting down", retry_in(7)), None, BROKEN),
+    (GrpcStatus("UNAVAILABLE", "with a reason", reason("TASK_NOT_FOUND")), None, None),
     (GrpcStatus("CANCELLED", ""), BROKEN, BROKEN),
     (GrpcStatus("DEADLINE_EXCEEDED", "Deadline Exceeded"), TIMEOUT, TIMEOUT),
     (GrpcStatus("RESOURCE_EXHAUSTED", "quota"), None, BROKEN),
+    (GrpcStatus("RESOURCE_EXHAUSTED", "quota", retry_in(7)), None, BROKEN),
+    (GrpcStatus("INTERNAL", "failed", retry_in(7)), None, None),
     (GrpcStatus("RESOURCE_EXHAUSTED", TOO_LARGE), LARGE, LARGE),
     (GrpcStatus("ABORTED", "retry"), None, BROKEN),
     (GrpcStatus("NOT_FOUND", "no task"), None, None),
@@ -100,6 +110,18 @@ def test_which_statuses_are_answers(
         assert (error["code"], error["status"]) == (head.status, status.code)
     failure = stream_failure(status)
     assert (failure and failure.kind) == during
+
+
+@pytest.mark.parametrize(
+    ("details", "milliseconds"),
+    [(retry_in(7), 7000), (retry_in(0), 0), (b"", None), (b"\xff", None)],
+)
+def test_the_delay_in_the_middle_of_a_stream_is_a_field(
+    details: bytes, milliseconds: int | None
+) -> None:
+    decoder = SSEDecoder()
+    assert decoder.feed(delay_field(GrpcStatus("UNAVAILABLE", "busy", details))) == []
+    assert decoder.retry_ms == milliseconds
 
 
 def test_the_delay_of_a_server_is_a_header() -> None:

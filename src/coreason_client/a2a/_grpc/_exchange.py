@@ -5,6 +5,8 @@
   error object, which begins with a brace.
 * A status that is an answer of the agent is a response with the matching HTTP status and the error
   body of HTTP+JSON. A status that says that there was no answer is a `TransportFailure`.
+* In the middle of a stream, a status without a reason that means an interruption is a failure too,
+  also if it asks for a delay: a server that shuts down ends its streams like this.
 """
 
 from base64 import b64decode, b64encode
@@ -16,6 +18,7 @@ from typing import Final
 from pydantic_core import from_json, to_json
 
 from ..._http._types import FailureKind, Headers, Request, ResponseHead, TransportFailure
+from ..errors import reason_of
 from ._convert import JSON
 from ._methods import GrpcMethod
 from ._status import DETAILS_KEY, GrpcStatus, error_object, http_status, retry_seconds
@@ -24,6 +27,7 @@ __all__ = [
     "STREAM_HEAD",
     "GrpcRequest",
     "answer_in",
+    "delay_field",
     "error_event",
     "event_content",
     "message_event",
@@ -103,14 +107,21 @@ def _failure(status: GrpcStatus, no_answer: Iterable[str]) -> TransportFailure |
         return TransportFailure(FailureKind.TIMEOUT, text)
     if status.code == "RESOURCE_EXHAUSTED" and _TOO_LARGE in status.message:
         return TransportFailure(FailureKind.TOO_LARGE, text)
-    if status.code in no_answer and not status.details:
+    if status.code in no_answer:
         return TransportFailure(FailureKind.BROKEN, text)
     return None
 
 
 def stream_failure(status: GrpcStatus) -> TransportFailure | None:
     """Return the failure for a status in the middle of a stream; None if it is an answer."""
-    return _failure(status, _INTERRUPTIONS)
+    is_answer = reason_of(error_object(status).get("details")) is not None
+    return _failure(status, () if is_answer else _INTERRUPTIONS)
+
+
+def delay_field(status: GrpcStatus) -> bytes:
+    """Return the delay that a status asks for as a field of SSE; empty if it asks for none."""
+    delay = retry_seconds(error_object(status))
+    return b"" if delay is None else b"retry: %d\n" % (delay * 1000)
 
 
 def answer_in(status: GrpcStatus) -> tuple[ResponseHead, bytes]:
@@ -119,7 +130,7 @@ def answer_in(status: GrpcStatus) -> tuple[ResponseHead, bytes]:
     Raises:
         TransportFailure: it says that there was no answer.
     """
-    failure = _failure(status, _NO_ANSWER)
+    failure = _failure(status, () if status.details else _NO_ANSWER)
     if failure is not None:
         raise failure
     error = error_object(status)

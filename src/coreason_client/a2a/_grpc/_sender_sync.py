@@ -30,6 +30,7 @@ from ._exchange import (
     STREAM_HEAD,
     GrpcRequest,
     answer_in,
+    delay_field,
     error_event,
     message_event,
     stream_failure,
@@ -130,9 +131,9 @@ class SyncGrpcResponse:
                 self._check_open()
                 status = status_of(error)
                 failure = stream_failure(status)
+                yield error_event(status) if failure is None else delay_field(status)
                 if failure is not None:
                     raise failure from error
-                yield error_event(status)
                 return
             if message is None:
                 return
