@@ -9,12 +9,20 @@
        ./run_tck.py --sut-host http://127.0.0.1:9999
 
 The kit chooses what the agent does by the beginning of the id of its message. For version 0.3 of
-the protocol, start the agent with ``--protocol 0.3`` and use the branch 0.3.x of the kit.
+the protocol, start the agent with ``--protocol 0.3`` and use the branch 0.3.x of the kit:
+
+       ./run_tck.py --sut-url http://127.0.0.1:9999 --category mandatory
+
+The agent accepts every media type. Up to version 1.0.0.alpha2 the kit counts it as a failure if a
+message with an unknown media type is refused; later it wants the refusal. For the later one add
+``--input-mode text/plain --input-mode application/json``.
 """
 
 import argparse
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from starlette.types import Message, Receive, Scope, Send
 
 from coreason_client.a2a import AgentCard
 from coreason_client.server import A2A, AgentApp, AgentStream, File, Link, ServiceRequest, serve
@@ -27,6 +35,8 @@ RESUBSCRIBE_SECONDS = 9.0
 """How long a task works that the kit subscribes to twice."""
 V03_SECONDS = 3.0
 """How long a task of 0.3 works before it requires input."""
+PUSH_SECONDS = 0.2
+"""How much earlier the first push notification of a task of 0.3 is sent than its stream."""
 
 
 def text_artifact(text: str) -> Behaviour:
@@ -141,14 +151,39 @@ async def conformance_v03(request: ServiceRequest, stream: AgentStream) -> None:
     await (behaviour_for(message_id) if known else slow(V03_SECONDS, ask))(stream)
 
 
-def make_app(protocol: str = "1.0", grpc_address: str | None = None) -> AgentApp:
-    """Return the application; it accepts text, JSON and plain files, and no other media types."""
+class UnhurriedApp(AgentApp):
+    """Begins every stream a little later.
+
+    The kit for 0.3 looks for the push notification of a task as soon as it has the first event of
+    its stream, and does not wait for it.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve as ASGI."""
+
+        async def begin_later(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                content_type: bytes = dict(message["headers"]).get(b"content-type", b"")
+                if content_type.startswith(b"text/event-stream"):
+                    await asyncio.sleep(PUSH_SECONDS)
+            await send(message)
+
+        await super().__call__(scope, receive, begin_later)
+
+
+def make_app(
+    protocol: str = "1.0", grpc_address: str | None = None, input_modes: Sequence[str] = ("*/*",)
+) -> AgentApp:
+    """Return the application; it accepts the media types `input_modes`.
+
+    The kit for 1.0 refuses a card with fields of 0.3, so that one is only served if it is needed.
+    """
     card = AgentCard.model_validate(
         {
             "name": "Conformance",
             "description": "Does what the conformance kit expects.",
             "version": "1.0.0",
-            "defaultInputModes": ["text/plain", "application/json"],
+            "defaultInputModes": list(input_modes),
             "defaultOutputModes": ["text/plain", "application/json"],
             "skills": [
                 {"id": "tck", "name": "Kit", "description": "Behaves.", "tags": ["conformance"]}
@@ -157,11 +192,16 @@ def make_app(protocol: str = "1.0", grpc_address: str | None = None) -> AgentApp
     )
     settings = A2A(
         card=card,
+        versions=["1.0"] if protocol == "1.0" else ["1.0", "0.3"],
         grpc_address=grpc_address,
+        # The kit for 0.3 wants a URL, the one for 1.0 wants the address itself.
+        grpc_url=f"http://{grpc_address}" if grpc_address and protocol == "0.3" else None,
         allow_http_webhooks=True,  # the webhooks of the kit are at http://127.0.0.1
         allow_private_webhooks=True,
     )
-    return AgentApp(conformance if protocol == "1.0" else conformance_v03, a2a=settings)
+    if protocol == "0.3":
+        return UnhurriedApp(conformance_v03, a2a=settings)
+    return AgentApp(conformance, a2a=settings)
 
 
 def main() -> None:
@@ -171,9 +211,15 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=9999)
     parser.add_argument("--protocol", choices=["1.0", "0.3"], default="1.0")
     parser.add_argument("--grpc-port", type=int, help="serve gRPC too, at this port")
+    parser.add_argument(
+        "--input-mode",
+        action="append",
+        metavar="TYPE",
+        help="a media type that the agent accepts (default: all)",
+    )
     options = parser.parse_args()
     grpc_address = options.grpc_port and f"{options.host}:{options.grpc_port}"
-    app = make_app(options.protocol, grpc_address)
+    app = make_app(options.protocol, grpc_address, options.input_mode or ("*/*",))
     serve(app, options.host, options.port, log_level="info")
 
 

@@ -1,5 +1,6 @@
 """The agent for the A2A conformance kit does what its docstring says."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import httpx2
 import pytest
 from examples import a2a_conformance
 
+from coreason_client.server import AgentApp
 from tests.e2e.test_examples import EXAMPLES, RUN, free_port
 from tests.server.program import Program
 
@@ -22,6 +24,33 @@ from tests.server.program import Program
 )
 def test_the_longest_prefix_counts(message_id: str, expected: Any) -> None:
     assert a2a_conformance.behaviour_for(message_id) is expected
+
+
+@pytest.mark.parametrize(
+    ("content_type", "waits"), [(b"text/event-stream; charset=utf-8", 1), (b"application/json", 0)]
+)
+def test_only_streams_of_0_3_begin_later(
+    content_type: bytes, waits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = {"type": "http.response.start", "headers": [(b"content-type", content_type)]}
+    seen: list[Any] = []
+
+    async def answer(_: object, scope: object, receive: object, send: Any) -> None:
+        await send(head)
+
+    async def sleep(seconds: float) -> None:
+        seen.append(seconds)
+
+    async def send(message: Any) -> None:
+        seen.append(message)
+
+    monkeypatch.setattr(AgentApp, "__call__", answer)
+    app: Any = a2a_conformance.make_app("0.3")
+    assert type(a2a_conformance.make_app("1.0")) is AgentApp
+    with monkeypatch.context() as patch:
+        patch.setattr(asyncio, "sleep", sleep)
+        asyncio.run(app({}, None, send))
+    assert seen == [a2a_conformance.PUSH_SECONDS] * waits + [head]
 
 
 def test_a_task_can_be_subscribed_to_for_eight_seconds() -> None:
@@ -46,6 +75,8 @@ def test_the_program_serves_the_agent(
         headers = {"A2A-Version": protocol}
         with httpx2.Client(headers=headers, timeout=20) as http:
             card = http.get(f"{url}/.well-known/agent-card.json").json()
-            result = http.post(card["url"], json=body).json()["result"]
+            interface = card["supportedInterfaces"][0]
+            result = http.post(interface["url"], json=body).json()["result"]
+    assert ("url" in card) == (protocol == "0.3")
     task = result.get("task", result)
     assert task["artifacts"][0]["parts"][0]["text"] == "Generated text content"

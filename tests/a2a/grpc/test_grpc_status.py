@@ -49,7 +49,7 @@ TABLE: list[tuple[type[A2AJSONRPCError], str, int, str]] = [
         400,
         "EXTENSION_SUPPORT_REQUIRED",
     ),
-    (errors.VersionNotSupportedError, "FAILED_PRECONDITION", 400, "VERSION_NOT_SUPPORTED"),
+    (errors.VersionNotSupportedError, "UNIMPLEMENTED", 501, "VERSION_NOT_SUPPORTED"),
     (errors.JSONParseError, "INVALID_ARGUMENT", 400, "PARSE_ERROR"),
     (errors.InvalidRequestError, "INVALID_ARGUMENT", 400, "INVALID_REQUEST"),
     (errors.MethodNotFoundError, "UNIMPLEMENTED", 501, "METHOD_NOT_FOUND"),

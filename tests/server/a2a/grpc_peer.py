@@ -11,12 +11,21 @@ from a2a.compat.v0_3 import a2a_v0_3_pb2_grpc
 from a2a.types import a2a_pb2 as pb
 from a2a.types import a2a_pb2_grpc
 
+from coreason_client.a2a.errors import A2AJSONRPCError, VersionNotSupportedError
 from coreason_client.server import AgentApp, AgentStream, ServiceRequest
 from coreason_client.server.a2a import A2A
+from coreason_client.server.a2a._error_formats import status_of
 
 from ..aio import LIMIT
 
 V10 = (("a2a-version", "1.0"),)
+
+
+def expected_code(error: A2AJSONRPCError) -> str:
+    """Return the code of the table of specification 1.0.1, with the one exception."""
+    if isinstance(error, VersionNotSupportedError):
+        return "UNIMPLEMENTED"  # as in specification 1.0.0, which the conformance kit tests
+    return status_of(error).grpc
 
 
 class Doors:

@@ -1,6 +1,9 @@
 """The cards of an application."""
 
 import pytest
+from a2a.types import a2a_pb2
+from google.protobuf import json_format  # type: ignore[import-untyped]
+from pydantic_core import from_json
 
 from coreason_client.a2a import AgentCard
 from coreason_client.a2a.errors import (
@@ -47,3 +50,15 @@ def test_an_extended_card_that_is_missing_is_refused_as_each_version_wants_it() 
         cards.extended(URL)
     with pytest.raises(ExtendedAgentCardNotConfiguredError):
         cards.extended(URL, "0.3")
+
+
+def test_a_card_for_1_0_alone_has_no_fields_of_0_3() -> None:
+    card = from_json(Cards(A2A(versions=["1.0"]), AGENT, with_keys=False).public(URL).body)
+    json_format.ParseDict(card, a2a_pb2.AgentCard())  # refuses what 1.0 does not define
+    assert {one["protocolVersion"] for one in card["supportedInterfaces"]} == {"1.0"}
+
+
+def test_a_card_for_0_3_alone_has_no_interface_of_1_0() -> None:
+    card = from_json(Cards(A2A(versions=["0.3"]), AGENT, with_keys=False).public(URL).body)
+    assert {one["protocolVersion"] for one in card["supportedInterfaces"]} == {"0.3"}
+    assert card["url"] == f"{URL}/a2a"

@@ -27,12 +27,22 @@ from coreason_client.server import (
     SQLiteStreamLog,
     StreamLog,
 )
-from coreason_client.server.a2a._error_formats import status_of
 from coreason_client.server.a2a._operations import Operations
 
 from ..aio import LIMIT, aio
 from ..faulty_log import Faulty, runtime_of
-from .grpc_peer import V10, bearer, channel_to, message, refused, sending, serving, stub_of, until
+from .grpc_peer import (
+    V10,
+    bearer,
+    channel_to,
+    expected_code,
+    message,
+    refused,
+    sending,
+    serving,
+    stub_of,
+    until,
+)
 
 Logs = Callable[[], StreamLog]
 
@@ -204,7 +214,7 @@ async def test_every_error_reaches_the_clients(
                 unary = stub.GetTask(pb.GetTaskRequest(id="t"))
                 stream = stub.SubscribeToTask(pb.SubscribeToTaskRequest(id="t"))
             for found in (await refused(unary), await refused(stream.read())):
-                assert found.code().name == status_of(error).grpc
+                assert found.code().name == expected_code(error)
                 named = f"{kind.__name__}: It is so." if version == "0.3" else "It is so."
                 assert found.details() == named
         transport = AsyncGrpcTransport(f"127.0.0.1:{app.grpc_port}", version=version, max_retries=0)
@@ -239,14 +249,14 @@ async def test_every_error_reaches_the_clients(
             "GetTask",
             pb.GetTaskRequest(id="t"),
             (("a2a-version", "9.9"),),
-            "FAILED_PRECONDITION",
+            "UNIMPLEMENTED",
             "VERSION_NOT_SUPPORTED",
         ),
         (
             "GetTask",
             pb.GetTaskRequest(id="t"),
             (("a2a-version", "0.3"),),
-            "FAILED_PRECONDITION",
+            "UNIMPLEMENTED",
             "VERSION_NOT_SUPPORTED",
         ),
         (

@@ -6,11 +6,12 @@ from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-unty
 
 from coreason_client.a2a._grpc._status import STATUS_NUMBERS, error_from_object, error_object
 from coreason_client.a2a.errors import A2AJSONRPCError
-from coreason_client.server.a2a._error_formats import status_of
 from coreason_client.server.a2a._grpc_statuses import error_status, problem_status
 from coreason_client.server.a2a._incoming import wrong
 from coreason_client.server.http._limits import shutting_down
 from coreason_client.server.http._problems import Problem
+
+from .grpc_peer import expected_code
 
 KINDS = A2AJSONRPCError.__subclasses__()
 
@@ -30,7 +31,7 @@ def test_every_error_has_the_status_of_the_table_and_is_recognised(
 ) -> None:
     error = kind("It is so.")
     status = error_status("1.0", error)
-    assert (status.code, status.message) == (status_of(error).grpc, "It is so.")
+    assert (status.code, status.message) == (expected_code(error), "It is so.")
     assert status_pb2.Status.FromString(status.details).code == STATUS_NUMBERS[status.code]
     [info] = details(status.details, error_details_pb2.ErrorInfo)
     assert info.domain == "a2a-protocol.org"
@@ -41,7 +42,7 @@ def test_every_error_has_the_status_of_the_table_and_is_recognised(
 def test_in_0_3_the_message_names_the_error(kind: type[A2AJSONRPCError]) -> None:
     error = kind("It is so.")
     status = error_status("0.3", error)
-    assert status.code == status_of(error).grpc
+    assert status.code == expected_code(error)
     assert status.message == f"{kind.__name__}: It is so."
     found = error_from_object(error_object(status))
     assert type(found) is kind

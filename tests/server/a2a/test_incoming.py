@@ -64,6 +64,22 @@ def test_anything_else_is_another_message(principal: str, change: dict[str, Any]
     assert parse_message(principal, {**MESSAGE, **change}, 100).key != key
 
 
+def test_a_client_that_does_not_wait_sends_another_request() -> None:
+    keys = [
+        parse_message("one", MESSAGE, 100, immediately=immediately).key
+        for immediately in (True, True, False)
+    ]
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_unknown_and_empty_members_are_left_out() -> None:
+    part = {"text": "Hi.", "url": None, "mediaType": None, "new": 1}
+    given = {**MESSAGE, "metadata": None, "new": {"a": 1}, "parts": [part, {"data": None}]}
+    found = parse_message("one", given, 100)
+    assert found.message == {**MESSAGE, "parts": [{"text": "Hi."}, {"data": None}]}
+    assert found.key == parse_message("one", {**given, "new": 2}, 100).key
+
+
 def test_the_request_has_all_parts() -> None:
     parts = [
         {"text": "Look:"},

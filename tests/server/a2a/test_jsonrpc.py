@@ -56,6 +56,11 @@ def test_parameters_of_the_older_version_are_converted() -> None:
     assert call.params["configuration"] == {"returnImmediately": True}
 
 
+def test_parameters_may_have_the_names_of_the_proto_file() -> None:
+    call = parse_call(request("GetTask", params={"id": "t", "history_length": 1}), "1.0")
+    assert call.params == {"id": "t", "historyLength": 1}
+
+
 @pytest.mark.parametrize(
     ("body", "version", "kind"),
     [

@@ -11,7 +11,6 @@ from coreason_client.server.a2a._push._configs import (
     PushConfig,
     config_id_of,
     page_of,
-    with_json_names,
 )
 from coreason_client.server.a2a._push._urls import URLRules
 from coreason_client.server.a2a._versions import V03, V10
@@ -132,14 +131,6 @@ def test_ids() -> None:
     assert config_id_of({}) is None
     assert config_id_of({"id": ""}) is None
     assert config_id_of({"id": "é 1"}) == "é 1"
-
-
-def test_names_of_the_proto_file_are_understood() -> None:
-    assert with_json_names({"task_id": "a", "id": "b"}) == {"taskId": "a", "id": "b"}
-    assert with_json_names({"task_id": "a", "taskId": "c", "page_size": 1}) == {
-        "taskId": "c",
-        "pageSize": 1,
-    }
 
 
 @given(st.integers(0, 10), st.one_of(st.none(), st.integers(0, 4)))

@@ -150,16 +150,6 @@ async def test_a_configuration_is_created_read_listed_and_deleted() -> None:
 
 
 @aio
-async def test_the_names_of_the_proto_file_are_understood() -> None:
-    async with replica() as one:
-        task_id = await one.send("hello", None)
-        await one.push.create(ANN, {**CONFIG, "task_id": task_id})
-        assert (await one.push.get(ANN, {"task_id": task_id, "id": "mine"}))["id"] == "mine"
-        assert (await one.push.list(ANN, {"task_id": task_id, "page_size": 1}))["configs"]
-        await one.push.delete(ANN, {"task_id": task_id, "id": "mine"})
-
-
-@aio
 async def test_nothing_of_other_peoples_tasks_is_shown() -> None:
     async with replica() as one:
         task_id = await one.send("hello")

@@ -68,6 +68,13 @@ def test_parameters_come_from_path_query_and_body() -> None:
     }
 
 
+def test_parameters_may_have_the_names_of_the_proto_file() -> None:
+    listing = Match("list_tasks", {}, "1.0")
+    assert parse_params(listing, {"page_size": "5"}, None) == {"pageSize": 5}
+    create = Match("create_push_config", {"taskId": "two"}, "1.0")
+    assert parse_params(create, {}, {"task_id": "other"}) == {"taskId": "two"}
+
+
 @pytest.mark.parametrize(
     ("query", "body"),
     [({"pageSize": "many"}, None), ({"includeArtifacts": "yes"}, None), ({}, [1]), ({}, "text")],

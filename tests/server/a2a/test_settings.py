@@ -1,5 +1,7 @@
 """What an application offers over A2A."""
 
+from typing import Any
+
 import pytest
 
 from coreason_client import ArgumentError
@@ -24,6 +26,12 @@ def test_the_argument_is_true_a_card_or_settings() -> None:
 def test_anything_else_is_refused(given: object) -> None:
     with pytest.raises(ArgumentError, match="a2a must be True, an AgentCard or an A2A object"):
         AgentApp(hello, a2a=given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("versions", [(), ["1.0", "0.2"], "1.0"])
+def test_other_versions_of_the_protocol_are_refused(versions: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"versions must have one or both of 1\.0 and 0\.3"):
+        A2A(versions=versions)
 
 
 def test_a_log_without_tasks_cannot_serve_a2a() -> None:

@@ -25,5 +25,12 @@ def test_a_request_names_its_version(given: str | None, version: str) -> None:
 
 @pytest.mark.parametrize("given", ["1", "1.1", "2.0", "0.2", "99.0", "one", "1.0, 0.3"])
 def test_another_version_is_refused(given: str) -> None:
-    with pytest.raises(VersionNotSupportedError, match=r"1\.0 and 0\.3 are supported"):
+    with pytest.raises(VersionNotSupportedError, match=r"supports version 1\.0 and 0\.3 of"):
         requested_version(given)
+
+
+@pytest.mark.parametrize("given", [None, "", "0.3", "1.1"])
+def test_a_version_that_is_not_served_is_refused(given: str | None) -> None:
+    with pytest.raises(VersionNotSupportedError, match=r"supports version 1\.0 of"):
+        requested_version(given, ["1.0"])
+    assert requested_version("1.0.1", ["1.0"]) == "1.0"

@@ -75,7 +75,9 @@ _STATUS_BY_ERROR: Mapping[type[A2AJSONRPCError], str] = {
     errors.InvalidAgentResponseError: "INTERNAL",
     errors.ExtendedAgentCardNotConfiguredError: "FAILED_PRECONDITION",
     errors.ExtensionSupportRequiredError: "FAILED_PRECONDITION",
-    errors.VersionNotSupportedError: "FAILED_PRECONDITION",
+    # Specification 1.0.0 says UNIMPLEMENTED, 1.0.1 FAILED_PRECONDITION. The conformance kit tests
+    # the first one; a client recognises the error by its reason.
+    errors.VersionNotSupportedError: "UNIMPLEMENTED",
 }
 # Only codes that mean one error: FAILED_PRECONDITION may be any of six.
 _ERROR_BY_STATUS: Mapping[str, type[A2AJSONRPCError]] = {

@@ -35,6 +35,7 @@ class Cards:
         self._card = make_card(agent) if card is None else completed_card(card, agent)
         self._extended = None if extended is None else completed_card(extended, agent)
         self._push = settings.push
+        self._versions = tuple(settings.versions)
         self._with_keys = with_keys
         self._modified = datetime.now(UTC)
         self._cached: dict[str, CachedCard] = {}
@@ -72,11 +73,11 @@ class Cards:
         found = []
         if url is not None:
             found += [
-                Interface(f"{url}{BASE}", binding, (V10, V03))
+                Interface(f"{url}{BASE}", binding, self._versions)
                 for binding in ("JSONRPC", "HTTP+JSON")
             ]
         if self._grpc is not None:
-            found.append(Interface(self._grpc.url_for(url), "GRPC", (V10, V03)))
+            found.append(Interface(self._grpc.url_for(url), "GRPC", self._versions))
         return found
 
     def _served(self, card: AgentCard, url: str | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from starlette.responses import Response
 from starlette.types import Send
 
 from ...sse import encode_event
@@ -11,7 +12,13 @@ from ._fold import Event
 from ._reading import Streamed
 from ._task_stream import TaskStream
 
-__all__ = ["TaskEvents"]
+__all__ = ["TaskEvents", "single_event"]
+
+
+def single_event(body: bytes) -> Response:
+    """Return a stream that has one event."""
+    headers = {"Cache-Control": "no-cache"}
+    return Response(encode_event(body), headers=headers, media_type=SSEResponse.media_type)
 
 
 class TaskEvents(SSEResponse):

@@ -85,6 +85,7 @@ class GrpcCalls:
                 },
             )
             for version, service in SERVICES.items()
+            if version in self._operations.versions
         ]
 
     def end_within(self, seconds: float) -> None:

@@ -38,9 +38,11 @@ __all__ = [
 
 _NAMESPACE: Final = UUID("5e2c8f0a-7d2b-5b6f-9a53-0c8f6b1d4e21")
 _KINDS: Final = ("text", "raw", "url", "data")
+_PART_NAMES: Final = frozenset({*_KINDS, "metadata", "filename", "mediaType"})
 _JSON_TYPE: Final = "application/json"
 _MAX_ID: Final = 256  # characters
 _ABOUT: Final = ("messageId", "metadata", "extensions", "referenceTaskIds")
+_NAMES: Final = frozenset({*_ABOUT, "contextId", "taskId", "role", "parts"})
 A2A_METADATA: Final = "a2a"
 """The key of what a message says beside its parts, in the metadata of the agent's request."""
 _URL_SAFE: Final = str.maketrans("-_", "+/")
@@ -80,9 +82,17 @@ class MediaTypes:
 
 
 def parse_message(
-    principal: str, value: Any, max_parts: int, accepted: MediaTypes | None = None
+    principal: str,
+    value: Any,
+    max_parts: int,
+    accepted: MediaTypes | None = None,
+    *,
+    immediately: bool = False,
 ) -> IncomingMessage:
     """Check a message of a client; `accepted` are the media types of its parts, None for all.
+
+    `immediately` is True for a client that does not wait for the answer. A client that repeats a
+    request repeats that too, so with another value it is another request.
 
     Raises:
         InvalidParamsError: something is wrong with it; the error names the field.
@@ -98,11 +108,12 @@ def parse_message(
         path = [str(part) for part in first["loc"] if "[" not in str(part)]
         field = ".".join(["message", *path])
         raise wrong(field, f"is invalid: {first['msg']}") from None
+    value = _known(value)
     _check_ids(value)
     if message.role not in (Role.USER, Role.UNSPECIFIED):
         raise wrong("message.role", "must be ROLE_USER")
     _check_parts(value.get("parts"), max_parts, accepted)
-    key = _key(principal, value)
+    key = _key(principal, value, immediately=immediately)
     named = message.context_id or None
     kept = {name: member for name, member in value.items() if name not in ("contextId", "taskId")}
     return IncomingMessage(
@@ -112,6 +123,23 @@ def parse_message(
         message.task_id or None,
         named is not None,
     )
+
+
+def _known(message: JSON) -> JSON:
+    """Return a valid message without members that are unknown or null, which mean nothing."""
+    known = _members(message, _NAMES)
+    if parts := known.get("parts"):
+        known["parts"] = [_members(part, _PART_NAMES) for part in parts]
+    return known
+
+
+def _members(value: JSON, names: frozenset[str]) -> JSON:
+    # Null is a value of `data`.
+    return {
+        name: member
+        for name, member in value.items()
+        if name in names and (member is not None or name == "data")
+    }
 
 
 def _check_ids(message: JSON) -> None:
@@ -154,10 +182,11 @@ def _base64(text: str | None) -> str | None:
     return padded
 
 
-def _key(principal: str, message: JSON) -> UUID:
+def _key(principal: str, message: JSON, *, immediately: bool) -> UUID:
     """Return the identity of a message: its ids, its owner and everything it says."""
     digest = sha256(json.dumps(message, sort_keys=True).encode("utf-8", "surrogatepass"))
-    return uuid5(_NAMESPACE, f"{principal}\n{digest.hexdigest()}")
+    end = "\nimmediately" if immediately else ""
+    return uuid5(_NAMESPACE, f"{principal}\n{digest.hexdigest()}{end}")
 
 
 def request_for(

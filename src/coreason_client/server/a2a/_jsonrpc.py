@@ -17,6 +17,7 @@ from coreason_client.a2a.errors import (
 )
 
 from ._error_formats import jsonrpc_error
+from ._names import with_json_names
 from ._versions import V03, V10
 
 __all__ = ["RpcCall", "RpcId", "failure", "parse_call", "parse_json", "result", "rpc_id"]
@@ -95,7 +96,9 @@ def _operation(method: str, version: str) -> str:
 
 
 def _params(operation: str, params: dict[str, Any], version: str) -> dict[str, Any]:
-    convert = PARAMS_FROM_V03.get(operation) if version == V03 else None
+    if version == V10:
+        return with_json_names(params)
+    convert = PARAMS_FROM_V03.get(operation)
     if convert is None:
         return params
     try:

@@ -28,6 +28,7 @@ from ._push._urls import URLRules
 from ._service import TaskService
 from ._settings import A2A
 from ._task_stream import TaskStream
+from ._versions import VERSIONS
 
 __all__ = ["Operations"]
 
@@ -37,7 +38,11 @@ _OPEN_RETENTION: Final = 7 * 86400.0  # seconds, of a task that waits for its us
 
 
 class Operations:
-    """Calls the operations; `runtime` returns the runtime of this event loop."""
+    """Calls the operations; `runtime` returns the runtime of this event loop.
+
+    Attributes:
+        versions: the versions of the protocol that clients may use, the latest first.
+    """
 
     def __init__(
         self,
@@ -46,6 +51,7 @@ class Operations:
         runtime: Callable[[], Awaitable[Runtime]],
         metrics: Metrics = NO_METRICS,
     ) -> None:
+        self.versions = tuple(version for version in VERSIONS if version in settings.versions)
         card = settings.card
         modes = [] if card is None else card.default_input_modes
         self._media_types = MediaTypes(modes) if modes else None

@@ -20,6 +20,7 @@ __all__ = [
     "history_length",
     "optional_object",
     "parse_listing",
+    "returns_immediately",
     "task_id_of",
 ]
 
@@ -68,6 +69,15 @@ def optional_object(params: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     if not isinstance(given, dict):
         raise wrong(name, "must be an object")
     return given
+
+
+def returns_immediately(params: Mapping[str, Any]) -> bool:
+    """Return True if a client that sends a message does not wait for the answer.
+
+    Raises:
+        InvalidParamsError: the configuration is not an object.
+    """
+    return optional_object(params, "configuration").get("returnImmediately") is True
 
 
 def history_length(params: Mapping[str, Any]) -> int | None:

@@ -14,6 +14,7 @@ from coreason_client.a2a.errors import A2AJSONRPCError, InvalidParamsError
 
 from ._error_formats import rest_error, status_of
 from ._incoming import wrong
+from ._names import json_name, with_json_names
 from ._versions import V03, V10
 
 __all__ = ["Match", "failure", "match", "parse_params", "result"]
@@ -75,9 +76,12 @@ def parse_params(found: Match, query: Mapping[str, str], body: Any) -> dict[str,
     """
     if body is not None and not isinstance(body, dict):
         raise InvalidParamsError("The body must be an object.")
-    params = {**{name: _typed(name, text) for name, text in query.items()}, **(body or {})}
-    params |= found.params
-    convert = PARAMS_FROM_V03_REST.get(found.operation) if found.version == V03 else None
+    named = {json_name(name): text for name, text in query.items()}
+    params = {name: _typed(name, text) for name, text in named.items()}
+    if found.version == V10:
+        return {**params, **with_json_names(body or {}), **found.params}
+    params |= {**(body or {}), **found.params}
+    convert = PARAMS_FROM_V03_REST.get(found.operation)
     if convert is None:
         return params
     try:

@@ -13,7 +13,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from coreason_client.a2a._dialects import OPERATIONS
-from coreason_client.a2a.errors import A2AJSONRPCError, MethodNotFoundError
+from coreason_client.a2a.errors import (
+    A2AJSONRPCError,
+    ContentTypeNotSupportedError,
+    InvalidParamsError,
+    MethodNotFoundError,
+)
 
 from .._options import CARD_PATH
 from ..engine._runtime import Runtime
@@ -26,10 +31,10 @@ from ..http._sse_response import disconnected
 from . import _jsonrpc, _rest
 from ._caller import Caller
 from ._cards import BASE, Cards
-from ._event_response import TaskEvents
+from ._event_response import TaskEvents, single_event
 from ._fold import Event
 from ._operations import Operations
-from ._versions import V10, VERSION_HEADER, requested_version
+from ._versions import V03, V10, VERSION_HEADER, requested_version
 
 __all__ = ["CARD_PATH", "A2ARoutes"]
 
@@ -66,9 +71,13 @@ class A2ARoutes:
         self._public_url = public_url
 
     def table(self) -> list[Route]:
-        """Return the routes; a path below the base may end with a slash."""
+        """Return the routes; a path below the base may end with a slash.
+
+        The root of the application is JSON-RPC too, for clients that do not read the card.
+        """
         return [
             Route(CARD_PATH, self.card, methods=["GET"]),
+            Route("/", self.rpc, methods=["POST"]),
             Route(BASE, self.rpc, methods=["POST"]),
             Route(f"{BASE}/", self.rpc, methods=["POST"]),
             Route(f"{BASE}/{{path:path}}", self.rest, methods=["GET", "POST", "DELETE"]),
@@ -107,12 +116,23 @@ class A2ARoutes:
             length = self._gate.announced_length(request)
             body = await self._gate.read(request, principal, length, _jsonrpc.parse_json)
             id_ = _jsonrpc.rpc_id(body)
-            rpc = _jsonrpc.parse_call(body, _version(request))
+            rpc = _jsonrpc.parse_call(body, self._version(request))
             encode = partial(_jsonrpc.result, rpc)
             call = _Call(rpc.operation, rpc.params, encode, _JSON, rpc.version)
-            return await self._answer(request, principal, call)
+            try:
+                return await self._answer(request, principal, call)
+            except A2AJSONRPCError as error:
+                if not _is_read_as_stream(call, error):
+                    raise
+                return single_event(_jsonrpc.failure(id_, error))
         except A2AJSONRPCError as error:
             return Response(_jsonrpc.failure(id_, error), media_type=_JSON)
+        except Problem as problem:
+            if problem.status != 415:
+                raise
+            await drain_body(request)
+            refusal = ContentTypeNotSupportedError(problem.detail)
+            return Response(_jsonrpc.failure(id_, refusal), problem.status, media_type=_JSON)
 
     async def rest(self, request: Request) -> Response:
         """Answer a request of HTTP+JSON."""
@@ -122,7 +142,7 @@ class A2ARoutes:
         version = V10
         try:
             principal = await self._admitted(request)
-            version = _version(request)
+            version = self._version(request)
             found = _rest.match(request.method, f"/{request.path_params['path']}", version)
             if found is None:
                 raise MethodNotFoundError("There is no such operation.")
@@ -145,6 +165,10 @@ class A2ARoutes:
         return await self._gate.read(request, principal, length, _jsonrpc.parse_json)
 
     # What the bindings have in common.
+
+    def _version(self, request: Request) -> str:
+        named = request.headers.get(VERSION_HEADER) or request.query_params.get(VERSION_HEADER)
+        return requested_version(named, self._operations.versions)
 
     async def _admitted(self, request: Request) -> str:
         """Return the principal of a request.
@@ -181,6 +205,15 @@ class A2ARoutes:
         return Response(body, media_type=call.media_type, headers=headers)
 
 
+def _is_read_as_stream(call: _Call, error: A2AJSONRPCError) -> bool:
+    """Return whether clients expect this error of JSON-RPC as the only event of a stream.
+
+    Clients of 0.3 read every answer to a streaming method so, but for wrong parameters.
+    """
+    streams = call.version == V03 and OPERATIONS[call.operation].streams
+    return streams and not isinstance(error, InvalidParamsError)
+
+
 async def _while_connected(request: Request, work: Coroutine[Any, Any, Any]) -> Any:
     """Return the result of a call, which is cancelled if its client disconnects.
 
@@ -206,11 +239,6 @@ async def _with_drained_body(
         if getattr(error, "status", None) != 408:  # 408: the body did not arrive
             await drain_body(request)
         raise
-
-
-def _version(request: Request) -> str:
-    named = request.headers.get(VERSION_HEADER) or request.query_params.get(VERSION_HEADER)
-    return requested_version(named)
 
 
 def _query(request: Request) -> dict[str, str]:

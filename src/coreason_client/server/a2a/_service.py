@@ -27,7 +27,13 @@ from ..log.tasks import TaskQuery, TaskRecord, TaskStore
 from ._caller import Caller
 from ._fold import JSON
 from ._incoming import MediaTypes
-from ._params import dump_page_token, history_length, optional_object, parse_listing
+from ._params import (
+    dump_page_token,
+    history_length,
+    optional_object,
+    parse_listing,
+    returns_immediately,
+)
 from ._reading import parse_position
 from ._states import INPUT_REQUIRED, TERMINAL
 from ._task_states import TaskStates
@@ -66,7 +72,7 @@ class TaskService:
         configuration = optional_object(params, "configuration")
         history = history_length(configuration)
         record = await self.turns.begin(caller, params)
-        if configuration.get("returnImmediately") is True:
+        if returns_immediately(params):
             await self.states.announce(record)
             return {"task": await self.states.task(record, history)}
         with closing(self.states.reading(record, history)) as reading:

@@ -1,5 +1,6 @@
 """What an application offers over A2A."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,7 @@ from coreason_client.a2a.types import AgentCard
 
 from ...errors import ArgumentError
 from ._ports import parse_address
+from ._versions import VERSIONS
 
 if TYPE_CHECKING:
     import grpc  # type: ignore[import-untyped]
@@ -23,6 +25,8 @@ class A2A:
         card: describes the agent; by default it is made from its name and documentation. Required
             members that it lacks come from there too. The server replaces its interfaces and
             capabilities, and drops its signatures, which would no longer be valid.
+        versions: the versions of the protocol that clients may use. A card for 1.0 alone has only
+            the fields of 1.0; by default it also has those that clients of 0.3 read.
         extended_card: the card for clients with a key; without keys, for every client.
         grpc_address: the address of the gRPC server, such as "127.0.0.1:50051"; port 0 is any free
             port. None for no gRPC. It needs the extra `grpc`, and it starts with the lifespan.
@@ -37,6 +41,7 @@ class A2A:
     """
 
     card: AgentCard | None = None
+    versions: Sequence[str] = VERSIONS
     extended_card: AgentCard | None = None
     grpc_address: str | None = None
     grpc_url: str | None = None
@@ -47,6 +52,9 @@ class A2A:
     allow_private_webhooks: bool = False
 
     def __post_init__(self) -> None:
+        if not self.versions or not set(self.versions) <= set(VERSIONS):
+            known = " and ".join(VERSIONS)
+            raise ArgumentError("versions", f"must have one or both of {known}", self.versions)
         if self.grpc_address is not None:
             parse_address(self.grpc_address)
         if self.grpc_url is not None:

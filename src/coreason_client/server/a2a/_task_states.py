@@ -144,7 +144,7 @@ class TaskStates:
             record = await self.settled(record)
             if record.state != NOT_LISTED:
                 return record
-        raise TaskNotFoundError("There is no task with this id.")
+        raise TaskNotFoundError("Task not found: there is none with this id.")
 
     async def task(
         self, record: TaskRecord, history: int | None, *, artifacts: bool = True

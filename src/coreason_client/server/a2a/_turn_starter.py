@@ -20,7 +20,7 @@ from ..log.tasks import TaskRecord, TaskStore
 from ..observe._spans import trace_headers
 from ._caller import Caller
 from ._incoming import IncomingMessage, MediaTypes, parse_message, request_for, wrong
-from ._params import optional_object
+from ._params import optional_object, returns_immediately
 from ._push._hook import PushHook
 from ._states import INPUT_REQUIRED, WORKING
 from ._task_states import TaskStates
@@ -61,8 +61,13 @@ class TurnStarter:
     async def _begin(self, caller: Caller, params: Mapping[str, Any]) -> TaskRecord:
         """Begin a task or a turn with a message, or join the turn that it has begun before."""
         optional_object(params, "metadata")
-        limits = self._runtime.options.max_parts
-        incoming = parse_message(caller.principal, params.get("message"), limits, self._media_types)
+        incoming = parse_message(
+            caller.principal,
+            params.get("message"),
+            self._runtime.options.max_parts,
+            self._media_types,
+            immediately=returns_immediately(params),
+        )
         if incoming.task_id is not None:
             return await self._send_to_task(caller, incoming, params)
         known = await self._runtime.log.find(caller.principal, incoming.key)

@@ -209,6 +209,9 @@ def test_unknown_fields_are_ignored(ann: HTTPDriver) -> None:
     params |= {"extra": 42, "configuration": {"stillUnknown": True}}
     task = ann.call("SendMessage", params)["task"]
     assert task["status"]["state"] == COMPLETED
+    [said] = task["history"]
+    assert "unknown" not in said
+    assert said["parts"] == [{"text": "x"}]
 
 
 def test_a_message_that_is_sent_again_is_not_answered_twice(ann: HTTPDriver) -> None:

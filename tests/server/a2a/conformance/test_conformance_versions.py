@@ -1,5 +1,6 @@
 """Versions of the protocol: which one a request is for, and how it is answered."""
 
+import json
 from typing import Any
 
 import httpx2
@@ -10,11 +11,17 @@ from .messages import completed, fresh, message
 from .sites import Site
 
 
-def v03(http: httpx2.Client, server: Site, method: str, params: Any, **headers: str) -> Any:
-    """Call a method of 0.3."""
+def post_v03(
+    http: httpx2.Client, server: Site, method: str, params: Any, **headers: str
+) -> httpx2.Response:
     headers = {"Authorization": "Bearer ann-key", **headers}
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    return http.post(server.a2a, json=body, headers=headers).json()
+    return http.post(server.a2a, json=body, headers=headers)
+
+
+def v03(http: httpx2.Client, server: Site, method: str, params: Any, **headers: str) -> Any:
+    """Call a method of 0.3."""
+    return post_v03(http, server, method, params, **headers).json()
 
 
 def v03_message(message_id: str | None = None) -> dict[str, Any]:
@@ -81,3 +88,38 @@ def test_the_version_may_be_in_the_query(memory_server: Site, http: httpx2.Clien
 def test_wrong_parameters_of_0_3(memory_server: Site, http: httpx2.Client) -> None:
     for params in ({}, {"message": {"kind": "message"}}, {"message": 7}):
         assert v03(http, memory_server, "message/send", params)["error"]["code"] == -32602
+
+
+@pytest.mark.conforms("VER-SERVER-001")
+@pytest.mark.parametrize("method", ["tasks/resubscribe", "message/stream"])
+def test_a_stream_of_0_3_that_fails_is_one_event(
+    memory_server: Site, http: httpx2.Client, method: str
+) -> None:
+    """Clients of 0.3 read the answer to such a method as a stream, whatever it says."""
+    params: dict[str, Any] = {"id": "unknown"}
+    if method == "message/stream":
+        params = v03_message()
+        params["message"]["taskId"] = "unknown"
+    response = post_v03(http, memory_server, method, params)
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("text/event-stream")
+    assert response.headers["cache-control"] == "no-cache"
+    assert response.text.startswith("data: ")
+    assert response.text.endswith("\n\n")
+    answer = json.loads(response.text.removeprefix("data: "))
+    assert (answer["id"], answer["error"]["code"]) == (1, -32001)
+    assert "not found" in answer["error"]["message"]
+
+
+@pytest.mark.conforms("VER-SERVER-001")
+def test_wrong_parameters_for_a_stream_of_0_3(memory_server: Site, http: httpx2.Client) -> None:
+    response = post_v03(http, memory_server, "message/stream", {"message": {"kind": "message"}})
+    assert response.headers["content-type"] == "application/json"
+    assert response.json()["error"]["code"] == -32602
+
+
+def test_the_root_is_json_rpc_too(http: httpx2.Client, memory_server: Site) -> None:
+    headers = {"Authorization": "Bearer ann-key", "A2A-Version": "1.0"}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": message()}
+    for url in (memory_server.url, f"{memory_server.url}/"):
+        assert "task" in http.post(url, json=body, headers=headers).json()["result"]

@@ -162,6 +162,8 @@ def test_the_media_type_of_http_json(rest: REST) -> None:
 def test_a_body_that_does_not_say_that_it_is_json(rpc: JSONRPC, rest: REST) -> None:
     for ann in (rpc, rest):
         assert ann.send("SendMessage", message(), Content_Type="text/plain").status_code == 415
+    refused = rpc.send("SendMessage", message(), Content_Type="text/plain").json()
+    assert refused["error"]["code"] == -32005
 
 
 # Methods and paths.

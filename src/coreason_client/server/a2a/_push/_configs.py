@@ -20,7 +20,7 @@ from .._incoming import wrong
 from .._versions import V03, V10
 from ._urls import URLRules, WebhookURL
 
-__all__ = ["MAX_CONFIGS", "PushConfig", "config_id_of", "page_of", "with_json_names"]
+__all__ = ["MAX_CONFIGS", "PushConfig", "config_id_of", "page_of"]
 
 MAX_CONFIGS: Final = 10
 """The greatest number of configurations of a task."""
@@ -28,7 +28,6 @@ _MAX_ID: Final = 256  # characters
 _MAX_SECRET: Final = 4096  # characters
 _SCHEME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _HEADER_VALUE: Final = re.compile(r"[!-~](?:[ -~]*[!-~])?", re.ASCII)
-_JSON_NAMES: Final = {"task_id": "taskId", "page_size": "pageSize", "page_token": "pageToken"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +112,6 @@ class PushConfig:
     def wants_tasks(self) -> bool:
         """True if each notification is a whole task, as in version 0.3."""
         return self.version == V03
-
-
-def with_json_names(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters with their JSON names; a client may also use those of the proto file."""
-    renamed = {_JSON_NAMES[name]: value for name, value in params.items() if name in _JSON_NAMES}
-    return {**renamed, **{name: params[name] for name in params if name not in _JSON_NAMES}}
 
 
 def page_of(configs: Sequence[JSON], params: Mapping[str, Any]) -> JSON:

@@ -24,7 +24,7 @@ from .._incoming import wrong
 from .._reading import Position
 from .._task_states import TaskStates
 from .._turns import turns_of
-from ._configs import MAX_CONFIGS, PushConfig, config_id_of, page_of, with_json_names
+from ._configs import MAX_CONFIGS, PushConfig, config_id_of, page_of
 from ._deliverer import LEASE, Deliverer, DeliveryTools
 from ._hook import PushHook
 from ._limits import RequestSlots
@@ -83,7 +83,6 @@ class PushService(PushHook):
 
     async def create(self, caller: Caller, params: Mapping[str, Any]) -> JSON:
         """Store a configuration for a task, or replace the one with its id."""
-        params = with_json_names(params)
         config = PushConfig.parse(params, self._rules, caller.version)
         record = await self._service.load(caller, params, "taskId")
         await self._put(record, config, Progress())
@@ -91,7 +90,6 @@ class PushService(PushHook):
 
     async def get(self, caller: Caller, params: Mapping[str, Any]) -> JSON:
         """Return a configuration; without an id the first one, as in 0.3."""
-        params = with_json_names(params)
         name = config_id_of(params)
         record = await self._service.load(caller, params, "taskId")
         for delivery in await self._tasks.deliveries.all(record.task_id):
@@ -101,7 +99,6 @@ class PushService(PushHook):
 
     async def list(self, caller: Caller, params: Mapping[str, Any]) -> JSON:
         """Return the configurations of a task, ordered by their ids."""
-        params = with_json_names(params)
         record = await self._service.load(caller, params, "taskId")
         stored = await self._tasks.deliveries.all(record.task_id)
         configs = [PushConfig.load(one.data).shown(str(record.task_id)) for one in stored]
@@ -109,7 +106,6 @@ class PushService(PushHook):
 
     async def delete(self, caller: Caller, params: Mapping[str, Any]) -> JSON:
         """Delete a configuration, if there is one with this id."""
-        params = with_json_names(params)
         name = config_id_of(params)
         if name is None:
             raise wrong("id", "is required and must be a string")
