@@ -106,6 +106,11 @@ async def ask(stream: AgentStream) -> None:
     await stream.ask("What else?")
 
 
+async def authorize(stream: AgentStream) -> None:
+    """Require an authorization."""
+    await stream.ask("Please log in", auth=True)
+
+
 async def reject(stream: AgentStream) -> None:
     """Reject the task."""
     await stream.reject("rejected")
@@ -120,6 +125,7 @@ BEHAVIOURS: Mapping[str, Behaviour] = {
     "tck-artifact-data": data_artifact,
     "tck-message-response": message,
     "tck-input-required": ask,
+    "tck-auth-required": authorize,
     "tck-reject-task": reject,
     "tck-stream-001": working(text_artifact("Stream hello from TCK")),
     "tck-stream-002": message,

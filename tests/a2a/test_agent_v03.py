@@ -84,6 +84,7 @@ def test_a_client_reads_what_an_agent_writes(kind: str, result: dict[str, Any]) 
         ("TASK_STATE_COMPLETED", True),
         ("TASK_STATE_FAILED", True),
         ("TASK_STATE_INPUT_REQUIRED", True),
+        ("TASK_STATE_AUTH_REQUIRED", True),
     ],
 )
 def test_the_last_status_of_a_stream_is_marked(state: str, final: bool) -> None:

@@ -7,10 +7,24 @@ from typing import Any
 import pytest
 
 from coreason_client._retry import Backoff
-from coreason_client.a2a import AgentCard, Task, TaskState, TaskStatus
+from coreason_client.a2a import (
+    AgentCard,
+    Message,
+    Role,
+    Task,
+    TaskState,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+)
 from coreason_client.a2a import _polling as polling
 from coreason_client.a2a._card import read_card
-from coreason_client.a2a._polling import can_stream, has_stopped, poll_delays, stream_operation
+from coreason_client.a2a._polling import (
+    can_stream,
+    has_stopped,
+    poll_delays,
+    stream_operation,
+    waits_for_user,
+)
 
 MESSAGE = {"message": {"messageId": "m"}}
 
@@ -86,6 +100,15 @@ STOPPED = {
 @pytest.mark.parametrize("state", list(TaskState))
 def test_a_task_has_stopped_if_it_is_over_or_waits_for_the_user(state: TaskState) -> None:
     assert has_stopped(Task(id="t", status=TaskStatus(state=state))) is (state in STOPPED)
+
+
+@pytest.mark.parametrize("state", list(TaskState))
+def test_an_event_says_that_its_task_waits_for_the_user(state: TaskState) -> None:
+    status = TaskStatus(state=state)
+    waits = state in (TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED)
+    assert waits_for_user(Task(id="t", status=status)) is waits
+    assert waits_for_user(TaskStatusUpdateEvent(task_id="t", status=status)) is waits
+    assert not waits_for_user(Message(role=Role.AGENT, parts=[]))
 
 
 def test_a_task_that_is_not_known_has_not_stopped() -> None:

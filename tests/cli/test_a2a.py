@@ -47,7 +47,9 @@ def faults() -> Iterator[FaultServer]:
             ["send", "login"],
             0,
             r"Who are you\?\n",
-            NAMED + r"auth-required\nthe task waits until you have signed in; to watch it: .*\n",
+            NAMED
+            + r"auth-required\nthe task waits until you have signed in; to watch it: .*\n"
+            + TO_ANSWER,
         ),
         (["send", "fail"], 1, "", NAMED + r"failed\nerror: the task failed: It broke\.\n"),
         (

@@ -58,7 +58,10 @@ def test_a_task_gives_its_context_unless_it_is_over() -> None:
         ("TASK_STATE_INPUT_REQUIRED", "to answer: coreason a2a stream {} --task t --context c"),
         (
             "TASK_STATE_AUTH_REQUIRED",
-            "the task waits until you have signed in; to watch it: coreason a2a task watch {} t",
+            (
+                "the task waits until you have signed in; to watch it: coreason a2a task watch {} "
+                "t\nto answer: coreason a2a stream {} --task t --context c"
+            ),
         ),
         ("TASK_STATE_COMPLETED", None),
         ("TASK_STATE_FAILED", None),
@@ -67,7 +70,7 @@ def test_a_task_gives_its_context_unless_it_is_over() -> None:
 )
 def test_the_next_step(state: str | None, line: str | None) -> None:
     status = None if state is None else TaskStatus.model_validate({"state": state})
-    expected = None if line is None else line.format(AGENT.url)
+    expected = None if line is None else line.replace("{}", AGENT.url)
     assert next_step(AGENT, "stream", MessageIds("c", "t"), "t", status) == expected
     assert next_step(AGENT, "stream", MessageIds("c", "t"), None, status) is None
 

@@ -1,6 +1,7 @@
 """All mutants."""
 
 from . import (
+    a2a_server,
     cli,
     client,
     durable,
@@ -29,4 +30,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *durable_models.MUTANTS,
     *logs.MUTANTS,
     *push.MUTANTS,
+    *a2a_server.MUTANTS,
 )

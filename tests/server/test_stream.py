@@ -252,17 +252,27 @@ async def test_an_artifact_is_an_event() -> None:
     assert second["data"]["metadata"] == {"m": 2}
 
 
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({}, "input_required"),
+        ({"auth": False}, "input_required"),
+        ({"auth": True}, "auth_required"),
+    ],
+)
 @aio
-async def test_a_question_is_text_and_ends_the_stream() -> None:
+async def test_a_question_is_text_and_ends_the_stream(
+    options: dict[str, bool], reason: str
+) -> None:
     log, stream = await begin()
-    await stream.ask("Where to?")
+    await stream.ask("Where to?", **options)
     question, text, close = await packets(log, stream.stream_id)
     assert (question.op, question.p) == (
         "EVENT",
         {"type": "QUESTION", "data": {"question": "Where to?"}},
     )
     assert (text.op, text.p) == ("DELTA", "Where to?")
-    assert (close.op, close.p) == ("CLOSE", {"reason": "input_required", "question": "Where to?"})
+    assert (close.op, close.p) == ("CLOSE", {"reason": reason, "question": "Where to?"})
     with pytest.raises(StreamEnded):
         await stream.write("more")
 

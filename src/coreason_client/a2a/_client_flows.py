@@ -37,7 +37,7 @@ class ClientCall:
 
 @dataclass(frozen=True, slots=True)
 class ReadTask:
-    """A step: subscribe to a task and read its events to the end; returns the task or None."""
+    """A step: subscribe to a task until it is over or waits for the user; returns it or None."""
 
     task_id: str
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from typing import Any, TypeGuard
 
 from .._retry import Backoff
-from .types import AgentCard, Task
+from .types import AgentCard, Task, TaskStatusUpdateEvent
 
-__all__ = ["can_stream", "has_stopped", "poll_delays", "stream_operation"]
+__all__ = ["can_stream", "has_stopped", "poll_delays", "stream_operation", "waits_for_user"]
 
 
 def poll_delays() -> Iterator[float]:
@@ -43,3 +43,11 @@ def stream_operation(
 def has_stopped(task: Task | None) -> TypeGuard[Task]:
     """Return True if a task is over, or waits for the user."""
     return task is not None and (task.status.is_terminal or task.status.is_interrupted)
+
+
+def waits_for_user(event: object) -> bool:
+    """Return True if an event says that its task waits for the user.
+
+    The stream may then stay open for as long as the user takes.
+    """
+    return isinstance(event, Task | TaskStatusUpdateEvent) and event.status.is_interrupted

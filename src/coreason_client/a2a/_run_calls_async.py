@@ -7,6 +7,7 @@ from .._drive import Wait
 from .._http._types import TransportFailure
 from ._client_flows import CallFlow, ClientCall, ReadTask, interrupted_wait
 from ._options import CallOptions
+from ._polling import waits_for_user
 from .errors import A2AError
 from .types import Task
 
@@ -47,9 +48,10 @@ async def _take(step: Step, target: Any, sleep: AsyncSleep, options: CallOptions
 
 
 async def _read_task(events: Any) -> Task | None:
-    """Read a stream of events to its end and return its task."""
+    """Read a stream of events until its task is over or waits for the user; return the task."""
     async with events as stream:
-        async for _ in stream:
-            pass
+        async for event in stream:
+            if waits_for_user(event):
+                break
         task: Task | None = stream.task
         return task

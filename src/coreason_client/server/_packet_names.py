@@ -2,10 +2,12 @@
 
 from typing import Final
 
-__all__ = ["ARTIFACT", "INPUT_REQUIRED", "MESSAGE", "QUESTION", "REJECTED"]
+__all__ = ["ARTIFACT", "AUTH_REQUIRED", "INPUT_REQUIRED", "MESSAGE", "QUESTION", "REJECTED"]
 
 ARTIFACT: Final = "ARTIFACT"
 """The type of the EVENT packet with an artifact of the agent."""
+AUTH_REQUIRED: Final = "auth_required"
+"""The reason of the CLOSE packet with which an agent asks the user for an authorization."""
 INPUT_REQUIRED: Final = "input_required"
 """The reason of the CLOSE packet with which an agent asks the user."""
 MESSAGE: Final = "message"

@@ -22,7 +22,7 @@ from coreason_manifest.definitions.presentation import (
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ._off_loop import LARGE_BODY, off_loop
-from ._packet_names import ARTIFACT, INPUT_REQUIRED, MESSAGE, QUESTION, REJECTED
+from ._packet_names import ARTIFACT, AUTH_REQUIRED, INPUT_REQUIRED, MESSAGE, QUESTION, REJECTED
 from .durable._notes import Policy
 from .engine._conversation import (
     MAX_HISTORY_BYTES,
@@ -312,16 +312,19 @@ class AgentStream:
             data["metadata"] = dict(metadata)
         await self.write_packet(StreamOpCode.EVENT, {"type": ARTIFACT, "data": data})
 
-    async def ask(self, question: str) -> None:
+    async def ask(self, question: str, *, auth: bool = False) -> None:
         """Ask the user and end the stream: the answer is the next message of the conversation.
 
         The question is written as text too, so that every client shows it; an event before it says
         that this text is a question. The agent must return after this.
+
+        With `auth`, the question says where the user can grant an authorization that the agent
+        needs. The next message says that this is done; it should not contain the credentials.
         """
         asked = {"type": QUESTION, "data": {"question": question}}
         await self.write_packet(StreamOpCode.EVENT, asked)
         await self.write(question)
-        closing = {"reason": INPUT_REQUIRED, "question": question}
+        closing = {"reason": AUTH_REQUIRED if auth else INPUT_REQUIRED, "question": question}
         await self.write_packet(StreamOpCode.CLOSE, closing)
 
     async def reject(self, reason: str) -> None:

@@ -83,6 +83,8 @@ class Desk:
         match stream.question:
             case "ask":
                 await stream.ask("Where?")
+            case "sign in":
+                await stream.ask("Sign in.", auth=True)
             case "message":
                 await stream.message("just this")
             case "dictate":

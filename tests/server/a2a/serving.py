@@ -69,6 +69,7 @@ async def silent(stream: AgentStream) -> None:
 BEHAVIOURS: dict[str, Callable[[AgentStream], Awaitable[None]]] = {
     "tell and ask": tell_and_ask,
     "ask": lambda stream: stream.ask("Where?"),
+    "sign in": lambda stream: stream.ask("Sign in.", auth=True),
     "reject": lambda stream: stream.reject("No."),
     "message": lambda stream: stream.message("Just this."),
     "late message": late,

@@ -56,10 +56,11 @@ def test_a_turn_begins_with_the_task_as_it_stands() -> None:
     }
 
 
-def test_the_question_of_the_agent_becomes_a_message_of_the_past() -> None:
+@pytest.mark.parametrize("state", ["INPUT_REQUIRED", "AUTH_REQUIRED"])
+def test_the_question_of_the_agent_becomes_a_message_of_the_past(state: str) -> None:
     task = begun()
-    task.add(packet(1, "CLOSE", {"reason": "input_required", "question": "Where?"}))
-    assert task.state == "TASK_STATE_INPUT_REQUIRED"
+    task.add(packet(1, "CLOSE", {"reason": state.lower(), "question": "Where?"}))
+    assert task.state == f"TASK_STATE_{state}"
     answer = {"messageId": "m2", "role": "ROLE_USER", "parts": [{"text": "Here."}]}
     begins = task.begin(Turn("s2", answer, LATER))["task"]
     assert [message["parts"][0]["text"] for message in begins["history"]] == [
@@ -98,6 +99,12 @@ def test_the_text_of_a_question_is_the_message_of_the_status_and_no_artifact() -
     assert own(text)["artifact"]["parts"] == [{"text": "Hello. "}]
     assert own(closed)["lastChunk"] is True
     assert own(status)["status"]["message"]["parts"] == [{"text": "Where?"}]
+
+
+@pytest.mark.parametrize("payload", [None, "", {}, {"reason": "other"}, {"reason": ["odd"]}])
+def test_every_other_reason_to_close_completes_the_task(payload: Any) -> None:
+    [status] = events(("CLOSE", payload))
+    assert own(status) == {"status": {"state": "TASK_STATE_COMPLETED", "timestamp": LATER}}
 
 
 def test_only_the_text_right_after_the_event_is_a_question() -> None:

@@ -192,6 +192,7 @@ async def test_the_extended_card(version: str) -> None:
 # Errors.
 
 
+@pytest.mark.conforms("GRPC-ERR-002")
 @pytest.mark.parametrize("version", ["1.0", "0.3"])
 @pytest.mark.parametrize("kind", A2AJSONRPCError.__subclasses__(), ids=lambda kind: kind.__name__)
 @aio
@@ -275,6 +276,7 @@ async def test_every_error_reaches_the_clients(
         ),
     ],
 )
+@pytest.mark.conforms("GRPC-ERR-001")
 @aio
 async def test_errors(method: str, request_: Any, metadata: Any, code: str, reason: str) -> None:
     async with serving(a2a={"push": False}) as (app, _), stub_of(app) as stub:
@@ -316,6 +318,7 @@ async def test_an_unexpected_failure_is_logged_and_not_shown(
 # Extensions.
 
 
+@pytest.mark.conforms("GRPC-META-001")
 @aio
 async def test_extensions() -> None:
     uri = "https://ext.example/1"

@@ -92,6 +92,7 @@ async def test_the_workers_of_uvicorn_share_a_port(
                 check_free(address, shared=True)
 
 
+@pytest.mark.conforms("GRPC-SVC-003")
 @aio
 async def test_tls() -> None:
     authority = trustme.CA()

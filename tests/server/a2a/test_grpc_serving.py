@@ -1,6 +1,5 @@
 """gRPC as a part of an application: its settings, the card, mounts, workers, and the extra."""
 
-import asyncio
 import signal
 import socket
 import subprocess
@@ -30,6 +29,8 @@ from coreason_client.server.a2a import A2A
 from ..aio import LIMIT, aio
 from ..program import PATIENCE, Program
 from .grpc_peer import Doors, make_agent, sending, serving, stub_of
+
+ROOT = Path(__file__).parents[3]
 
 
 async def agent(request: ServiceRequest, stream: AgentStream) -> None:
@@ -153,18 +154,32 @@ async def test_a_mounted_application() -> None:
     assert mounted.grpc_port is None
 
 
+WITHOUT_LIFESPAN = """
+import asyncio
+from coreason_client.server import AgentApp
+from tests.server.a2a.grpc_peer import Doors, make_agent, sending, stub_of
+
+app = AgentApp(make_agent(doors := Doors()), a2a=True)
+
+async def main():
+    await app.start_grpc("127.0.0.1:0")
+    async with stub_of(app) as stub:
+        stream = stub.SendStreamingMessage(sending("wait"))
+        print((await stream.read()).HasField("task"))
+        await asyncio.wait_for(doors.reached.wait(), 10)
+
+asyncio.run(asyncio.wait_for(main(), 20))
+print(app.grpc_port)
+"""
+
+
 def test_an_application_without_a_lifespan_ends_with_its_event_loop() -> None:
-    app = AgentApp(make_agent(doors := Doors()), a2a=True)
-
-    async def main() -> None:
-        await app.start_grpc("127.0.0.1:0")
-        async with stub_of(app) as stub:
-            stream = stub.SendStreamingMessage(sending("wait"))
-            assert (await stream.read()).HasField("task")
-            await asyncio.wait_for(doors.reached.wait(), LIMIT)
-
-    asyncio.run(asyncio.wait_for(main(), LIMIT))
-    assert app.grpc_port is None
+    """In its own process: gRPC may crash if the event loop of another server is still running."""
+    command = [sys.executable, "-c", WITHOUT_LIFESPAN]
+    found = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (found.returncode, found.stdout.split()) == (0, ["True", "None"]), found.stderr
 
 
 @aio

@@ -52,6 +52,16 @@ def asks(url: str) -> None:
             assert text in (answered.text, answered.status.text)
 
 
+def asks_for_an_authorization(url: str, signed_in: set[str]) -> None:
+    with A2AClient.connect(url) as client:
+        asked: Any = client.send_message("Book a flight.")
+        assert asked.status.state is TaskState.AUTH_REQUIRED
+        assert "https://flights.example/login" in asked.status.text
+        signed_in.add("anybody")
+        booked: Any = client.send_message("Done.", reply_to=asked)
+        assert (booked.id, booked.text) == (asked.id, "Your flight is booked.")
+
+
 def measures(url: str) -> None:
     with A2AClient.connect(url) as client:
         parts = [Part(text="Measure."), Part.from_bytes(b"1234567", filename="a.bin")]
@@ -76,10 +86,11 @@ def has_grpc(url: str) -> None:
         assert client.send_message("Hello").text == "You said: Hello"
 
 
-CHECKS: list[Callable[[str], None]] = [
+CHECKS: list[Callable[..., None]] = [
     echoes,
     has_its_card,
     asks,
+    asks_for_an_authorization,
     measures,
     is_mounted,
     has_grpc,
@@ -96,4 +107,5 @@ def test_an_example_does_what_the_page_says(number: int) -> None:
     code = BLOCKS[number].replace(":50051", ":0")  # another test may use the port
     exec(compile(code, f"docs/a2a-server.md, example {number + 1}", "exec"), names)
     with running(names["app"]) as server:
-        CHECKS[number](server.url)
+        given = [names["signed_in"]] if "signed_in" in names else []
+        CHECKS[number](server.url, *given)

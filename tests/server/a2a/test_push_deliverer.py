@@ -265,13 +265,16 @@ async def test_a_delivery_is_held_while_nothing_happens(monkeypatch: pytest.Monk
         check_no_gap(one.sender.bodies)
 
 
+@pytest.mark.parametrize(
+    ("question", "expected"), [("ask", "INPUT_REQUIRED"), ("sign in", "AUTH_REQUIRED")]
+)
 @aio
-async def test_a_question_pauses_it_until_the_next_turn() -> None:
+async def test_a_question_pauses_it_until_the_next_turn(question: str, expected: str) -> None:
     async with world() as one:
-        record = await one.begin("ask")
+        record = await one.begin(question)
         stored = await one.deliver(record)
         state = content(one.sender.bodies[-1])["status"]["state"]
-        assert state == "TASK_STATE_INPUT_REQUIRED"
+        assert state == f"TASK_STATE_{expected}"
         assert Progress.load(stored.progress).idle
         assert stored.due is not None
         await one.ended(record)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from coreason_client.a2a.errors import (
     PushNotificationNotSupportedError,
     TaskNotFoundError,
 )
-from coreason_client.a2a.transport import JsonRpcTransport, RestTransport
+from coreason_client.a2a.transport import GrpcTransport, JsonRpcTransport, RestTransport
 from coreason_client.server import AgentApp, AgentStream, SQLiteStreamLog, running
 from coreason_client.server.a2a import A2A
 from coreason_client.server.a2a._push import _deliverer
@@ -132,12 +133,14 @@ def check(inbox: Inbox) -> None:
     assert inbox.state == "TASK_STATE_COMPLETED"
 
 
+@pytest.mark.conforms("PUSH-DELIVER-001", "PUSH-DELIVER-002")
 def test_a_receiver_gets_everything_in_order() -> None:
     with receiving() as (inbox, push), serving() as client:
         client.send_message("go", at_once(push))
         check(inbox)
 
 
+@pytest.mark.conforms("PUSH-DELIVER-002")
 def test_a_receiver_that_fails_gets_everything() -> None:
     with receiving() as (inbox, push), serving() as client:
 
@@ -225,19 +228,27 @@ def _running_at(inbox: Inbox, port: int) -> Iterator[None]:
 
 
 TRANSPORTS = [
-    pytest.param(lambda url: JsonRpcTransport(url, version="1.0"), id="jsonrpc"),
-    pytest.param(RestTransport, id="rest"),
-    pytest.param(lambda url: JsonRpcTransport(url, version="0.3"), id="jsonrpc-0.3"),
-    pytest.param(lambda url: RestTransport(url, version="0.3"), id="rest-0.3"),
+    pytest.param(lambda url, _: JsonRpcTransport(url, version="1.0"), id="jsonrpc"),
+    pytest.param(lambda url, _: RestTransport(url), id="rest"),
+    pytest.param(lambda _, address: GrpcTransport(address), id="grpc"),
+    pytest.param(lambda url, _: JsonRpcTransport(url, version="0.3"), id="jsonrpc-0.3"),
+    pytest.param(lambda url, _: RestTransport(url, version="0.3"), id="rest-0.3"),
+    pytest.param(lambda _, address: GrpcTransport(address, version="0.3"), id="grpc-0.3"),
 ]
 
 
+@pytest.mark.conforms(
+    "PUSH-CREATE-001", "PUSH-GET-001", "PUSH-GET-002", "PUSH-LIST-001", "PUSH-DEL-002"
+)
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_configurations_over_every_binding(transport: Callable[[str], Any]) -> None:
+def test_configurations_over_every_binding(transport: Callable[[str, str], Any]) -> None:
+    app = AgentApp(count, a2a=replace(OPEN, grpc_address="127.0.0.1:0"))
     with (
         receiving() as (inbox, push),
-        running(AgentApp(count, a2a=OPEN)) as server,
-        A2AClient.with_transport(transport(f"{server.url}/a2a")) as client,
+        running(app) as server,
+        A2AClient.with_transport(
+            transport(f"{server.url}/a2a", f"127.0.0.1:{app.grpc_port}")
+        ) as client,
     ):
         sent = client.send_message("go", at_once())
         assert isinstance(sent, Task)
@@ -283,6 +294,7 @@ def test_the_card_says_whether_there_are_notifications(push: bool) -> None:
                 client.create_push_config("t", "https://example.org/")
 
 
+@pytest.mark.conforms("PUSH-CREATE-002")
 def test_a_restart_on_the_same_file_continues(tmp_path: Path) -> None:
     """The task is over and the receiver was down: the next process delivers what is left."""
     inbox = Inbox()

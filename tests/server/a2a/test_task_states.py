@@ -4,6 +4,8 @@ from pathlib import Path
 from time import time
 from uuid import uuid4
 
+import pytest
+
 from coreason_client.server import SQLiteStreamLog
 from coreason_client.server.a2a._turns import TurnRef, dump_turns
 from coreason_client.server.log.base import Conversation
@@ -90,6 +92,16 @@ async def test_the_tasks_of_a_context_are_brought_up_to_date() -> None:
         await hook(Conversation(ANN.principal, "c"))
         states = [(await app.tasks.get(one.task_id)) for one in (here, elsewhere)]
         assert [one.state for one in states if one] == ["TASK_STATE_FAILED", WORKING]
+
+
+@pytest.mark.parametrize("question", ["ask", "sign in"])
+@aio
+async def test_a_task_that_waits_for_its_user_is_kept_like_an_open_one(question: str) -> None:
+    async with served() as app:
+        await app.service.send(ANN, message(question))
+        await all_settled(app)
+        [stored] = (await app.tasks.find(_query())).records
+        assert stored.open is True
 
 
 @aio

@@ -47,11 +47,17 @@ async def test_every_event_but_those_inside_a_packet_has_a_position() -> None:
         assert [str(one.position) for one in found] == ["1:0", "1:1", "None", "1:2"]
 
 
+ASKING = pytest.mark.parametrize(
+    ("question", "state"), [("ask", "INPUT_REQUIRED"), ("sign in", "AUTH_REQUIRED")]
+)
+
+
+@ASKING
 @aio
-async def test_a_stream_of_a_message_ends_when_the_agent_asks() -> None:
+async def test_a_stream_of_a_message_ends_when_the_agent_asks(question: str, state: str) -> None:
     async with served() as app:
-        events = await events_of(await app.service.send_stream(ANN, message("ask")))
-        assert events[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+        events = await events_of(await app.service.send_stream(ANN, message(question)))
+        assert events[-1]["statusUpdate"]["status"]["state"] == f"TASK_STATE_{state}"
         task_id = events[0]["task"]["id"]
         answer = message("here", "n", taskId=task_id)
         events = await events_of(await app.service.send_stream(ANN, answer))
@@ -60,14 +66,17 @@ async def test_a_stream_of_a_message_ends_when_the_agent_asks() -> None:
         assert events[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
+@ASKING
 @aio
-async def test_a_subscription_waits_for_the_user_and_ends_with_the_task() -> None:
+async def test_a_subscription_waits_for_the_user_and_ends_with_the_task(
+    question: str, state: str
+) -> None:
     async with served() as app:
-        sent = await app.service.send(ANN, message("ask"))
+        sent = await app.service.send(ANN, message(question))
         task_id = sent["task"]["id"]
         subscription = await app.service.subscribe(ANN, {"id": task_id})
         [first] = await subscription.next(1.0)
-        assert first.event["task"]["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+        assert first.event["task"]["status"]["state"] == f"TASK_STATE_{state}"
         reading = asyncio.create_task(events_of(subscription))
         await app.service.send(ANN, message("here", "n", taskId=task_id))
         events = await reading

@@ -97,8 +97,10 @@ def next_step(
     if task_id is None or (status is not None and status.is_terminal):
         return None
     watch = agent.command("task", "watch", "URL", task_id)
+    answer = agent.command(verb, "URL", *ids.options())
     if status is None or not status.is_interrupted:
         return f"the task has not ended; to watch it: {watch}"
     if status.state == TaskState.AUTH_REQUIRED:
-        return f"the task waits until you have signed in; to watch it: {watch}"
-    return f"to answer: {agent.command(verb, 'URL', *ids.options())}"
+        # Some agents continue by themselves, others with the next message.
+        return f"the task waits until you have signed in; to watch it: {watch}\nto answer: {answer}"
+    return f"to answer: {answer}"

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self, TypeAlias
 
-from .._packet_names import INPUT_REQUIRED, MESSAGE, REJECTED
+from .._packet_names import AUTH_REQUIRED, INPUT_REQUIRED, MESSAGE, REJECTED
 from ._parts import merge_texts
 
 __all__ = ["GENERATION", "JSON", "Event", "TaskFold", "Turn", "fold"]
@@ -24,6 +24,10 @@ Event: TypeAlias = dict[str, JSON]
 
 _WORKING: Final = "TASK_STATE_WORKING"
 _STATES_BY_CODE: Final = {"cancelled": "TASK_STATE_CANCELED", REJECTED: "TASK_STATE_REJECTED"}
+_STATES_BY_REASON: Final = {
+    INPUT_REQUIRED: "TASK_STATE_INPUT_REQUIRED",
+    AUTH_REQUIRED: "TASK_STATE_AUTH_REQUIRED",
+}
 _OWN: Final = "coreason"  # the key of what A2A has no field for, in the metadata of an object
 GENERATION: Final = "generation"
 _EVENT_MEDIA_TYPE: Final = "application/vnd.coreason.event+json"
@@ -260,12 +264,12 @@ class TaskFold:
         if self._answer_id in self._artifacts:
             last = {"artifactId": self._answer_id, "parts": [{"text": ""}]}
             events.append(self._artifact_update(last, append=True, last=True))
-        if reason == INPUT_REQUIRED:
-            question = self._agent_message(seq, [{"text": payload.get("question", "")}])
-            status = {"state": "TASK_STATE_INPUT_REQUIRED", "message": question, "timestamp": at}
-        else:
-            status = {"state": "TASK_STATE_COMPLETED", "timestamp": at}
-        if reason == MESSAGE:
+        asks = _STATES_BY_REASON.get(reason) if isinstance(reason, str) else None
+        status: JSON = {"state": asks or "TASK_STATE_COMPLETED", "timestamp": at}
+        if asks is not None:
+            question = [{"text": payload.get("question", "")}]
+            status["message"] = self._agent_message(seq, question)
+        elif reason == MESSAGE:
             status["message"] = self._agent_message(seq, payload["parts"])
         return [*events, self._set_status(status)]
 

@@ -35,7 +35,7 @@ from ._params import (
     returns_immediately,
 )
 from ._reading import parse_position
-from ._states import INPUT_REQUIRED, TERMINAL
+from ._states import INTERRUPTED, TERMINAL
 from ._task_states import TaskStates
 from ._task_stream import TaskStream
 from ._turn_starter import TurnStarter
@@ -168,7 +168,7 @@ class TaskService:
         record = await self.states.load(caller, params)
         if record.state in TERMINAL:
             raise TaskNotCancelableError("The task is over.")
-        if record.state == INPUT_REQUIRED:
+        if record.state in INTERRUPTED:
             await self._cancel_waiting(caller, record)
         else:
             await self._cancel_running(turns_of(record)[-1].stream_id)

@@ -22,7 +22,7 @@ from ._caller import Caller
 from ._incoming import IncomingMessage, MediaTypes, parse_message, request_for, wrong
 from ._params import optional_object, returns_immediately
 from ._push._hook import PushHook
-from ._states import INPUT_REQUIRED, WORKING
+from ._states import INTERRUPTED, WORKING
 from ._task_states import TaskStates
 from ._turns import TurnRef, dump_turns, may_join, message_name, turns_of
 
@@ -99,7 +99,7 @@ class TurnStarter:
             raise wrong("message.contextId", "must be the context of the task")
         if may_join(record, incoming.key, time()):
             return record
-        if record.state != INPUT_REQUIRED:
+        if record.state not in INTERRUPTED:
             state = record.state.removeprefix("TASK_STATE_")
             raise UnsupportedOperationError(f"The task is {state}, so it accepts no message.")
         self._check_capacity(caller)
@@ -113,7 +113,7 @@ class TurnStarter:
     async def add_turn(
         self, record: TaskRecord, turn: TurnRef, incoming: IncomingMessage | None
     ) -> TaskRecord:
-        """Record the next turn of a task that requires input.
+        """Record the next turn of a task that waits for its user.
 
         Raises:
             UnsupportedOperationError: another request was faster.

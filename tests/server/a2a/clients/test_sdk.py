@@ -1,23 +1,30 @@
-"""The client of a2a-sdk 1.3, with both versions of the protocol and both bindings over HTTP."""
+"""The client of a2a-sdk 1.3, with both versions of the protocol and all bindings."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
+import grpc.aio  # type: ignore[import-untyped]
 import httpx
 import pytest
 from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
 from a2a.types import (
+    AuthenticationInfo,
     CancelTaskRequest,
+    DeleteTaskPushNotificationConfigRequest,
     GetExtendedAgentCardRequest,
+    GetTaskPushNotificationConfigRequest,
     GetTaskRequest,
+    ListTaskPushNotificationConfigsRequest,
     ListTasksRequest,
     Message,
     Part,
     Role,
     SendMessageRequest,
     SubscribeToTaskRequest,
+    TaskPushNotificationConfig,
     TaskState,
 )
 from a2a.utils.errors import (
@@ -29,8 +36,9 @@ from a2a.utils.errors import (
 from tests.server.aio import aio
 
 from ..conformance.sites import Site
+from ..conformance.webhooks import Webhooks
 
-BINDINGS = ["JSONRPC", "HTTP+JSON"]
+BINDINGS = ["JSONRPC", "HTTP+JSON", "GRPC"]
 INTERFACES = [(binding, version) for version in ("1.0", "0.3") for binding in BINDINGS]
 
 pytestmark = pytest.mark.parametrize(("binding", "version"), INTERFACES)
@@ -52,9 +60,36 @@ async def connected(
         del card.supported_interfaces[:]
         card.supported_interfaces.extend(kept)
         config = ClientConfig(
-            streaming=streaming, httpx_client=http, supported_protocol_bindings=[binding]
+            streaming=streaming,
+            httpx_client=http,
+            supported_protocol_bindings=[binding],
+            grpc_channel_factory=channel,
         )
-        yield ClientFactory(config).create(card)
+        async with ClientFactory(config).create(card) as client:
+            yield client
+
+
+class KeyForCalls(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]
+    """Adds the key to the calls of gRPC."""
+
+    async def intercept_unary_unary(self, call: Any, details: Any, request: Any) -> Any:
+        return await call(with_key(details), request)
+
+
+class KeyForStreams(grpc.aio.UnaryStreamClientInterceptor):  # type: ignore[misc]
+    """Adds the key to the streams of gRPC."""
+
+    async def intercept_unary_stream(self, call: Any, details: Any, request: Any) -> Any:
+        return await call(with_key(details), request)
+
+
+def with_key(details: Any) -> Any:
+    key = ("authorization", "Bearer ann-key")
+    return details._replace(metadata=grpc.aio.Metadata(*(details.metadata or ()), key))
+
+
+def channel(address: str) -> Any:
+    return grpc.aio.insecure_channel(address, interceptors=[KeyForCalls(), KeyForStreams()])
 
 
 def request(behaviour: str = "tck-complete-task", text: str = "Hello.", **ids: str) -> Any:
@@ -125,13 +160,23 @@ async def test_artifacts(server: Site, binding: str, version: str, behaviour: st
         assert (fields["key"].string_value, fields["count"].number_value) == ("value", 42)
 
 
+@pytest.mark.parametrize(
+    ("behaviour", "state", "question"),
+    [
+        ("tck-input-required", TaskState.TASK_STATE_INPUT_REQUIRED, "What else?"),
+        ("tck-auth-required", TaskState.TASK_STATE_AUTH_REQUIRED, "Please log in"),
+        ("sign-in", TaskState.TASK_STATE_AUTH_REQUIRED, "Sign in at https://example.com/login."),
+    ],
+)
 @aio
-async def test_input_required(server: Site, binding: str, version: str) -> None:
+async def test_the_agent_asks(
+    server: Site, binding: str, version: str, behaviour: str, state: Any, question: str
+) -> None:
     async with connected(server, binding, version) as client:
-        events = await sent(client, request("tck-input-required"))
+        events = await sent(client, request(behaviour))
         status = events[-1].status_update.status
-        assert status.state == TaskState.TASK_STATE_INPUT_REQUIRED
-        assert status.message.parts[0].text == "What else?"
+        assert status.state == state
+        assert status.message.parts[0].text == question
         task = events[0].task
         more = await sent(client, request(task_id=task.id, context_id=task.context_id))
         assert more[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
@@ -173,6 +218,37 @@ async def test_list(server: Site, binding: str, version: str) -> None:
         page = await client.list_tasks(query)
         assert [task.id for task in page.tasks] == ids[:1]
         assert page.next_page_token == ""
+
+
+@aio
+async def test_push_notifications(
+    server: Site, webhooks: Webhooks, binding: str, version: str
+) -> None:
+    path, waits = f"/{uuid4()}", {"1.0": "TASK_STATE_INPUT_REQUIRED", "0.3": "input-required"}
+    async with connected(server, binding, version, streaming=False) as client:
+        [asked] = await sent(client, request("tck-input-required"))
+        task_id = asked.task.id
+        config = TaskPushNotificationConfig(
+            task_id=task_id,
+            id="mine",
+            url=webhooks.url(path),
+            token="t0ken",
+            authentication=AuthenticationInfo(scheme="Bearer", credentials="s3cret"),
+        )
+        created = await client.create_task_push_notification_config(config)
+        assert (created.task_id, created.id, created.url) == (task_id, "mine", config.url)
+        received = await asyncio.to_thread(webhooks.until, path, waits[version])
+        assert received[-1].headers["Authorization"] == "Bearer s3cret"
+        assert received[-1].headers["X-A2A-Notification-Token"] == "t0ken"
+        named = GetTaskPushNotificationConfigRequest(task_id=task_id, id="mine")
+        assert await client.get_task_push_notification_config(named) == created
+        if (binding, version) == ("HTTP+JSON", "0.3"):  # the client has no other operations there
+            return
+        every = ListTaskPushNotificationConfigsRequest(task_id=task_id)
+        assert list((await client.list_task_push_notification_configs(every)).configs) == [created]
+        deleted = DeleteTaskPushNotificationConfigRequest(task_id=task_id, id="mine")
+        await client.delete_task_push_notification_config(deleted)
+        assert not (await client.list_task_push_notification_configs(every)).configs
 
 
 @aio

@@ -1,75 +1,26 @@
-"""A plain client for each binding: it knows the specification and nothing of our own client.
-
-A driver calls operations by their names in the specification. Results are the JSON objects of 1.0,
-refusals are `Refused`. A driver for another binding has the same methods `call` and `stream`.
-"""
+"""The drivers of the bindings over HTTP, and those of all bindings by name."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 import httpx2
 
-LIMIT = 20.0
-JSON = dict[str, Any]
+from .driver import JSON, Answer, Driver, Received, Refused, reason_in
+from .grpc_driver import GRPC
 
 
-class Refused(Exception):
-    """An operation that the server refuses.
-
-    `reason` is that of the `ErrorInfo`; an error of JSON-RPC itself has none, and then it is the
-    name of its kind: INVALID_PARAMS, METHOD_NOT_FOUND and so on, the same for all bindings.
-    """
-
-    def __init__(self, reason: str, status: int, error: JSON) -> None:
-        super().__init__(f"{reason}, status {status}: {error}")
-        self.reason = reason
-        self.status = status
-        self.error = error
-
-
-@dataclass(frozen=True)
-class Received:
-    """An event of a stream, with the id that it had on the wire."""
-
-    event: JSON
-    id: str | None
-
-    @property
-    def kind(self) -> str:
-        [kind] = self.event
-        return kind
-
-    @property
-    def body(self) -> JSON:
-        body: JSON = self.event[self.kind]
-        return body
-
-
-class HTTPDriver:
+class HTTPDriver(Driver):
     """What the two bindings over HTTP have in common."""
 
-    name = ""
+    @property
+    def http(self) -> httpx2.Client:
+        return self.connections.http
 
-    def __init__(
-        self, http: httpx2.Client, url: str, key: str | None = None, version: str | None = "1.0"
-    ) -> None:
-        self.http = http
-        self.url, self.key, self.version = url, key, version
-
-    def with_key(self, key: str | None) -> Self:
-        """Return a driver for another caller."""
-        return type(self)(self.http, self.url, key, self.version)
-
-    def with_version(self, version: str | None) -> Self:
-        """Return a driver that names another version of the protocol, None for none."""
-        return type(self)(self.http, self.url, self.key, version)
-
-    def call(self, operation: str, params: JSON | None = None, **headers: str) -> Any:
-        """Return the result of an operation."""
-        return self.result(self.send(operation, params, **headers))
+    def exchange(self, operation: str, params: JSON | None = None, **headers: str) -> Answer:
+        response = self.send(operation, params, **headers)
+        return Answer(self.result(response), response.headers)
 
     def send(self, operation: str, params: JSON | None = None, **headers: str) -> httpx2.Response:
         """Return the whole response of an operation."""
@@ -77,7 +28,6 @@ class HTTPDriver:
 
     @contextmanager
     def stream(self, operation: str, params: JSON, **headers: str) -> Iterator[Iterator[Received]]:
-        """Call an operation that streams, and give its events."""
         request = self.request(operation, params, {"Accept": "text/event-stream", **headers})
         response = self.http.send(request, stream=True)
         try:
@@ -89,12 +39,6 @@ class HTTPDriver:
             yield (Received(self.unwrap(data, response), id_) for data, id_ in found)
         finally:
             response.close()
-
-    def headers(self, more: Mapping[str, str]) -> dict[str, str]:
-        headers = {} if self.version is None else {"A2A-Version": self.version}
-        if self.key is not None:
-            headers["Authorization"] = f"Bearer {self.key}"
-        return headers | {name.replace("_", "-"): value for name, value in more.items()}
 
     def request(self, operation: str, params: JSON, headers: Mapping[str, str]) -> httpx2.Request:
         raise NotImplementedError
@@ -117,7 +61,7 @@ class JSONRPC(HTTPDriver):
 
     def result(self, response: httpx2.Response) -> Any:
         if response.status_code != 200:
-            raise Refused("HTTP", response.status_code, {"text": response.text})
+            raise refused_by_http(response)
         return self.unwrap(response.json(), response)
 
     def unwrap(self, event: JSON, response: httpx2.Response) -> JSON:
@@ -153,7 +97,7 @@ class REST(HTTPDriver):
             return response.json() if response.content else None
         body = response.json()
         if "error" not in body:
-            raise Refused("HTTP", response.status_code, {"text": response.text})
+            raise refused_by_http(response)
         error = body["error"]
         reason = reason_in(error["details"]) or REST_KINDS[error["status"]]
         raise Refused(reason, response.status_code, error)
@@ -162,9 +106,10 @@ class REST(HTTPDriver):
         return event
 
 
-Connect = Callable[..., HTTPDriver]
-"""Makes a driver for a URL, a key and a version."""
-DRIVERS: Mapping[str, type[HTTPDriver]] = {driver.name: driver for driver in (JSONRPC, REST)}
+Connect = Callable[..., Driver]
+"""Makes a driver for a server, a key and a version."""
+HTTP_DRIVERS: Mapping[str, type[HTTPDriver]] = {driver.name: driver for driver in (JSONRPC, REST)}
+DRIVERS: Mapping[str, type[Driver]] = {**HTTP_DRIVERS, GRPC.name: GRPC}
 
 PATHS = {
     "SendMessage": ("POST", "/message:send"),
@@ -193,14 +138,11 @@ REST_KINDS = {
 }
 
 
-def reason_in(details: list[JSON]) -> str | None:
-    """Return the reason of the `ErrorInfo` in the details of an error."""
-    for detail in details:
-        if detail["@type"] == "type.googleapis.com/google.rpc.ErrorInfo":
-            assert detail["domain"] == "a2a-protocol.org"
-            reason: str = detail["reason"]
-            return reason
-    return None
+def refused_by_http(response: httpx2.Response) -> Refused:
+    """Return the refusal for a response that is not one of the binding."""
+    status, challenge = response.status_code, response.headers.get("www-authenticate", "")
+    reason = {401: "UNAUTHENTICATED"}.get(status, "HTTP")
+    return Refused(reason, status, {"text": response.text}, challenge)
 
 
 def sse(chunks: Iterator[bytes]) -> Iterator[tuple[JSON, str | None]]:

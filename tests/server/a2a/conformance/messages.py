@@ -4,12 +4,29 @@ import time
 from typing import Any
 from uuid import uuid4
 
-from .drivers import JSON, HTTPDriver
+from .driver import JSON, Driver
 
 OVER = {f"TASK_STATE_{state}" for state in ("COMPLETED", "FAILED", "CANCELED", "REJECTED")}
 INPUT_REQUIRED = "TASK_STATE_INPUT_REQUIRED"
+AUTH_REQUIRED = "TASK_STATE_AUTH_REQUIRED"
 WORKING = "TASK_STATE_WORKING"
 COMPLETED = "TASK_STATE_COMPLETED"
+
+
+UNKNOWN: dict[str, JSON] = {
+    "SendMessage": {},
+    "SendStreamingMessage": {},
+    "GetTask": {"id": "unknown"},
+    "ListTasks": {},
+    "CancelTask": {"id": "unknown"},
+    "SubscribeToTask": {"id": "unknown"},
+    "CreateTaskPushNotificationConfig": {"taskId": "unknown", "url": "https://example.com/hook"},
+    "GetTaskPushNotificationConfig": {"taskId": "unknown", "id": "unknown"},
+    "ListTaskPushNotificationConfigs": {"taskId": "unknown"},
+    "DeleteTaskPushNotificationConfig": {"taskId": "unknown", "id": "unknown"},
+    "GetExtendedAgentCard": {},
+}
+"""Every operation, with parameters that change nothing."""
 
 
 def fresh(prefix: str = "tck-complete-task") -> str:
@@ -29,14 +46,14 @@ def at_once(params: JSON) -> JSON:
     return {**params, "configuration": {"returnImmediately": True}}
 
 
-def completed(driver: HTTPDriver, **more: Any) -> JSON:
+def completed(driver: Driver, **more: Any) -> JSON:
     """Return a new task that is completed."""
     task: JSON = driver.call("SendMessage", message(**more))["task"]
     assert task["status"]["state"] == COMPLETED
     return task
 
 
-def interrupted(driver: HTTPDriver, **more: Any) -> JSON:
+def interrupted(driver: Driver, **more: Any) -> JSON:
     """Return a new task that requires input."""
     params = message(fresh("tck-input-required"), **more)
     task: JSON = driver.call("SendMessage", params)["task"]
@@ -44,7 +61,14 @@ def interrupted(driver: HTTPDriver, **more: Any) -> JSON:
     return task
 
 
-def held(driver: HTTPDriver) -> tuple[JSON, str]:
+def unauthorized(driver: Driver, **more: Any) -> JSON:
+    """Return a new task that requires an authorization."""
+    task: JSON = driver.call("SendMessage", message(fresh("sign-in"), **more))["task"]
+    assert task["status"]["state"] == AUTH_REQUIRED
+    return task
+
+
+def held(driver: Driver) -> tuple[JSON, str]:
     """Return a new task at work, and the id of the message that the stage knows it by."""
     message_id = fresh("held")
     task: JSON = driver.call("SendMessage", at_once(message(message_id)))["task"]
@@ -57,7 +81,7 @@ def text_of(task: JSON) -> str:
     return "".join(part.get("text", "") for one in artifacts for part in one["parts"])
 
 
-def wait_for(driver: HTTPDriver, task_id: str, state: str) -> JSON:
+def wait_for(driver: Driver, task_id: str, state: str) -> JSON:
     """Return a task when it is in a state, at the latest after some seconds."""
     deadline = time.monotonic() + 10
     while True:

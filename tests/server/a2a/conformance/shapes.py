@@ -11,7 +11,7 @@ from typing import Any
 from a2a.types import a2a_pb2
 from google.protobuf import json_format  # type: ignore[import-untyped]
 
-from .drivers import JSON
+from .driver import JSON
 
 KINDS = {"text", "raw", "url", "data"}
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
@@ -26,6 +26,13 @@ def check(name: str, value: JSON) -> None:
         key for key in keys(value) if not re.fullmatch(r"[a-z]+([A-Z0-9][a-z0-9]*)*", key)
     ] == []
     CHECKS[name](value)
+
+
+def canonical(name: str, value: JSON) -> JSON:
+    """Return an object in the form that is the same for all bindings."""
+    message = json_format.ParseDict(value, getattr(a2a_pb2, name)())
+    found: JSON = json_format.MessageToDict(message)
+    return found
 
 
 def keys(value: Any) -> Iterator[str]:

@@ -5,7 +5,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,8 @@ from tests.server.log.valkey_server import fresh_prefix, shared_server
 KEYS = {"ann-key": "ann", "bob-key": "bob"}
 HELD = "held"
 """The beginning of the id of a message whose answer the test writes."""
+SIGN_IN = "sign-in"
+"""The beginning of the id of a message that needs an authorization for its context."""
 
 
 class _Script:
@@ -42,6 +44,11 @@ class Stage:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._scripts: dict[str, _Script] = {}
+        self._authorized: set[str] = set()
+
+    def authorize(self, context_id: str) -> None:
+        """Give the agent its authorization for a context, as a sign-in page would do."""
+        self._authorized.add(context_id)
 
     def say(self, message_id: str, *lines: str) -> None:
         """Let the agent of a message write some lines."""
@@ -58,11 +65,15 @@ class Stage:
     async def agent(self, request: ServiceRequest, stream: AgentStream) -> None:
         """Does what the conformance kit expects, or what a test says."""
         message_id = request.payload.metadata["a2a"]["messageId"]
-        if not message_id.startswith(HELD):
+        if message_id.startswith(HELD):
+            async for line in self._lines(message_id):
+                await stream.write(line)
+        elif not message_id.startswith(SIGN_IN):
             await conformance(request, stream)
-            return
-        async for line in self._lines(message_id):
-            await stream.write(line)
+        elif request.context.session_id in self._authorized:
+            await stream.write("You are signed in.")
+        else:
+            await stream.ask("Sign in at https://example.com/login.", auth=True)
 
     async def _lines(self, message_id: str) -> AsyncIterator[str]:
         loop, woken, script = asyncio.get_running_loop(), asyncio.Event(), self._script(message_id)
@@ -86,12 +97,17 @@ class Site:
     """A server and its stage."""
 
     url: str
+    grpc: str
     stage: Stage
 
     @property
     def a2a(self) -> str:
-        """The URL of both bindings."""
+        """The URL of both bindings over HTTP."""
         return f"{self.url}/a2a"
+
+    def interface(self, binding: str) -> str:
+        """Return the URL of a binding."""
+        return self.grpc if binding == "GRPC" else self.a2a
 
 
 def card(name: str = "Conformance", **more: Any) -> AgentCard:
@@ -120,11 +136,17 @@ def site(
 ) -> Iterator[Site]:
     """Serve the agent with keys for Ann and Bob; `server` are options of uvicorn."""
     stage = Stage()
-    settings = settings or A2A(card=card(), extended_card=card("Extended"))
+    settings = settings or A2A(
+        card=card(),
+        extended_card=card("Extended"),
+        allow_http_webhooks=True,  # the webhooks of the tests are at http://127.0.0.1
+        allow_private_webhooks=True,
+    )
     given: dict[str, Any] = {"api_keys": KEYS, "drain_timeout": 0.0, "cancel_grace": 1.0}
+    settings = replace(settings, grpc_address="127.0.0.1:0")
     app = AgentApp(stage.agent, log=log, a2a=settings, **(given | options))
     with running(app, **(server or {})) as listening:
-        yield Site(listening.url, stage)
+        yield Site(listening.url, f"127.0.0.1:{app.grpc_port}", stage)
 
 
 def valkey() -> StreamLog:

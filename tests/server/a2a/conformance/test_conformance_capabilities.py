@@ -8,7 +8,8 @@ import pytest
 from coreason_client.server import MemoryStreamLog
 from coreason_client.server.a2a import A2A
 
-from .drivers import Connect, Refused
+from .driver import Refused
+from .drivers import Connect
 from .messages import completed, message
 from .sites import Site, card, site
 
@@ -46,7 +47,7 @@ def test_push_notifications_that_are_not_declared(
     url = f"{memory_server.url}/.well-known/agent-card.json"
     assert http.get(url).json()["capabilities"]["pushNotifications"] is False
     with pytest.raises(Refused) as refused:
-        connect(memory_server.a2a, "ann-key").call(operation, params)
+        connect(memory_server, "ann-key").call(operation, params)
     assert refused.value.reason == "PUSH_NOTIFICATION_NOT_SUPPORTED"
 
 
@@ -56,7 +57,7 @@ def test_streaming_is_always_declared_and_always_there(
 ) -> None:
     served = http.get(f"{demanding.url}/.well-known/agent-card.json").json()
     assert served["capabilities"]["streaming"] is True
-    ann = connect(demanding.a2a, "ann-key")
+    ann = connect(demanding, "ann-key")
     with ann.stream("SendStreamingMessage", message(), A2A_Extensions=REQUIRED) as events:
         assert next(events).kind == "task"
 
@@ -67,24 +68,24 @@ def test_a_client_must_name_a_required_extension(
     demanding: Site, connect: Connect, named: str
 ) -> None:
     with pytest.raises(Refused) as refused:
-        connect(demanding.a2a, "ann-key").call("SendMessage", message(), A2A_Extensions=named)
+        connect(demanding, "ann-key").call("SendMessage", message(), A2A_Extensions=named)
     assert refused.value.reason == "EXTENSION_SUPPORT_REQUIRED"
     assert REQUIRED in refused.value.error["message"]
 
 
-@pytest.mark.conforms("CORE-CAP-004", "JSONRPC-SVC-002", "HTTP_JSON-SVC-002")
+@pytest.mark.conforms("CORE-CAP-004", "JSONRPC-SVC-002", "HTTP_JSON-SVC-002", "GRPC-META-001")
 def test_the_response_names_the_extensions_in_use(demanding: Site, connect: Connect) -> None:
-    ann = connect(demanding.a2a, "ann-key")
+    ann = connect(demanding, "ann-key")
     named = f"urn:example:other, {REQUIRED},{OPTIONAL}"
-    response = ann.send("SendMessage", message(), A2A_Extensions=named)
-    assert response.headers["a2a-extensions"].split(", ") == [REQUIRED, OPTIONAL]
-    assert ann.result(response)["task"]
+    answer = ann.exchange("SendMessage", message(), A2A_Extensions=named)
+    assert answer.headers["a2a-extensions"].split(", ") == [REQUIRED, OPTIONAL]
+    assert answer.result["task"]
 
 
 @pytest.mark.conforms("JSONRPC-SVC-002", "HTTP_JSON-SVC-002")
 def test_unknown_extensions_are_ignored(memory_server: Site, connect: Connect) -> None:
-    ann = connect(memory_server.a2a, "ann-key")
-    response = ann.send("SendMessage", message(), A2A_Extensions="https://example.com/ext/v1")
-    assert ann.result(response)["task"]
-    assert "a2a-extensions" not in response.headers
+    ann = connect(memory_server, "ann-key")
+    answer = ann.exchange("SendMessage", message(), A2A_Extensions="https://example.com/ext/v1")
+    assert answer.result["task"]
+    assert "a2a-extensions" not in answer.headers
     completed(ann)

@@ -1,5 +1,6 @@
 """The card: where it is, what it says, and that it is true."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -11,9 +12,10 @@ from google.protobuf import json_format  # type: ignore[import-untyped]
 from coreason_client.server import MemoryStreamLog
 from coreason_client.server.a2a import A2A
 
-from .drivers import DRIVERS, JSON, Connect, Refused
+from .driver import JSON, Connections, Refused
+from .drivers import DRIVERS, JSONRPC, Connect
 from .messages import completed
-from .sites import KEYS, Site, card, site
+from .sites import Site, card, site
 
 PATH = "/.well-known/agent-card.json"
 REQUIRED = (
@@ -54,24 +56,22 @@ def test_the_card_has_all_required_fields(served: JSON) -> None:
 
 
 @pytest.mark.conforms("CARD-PROTO-001", "CARD-PROTO-002", "BIND-FIELD-001")
-def test_every_interface_on_the_card_answers(http: httpx2.Client, served: JSON) -> None:
+def test_every_interface_on_the_card_answers(connections: Connections, served: JSON) -> None:
     interfaces = served["supportedInterfaces"]
     declared = {(one["protocolBinding"], one["protocolVersion"]) for one in interfaces}
     assert declared == {(binding, version) for binding in DRIVERS for version in ("1.0", "0.3")}
     for interface in interfaces:
-        assert interface["url"].startswith("http://127.0.0.1:")
+        binding, url = interface["protocolBinding"], interface["url"]
+        assert url.startswith("127.0.0.1:" if binding == "GRPC" else "http://127.0.0.1:")
         if interface["protocolVersion"] == "1.0":
-            driver = DRIVERS[interface["protocolBinding"]](http, interface["url"], "ann-key")
-            completed(driver)
+            completed(DRIVERS[binding](connections, url, "ann-key"))
 
 
 @pytest.mark.conforms("CARD-PROTO-002")
 def test_an_interface_answers_with_a_slash_at_its_end(
-    memory_server: Site, connect: Connect
+    memory_server: Site, connections: Connections
 ) -> None:
-    ann = connect(f"{memory_server.a2a}/", "ann-key")
-    if ann.name == "JSONRPC":
-        completed(ann)
+    completed(JSONRPC(connections, f"{memory_server.a2a}/", "ann-key"))
 
 
 @pytest.mark.conforms("CARD-CACHE-001", "CARD-CACHE-002", "CARD-CACHE-003")
@@ -90,11 +90,11 @@ def test_the_card_may_be_kept_for_a_while(http: httpx2.Client, memory_server: Si
 @pytest.mark.conforms("CARD-EXT-001", "BIND-EQUIV-004", "AUTH-SERVER-002")
 def test_the_extended_card_needs_a_key(memory_server: Site, connect: Connect, served: JSON) -> None:
     assert served["capabilities"]["extendedAgentCard"] is True
-    assert connect(memory_server.a2a, "ann-key").call("GetExtendedAgentCard")["name"] == "Extended"
+    assert connect(memory_server, "ann-key").call("GetExtendedAgentCard")["name"] == "Extended"
     for key in (None, "wrong-key"):
         with pytest.raises(Refused) as refused:
-            connect(memory_server.a2a, key).call("GetExtendedAgentCard")
-        assert refused.value.status == 401
+            connect(memory_server, key).call("GetExtendedAgentCard")
+        assert refused.value.reason == "UNAUTHENTICATED"
 
 
 @pytest.mark.conforms("CARD-EXT-001", "BIND-EQUIV-004")
@@ -104,21 +104,26 @@ def test_the_card_says_how_to_authenticate(served: JSON) -> None:
     assert served["securityRequirements"]
 
 
-@pytest.mark.conforms("CARD-EXT-002", "CORE-CAP-003")
-def test_an_extended_card_that_is_missing_is_not_declared(
-    http: httpx2.Client, connect: Connect
-) -> None:
+@pytest.fixture(scope="module")
+def lacking() -> Iterator[Site]:
+    """An agent whose card wrongly says that it has an extended card."""
     wishful = card(capabilities={"extendedAgentCard": True})
     with site(MemoryStreamLog(), A2A(card=wishful)) as server:
-        declared = get(http, server).json()["capabilities"]["extendedAgentCard"]
-        with pytest.raises(Refused) as refused:
-            connect(server.a2a, next(iter(KEYS))).call("GetExtendedAgentCard")
-    assert declared is False
+        yield server
+
+
+@pytest.mark.conforms("CARD-EXT-002", "CORE-CAP-003")
+def test_an_extended_card_that_is_missing_is_not_declared(
+    http: httpx2.Client, lacking: Site, connect: Connect
+) -> None:
+    assert get(http, lacking).json()["capabilities"]["extendedAgentCard"] is False
+    with pytest.raises(Refused) as refused:
+        connect(lacking, "ann-key").call("GetExtendedAgentCard")
     assert refused.value.reason == "UNSUPPORTED_OPERATION"
 
 
 @pytest.mark.conforms("CARD-EXT-002")
-def test_the_error_for_a_missing_extended_card_in_0_3(http: httpx2.Client) -> None:
+def test_the_error_for_a_missing_extended_card_in_0_3(http: httpx2.Client, lacking: Site) -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "agent/getAuthenticatedExtendedCard"}
-    with site(MemoryStreamLog(), A2A(card=card()), api_keys=None) as server:
-        assert http.post(server.a2a, json=body).json()["error"]["code"] == -32007
+    answer = http.post(lacking.a2a, json=body, headers={"Authorization": "Bearer ann-key"}).json()
+    assert answer["error"]["code"] == -32007

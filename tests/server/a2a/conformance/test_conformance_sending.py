@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from .drivers import Connect, HTTPDriver, Refused
+from .driver import Connections, Driver, Refused
+from .drivers import HTTP_DRIVERS, Connect, HTTPDriver
 from .messages import (
     COMPLETED,
     INPUT_REQUIRED,
@@ -23,7 +24,7 @@ from .sites import Site
 
 
 @pytest.mark.conforms("CORE-SEND-001", "DM-TASK-001", "DM-STATUS-001", "DM-SERIAL-004")
-def test_a_message_is_answered_with_a_task(ann: HTTPDriver) -> None:
+def test_a_message_is_answered_with_a_task(ann: Driver) -> None:
     result = ann.call("SendMessage", message())
     check("SendMessageResponse", result)
     assert result["task"]["status"]["state"] == COMPLETED
@@ -31,7 +32,7 @@ def test_a_message_is_answered_with_a_task(ann: HTTPDriver) -> None:
 
 
 @pytest.mark.conforms("CORE-SEND-001", "DM-MSG-001", "DM-MSG-002", "CORE-MULTI-001a")
-def test_a_message_is_answered_with_a_message(ann: HTTPDriver) -> None:
+def test_a_message_is_answered_with_a_message(ann: Driver) -> None:
     result = ann.call("SendMessage", message(fresh("tck-message-response")))
     check("SendMessageResponse", result)
     assert result["message"]["role"] == "ROLE_AGENT"
@@ -62,7 +63,7 @@ def test_a_message_is_answered_with_a_message(ann: HTTPDriver) -> None:
         ("tck-artifact-data", [{"data": {"key": "value", "count": 42}}]),
     ],
 )
-def test_artifacts(ann: HTTPDriver, behaviour: str, parts: list[Any]) -> None:
+def test_artifacts(ann: Driver, behaviour: str, parts: list[Any]) -> None:
     task = ann.call("SendMessage", message(fresh(behaviour)))["task"]
     check("Task", task)
     assert task["status"]["state"] == COMPLETED
@@ -70,7 +71,7 @@ def test_artifacts(ann: HTTPDriver, behaviour: str, parts: list[Any]) -> None:
     assert artifact["parts"] == parts
 
 
-def test_a_task_that_the_agent_rejects(ann: HTTPDriver) -> None:
+def test_a_task_that_the_agent_rejects(ann: Driver) -> None:
     task = ann.call("SendMessage", message(fresh("tck-reject-task")))["task"]
     check("Task", task)
     assert task["status"]["state"] == "TASK_STATE_REJECTED"
@@ -79,7 +80,7 @@ def test_a_task_that_the_agent_rejects(ann: HTTPDriver) -> None:
 
 @pytest.mark.conforms("CORE-SEND-002")
 @pytest.mark.parametrize("behaviour", ["tck-complete-task", "tck-reject-task"])
-def test_a_task_that_is_over_accepts_no_message(ann: HTTPDriver, behaviour: str) -> None:
+def test_a_task_that_is_over_accepts_no_message(ann: Driver, behaviour: str) -> None:
     task = ann.call("SendMessage", message(fresh(behaviour)))["task"]
     with pytest.raises(Refused) as refused:
         ann.call("SendMessage", message(taskId=task["id"]))
@@ -87,7 +88,7 @@ def test_a_task_that_is_over_accepts_no_message(ann: HTTPDriver, behaviour: str)
 
 
 @pytest.mark.conforms("CORE-SEND-003")
-def test_a_media_type_that_the_agent_does_not_accept(ann: HTTPDriver) -> None:
+def test_a_media_type_that_the_agent_does_not_accept(ann: Driver) -> None:
     odd = [{"raw": "dGNr", "mediaType": "application/x-unsupported-tck-type"}]
     with pytest.raises(Refused) as refused:
         ann.call("SendMessage", message(parts=odd))
@@ -98,7 +99,7 @@ def test_a_media_type_that_the_agent_does_not_accept(ann: HTTPDriver) -> None:
 
 
 @pytest.mark.conforms("CORE-EXECUTION-MODE-001")
-def test_the_answer_waits_for_the_end_of_the_turn(ann: HTTPDriver, server: Site) -> None:
+def test_the_answer_waits_for_the_end_of_the_turn(ann: Driver, server: Site) -> None:
     message_id = fresh("held")
     server.stage.say(message_id, "one ", "two ")
     server.stage.finish(message_id)
@@ -108,7 +109,7 @@ def test_the_answer_waits_for_the_end_of_the_turn(ann: HTTPDriver, server: Site)
 
 
 @pytest.mark.conforms("CORE-EXECUTION-MODE-002")
-def test_a_client_can_have_the_task_at_once(ann: HTTPDriver, server: Site) -> None:
+def test_a_client_can_have_the_task_at_once(ann: Driver, server: Site) -> None:
     task, message_id = held(ann)
     check("Task", task)
     assert task["status"]["state"] == WORKING
@@ -120,7 +121,7 @@ def test_a_client_can_have_the_task_at_once(ann: HTTPDriver, server: Site) -> No
 
 
 @pytest.mark.conforms("CORE-MULTI-001", "CORE-MULTI-001a", "CORE-MULTI-003")
-def test_a_message_without_ids_gets_them(ann: HTTPDriver) -> None:
+def test_a_message_without_ids_gets_them(ann: Driver) -> None:
     first, second = completed(ann), completed(ann)
     assert first["contextId"]
     assert first["contextId"] != second["contextId"]
@@ -128,30 +129,29 @@ def test_a_message_without_ids_gets_them(ann: HTTPDriver) -> None:
 
 
 @pytest.mark.conforms("CORE-MULTI-002", "CORE-MULTI-003")
-def test_the_context_of_a_client_is_kept(ann: HTTPDriver) -> None:
+def test_the_context_of_a_client_is_kept(ann: Driver) -> None:
     tasks = [completed(ann, contextId="its own context") for _ in range(2)]
     assert [task["contextId"] for task in tasks] == ["its own context"] * 2
     assert tasks[0]["id"] != tasks[1]["id"]
 
 
 @pytest.mark.conforms("CORE-MULTI-002a")
-def test_a_context_that_cannot_be_accepted_is_refused(ann: HTTPDriver) -> None:
-    for context in ("c" * 257, 7):
-        with pytest.raises(Refused) as refused:
-            ann.call("SendMessage", message(contextId=context))
-        assert refused.value.reason == "INVALID_PARAMS"
+def test_a_context_that_cannot_be_accepted_is_refused(ann: Driver) -> None:
+    with pytest.raises(Refused) as refused:
+        ann.call("SendMessage", message(contextId="c" * 257))
+    assert refused.value.reason == "INVALID_PARAMS"
 
 
 @pytest.mark.conforms("CORE-MULTI-004")
 @pytest.mark.parametrize("task_id", ["unknown", "00000000-0000-4000-8000-000000000000"])
-def test_a_message_to_an_unknown_task(ann: HTTPDriver, task_id: str) -> None:
+def test_a_message_to_an_unknown_task(ann: Driver, task_id: str) -> None:
     with pytest.raises(Refused) as refused:
         ann.call("SendMessage", message(taskId=task_id))
     assert refused.value.reason == "TASK_NOT_FOUND"
 
 
 @pytest.mark.conforms("CORE-MULTI-005")
-def test_a_message_to_a_task_has_its_context(ann: HTTPDriver) -> None:
+def test_a_message_to_a_task_has_its_context(ann: Driver) -> None:
     task = interrupted(ann)
     answered = ann.call("SendMessage", message(taskId=task["id"]))["task"]
     assert (answered["id"], answered["contextId"]) == (task["id"], task["contextId"])
@@ -159,7 +159,7 @@ def test_a_message_to_a_task_has_its_context(ann: HTTPDriver) -> None:
 
 
 @pytest.mark.conforms("CORE-MULTI-006")
-def test_a_context_that_is_not_that_of_the_task_is_refused(ann: HTTPDriver) -> None:
+def test_a_context_that_is_not_that_of_the_task_is_refused(ann: Driver) -> None:
     task = interrupted(ann)
     with pytest.raises(Refused) as refused:
         ann.call("SendMessage", message(taskId=task["id"], contextId="another"))
@@ -171,17 +171,20 @@ def test_a_context_that_is_not_that_of_the_task_is_refused(ann: HTTPDriver) -> N
 
 BAD: list[Any] = [
     {},
-    {"message": None},
-    {"message": "Hello."},
     {"message": {"role": "ROLE_USER", "parts": [{"text": "no id"}]}},
     {"message": {"messageId": "m", "role": "ROLE_USER"}},
     message(parts=[]),
     message(parts=[{}]),
+    message(role="ROLE_AGENT"),
+    {**message(), "configuration": {"historyLength": -1}},
+]
+BAD_JSON: list[Any] = [  # gRPC has types, so its clients cannot send them
+    {"message": None},
+    {"message": "Hello."},
+    message(contextId=7),
     message(parts=[{"text": "a", "data": 1}]),
     message(parts=["text"]),
-    message(role="ROLE_AGENT"),
     {**message(), "configuration": 7},
-    {**message(), "configuration": {"historyLength": -1}},
     {**message(), "configuration": {"historyLength": "many"}},
     {**message(), "metadata": "not an object"},
     {**message(), "metadata": [1]},
@@ -194,7 +197,21 @@ BAD: list[Any] = [
 def test_wrong_parameters_are_refused_before_anything_is_done(
     memory_server: Site, connect: Connect, operation: str, params: Any
 ) -> None:
-    ann = connect(memory_server.a2a, "ann-key")
+    check_refused(connect(memory_server, "ann-key"), operation, params)
+
+
+@pytest.mark.conforms("CORE-ERR-001", "CORE-ERR-002")
+@pytest.mark.parametrize("params", BAD_JSON, ids=range(len(BAD_JSON)))
+@pytest.mark.parametrize("operation", ["SendMessage", "SendStreamingMessage"])
+@pytest.mark.parametrize("binding", HTTP_DRIVERS)
+def test_wrong_json_is_refused_before_anything_is_done(
+    memory_server: Site, connections: Connections, binding: str, operation: str, params: Any
+) -> None:
+    ann = HTTP_DRIVERS[binding](connections, memory_server.a2a, "ann-key")
+    check_refused(ann, operation, params)
+
+
+def check_refused(ann: Driver, operation: str, params: Any) -> None:
     before = ann.call("ListTasks", {"pageSize": 1})["totalSize"]
     with pytest.raises(Refused) as refused:
         ann.call(operation, params)
@@ -204,17 +221,17 @@ def test_wrong_parameters_are_refused_before_anything_is_done(
 
 
 @pytest.mark.conforms("DM-SERIAL-005")
-def test_unknown_fields_are_ignored(ann: HTTPDriver) -> None:
+def test_unknown_fields_are_ignored(http_ann: HTTPDriver) -> None:
     params = message(unknown={"a": 1}, parts=[{"text": "x", "alsoUnknown": [1]}])
     params |= {"extra": 42, "configuration": {"stillUnknown": True}}
-    task = ann.call("SendMessage", params)["task"]
+    task = http_ann.call("SendMessage", params)["task"]
     assert task["status"]["state"] == COMPLETED
     [said] = task["history"]
     assert "unknown" not in said
     assert said["parts"] == [{"text": "x"}]
 
 
-def test_a_message_that_is_sent_again_is_not_answered_twice(ann: HTTPDriver) -> None:
+def test_a_message_that_is_sent_again_is_not_answered_twice(ann: Driver) -> None:
     params = message()
     first, again = (ann.call("SendMessage", params)["task"]["id"] for _ in range(2))
     assert first == again
@@ -222,7 +239,7 @@ def test_a_message_that_is_sent_again_is_not_answered_twice(ann: HTTPDriver) -> 
     assert other["task"]["id"] != first
 
 
-def test_a_running_task_accepts_no_message(ann: HTTPDriver, server: Site) -> None:
+def test_a_running_task_accepts_no_message(ann: Driver, server: Site) -> None:
     task, message_id = held(ann)
     with pytest.raises(Refused) as refused:
         ann.call("SendMessage", at_once(message(taskId=task["id"])))

@@ -6,8 +6,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from .drivers import Connect, Refused
-from .messages import completed, fresh, message
+from .driver import Refused
+from .drivers import Connect
+from .messages import UNKNOWN, completed, fresh, message
 from .sites import Site
 
 
@@ -33,17 +34,17 @@ def v03_message(message_id: str | None = None) -> dict[str, Any]:
 @pytest.mark.conforms("VER-SERVER-001", "VER-CLIENT-002")
 @pytest.mark.parametrize("version", ["1.0", "1.0.0", "1.0.7"])
 def test_1_0_with_any_patch_number(memory_server: Site, connect: Connect, version: str) -> None:
-    completed(connect(memory_server.a2a, "ann-key", version))
+    completed(connect(memory_server, "ann-key", version))
 
 
-@pytest.mark.conforms("VER-SERVER-002")
+@pytest.mark.conforms("VER-SERVER-002", "GRPC-META-001")
 @pytest.mark.parametrize("version", ["99.0", "2.0", "1.1", "0.2", "x", "1"])
 @pytest.mark.parametrize("operation", ["SendMessage", "SendStreamingMessage", "ListTasks"])
 def test_other_versions_are_refused(
     memory_server: Site, connect: Connect, version: str, operation: str
 ) -> None:
     with pytest.raises(Refused) as refused:
-        connect(memory_server.a2a, "ann-key", version).call(operation, message())
+        connect(memory_server, "ann-key", version).call(operation, UNKNOWN[operation])
     assert refused.value.reason == "VERSION_NOT_SUPPORTED"
     assert "1.0" in refused.value.error["message"]
 

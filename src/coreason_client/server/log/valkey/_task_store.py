@@ -98,8 +98,15 @@ class ValkeyTasks(TaskStore):
         ]
         found = sorted((one.position for one in entries if query.selects(one)), reverse=True)
         left = [place for place in found if query.after is None or place < query.after]
-        records = await asyncio.gather(*(self.get(place.task_id) for place in left[: query.limit]))
-        return TaskPage([one for one in records if one is not None], len(found))
+        records: list[TaskRecord] = []
+        stale = 0
+        # The index may lag behind: a task that has changed is replaced by the next one.
+        while places := left[len(records) + stale : query.limit + stale]:
+            stored = await asyncio.gather(*(self.get(place.task_id) for place in places))
+            current = [one for one in stored if one is not None and query.selects(one)]
+            records += current
+            stale += len(places) - len(current)
+        return TaskPage(records, len(found) - stale)
 
     async def wait(self, task_id: UUID, version: int, seconds: float) -> None:
         """Wait until a task has another version than this one, at most for so long."""

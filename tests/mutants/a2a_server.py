@@ -1,0 +1,65 @@
+"""Mutants of the A2A server: the gRPC binding, and tasks that wait for their user."""
+
+from .mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_TESTS = "tests/server/a2a"
+_SUITE = f"{_TESTS}/conformance"
+
+
+def _server(module: str, name: str, old: str, new: str, test: str) -> Mutant:
+    return Mutant(name, f"coreason_client/server/a2a/{module}.py", old, new, (test,))
+
+
+MUTANTS = (
+    _server(
+        "_grpc_calls",
+        "gRPC accepts every version",
+        "check_version(call.version, headers.get(VERSION_HEADER))",
+        "pass",
+        f"{_SUITE}/test_conformance_versions.py::test_other_versions_are_refused",
+    ),
+    _server(
+        "_grpc_calls",
+        "gRPC does not read the extensions of a client",
+        "self._operations.used_extensions(extensions_in(metadata))",
+        "self._operations.used_extensions([])",
+        f"{_SUITE}/test_conformance_capabilities.py",
+    ),
+    _server(
+        "_grpc_calls",
+        "the status of gRPC has no details",
+        "((DETAILS_KEY, status.details),) if status.details else ()",
+        "()",
+        f"{_SUITE}/test_conformance_grpc.py",
+    ),
+    _server(
+        "_fold",
+        "an authorization is an ordinary question",
+        'AUTH_REQUIRED: "TASK_STATE_AUTH_REQUIRED",',
+        'AUTH_REQUIRED: "TASK_STATE_INPUT_REQUIRED",',
+        f"{_TESTS}/test_fold.py",
+    ),
+    _server(
+        "_turn_starter",
+        "a task that waits for an authorization accepts no message",
+        "if record.state not in INTERRUPTED:",
+        'if record.state != "TASK_STATE_INPUT_REQUIRED":',
+        f"{_TESTS}/test_task_stream.py",
+    ),
+    _server(
+        "_service",
+        "a task that waits for an authorization is not cancelled",
+        "if record.state in INTERRUPTED:",
+        'if record.state == "TASK_STATE_INPUT_REQUIRED":',
+        f"{_SUITE}/test_conformance_authorization.py::test_such_a_task_is_cancelled",
+    ),
+    Mutant(
+        "waiting for a task does not end when it needs an authorization",
+        "coreason_client/a2a/_polling.py",
+        "isinstance(event, Task | TaskStatusUpdateEvent) and event.status.is_interrupted",
+        "False",
+        ("tests/a2a/test_polling.py",),
+    ),
+)
