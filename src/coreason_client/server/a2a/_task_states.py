@@ -19,7 +19,7 @@ from ._params import task_id_of
 from ._reading import NEVER_OPENED, Position, TaskReading
 from ._snapshots import SNAPSHOT, Snapshot, shortened
 from ._states import FAILED, NOT_LISTED, TERMINAL, WORKING
-from ._turns import timestamp, turns_of
+from ._turns import seconds_of, timestamp, turns_of
 
 __all__ = ["TaskStates"]
 
@@ -96,7 +96,10 @@ class TaskStates:
         await self._tasks.put_value(record.task_id, SNAPSHOT, snapshot.dump(), record.version)
         state = NOT_LISTED if fold.message is not None else fold.state
         is_open = state not in TERMINAL and state != NOT_LISTED
-        return record.updated(state=state, changed=time(), open=is_open)
+        # The time that clients see, so lists are in the order of what they show.
+        at = snapshot.task["status"].get("timestamp")
+        changed = time() if at is None else seconds_of(at)
+        return record.updated(state=state, changed=changed, open=is_open)
 
     async def _folded(self, record: TaskRecord) -> tuple[TaskFold, Position]:
         with closing(self.reading(record)) as reading:

@@ -17,6 +17,7 @@ __all__ = [
     "dump_turns",
     "may_join",
     "message_name",
+    "seconds_of",
     "timestamp",
     "turns_of",
 ]
@@ -62,3 +63,8 @@ def timestamp(seconds: float) -> str:
     """Return a time as the protocol writes it."""
     moment = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
     return moment.replace("+00:00", "Z")
+
+
+def seconds_of(moment: str) -> float:
+    """Return the seconds of a time as the protocol writes it."""
+    return datetime.fromisoformat(moment).timestamp()

@@ -71,12 +71,15 @@ class TaskQuery:
     changed_since: float | None = None
     after: TaskPosition | None = None
 
+    def may_select(self, record: TaskRecord) -> bool:
+        """Return True if a record belongs to the result now or after a change of the task."""
+        return record.principal == self.principal and self.context_id in (None, record.context_id)
+
     def selects(self, record: TaskRecord) -> bool:
         """Return True if a record belongs to the result, whatever the position."""
         return (
-            record.principal == self.principal
+            self.may_select(record)
             and record.state != ""
-            and self.context_id in (None, record.context_id)
             and self.state in (None, record.state)
             and (self.changed_since is None or record.changed >= self.changed_since)
         )

@@ -55,7 +55,8 @@ class Webhooks:
             return [one.state for one in self._received.get(path, [])[-1:]] == [state]
 
         with self._changed:
-            assert self._changed.wait_for(reported, LIMIT), self._received.get(path)
+            # Before the limit of the test, so that the failure shows what was received.
+            assert self._changed.wait_for(reported, LIMIT / 2), self._received.get(path)
             return list(self._received[path])
 
 

@@ -1,13 +1,14 @@
 """Tasks on the store.
 
 The hash of a task is authoritative. Two indexes may lag behind it: a hash for each principal with
-the position, the state and the context of its tasks, and sorted sets by time for the expiry. They
-are written after the task, and a task that is missing in them is added with its next change.
+the position, the state and the context of its tasks, and whether they can still change; and sorted
+sets by time for the expiry. They are written after the task, and a task that is missing in them is
+added with its next change.
 """
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from uuid import UUID
 
@@ -25,6 +26,7 @@ __all__ = ["ValkeyTasks"]
 
 _POLL = 5.0  # seconds between two looks at a task, in case that an announcement was lost
 _AT_ONCE = 100
+_MOST_READ = 1_000  # tasks of one principal that can still change, for one list
 _FIELDS = ("principal", "context", "state", "changed", "data", "open", "version")
 
 
@@ -91,22 +93,32 @@ class ValkeyTasks(TaskStore):
 
     async def find(self, query: TaskQuery) -> TaskPage:
         """Return tasks, the latest change first."""
-        key = self._keys.tasks_of(_owner(query.principal))
-        flat: list[bytes] = await self._session().store.query(TASKS, [key])
-        entries = [
-            _entry(query.principal, *pair) for pair in zip(flat[::2], flat[1::2], strict=True)
-        ]
-        found = sorted((one.position for one in entries if query.selects(one)), reverse=True)
+        known = await self._known(query)
+        found = sorted((one.position for one in known if query.selects(one)), reverse=True)
         left = [place for place in found if query.after is None or place < query.after]
         records: list[TaskRecord] = []
-        stale = 0
-        # The index may lag behind: a task that has changed is replaced by the next one.
-        while places := left[len(records) + stale : query.limit + stale]:
+        gone = 0  # those that were dropped or changed meanwhile, and are replaced by the next ones
+        while places := left[len(records) + gone : query.limit + gone]:
             stored = await asyncio.gather(*(self.get(place.task_id) for place in places))
             current = [one for one in stored if one is not None and query.selects(one)]
             records += current
-            stale += len(places) - len(current)
-        return TaskPage(records, len(found) - stale)
+            gone += len(places) - len(current)
+        return TaskPage(records, len(found) - gone)
+
+    async def _known(self, query: TaskQuery) -> Iterable[TaskRecord]:
+        """Return what the index knows about the tasks of a principal.
+
+        It may lag behind a task that can still change, so those are read. A change that a client
+        has seen is then in its list, and the position of a task is the one of its record.
+        """
+        key = self._keys.tasks_of(_owner(query.principal))
+        flat: list[bytes] = await self._session().store.query(TASKS, [key])
+        pairs = zip(flat[::2], flat[1::2], strict=True)
+        known = {one.task_id: one for one in (_entry(query.principal, *pair) for pair in pairs)}
+        unsure = [one for one in known.values() if one.open and query.may_select(one)]
+        unsure.sort(key=lambda one: one.position, reverse=True)
+        read = await asyncio.gather(*(self.get(one.task_id) for one in unsure[:_MOST_READ]))
+        return (known | {one.task_id: one for one in read if one is not None}).values()
 
     async def wait(self, task_id: UUID, version: int, seconds: float) -> None:
         """Wait until a task has another version than this one, at most for so long."""
@@ -167,7 +179,7 @@ class ValkeyTasks(TaskStore):
 
     async def _index(self, record: TaskRecord) -> None:
         session, task_id = self._session(), record.task_id
-        entry = to_json([record.changed, record.state, record.context_id])
+        entry = to_json([record.changed, record.state, record.context_id, record.open])
         await asyncio.gather(
             session.store.command(
                 "HSET", self._keys.tasks_of(_owner(record.principal)), task_id.hex, entry
@@ -213,6 +225,6 @@ def _record(task_id: UUID, found: list[bytes | None]) -> TaskRecord | None:
 
 def _entry(principal: str, member: bytes, entry: bytes) -> TaskRecord:
     """Return a record with what the index knows."""
-    changed, state, context_id = from_json(entry)
+    changed, state, context_id, is_open = from_json(entry)
     task_id = parse_stream_id(member)
-    return TaskRecord(task_id, principal, context_id, state, changed)
+    return TaskRecord(task_id, principal, context_id, state, changed, open=is_open)
