@@ -4,6 +4,7 @@ A test hands in a line with `record_property("table: TITLE", LINE)`; properties 
 reports, so this works when the tests run in several processes too.
 """
 
+import gc
 import os
 from collections import defaultdict
 
@@ -16,8 +17,8 @@ _PREFIX = "table: "
 # every time; everywhere else new ones are tried. HYPOTHESIS_PROFILE=fuzz is for a search that may
 # take an hour: what it finds becomes a seed.
 # Fewer examples than usual: there are hundreds of properties, and `make fuzz` tries many more.
-settings.register_profile("here", deadline=None, max_examples=60)
-settings.register_profile("ci", deadline=None, max_examples=60, derandomize=True)
+settings.register_profile("here", deadline=None, max_examples=50)
+settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
 settings.register_profile(
     "fuzz",
     deadline=None,
@@ -32,6 +33,15 @@ settings.load_profile(
 def pytest_configure(config: pytest.Config) -> None:
     mark = "conforms(*ids): the requirements of tests/server/a2a/requirements.toml that it proves"
     config.addinivalue_line("markers", mark)
+
+
+def pytest_collection_finish() -> None:
+    """Take the modules and the tests out of the garbage collection, which would look at them often.
+
+    There are millions of objects in them, and they live until the end.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
