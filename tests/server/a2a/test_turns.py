@@ -15,7 +15,7 @@ def record(state: str = "TASK_STATE_WORKING") -> TaskRecord:
 
 
 def test_turns_are_read_as_they_were_written() -> None:
-    assert turns_of(record()) == TURNS
+    assert list(turns_of(record())) == TURNS
 
 
 @pytest.mark.parametrize(

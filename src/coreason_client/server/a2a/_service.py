@@ -77,6 +77,7 @@ class TaskService:
             return {"task": await self.states.task(record, history)}
         with closing(self.states.reading(record, history)) as reading:
             await self._read_turn(TaskStream(self.states, reading, waits_for_turns=False))
+            self.states.settle_read(reading)
             if reading.fold.message is not None:
                 return {"message": reading.fold.message}
             return {"task": reading.fold.task(history=history)}

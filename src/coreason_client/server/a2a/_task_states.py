@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from time import monotonic, time
 from typing import Any, Final
 from uuid import UUID
@@ -27,6 +27,8 @@ logger = logging.getLogger("coreason_client.server")
 
 _ANNOUNCED: Final = "announced"
 _TURN_POLL: Final = 1.0  # seconds
+# Seconds that a reader of the turn has, who need not read it again to settle the task.
+_HEAD_START: Final = 0.02
 _REPAIRED: Final = 100  # tasks of one owner that are brought up to date at once
 
 
@@ -48,17 +50,30 @@ class TaskStates:
 
     def settle_soon(self, task_id: UUID) -> None:
         """Bring a task up to date in the background."""
-        task = asyncio.get_running_loop().create_task(self._settle_by_id(task_id))
+        self._start(self._settle_by_id(task_id))
+
+    def settle_read(self, reading: TaskReading) -> None:
+        """Do the same for a task that was read to the end of its last turn: it is known then."""
+        self._start(self._settle_known(reading))
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._settling.add(task)
         task.add_done_callback(self._settling.discard)
 
     async def _settle_by_id(self, task_id: UUID) -> None:
-        try:
+        await asyncio.sleep(_HEAD_START)
+        with _logged_failure(task_id):
             record = await self._tasks.get(task_id)
             if record is not None:
                 await self.settled(record)
-        except LogError as error:  # whoever reads the task next does it
-            logger.warning("the state of task %s was not stored: %s", task_id, error)
+
+    async def _settle_known(self, reading: TaskReading) -> None:
+        record, fold = reading.record, reading.fold
+        if record.state != WORKING or fold.message is not None:  # a message needs a closer look
+            return
+        with _logged_failure(record.task_id):
+            await self._tasks.update(await self._stored(record, fold, reading.position))
 
     async def settle_context(self, context: Conversation) -> None:
         """Bring the tasks of a context up to date: another process may have begun their turns."""
@@ -92,6 +107,10 @@ class TaskStates:
             fold, position = await self._folded(record)
         except PositionGone:
             return record.updated(state=FAILED, changed=time(), open=False)
+        return await self._stored(record, fold, position)
+
+    async def _stored(self, record: TaskRecord, fold: TaskFold, position: Position) -> TaskRecord:
+        """Store the snapshot of a task; return its next record."""
         snapshot = Snapshot(*position, fold.task())
         await self._tasks.put_value(record.task_id, SNAPSHOT, snapshot.dump(), record.version)
         state = NOT_LISTED if fold.message is not None else fold.state
@@ -169,6 +188,14 @@ class TaskStates:
         running = await self._tasks.find(query)
         for record in running.records:
             await self.settled(record)
+
+
+@contextmanager
+def _logged_failure(task_id: UUID) -> Iterator[None]:
+    try:
+        yield
+    except LogError as error:  # whoever reads the task next does it
+        logger.warning("the state of task %s was not stored: %s", task_id, error)
 
 
 def _with_state(task: JSON, record: TaskRecord) -> JSON:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
@@ -42,10 +43,15 @@ def dump_turns(turns: Sequence[TurnRef]) -> bytes:
     return to_json({"turns": rows})
 
 
-def turns_of(record: TaskRecord) -> list[TurnRef]:
+def turns_of(record: TaskRecord) -> Sequence[TurnRef]:
     """Return the turns of a record, oldest first."""
-    rows = from_json(record.data)["turns"]
-    return [TurnRef(UUID(row[0]), UUID(row[1]), UUID(row[2]), row[3]) for row in rows]
+    return _parse_turns(record.data)
+
+
+@lru_cache(maxsize=256)  # a request needs them several times
+def _parse_turns(data: bytes) -> tuple[TurnRef, ...]:
+    rows = from_json(data)["turns"]
+    return tuple(TurnRef(UUID(row[0]), UUID(row[1]), UUID(row[2]), row[3]) for row in rows)
 
 
 def may_join(record: TaskRecord, key: UUID, now: float) -> bool:
