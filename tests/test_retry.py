@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coreason_client._retry import Backoff, parse_seconds, retry_after
+from tests.fuzz.strategies import examples
 
 LEAST_JITTER, MOST_JITTER = 0.0, 1.0
 jitters = st.floats(LEAST_JITTER, MOST_JITTER)
@@ -219,7 +220,7 @@ def test_what_is_no_number_from_0_on_is_no_number_of_seconds(value: object) -> N
 
 
 @given(st.text(max_size=8) | st.text("0123456789.+-_eE \u0663", max_size=8))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_any_text_gives_a_finite_number_from_0_on_or_nothing(value: str) -> None:
     found = parse_seconds(value)
     assert found is None or 0 <= found < 10**12
@@ -296,7 +297,7 @@ def test_a_date_in_the_form_of_asctime_is_in_gmt() -> None:
         ).map(" ".join),
     )
 )
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_any_headers_give_a_finite_number_from_0_on_or_nothing(headers: dict[str, Any]) -> None:
     found = retry_after(headers, lambda: NOW)
     assert found is None or 0 <= found < math.inf

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import event, example, given, settings
+from hypothesis import event, example, given
 from hypothesis import strategies as st
 
 from coreason_client._http._types import Request
@@ -25,6 +25,7 @@ from coreason_client.cap.errors import (
 )
 from tests.cap.scripted import SHELLS, Connection, Network, failure, machine_for
 from tests.faults.wire import Packet, block
+from tests.fuzz.strategies import examples
 
 STREAMS = ("0a0a0a0a-0000-4000-8000-00000000000a", "0b0b0b0b-0000-4000-8000-00000000000b")
 
@@ -251,7 +252,7 @@ def check(log: Log, connections: list[Plan], max_retries: int) -> Oracle:
 @pytest.mark.proves("RES1-loss-mid-event", "RES1-clean-end", "RES1-replay", "RES1-duplicates")
 @given(log=logs, connections=st.lists(plans(), max_size=6))
 @example(log=Log(("DELTA", "DELTA", "CLOSE")), connections=[Plan(cut=180, eol=b"\r\n")])
-@settings(max_examples=250)
+@examples(250)
 def test_with_patience_everything_arrives_once_and_in_order(
     log: Log, connections: list[Plan]
 ) -> None:
@@ -263,7 +264,7 @@ def test_with_patience_everything_arrives_once_and_in_order(
 
 @pytest.mark.proves("R07a", "R07b", "R07c", "R07d")
 @given(log=logs, connections=st.lists(plans(), max_size=6), max_retries=st.integers(0, 3))
-@settings(max_examples=250)
+@examples(250)
 def test_with_a_budget_it_is_everything_or_a_typed_error(
     log: Log, connections: list[Plan], max_retries: int
 ) -> None:
@@ -274,7 +275,7 @@ def test_with_a_budget_it_is_everything_or_a_typed_error(
 
 @pytest.mark.proves("R11a", "RES1-other-stream")
 @given(log=logs, connections=st.lists(plans(0, 0, 1), min_size=1, max_size=5))
-@settings(max_examples=300)
+@examples(300)
 def test_a_change_of_streams_is_never_a_splice(log: Log, connections: list[Plan]) -> None:
     expected = check(log, connections, max_retries=1000)
     event(f"ends with {expected.error.__name__ if expected.error else 'CLOSE'}")
@@ -292,7 +293,7 @@ def test_a_cut_after_every_single_byte_is_healed(eol: bytes) -> None:
 
 @pytest.mark.proves("R34a", "R34b", "RES1-duplicates")
 @given(numbers=st.lists(st.integers(0, 12), min_size=1, max_size=12), cut=st.integers(1, 12))
-@settings(max_examples=250)
+@examples(250)
 def test_whatever_the_numbers_nothing_new_is_dropped(numbers: list[int], cut: int) -> None:
     """A server may send any numbers: each is delivered, a true duplicate, or an error."""
     blocks = [block(_packet(STREAMS[0], seq, "DELTA").json()) for seq in numbers]

@@ -1,13 +1,14 @@
 """Which finished parts can be removed from a screen: exactly those that have not scrolled away."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
 from coreason_client.cli.output._drawn_rows import DrawnRows, row_count
 from coreason_client.cli.output._screen import Screen
+from tests.fuzz.strategies import examples
 
 from .terminal import Emulator, EmulatorFile
 
@@ -75,7 +76,7 @@ DRAWINGS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.integers(4, 12), st.integers(0, 12), DRAWINGS, st.integers(0, 20))
 def test_a_screen_removes_parts_if_and_only_if_all_of_them_are_on_it(
     height: int, start: int, drawings: list[tuple[list[int], int]], part: int

@@ -8,7 +8,7 @@ from typing import Any, assert_never
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -33,6 +33,7 @@ from coreason_manifest.definitions.presentation import (
     StreamPacket,
     parse_packet,
 )
+from tests.fuzz.strategies import examples
 
 Fields = dict[str, Any]
 
@@ -762,7 +763,7 @@ def packets(draw: st.DrawFn) -> StreamPacket:
 
 
 @given(packets())
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @pytest.mark.proves("RFC004-2.1-validate", "R17b")
 def test_a_packet_parsed_from_its_own_json_is_equal(packet: StreamPacket) -> None:
     parsed = parse_packet(packet.to_json().encode())
@@ -772,7 +773,7 @@ def test_a_packet_parsed_from_its_own_json_is_equal(packet: StreamPacket) -> Non
 
 
 @given(packets())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_the_general_packet_carries_the_same(packet: StreamPacket) -> None:
     general = StreamPacket.model_validate_json(packet.to_json())
     assert general.to_json() == packet.to_json()

@@ -12,10 +12,11 @@ from itertools import pairwise
 
 import h11
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from coreason_client._http._merge import ChunkMerger
+from tests.fuzz.strategies import examples
 
 LONGEST_INCOMPLETE_EVENT = 100 * 1024  # what httpcore2 allows
 PLAIN_HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -330,7 +331,7 @@ def exchanges(draw: st.DrawFn, wires: st.SearchStrategy[bytes]) -> list[Exchange
 
 
 @pytest.mark.proves("R04c")
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(exchanges(responses()), st.booleans())
 def test_equals_direct_h11_on_every_response(played: list[Exchange], closed: bool) -> None:
     client = compare(played, closed=closed)
@@ -339,7 +340,7 @@ def test_equals_direct_h11_on_every_response(played: list[Exchange], closed: boo
 
 
 @pytest.mark.proves("R04c")
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(exchanges(damaged(responses())), st.booleans())
 def test_equals_direct_h11_on_damaged_responses(played: list[Exchange], closed: bool) -> None:
     client = compare(played, closed=closed)
@@ -348,14 +349,14 @@ def test_equals_direct_h11_on_damaged_responses(played: list[Exchange], closed: 
 
 
 @pytest.mark.proves("R04c")
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(damaged(plain_chunked_bodies()), st.data())
 def test_equals_direct_h11_on_damaged_chunks(body: bytes, data: st.DataObject) -> None:
     compare([Exchange([PLAIN_HEAD, *data.draw(reads(body))])])
 
 
 @pytest.mark.proves("R04c")
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(st.lists(st.binary(max_size=30) | st.sampled_from(LOOKS_LIKE_FRAMING), max_size=10))
 def test_equals_direct_h11_on_any_bytes_after_a_head(pieces: list[bytes]) -> None:
     compare([Exchange([PLAIN_HEAD, *filter(None, pieces)])])
@@ -607,7 +608,7 @@ def test_h11_sees_one_chunk_for_each_read() -> None:
 
 
 @pytest.mark.proves("R04a")
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(plain_chunked_bodies(), st.data())
 def test_h11_never_sees_more_than_one_chunk_for_a_read(body: bytes, data: st.DataObject) -> None:
     read = data.draw(reads(PLAIN_HEAD + body))

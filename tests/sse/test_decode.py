@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import coreason_client.sse
 from coreason_client.sse import ServerSentEvent, SSEDecoder, SSEEventTooLarge, _decode
 from coreason_client.sse._decode import DEFAULT_MAX_EVENT_BYTES
+from tests.fuzz.strategies import examples
 from tests.sse.reference import BOM, Reference, TooLarge
 
 KIB = 1024
@@ -651,7 +652,7 @@ def decoder_with(limit: int, digest_above: int) -> SSEDecoder:
 @pytest.mark.parametrize("digest_above", [2, 9, 30, 65_536])
 @given(wire=wires, cuts=places)
 @example(wire=BOM + b"data: x\n\n", cuts=[1, 2])
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @pytest.mark.proves("RES1-drip", "A2A-sse-feed")
 def test_any_wire_decodes_as_the_reference_says(
     digest_above: int, wire: bytes, cuts: list[int]
@@ -662,7 +663,7 @@ def test_any_wire_decodes_as_the_reference_says(
 
 
 @given(wire=wires, cuts=places, limit=st.integers(2, 40), digest_above=st.integers(2, 40))
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @pytest.mark.proves("RES1-too-large")
 def test_whether_an_event_is_too_large_does_not_depend_on_the_chunking(
     wire: bytes, cuts: list[int], limit: int, digest_above: int

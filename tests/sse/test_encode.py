@@ -5,11 +5,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coreason_client.sse import ServerSentEvent, SSEDecoder, encode_comment, encode_event
 from coreason_manifest.definitions.presentation import DeltaPacket, StreamOpCode, parse_packet
+from tests.fuzz.strategies import examples
 
 
 def with_lf(data: bytes) -> bytes:
@@ -123,7 +124,7 @@ events = st.fixed_dictionaries(
 
 @given(st.lists(st.one_of(events, one_line), max_size=5))
 @example([{"data": " x"}, {"data": "\n"}, {"data": "\r"}, {"id": " "}, {"data": ""}])
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @pytest.mark.proves("RFC002-3-data-field")
 def test_the_decoder_reads_back_what_the_encoder_wrote(
     items: list[dict[str, Any] | str],
@@ -149,7 +150,7 @@ def test_the_decoder_reads_back_what_the_encoder_wrote(
 
 
 @given(st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=6))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @pytest.mark.proves("RFC002-3-data-field")
 def test_a_json_text_is_the_data_of_one_event(value: object) -> None:
     text = json.dumps(value, ensure_ascii=False)

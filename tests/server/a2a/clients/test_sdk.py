@@ -9,7 +9,8 @@ from uuid import uuid4
 import grpc.aio  # type: ignore[import-untyped]
 import httpx
 import pytest
-from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
+from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory, client_factory
+from a2a.compat.v0_3.grpc_transport import CompatGrpcTransport
 from a2a.types import (
     AuthenticationInfo,
     CancelTaskRequest,
@@ -42,6 +43,15 @@ BINDINGS = ["JSONRPC", "HTTP+JSON", "GRPC"]
 INTERFACES = [(binding, version) for version in ("1.0", "0.3") for binding in BINDINGS]
 
 pytestmark = pytest.mark.parametrize(("binding", "version"), INTERFACES)
+
+
+@pytest.fixture(autouse=True)
+def _transport_of_0_3(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the factory its transport for gRPC in 0.3, or else it uses that of 1.0.
+
+    The imports of the package are circular, so it is missing if another module came first.
+    """
+    monkeypatch.setattr(client_factory, "CompatGrpcTransport", CompatGrpcTransport)
 
 
 @asynccontextmanager
