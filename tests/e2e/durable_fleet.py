@@ -107,8 +107,10 @@ def proxy_to(ports: list[int]) -> Iterator[str]:
     proxy = Proxy(ports, seed=1)
     try:
         asyncio.run_coroutine_threadsafe(proxy.__aenter__(), loop).result(LIMIT)
-        yield proxy.url
-        asyncio.run_coroutine_threadsafe(proxy.__aexit__(), loop).result(LIMIT)
+        try:
+            yield proxy.url
+        finally:  # a test that fails leaves no connection to the next one
+            asyncio.run_coroutine_threadsafe(proxy.__aexit__(), loop).result(LIMIT)
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(LIMIT)

@@ -8,8 +8,9 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 from coreason_client.server import (
     AgentApp,
@@ -42,6 +43,7 @@ class Agents:
     def __init__(self, log: DurableLog, notes: Path) -> None:
         self._log = log
         self._notes = notes
+        self._late: asyncio.Task[None] | None = None
 
     async def __call__(self, request: ServiceRequest, stream: AgentStream) -> None:
         name, _, manner = stream.question.partition(" ")
@@ -120,16 +122,19 @@ class Agents:
         while time.monotonic() - before < FROZEN:
             before = time.monotonic()
             await asyncio.sleep(0.01)
-        for write in (
-            lambda: stream.progress("late"),
-            lambda: self._log.append(stream.stream_id, 1, HELD_AT + 2, [b"late"]),
-        ):
-            try:
-                await write()
-            except (LogError, StreamEnded, asyncio.CancelledError) as error:
-                self._note("late", stream.stream_id, type(error).__name__)
-            else:
-                self._note("late", stream.stream_id, "written")
+        await self._try(stream, stream.progress("late"))
+        append = self._log.append(stream.stream_id, 1, HELD_AT + 2, [b"late"])
+        # In a task of its own: the server cancels the agent as soon as it has noticed.
+        self._late = asyncio.create_task(self._try(stream, append))
+        await asyncio.wait({self._late})
+
+    async def _try(self, stream: AgentStream, write: Coroutine[Any, Any, object]) -> None:
+        try:
+            await write
+        except (LogError, StreamEnded, asyncio.CancelledError) as error:
+            self._note("late", stream.stream_id, type(error).__name__)
+        else:
+            self._note("late", stream.stream_id, "written")
 
     async def slow(self, stream: AgentStream, hold: Hold) -> None:
         """Writes for about three seconds, in the body and in steps."""
