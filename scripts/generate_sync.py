@@ -75,6 +75,7 @@ NAMES = {
     "default_async_resolver": "default_resolver",
     "drive_async": "drive",
     "lock_async": "lock",
+    "perform_async": "perform",
     "open_response_async": "open_response",
     "run_async": "run",
     "run_calls_async": "run_calls",

@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from coreason_client._drive import (
     MAX_BODY_BYTES,
+    Action,
     BodyTooLarge,
     Flow,
     Reply,
     ReplyBody,
     SideCall,
+    Step,
     Wait,
 )
 from coreason_client._drive_async import drive_async, run_async
@@ -114,6 +116,19 @@ class AsyncSender:
         self._sender.sleep(seconds)
 
 
+class Note(Action):
+    """Records that it was performed, and by which shell."""
+
+    def __init__(self) -> None:
+        self.performed: list[str] = []
+
+    def perform(self) -> None:
+        self.performed.append("sync")
+
+    async def perform_async(self) -> None:
+        self.performed.append("async")
+
+
 def run_on(way: str, flow: Flow[Any], network: Network, limit: int = MAX_BODY_BYTES) -> Any:
     if way == "sync":
         return run(flow, SyncSender(network), limit)
@@ -129,17 +144,18 @@ class Machine:
     def __init__(self) -> None:
         self.reading = True
         self.log: list[str] = []
-        self._steps: list[Request | Wait] = [REQUEST]
+        self.note = Note()
+        self.steps: list[Step] = [REQUEST]
 
-    def next_step(self) -> Request | Wait | None:
-        return self._steps.pop(0) if self._steps else None
+    def next_step(self) -> Step | None:
+        return self.steps.pop(0) if self.steps else None
 
     def accepts(self, head: ResponseHead) -> bool:
         return head.status == 200
 
     def refused(self, head: ResponseHead, body: bytes) -> None:
         self.log.append(f"refused {head.status} {body!r}")
-        self._steps = [REQUEST] if head.status == 503 else []
+        self.steps = [REQUEST] if head.status == 503 else []
 
     def receive(self, chunk: bytes) -> Iterator[str]:
         for character in chunk.decode():
@@ -150,7 +166,7 @@ class Machine:
 
     def lost(self, failure: TransportFailure | None) -> Iterable[str]:
         self.log.append("failure" if failure else "end")
-        self._steps = [Wait(1.5), REQUEST] if failure and len(self.log) < 8 else []
+        self.steps = [Wait(1.5), REQUEST] if failure and len(self.log) < 8 else []
         return ("?",) if failure else ()
 
 
@@ -166,14 +182,18 @@ def side_call_of(machine: Machine) -> Callable[[], SideCall[str]]:
 def driven(way: str, answers: list[Answer | None]) -> tuple[list[str], list[str], list[str]]:
     """Return what a machine hands out, what it recorded, and what its sender did."""
     machine, network = Machine(), Network(list(answers))
+    return driven_by(way, machine, network), machine.log, network.log
+
+
+def driven_by(way: str, machine: Machine, network: Network) -> list[str]:
     side_call = side_call_of(machine)
     if way == "sync":
-        return list(drive(machine, SyncSender(network), side_call)), machine.log, network.log
+        return list(drive(machine, SyncSender(network), side_call))
 
     async def items() -> list[str]:
         return [item async for item in drive_async(machine, AsyncSender(network), side_call)]
 
-    return asyncio.run(items()), machine.log, network.log
+    return asyncio.run(items())
 
 
 @WAYS
@@ -231,7 +251,7 @@ def test_both_shells_do_the_same(answers: list[Answer | None]) -> None:
 # Flows
 
 
-def asking(*steps: Request | Wait) -> Flow[list[Reply | TransportFailure | None]]:
+def asking(*steps: Step) -> Flow[list[Reply | TransportFailure | None]]:
     results = []
     for step in steps:
         result = yield step
@@ -248,6 +268,24 @@ def test_a_flow_is_sent_replies_failures_and_nothing_for_a_wait(way: str) -> Non
     assert waited is None
     assert missing is broken is BROKEN
     assert network.log == ["open", "close", "sleep 2.0", "open", "open", "close"]
+
+
+@WAYS
+def test_an_action_is_performed_between_requests(way: str) -> None:
+    note, network = Note(), Network([Answer(chunks=(b"a",))])
+    nothing, reply = run_on(way, asking(note, REQUEST), network)
+    assert nothing is None
+    assert reply.body == b"a"
+    assert note.performed == [way]
+
+
+@WAYS
+def test_a_machine_asks_for_an_action(way: str) -> None:
+    machine, network = Machine(), Network([Answer(chunks=(b"a",))])
+    machine.steps[:0] = [machine.note]
+    assert driven_by(way, machine, network) == ["a"]
+    assert machine.note.performed == [way]
+    assert network.log == ["open", "close"]
 
 
 @WAYS

@@ -8,6 +8,7 @@ A unary call is a flow: a generator that yields steps and receives their results
 """
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
@@ -16,11 +17,13 @@ from ._http._types import FailureKind, Request, ResponseHead, TransportFailure
 
 __all__ = [
     "MAX_BODY_BYTES",
+    "Action",
     "BodyTooLarge",
     "Flow",
     "Reply",
     "ReplyBody",
     "SideCall",
+    "Step",
     "StreamMachine",
     "Wait",
     "no_side_call",
@@ -41,6 +44,27 @@ class Wait:
     seconds: float
 
 
+class Action(ABC):
+    """A step that is neither a request nor a wait, such as asking for a token.
+
+    A shell performs it and goes on; the result, or the failure, is stored in the action.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def perform(self) -> None:
+        """Perform the action; may block."""
+
+    @abstractmethod
+    async def perform_async(self) -> None:
+        """Perform the action without blocking the event loop."""
+
+
+Step: TypeAlias = Request | Wait | Action
+"""What a machine or a flow asks its shell to do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """The response to a request of a flow; error bodies are truncated to MAX_BODY_BYTES."""
@@ -49,8 +73,8 @@ class Reply:
     body: bytes
 
 
-Flow: TypeAlias = Generator[Request | Wait, Reply | TransportFailure | None, Item]
-"""A unary call: receives a reply or failure per request, None per wait; returns its value."""
+Flow: TypeAlias = Generator[Step, Reply | TransportFailure | None, Item]
+"""A unary call: receives a reply or failure per request, else None; returns its value."""
 
 
 SideCall: TypeAlias = tuple[Flow[Iterable[Item]], int]
@@ -70,7 +94,7 @@ def no_side_call() -> SideCall[Item]:
 class StreamMachine(Protocol[Item_co]):
     """The methods of a stream machine that a shell calls."""
 
-    def next_step(self) -> Request | Wait | None:
+    def next_step(self) -> Step | None:
         """Return the next step; None when the stream is over."""
 
     def accepts(self, head: ResponseHead) -> bool:

@@ -12,10 +12,12 @@ from typing import Protocol, TypeVar
 
 from ._drive import (
     MAX_BODY_BYTES,
+    Action,
     Flow,
     Reply,
     ReplyBody,
     SideCall,
+    Step,
     StreamMachine,
     Wait,
     no_side_call,
@@ -43,11 +45,14 @@ class AsyncOpener(Protocol):
 
 
 async def _perform_step(
-    machine: StreamMachine[Item], sender: AsyncOpener, step: Request | Wait
+    machine: StreamMachine[Item], sender: AsyncOpener, step: Step
 ) -> _AsyncResponse | None:
     """Perform a step; return the response if it carries the stream, else None."""
     if isinstance(step, Wait):
         await sender.sleep(step.seconds)
+        return None
+    if isinstance(step, Action):
+        await step.perform_async()
         return None
     response = await sender.open(step)
     accepted = False
@@ -101,6 +106,9 @@ async def run_async(flow: Flow[Item], sender: AsyncOpener, limit: int = MAX_BODY
                 result = None
                 if isinstance(step, Wait):
                     await sender.sleep(step.seconds)
+                    continue
+                if isinstance(step, Action):
+                    await step.perform_async()
                     continue
                 start = time.monotonic()
                 response = await sender.open(step)

@@ -14,10 +14,12 @@ from typing import Protocol, TypeVar
 
 from ._drive import (
     MAX_BODY_BYTES,
+    Action,
     Flow,
     Reply,
     ReplyBody,
     SideCall,
+    Step,
     StreamMachine,
     Wait,
     no_side_call,
@@ -44,12 +46,13 @@ class SyncOpener(Protocol):
     def sleep(self, seconds: float) -> None: ...
 
 
-def _perform_step(
-    machine: StreamMachine[Item], sender: SyncOpener, step: Request | Wait
-) -> _Response | None:
+def _perform_step(machine: StreamMachine[Item], sender: SyncOpener, step: Step) -> _Response | None:
     """Perform a step; return the response if it carries the stream, else None."""
     if isinstance(step, Wait):
         sender.sleep(step.seconds)
+        return None
+    if isinstance(step, Action):
+        step.perform()
         return None
     response = sender.open(step)
     accepted = False
@@ -100,6 +103,9 @@ def run(flow: Flow[Item], sender: SyncOpener, limit: int = MAX_BODY_BYTES) -> It
                 result = None
                 if isinstance(step, Wait):
                     sender.sleep(step.seconds)
+                    continue
+                if isinstance(step, Action):
+                    step.perform()
                     continue
                 start = time.monotonic()
                 response = sender.open(step)

@@ -120,6 +120,7 @@ def test_a_card_is_looked_for_within_bounds(
                     assert 0 <= step.seconds <= 60
                     sent = None
                     continue
+                assert isinstance(step, Request)
                 assert step.url.startswith(("http://", "https://"))
                 asked += 1
                 assert asked < 40

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from coreason_client._drive import Flow, Reply, Wait
+from coreason_client._drive import Action, Flow, Reply, Wait
 from coreason_client._http._types import (
     FailureKind,
     Headers,
@@ -97,6 +97,8 @@ class Play:
                 sent = None
                 if isinstance(step, Wait):
                     self.wait(step)
+                elif isinstance(step, Action):
+                    step.perform()
                 else:
                     sent = self.next_outcome(step)
         except StopIteration as done:
