@@ -16,7 +16,7 @@ import litellm
 import openai
 
 import coreason_client.llm
-from coreason_client.llm import LLMClient, TextDelta
+from coreason_client.llm import AsyncLLMClient, TextDelta
 
 from ._child import child
 from ._fake_llm import CHUNKS, COMPLETION_TOKENS, MODEL, TEXT, texts
@@ -37,7 +37,7 @@ from .imports import _child_cpu
 
 __all__ = ["table"]
 
-_RAW, _OURS, _FUNCTION = "aiohttp", "LLMClient", "generate()"
+_RAW, _OURS, _FUNCTION = "aiohttp", "AsyncLLMClient", "generate()"
 _OPENAI, _LITELLM = "openai", "litellm"
 _CALL_GOAL, _STREAM_GOAL, _IMPORT_GOAL = at_most(1.4), at_most(2), at_most(1.2)
 _CALLS, _STREAMS = 500, 10  # a multiple of every concurrency
@@ -56,7 +56,7 @@ import aiohttp, pydantic
 class Model(pydantic.BaseModel):
     name: str
 """
-_CLIENT = "from coreason_client.llm import LLMClient\nLLMClient('key')"
+_CLIENT = "from coreason_client.llm import AsyncLLMClient\nLLMClient('key')"
 _BARE = "aiohttp and pydantic"
 _BASE, _PRICES = "aiohttp, pydantic and a model", "price table"
 _IMPORTS = {
@@ -84,7 +84,7 @@ class _Clients:
         # As ours is: else 500 calls would wait for 100 connections, and those not outlive a round.
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
         self._http = aiohttp.ClientSession(connector=connector)
-        self._ours = LLMClient(_KEY, url)
+        self._ours = AsyncLLMClient(_KEY, url)
         self._openai = openai.AsyncOpenAI(api_key=_KEY, base_url=url)
         os.environ |= {"LLM_API_KEY": _KEY, "LLM_API_BASE_URL": url}
 

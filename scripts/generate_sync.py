@@ -33,6 +33,8 @@ PAIRS = {
     "a2a/aclient.py": "a2a/client.py",
     "cap/_streams_async.py": "cap/_streams_sync.py",
     "cap/aclient.py": "cap/client.py",
+    "llm/_streams_async.py": "llm/_streams_sync.py",
+    "llm/aclient.py": "llm/client.py",
 }
 
 # Text of docstrings and comments that differs in the sync files, replaced in this order.
@@ -79,6 +81,7 @@ NAMES = {
     "open_response_async": "open_response",
     "run_async": "run",
     "run_calls_async": "run_calls",
+    "set_async": "set",
 }
 
 _ASYNC_ONLY = re.compile(r"(?ms)^ *# async only: begin\n.*?^ *# async only: end\n")
@@ -93,7 +96,9 @@ _LEFTOVER = re.compile(r"(?i)async|\bawait|\b_*a(?:close|closing|enter|exit|iter
 _MODULES = {Path(a).stem: Path(b).stem for a, b in PAIRS.items()} | {
     # Pairs that are written by hand.
     "_async": "_sync",
+    "_returned_async": "_returned_sync",
     "_sender_async": "_sender_sync",
+    "_session_async": "_session_sync",
 }
 _FIXES = "F401,F811,I,RUF022,SIM117"  # unused and repeated imports, order, nested `with`
 

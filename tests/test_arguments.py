@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client import A2AClient, AgentCardResolver, ArgumentError, CAPClient, LLMClient
+from coreason_client import A2AClient, AgentCardResolver, ArgumentError, AsyncLLMClient, CAPClient
 from coreason_client._http._types import timeouts_from
 from coreason_client.a2a import AgentCard, AgentInterface
 from coreason_client.llm import LLMRequestError
@@ -43,7 +43,7 @@ def a2a(url: str = URL, **options: Any) -> Callable[[], object]:
 
 
 def llm(**options: Any) -> Callable[[], object]:
-    return lambda: LLMClient(**{"api_key": "a-key", **options})
+    return lambda: AsyncLLMClient(**{"api_key": "a-key", **options})
 
 
 def app(**options: Any) -> Callable[[], object]:
@@ -169,7 +169,7 @@ def test_a_wrong_variable_is_named(
     monkeypatch.chdir(tmp_path)  # where there is no .env
     monkeypatch.setenv(variable, value)
     with pytest.raises(LLMRequestError, match=f"^{variable} must ") as caught:
-        LLMClient.from_env()
+        AsyncLLMClient.from_env()
     error = caught.value.argument_error
     assert error is not None
     assert (error.argument, error.value) == (variable, shown)

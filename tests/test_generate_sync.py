@@ -12,7 +12,12 @@ from scripts.generate_sync import NAMES, PAIRS, PHRASES, SOURCE, LeftoverError, 
 
 ASYNC_NAMES = ("aclient.py", "*_async.py")
 # Both sides are written by hand. (In `_http`: one deals with event loops, the other with threads.)
-BY_HAND = {"_http/_async.py", "a2a/_grpc/_sender_async.py"}
+BY_HAND = {
+    "_http/_async.py",
+    "a2a/_grpc/_sender_async.py",
+    "llm/_returned_async.py",
+    "llm/_session_async.py",
+}
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,13 @@ PACKAGES: dict[str, set[str]] = {
         "coreason_client._http",
     },
     "coreason_client.llm": {"core", "coreason_client.llm.providers"},  # and see LAZY_PACKAGES
+    "coreason_client.llm._session_sync": {"core", "coreason_client._http"},
+    "coreason_client.llm.client": {
+        "core",
+        "coreason_client.llm",
+        "coreason_client.llm._session_sync",
+    },
+    "coreason_client.llm.functions": {"coreason_client.llm", "coreason_client.llm.client"},
     "coreason_client.llm.providers": {"coreason_client.llm"},
     "coreason_client.server": {
         "server core",
@@ -254,8 +261,8 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
         "coreason_client.a2a.push_receiver",
         "coreason_client.server",
     ),
-    "aiohttp": ("coreason_client.llm._session",),
-    "yarl": ("coreason_client.llm._session",),
+    "aiohttp": ("coreason_client.llm._session_async",),
+    "yarl": ("coreason_client.llm._session_async",),
     "pydantic_settings": ("coreason_client.llm.settings",),
     "starlette": (
         "coreason_client.server.a2a",

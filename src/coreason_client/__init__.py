@@ -85,6 +85,8 @@ if TYPE_CHECKING:
         MissingExtraError,
     )
     from .llm import (
+        AsyncLLMClient,
+        AsyncLLMStream,
         LLMAuthenticationError,
         LLMClient,
         LLMConnectionError,
@@ -103,6 +105,8 @@ if TYPE_CHECKING:
         LLMTimeoutError,
         generate,
         generate_sync,
+        stream,
+        stream_sync,
     )
 
 # The exported names, by the module that defines them.
@@ -168,6 +172,8 @@ _NAMES_BY_MODULE = {
         "MissingExtraError",
     ),
     ".llm": (
+        "AsyncLLMClient",
+        "AsyncLLMStream",
         "LLMAuthenticationError",
         "LLMClient",
         "LLMConnectionError",
@@ -186,6 +192,8 @@ _NAMES_BY_MODULE = {
         "LLMTimeoutError",
         "generate",
         "generate_sync",
+        "stream",
+        "stream_sync",
     ),
     "coreason_manifest.definitions.service": ("ServiceRequest",),
 }
@@ -213,6 +221,8 @@ __all__ = [
     "AsyncChatStream",
     "AsyncEventStream",
     "AsyncJsonRpcTransport",
+    "AsyncLLMClient",
+    "AsyncLLMStream",
     "AsyncPacketStream",
     "AsyncRestTransport",
     "AsyncTransport",
@@ -264,6 +274,8 @@ __all__ = [
     "__version__",
     "generate",
     "generate_sync",
+    "stream",
+    "stream_sync",
 ]
 
 __getattr__, __dir__ = lazy(__name__, _MODULES, __all__)

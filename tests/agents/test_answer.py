@@ -13,7 +13,7 @@ import pytest
 
 from coreason_client import ServiceRequest
 from coreason_client.agents.llm import llm_agent
-from coreason_client.llm import LLMClient
+from coreason_client.llm import AsyncLLMClient
 from coreason_client.server import AgentStream
 from coreason_client.server.engine import _appender
 from coreason_client.server.engine._conversation import conversation_of, dump_turn, make_turn
@@ -80,7 +80,9 @@ class Model:
 async def served(model: Model, **options: Any) -> AsyncIterator[tuple[Agent, Provider]]:
     async with provider() as server:
         server.reply = model.reply
-        client = LLMClient(KEY, server.url, max_retries=0, timeout=10, provider=model.continues)
+        client = AsyncLLMClient(
+            KEY, server.url, max_retries=0, timeout=10, provider=model.continues
+        )
         async with client:
             yield llm_agent("m", client=client, **options), server
 
@@ -224,7 +226,7 @@ def test_only_fallbacks_that_continue_are_asked() -> None:
                 return model.reply(received)
 
             server.reply = reply
-            async with LLMClient(KEY, server.url, max_retries=0) as client:
+            async with AsyncLLMClient(KEY, server.url, max_retries=0) as client:
                 fallbacks = ["unknown", "vllm/other"]
                 agent = llm_agent("vllm/m", client=client, fallbacks=fallbacks)
                 got = await run(agent, request(), [(4, True)])
@@ -245,7 +247,7 @@ def test_a_failure_of_the_model_is_an_outcome() -> None:
 
         async with provider() as server:
             server.reply = reply
-            async with LLMClient(KEY, server.url, max_retries=0) as client:
+            async with AsyncLLMClient(KEY, server.url, max_retries=0) as client:
                 agent = llm_agent("m", client=client)
                 expected, appends = await undisturbed(agent, request())
                 assert expected.outcome == "model_connection"

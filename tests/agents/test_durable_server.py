@@ -9,7 +9,7 @@ import pytest
 
 from coreason_client import CAPClient, CAPRuntimeError
 from coreason_client.agents.llm import llm_agent
-from coreason_client.llm import LLMClient
+from coreason_client.llm import AsyncLLMClient
 from coreason_manifest.definitions.presentation import DeltaPacket, EventPacket
 from tests.cli.models import KEY, Model, answer, chunk, model, streamed
 from tests.server.durable.crash import Replica, replica
@@ -18,7 +18,7 @@ from .test_llm import request
 
 
 def agent(served: Model, provider: str | None) -> Any:
-    client = LLMClient(KEY, served.url, max_retries=0, timeout=10, provider=provider)
+    client = AsyncLLMClient(KEY, served.url, max_retries=0, timeout=10, provider=provider)
     return llm_agent("m", client=client)
 
 

@@ -15,7 +15,7 @@ from coreason_client import CAPClient, CAPRuntimeError, ServiceRequest
 from coreason_client.agents import llm as agents_llm
 from coreason_client.agents.llm import llm_agent
 from coreason_client.cli.chaos import ChaosProxy
-from coreason_client.llm import LLMClient, LLMError, LLMRequestError
+from coreason_client.llm import AsyncLLMClient, LLMError, LLMRequestError
 from coreason_client.llm import errors as llm_errors
 from coreason_client.server import AgentApp, AgentStream, History, LogUnavailable, running
 from coreason_client.server.engine._steps import Steps
@@ -43,8 +43,8 @@ from tests.llm.server import Received, Replied, provider
 sessions = itertools.count()
 
 
-def llm_client(served: Model, **options: Any) -> LLMClient:
-    return LLMClient(KEY, served.url, max_retries=0, timeout=10, **options)
+def llm_client(served: Model, **options: Any) -> AsyncLLMClient:
+    return AsyncLLMClient(KEY, served.url, max_retries=0, timeout=10, **options)
 
 
 @contextmanager
@@ -413,7 +413,7 @@ def test_an_error_of_the_model_has_its_code_and_no_word_of_the_provider(
 
 def test_silence_is_a_timeout() -> None:
     with model(Replied(silent=True)) as served:
-        client = LLMClient(KEY, served.url, timeout=0.2, max_retries=0)
+        client = AsyncLLMClient(KEY, served.url, timeout=0.2, max_retries=0)
         with serving(served, client=client) as cap:
             assert failure(cap, request("Hi"))[1].code == "model_timeout"
 
@@ -513,7 +513,7 @@ def test_cancelling_before_the_first_word_closes_it_too() -> None:
 
         async with provider() as served:
             served.reply = silence
-            client = LLMClient(KEY, served.url, max_retries=0)
+            client = AsyncLLMClient(KEY, served.url, max_retries=0)
             agent = llm_agent(MODEL, client=client)
             task = asyncio.create_task(agent(request("Hi"), _Silent()))
             await asyncio.wait_for(asked.wait(), 10)
@@ -529,7 +529,7 @@ def test_cancelling_before_the_first_word_closes_it_too() -> None:
 def test_a_log_that_fails_closes_it_at_once() -> None:
     async def scene() -> None:
         async with provider(streamed([chunk(content="begun")], hold=True)) as served:
-            client = LLMClient(KEY, served.url, max_retries=0)
+            client = AsyncLLMClient(KEY, served.url, max_retries=0)
             with pytest.raises(LogUnavailable) as caught:
                 await llm_agent(MODEL, client=client)(request("Hi"), _Silent())
             # The error is still held, and so is everything in its traceback.
@@ -574,7 +574,7 @@ def test_errors_that_nobody_foresaw_have_a_code_too() -> None:
     class NewError(LLMError):
         pass
 
-    class Broken(LLMClient):
+    class Broken(AsyncLLMClient):
         def stream(self, *_: Any, **__: Any) -> Any:
             raise NewError("secret")
 

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import suppress
 from typing import Any
 
-from coreason_client import A2AClient, AsyncA2AClient, AsyncCAPClient, CAPClient, LLMClient
+from coreason_client import A2AClient, AsyncA2AClient, AsyncCAPClient, AsyncLLMClient, CAPClient
 from coreason_client.a2a import A2AConnectionError
 from coreason_client.cap.errors import CAPConnectionError
 from coreason_client.llm import LLMConnectionError, _cost, _price_table
@@ -106,7 +106,7 @@ class AsyncA2A(AsyncCap):
 
 class AsyncLLM(AsyncCap):
     def __init__(self, url: str) -> None:
-        self.client = LLMClient("a-key-for-tests", url, max_retries=0, provider="openai")
+        self.client = AsyncLLMClient("a-key-for-tests", url, max_retries=0, provider="openai")
 
     async def ask(self, word: str) -> str:
         response = await self.client.generate([{"role": "user", "content": word}], "m")

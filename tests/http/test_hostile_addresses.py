@@ -8,7 +8,7 @@ import pytest
 
 from coreason_client import A2AClient, AsyncA2AClient, AsyncCAPClient, CAPClient
 from coreason_client.errors import CoreasonError
-from coreason_client.llm import LLMClient
+from coreason_client.llm import AsyncLLMClient
 from tests.http.support import one_answer
 
 LOCATIONS: dict[str, bytes] = {
@@ -103,7 +103,7 @@ def test_a_base_url_that_cannot_be_reached(call: str, url: str) -> None:
 @pytest.mark.parametrize("url", URLS)
 def test_a_base_url_that_the_ai_client_cannot_reach(url: str) -> None:
     messages = [{"role": "user", "content": "hi"}]
-    client = LLMClient("a-key-for-tests", url, max_retries=0, provider="openai")
+    client = AsyncLLMClient("a-key-for-tests", url, max_retries=0, provider="openai")
     _async(client, lambda client: client.generate(messages, "m"))
-    client = LLMClient("a-key-for-tests", url, max_retries=0, provider="openai")
+    client = AsyncLLMClient("a-key-for-tests", url, max_retries=0, provider="openai")
     _async(client, lambda client: client.stream(messages, "m"))

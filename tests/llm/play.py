@@ -158,6 +158,9 @@ class Streaming(Play):
             if isinstance(step, Wait):
                 self.wait(step)
                 continue
+            if isinstance(step, Action):
+                step.perform()
+                continue
             outcome: Any = self.next_outcome(step)
             if isinstance(outcome, Reply):
                 if machine.accepts(outcome.head):

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Provider", "Received", "Replied", "provider"]
+__all__ = ["Provider", "Received", "Replied", "ServerInThread", "provider"]
 
 _REASONS = {200: "OK"}
 
@@ -155,3 +157,26 @@ async def provider(*replies: Replied) -> AsyncIterator[Provider]:
         server.close()
         await served.close()
         await server.wait_closed()
+
+
+class ServerInThread:
+    """A provider in a thread of its own, so that the loops of a test can come and go."""
+
+    def __init__(self, *replies: Replied) -> None:
+        self._replies = replies
+        self._ready: Future[Provider] = Future()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+
+    async def _serve(self) -> None:
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        async with provider(*self._replies) as server:
+            self._ready.set_result(server)
+            await self._over.wait()
+
+    def __enter__(self) -> Provider:
+        self._thread.start()
+        return self._ready.result(10)
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join(10)

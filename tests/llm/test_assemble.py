@@ -15,7 +15,7 @@ from coreason_client.llm._assemble import assemble, estimate, partial
 from coreason_client.llm._call import Call, Schema
 from coreason_client.llm._check_call import check_call
 from coreason_client.llm.types import (
-    Response,
+    Answered,
     ResponseData,
 )
 
@@ -34,7 +34,7 @@ def free(tokens: Tokens) -> float | None:
     return 0.0045
 
 
-def answered(answer: Answer, call: Call = CALL, parse_as: Any = None) -> Response:
+def answered(answer: Answer, call: Call = CALL, parse_as: Any = None) -> Answered:
     return assemble(answer, call, free, parse_as)
 
 
@@ -46,7 +46,7 @@ def with_arguments(arguments: Any, **more: Any) -> Answer:
     return Answer(calls=[RawToolCall("call_1", "f", arguments)], tokens=COUNTED, **more)
 
 
-def arguments_of(response: Response) -> list[dict[str, Any]]:
+def arguments_of(response: Answered) -> list[dict[str, Any]]:
     return [call["arguments"] for call in response["data"]["tool_calls"]]
 
 

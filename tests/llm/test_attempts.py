@@ -11,8 +11,8 @@ from coreason_client._http._types import (
     TransportFailure,
 )
 from coreason_client.llm import (
+    AsyncLLMClient,
     LLMAuthenticationError,
-    LLMClient,
     LLMConnectionError,
     LLMError,
     LLMNotFoundError,
@@ -184,10 +184,10 @@ def test_the_error_names_the_deadline_that_has_passed() -> None:
 def test_the_default_of_the_deadline(
     options: dict[str, Any], fallbacks: tuple[str, ...], seconds: float
 ) -> None:
-    client = LLMClient(KEY, BASE, **options)
+    client = AsyncLLMClient(KEY, BASE, **options)
     attempts = client.stream(MESSAGES, "m", fallbacks=fallbacks)._machine._attempts
     assert attempts.seconds_left() == pytest.approx(seconds, abs=1)
-    assert "a minute of waits" in (LLMClient.__doc__ or "")
+    assert "a minute of waits" in (AsyncLLMClient.__doc__ or "")
 
 
 @pytest.mark.proves("R28", "AI-6B-timeout")
@@ -340,8 +340,8 @@ def test_each_model_has_its_own_retries() -> None:
     assert play.waits == [1.0, 2.0, 1.0, 2.0]
 
 
-def test_without_a_fallback_no_model_is_named() -> None:
-    assert "model" not in Play(reply(), models=["one", "two"]).run()
+def test_the_model_that_answered_is_named() -> None:
+    assert Play(reply(), models=["one", "two"]).run()["model"] == "one"
 
 
 def test_the_last_error_names_the_earlier_ones() -> None:

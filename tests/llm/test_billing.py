@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm import LLMClient, Response
+from coreason_client.llm import AsyncLLMClient, Response
 from coreason_client.llm._answer import Tokens
 from coreason_client.llm._billing import with_billing, with_iterations
 from coreason_client.llm._cost import cost
@@ -25,7 +25,10 @@ NO_TICKS: Sequence[Any] = (-1, "5", None, False, {"n": 1}, 10**400)
 
 def ask(model: str, reply: Replied, *, stream: bool) -> Response:
     async def go() -> Response:
-        async with provider(reply) as server, LLMClient("key-0123456789", server.url) as client:
+        async with (
+            provider(reply) as server,
+            AsyncLLMClient("key-0123456789", server.url) as client,
+        ):
             if stream:
                 return await client.stream(MESSAGES, model).result()
             return await client.generate(MESSAGES, model)

@@ -11,7 +11,6 @@ import threading
 import types
 import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,23 +21,22 @@ import pytest
 from pydantic import BaseModel
 
 from coreason_client.llm import (
+    AsyncLLMClient,
+    AsyncLLMStream,
     Finish,
     LLMAuthenticationError,
-    LLMClient,
     LLMConnectionError,
     LLMError,
     LLMRateLimitError,
     LLMRequestError,
     LLMResponseError,
     LLMServerError,
-    LLMStream,
     LLMTimeoutError,
     TextDelta,
     generate,
-    generate_sync,
 )
 from coreason_client.llm._limits import Limits
-from tests.llm.server import Provider, Received, Replied, provider
+from tests.llm.server import Provider, Received, Replied, ServerInThread, provider
 
 Result = TypeVar("Result")
 
@@ -80,8 +78,8 @@ def run(work: Coroutine[Any, Any, Result]) -> Result:
     return asyncio.run(asyncio.wait_for(work, 30))
 
 
-def client(server: Provider, **options: Any) -> LLMClient:
-    return LLMClient(KEY, server.url, "m", **{"timeout": 10, "first_wait": 0.01, **options})
+def client(server: Provider, **options: Any) -> AsyncLLMClient:
+    return AsyncLLMClient(KEY, server.url, "m", **{"timeout": 10, "first_wait": 0.01, **options})
 
 
 async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
@@ -153,7 +151,7 @@ def test_the_timeout_is_for_the_whole_answer_however_it_drips() -> None:
     async def go() -> None:
         server = await asyncio.start_server(drip, "127.0.0.1", 0)
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        async with server, LLMClient(KEY, url, timeout=0.2, max_retries=0) as ours:
+        async with server, AsyncLLMClient(KEY, url, timeout=0.2, max_retries=0) as ours:
             with pytest.raises(LLMTimeoutError):
                 await asyncio.wait_for(ours.generate(MESSAGES), 5)
 
@@ -186,7 +184,7 @@ def free_port() -> int:
 def test_nobody_listens() -> None:
     async def go() -> None:
         url = f"http://127.0.0.1:{free_port()}"
-        async with LLMClient(KEY, url, first_wait=0.01, max_retries=2) as ours:
+        async with AsyncLLMClient(KEY, url, first_wait=0.01, max_retries=2) as ours:
             with pytest.raises(ConnectionError) as caught:
                 await ours.generate(MESSAGES)
             assert isinstance(caught.value, LLMConnectionError)
@@ -198,7 +196,7 @@ def test_nobody_listens() -> None:
 
 def test_no_such_host() -> None:
     async def go() -> None:
-        async with LLMClient(KEY, "http://nowhere.invalid", max_retries=0) as ours:
+        async with AsyncLLMClient(KEY, "http://nowhere.invalid", max_retries=0) as ours:
             with pytest.raises(LLMConnectionError, match=r"nowhere\.invalid"):
                 await ours.generate(MESSAGES)
 
@@ -251,7 +249,7 @@ def test_what_came_before_a_break_is_not_lost_to_a_slow_reader() -> None:
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        ours = LLMClient(KEY, url, max_retries=0)
+        ours = AsyncLLMClient(KEY, url, max_retries=0)
         async with server, ours, ours.stream(MESSAGES) as stream:
             assert await anext(stream) == TextDelta("a")
             going_on.set()
@@ -289,11 +287,15 @@ def test_the_printed_response_object() -> None:
             usage={"prompt_tokens": 150, "completion_tokens": 200, "total_tokens": 350},
         )
         async with provider(reply) as server, client(server) as ours:
-            response = await ours.generate(MESSAGES, "gpt-4-turbo")
+            response: Any = await ours.generate(MESSAGES, "gpt-4-turbo")
         price = response["usage"]["cost_estimate"]
         assert price == pytest.approx(150 * 10e-6 + 200 * 30e-6)
         called = {"id": "call_123", "name": "write_file", "arguments": {"path": "ch01.md"}}
+        assert 0 < response.pop("seconds") < 30
         assert response == {
+            "model": "gpt-4-turbo",
+            "provider": "openai-compatible",
+            "request_id": None,
             "status": "success",
             "data": {
                 "content": "The generated prose...",
@@ -348,7 +350,8 @@ def test_no_call_depends_on_an_earlier_one() -> None:
         first = Replied(200, cookie, answer().body)
         async with provider(first, answer()) as server, client(server) as ours:
             answers = [await ours.generate(messages) for _ in range(3)]
-            assert answers[0] == answers[1] == answers[2]
+            one, two, three = ({**found, "seconds": 0} for found in answers)
+            assert one == two == three
             bodies = [sent.json for sent in server.received]
             assert bodies[0] == bodies[1] == bodies[2]
             assert bodies[0]["messages"] == messages
@@ -376,7 +379,7 @@ def is_foreign(thing: object) -> bool:
     return isinstance(thing, FOREIGN)
 
 
-def kept(ours: LLMClient) -> int:
+def kept(ours: AsyncLLMClient) -> int:
     """Count the objects that the client and the modules behind it refer to, at any depth."""
     names = [name for name in sys.modules if name.startswith("coreason_client.llm")]
     found = {id(ours): ours, **{id(sys.modules[name]): sys.modules[name] for name in names}}
@@ -394,7 +397,7 @@ def kept(ours: LLMClient) -> int:
 def test_nothing_of_a_call_is_kept() -> None:
     calls = 20
 
-    async def ask(ours: LLMClient, number: int) -> None:
+    async def ask(ours: AsyncLLMClient, number: int) -> None:
         question = [{"role": "user", "content": f"question {number}"}]
         response = await ours.generate(question, "gpt-4o")
         streamed = await ours.stream(question, "gpt-4o").result()
@@ -421,7 +424,7 @@ def test_nothing_of_a_call_is_kept() -> None:
                 ours._everything.append(f"record {number}")  # type: ignore[attr-defined]
             assert kept(ours) - before >= calls
 
-    with Elsewhere() as server:
+    with ServerInThread() as server:
         run(go(server))
 
 
@@ -449,29 +452,6 @@ def test_what_is_sent_and_what_is_not() -> None:
 # Event loops.
 
 
-class Elsewhere:
-    """A provider in a thread of its own, so that the loops of a test can come and go."""
-
-    def __init__(self, *replies: Replied) -> None:
-        self._replies = replies
-        self._ready: Future[Provider] = Future()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
-
-    async def _serve(self) -> None:
-        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
-        async with provider(*self._replies) as server:
-            self._ready.set_result(server)
-            await self._over.wait()
-
-    def __enter__(self) -> Provider:
-        self._thread.start()
-        return self._ready.result(10)
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(10)
-
-
 def open_sockets() -> set[str]:
     names = set()
     for entry in Path("/proc/self/fd").iterdir():
@@ -491,7 +471,7 @@ def gone(server: Provider) -> None:
 
 @pytest.mark.proves("AI-6A-session")
 def test_event_loops_in_a_row() -> None:
-    with Elsewhere(answer()) as server:
+    with ServerInThread(answer()) as server:
         before = open_sockets()
         ours = client(server)
         for _ in range(5):
@@ -504,7 +484,7 @@ def test_event_loops_in_a_row() -> None:
 
 
 def test_the_functions_in_several_event_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Elsewhere(answer()) as server:
+    with ServerInThread(answer()) as server:
         monkeypatch.setenv("LLM_API_KEY", KEY)
         monkeypatch.setenv("LLM_API_BASE_URL", server.url)
 
@@ -520,10 +500,10 @@ def test_the_functions_in_several_event_loops(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_stream_left_behind_ends_with_its_loop() -> None:
-    with Elsewhere(held("a")) as server:
+    with ServerInThread(held("a")) as server:
         ours = client(server)
 
-        async def leave() -> LLMStream:
+        async def leave() -> AsyncLLMStream:
             stream = ours.stream(MESSAGES)
             await anext(stream)
             return stream
@@ -536,7 +516,7 @@ def test_a_stream_left_behind_ends_with_its_loop() -> None:
 
 def test_loops_that_are_closed_without_ceremony() -> None:
     """What `asyncio` itself says of its transports is all that is said, and no socket stays."""
-    with Elsewhere(answer()) as server, warnings.catch_warnings():
+    with ServerInThread(answer()) as server, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "unclosed transport", ResourceWarning)
         before = open_sockets()
         ours = client(server)
@@ -552,7 +532,7 @@ def test_loops_that_are_closed_without_ceremony() -> None:
 
 
 def test_loops_in_threads_at_once() -> None:
-    with Elsewhere(answer()) as server:
+    with ServerInThread(answer()) as server:
         ours = client(server)
         found: list[Any] = []
 
@@ -567,22 +547,6 @@ def test_loops_in_threads_at_once() -> None:
         assert len(found) == 20
         gone(server)
         run(ours.aclose())
-
-
-def test_generate_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Elsewhere(answer()) as server:
-        monkeypatch.setenv("LLM_API_KEY", KEY)
-        monkeypatch.setenv("LLM_API_BASE_URL", server.url)
-        for _ in range(3):
-            assert generate_sync(MESSAGES, "m", max_tokens=5)["data"]["content"] == "Hi"
-        gone(server)
-        assert [sent.json["max_tokens"] for sent in server.received] == [5] * 3
-
-    async def inside() -> None:
-        with pytest.raises(RuntimeError, match="await generate"):
-            generate_sync(MESSAGES)
-
-    run(inside())
 
 
 # Closing and cancelling.
@@ -933,7 +897,7 @@ def test_the_proxys_own_password(monkeypatch: pytest.MonkeyPatch) -> None:
     async def go() -> None:
         async with provider(answer()) as proxy:
             monkeypatch.setenv("http_proxy", proxy.url.replace("://", "://me:pass@"))
-            async with LLMClient(KEY, "http://provider.invalid/v1", "m") as ours:
+            async with AsyncLLMClient(KEY, "http://provider.invalid/v1", "m") as ours:
                 await ours.generate(MESSAGES)
             [sent] = proxy.received
             assert sent.headers["proxy-authorization"].startswith("Basic ")
@@ -970,7 +934,9 @@ def test_a_tunnel_that_the_proxy_refuses(monkeypatch: pytest.MonkeyPatch) -> Non
     async def go() -> None:
         async with provider(Replied(403)) as proxy:
             monkeypatch.setenv("https_proxy", proxy.url)
-            async with LLMClient(KEY, "https://provider.invalid/v1", "m", max_retries=0) as ours:
+            async with AsyncLLMClient(
+                KEY, "https://provider.invalid/v1", "m", max_retries=0
+            ) as ours:
                 with pytest.raises(LLMConnectionError) as caught:
                     await ours.generate(MESSAGES)
             assert [sent.path for sent in proxy.received] == ["provider.invalid:443"]
@@ -1135,7 +1101,7 @@ def test_a_client_that_is_dropped_in_a_running_loop_is_silent(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     async def ask(url: str) -> None:
-        await LLMClient(KEY, url).generate(MESSAGES, "m")
+        await AsyncLLMClient(KEY, url).generate(MESSAGES, "m")
 
     async def main() -> int:
         async with provider(answer()) as server:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm import LLMClient, LLMError, LLMRequestError, TextDelta
+from coreason_client.llm import AsyncLLMClient, LLMError, LLMRequestError, TextDelta
 from coreason_client.llm._answer import Answer
 from coreason_client.llm._check_call import check_call
 from coreason_client.llm._continuation import Continuation, accepts_prefix, continued
@@ -100,7 +100,7 @@ def test_white_space_alone_is_no_beginning(model: str) -> None:
     ],
 )
 def test_the_table_says_which_models_continue(model: str, *, accepts: bool) -> None:
-    client = LLMClient("key", keys=KEYS)
+    client = AsyncLLMClient("key", keys=KEYS)
     assert client.accepts_prefix(model) is accepts
     if not accepts:
         with pytest.raises(LLMRequestError, match="cannot continue a given beginning"):
@@ -108,7 +108,7 @@ def test_the_table_says_which_models_continue(model: str, *, accepts: bool) -> N
 
 
 def test_the_default_model_is_asked_about() -> None:
-    assert LLMClient(None, default_model="vllm/any").accepts_prefix()
+    assert AsyncLLMClient(None, default_model="vllm/any").accepts_prefix()
 
 
 def test_only_providers_that_continue_have_details() -> None:
@@ -208,7 +208,7 @@ def test_a_stream_and_a_whole_answer_have_only_the_rest() -> None:
     async def scene() -> tuple[list[str], Any, Any]:
         replies = answer("The", " sky is", " blue."), streamed([json.dumps(whole).encode()])
         async with provider(*replies) as served:
-            client = LLMClient("key", served.url, provider="mistral", max_retries=0)
+            client = AsyncLLMClient("key", served.url, provider="mistral", max_retries=0)
             async with client, client.stream(begun("The sky ")) as stream:
                 deltas = [delta.text async for delta in stream if isinstance(delta, TextDelta)]
                 result = await stream.result()
@@ -223,7 +223,7 @@ def test_a_stream_and_a_whole_answer_have_only_the_rest() -> None:
 def test_what_was_held_back_is_delivered_at_the_end() -> None:
     async def scene() -> list[str]:
         async with provider(answer("The")) as served:
-            client = LLMClient("key", served.url, provider="mistral", max_retries=0)
+            client = AsyncLLMClient("key", served.url, provider="mistral", max_retries=0)
             async with client, client.stream(begun("The sky")) as stream:
                 return [delta.text async for delta in stream if isinstance(delta, TextDelta)]
 
@@ -234,7 +234,7 @@ def test_a_continuation_that_breaks_off_has_the_rest_so_far() -> None:
     async def scene() -> LLMError:
         chunks = [chunk(content="The sky is"), chunk(content=" bl")]
         async with provider(streamed(chunks, cut=True)) as served:
-            client = LLMClient("key", served.url, provider="mistral", max_retries=0)
+            client = AsyncLLMClient("key", served.url, provider="mistral", max_retries=0)
             async with client, client.stream(begun("The sky")) as stream:
                 with pytest.raises(LLMError) as caught:
                     await stream.result()

@@ -232,7 +232,7 @@ def test_a_price_of_the_day_is_looked_up_again() -> None:
 
 def test_the_table_is_loaded_when_it_is_needed() -> None:
     code = (
-        "import sys; from coreason_client.llm import LLMClient; "
-        "LLMClient('k'); assert 'genai_prices' not in sys.modules"
+        "import sys; from coreason_client.llm import AsyncLLMClient; "
+        "AsyncLLMClient('k'); assert 'genai_prices' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=30)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from coreason_client.errors import MissingExtraError
-from coreason_client.llm import LLMClient, LLMError, TextDelta, UsageDelta, _cost, _price_table
+from coreason_client.llm import AsyncLLMClient, LLMError, TextDelta, UsageDelta, _cost, _price_table
 from tests.llm.server import Provider, Received, Replied, provider
 
 MESSAGES = [{"role": "user", "content": "Hello"}]
@@ -56,8 +56,8 @@ def loader(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowLoader]:
         _price_table._loading.result(30)
 
 
-def client(server: Provider) -> LLMClient:
-    return LLMClient("key-0123456789", server.url, "gpt-4o", max_retries=0)
+def client(server: Provider) -> AsyncLLMClient:
+    return AsyncLLMClient("key-0123456789", server.url, "gpt-4o", max_retries=0)
 
 
 async def tick_until_answered(server: Provider) -> None:
@@ -198,10 +198,10 @@ def ended(threads: list[threading.Thread]) -> list[threading.Thread]:
 def test_a_process_that_ends_while_the_table_is_loaded_ends_in_order() -> None:
     code = """
 import asyncio
-from coreason_client.llm import LLMClient, LLMError
+from coreason_client.llm import AsyncLLMClient, LLMError
 
 async def go():
-    async with LLMClient("key", "http://127.0.0.1:9", max_retries=0) as client:
+    async with AsyncLLMClient("key", "http://127.0.0.1:9", max_retries=0) as client:
         await client.generate([{"role": "user", "content": "Hello"}])
 
 try:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client.llm import LLMAuthenticationError, LLMClient, LLMError, LLMRequestError
+from coreason_client.llm import AsyncLLMClient, LLMAuthenticationError, LLMError, LLMRequestError
 from coreason_client.llm._route import Target
 from coreason_client.llm.providers.profiles import PROFILES
 
@@ -222,7 +222,7 @@ def test_a_key_in_the_environment_does_not_lead_past_an_address(
     monkeypatch.delenv("LLM_API_BASE_URL", raising=False)
 
     def base(**options: Any) -> str:
-        return LLMClient.from_env(**options)._target.route("anthropic/claude").base
+        return AsyncLLMClient.from_env(**options)._target.route("anthropic/claude").base
 
     assert base() == "https://api.anthropic.com/v1"
     assert base(base_url="https://api.openai.com/v1") == "https://api.anthropic.com/v1"
@@ -291,7 +291,7 @@ def test_azure_needs_an_address() -> None:
 )
 def test_an_address_that_cannot_be(base_url: Any) -> None:
     with pytest.raises(ValueError, match="base_url must"):
-        LLMClient("k", base_url)
+        AsyncLLMClient("k", base_url)
 
 
 def test_a_header_of_the_caller_replaces_ours_whatever_the_case_of_its_name() -> None:
@@ -303,13 +303,13 @@ def test_a_header_of_the_caller_replaces_ours_whatever_the_case_of_its_name() ->
 @pytest.mark.parametrize("key", ["", "a b", "a\n", "é", 7])
 def test_a_key_that_cannot_be_sent(key: Any) -> None:
     with pytest.raises(ValueError, match=r"must (not be empty|be visible ASCII)") as caught:
-        LLMClient(key)
+        AsyncLLMClient(key)
     if key:
         assert str(key) not in str(caught.value)
 
 
 def test_a_provider_that_nobody_knows() -> None:
     with pytest.raises(ValueError, match=r"^provider must be one of openai, .*, got 'acme'$"):
-        LLMClient("k", provider="acme")
+        AsyncLLMClient("k", provider="acme")
     with pytest.raises(ValueError, match=r"^each name in keys must be one of .*, got 'acme'$"):
-        LLMClient("k", keys={"acme": "k"})
+        AsyncLLMClient("k", keys={"acme": "k"})

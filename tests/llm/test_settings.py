@@ -15,8 +15,8 @@ import pytest
 import coreason_client.llm as llm
 from coreason_client.llm import (
     DEFAULT_MODEL,
+    AsyncLLMClient,
     LLMAuthenticationError,
-    LLMClient,
     LLMRequestError,
     LLMTimeoutError,
     generate,
@@ -62,21 +62,24 @@ def write_env(**values: object) -> None:
 @pytest.mark.proves("AI-2-base-url", "AI-2-default-model", "AI-2-timeout", "AI-2-max-retries")
 @pytest.mark.proves("R33a")
 def test_the_defaults() -> None:
-    client = LLMClient.from_env()
+    client = AsyncLLMClient.from_env()
     assert client.base_url is None
     assert client.default_model == DEFAULT_MODEL == "gpt-4-turbo"
     assert (client.timeout, client.max_retries) == (60.0, 3)
-    assert (client.timeout, client.max_retries) == (LLMClient().timeout, LLMClient().max_retries)
+    assert (client.timeout, client.max_retries) == (
+        AsyncLLMClient().timeout,
+        AsyncLLMClient().max_retries,
+    )
 
 
 @pytest.mark.proves("AI-2-base-url")
 def test_without_a_base_url_it_is_openai() -> None:
-    url, _ = sent_to(LLMClient("sk-some"), DEFAULT_MODEL)
+    url, _ = sent_to(AsyncLLMClient("sk-some"), DEFAULT_MODEL)
     assert url == "https://api.openai.com/v1/chat/completions"
 
 
 @pytest.mark.proves("AI-3-signature", "R26a")
-@pytest.mark.parametrize("function", [generate, LLMClient.generate, generate_sync, stream])
+@pytest.mark.parametrize("function", [generate, AsyncLLMClient.generate, generate_sync, stream])
 def test_the_printed_signature(function: Any) -> None:
     parameters = [
         (parameter.name, parameter.default)
@@ -95,7 +98,7 @@ def test_the_printed_signature(function: Any) -> None:
 @pytest.mark.proves("AI-3-signature", "R26a")
 def test_generate_is_asynchronous() -> None:
     assert inspect.iscoroutinefunction(llm.generate)
-    assert inspect.iscoroutinefunction(LLMClient.generate)
+    assert inspect.iscoroutinefunction(AsyncLLMClient.generate)
 
 
 # Where the values come from.
@@ -208,7 +211,7 @@ def test_only_the_printed_names_count(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_argument_goes_before_the_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEFAULT_MODEL", "of-the-environment")
     monkeypatch.setenv("AI_TIMEOUT", "7")
-    client = LLMClient.from_env(default_model="given")
+    client = AsyncLLMClient.from_env(default_model="given")
     assert (client.default_model, client.timeout) == ("given", 7)
 
 
@@ -237,7 +240,7 @@ def test_a_missing_key_is_told_at_the_first_call(
 ) -> None:
     if value is not None:
         monkeypatch.setenv("LLM_API_KEY", value)
-    LLMClient.from_env()
+    AsyncLLMClient.from_env()
     with pytest.raises(LLMAuthenticationError, match="set LLM_API_KEY") as caught:
         run(generate(MESSAGES))
     assert caught.value.attempts == 0
@@ -250,7 +253,7 @@ def test_a_missing_key_is_told_at_the_first_call(
 @pytest.mark.proves("R32b", "R27f")
 def test_the_import_reads_nothing(tmp_path: Path) -> None:
     environment = {**os.environ, "AI_TIMEOUT": "nonsense", "MAX_RETRIES": "-1"}
-    program = "from coreason_client.llm import generate, LLMClient, generate_sync, stream"
+    program = "from coreason_client.llm import generate, AsyncLLMClient, generate_sync, stream"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
         env=environment,
@@ -279,7 +282,7 @@ def test_a_wrong_value_is_told_with_its_variable(
     with pytest.raises(LLMRequestError, match=name) as caught:
         run(generate(MESSAGES))
     with pytest.raises(LLMRequestError, match=name):
-        LLMClient.from_env()
+        AsyncLLMClient.from_env()
     assert "sk-" not in str(caught.value)
     assert "sk with" not in str(caught.value)
 
@@ -305,7 +308,7 @@ def test_a_folder_of_that_name_is_no_file() -> None:
 def test_nothing_shows_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLM_API_KEY", "sk-secret")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret-too")
-    client = LLMClient.from_env()
+    client = AsyncLLMClient.from_env()
     shown = [repr(read_settings()), repr(LLMSettings()), repr(client), repr(client._target)]
     assert not [text for text in shown if "sk-secret" in text]
 
@@ -313,7 +316,7 @@ def test_nothing_shows_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
 # The keys of single providers.
 
 
-def sent_to(client: LLMClient, model: str) -> tuple[str, str | None]:
+def sent_to(client: AsyncLLMClient, model: str) -> tuple[str, str | None]:
     """The address and the key of a call."""
     plan = client.stream(
         MESSAGES, model
@@ -335,7 +338,7 @@ def test_a_providers_own_key(
     variable: str, model: str, host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, "sk-own")
-    url, key = sent_to(LLMClient.from_env(), model)
+    url, key = sent_to(AsyncLLMClient.from_env(), model)
     assert url.startswith(host)
     assert key == "sk-own"
 
@@ -343,16 +346,16 @@ def test_a_providers_own_key(
 def test_no_key_goes_to_another_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLM_API_KEY", "sk-of-openai")
     with pytest.raises(LLMAuthenticationError, match="ANTHROPIC_API_KEY") as caught:
-        sent_to(LLMClient.from_env(), "anthropic/claude-sonnet-4-5")
+        sent_to(AsyncLLMClient.from_env(), "anthropic/claude-sonnet-4-5")
     assert "sk-of-openai" not in str(caught.value)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-anthropic")
-    client = LLMClient.from_env()
+    client = AsyncLLMClient.from_env()
     assert sent_to(client, "anthropic/claude-sonnet-4-5")[1] == "sk-of-anthropic"
     assert sent_to(client, "gpt-4o")[1] == "sk-of-openai"
 
 
 def test_ollama_needs_no_key() -> None:
-    url, key = sent_to(LLMClient.from_env(), "ollama/llama3")
+    url, key = sent_to(AsyncLLMClient.from_env(), "ollama/llama3")
     assert url == "http://127.0.0.1:11434/api/chat"
     assert key is None
 
@@ -361,7 +364,7 @@ def test_a_wrong_key_of_a_provider_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("LLM_API_KEY", "sk-some")
     monkeypatch.setenv("GROQ_API_KEY", "two words")
     with pytest.raises(LLMRequestError, match="GROQ_API_KEY"):
-        LLMClient.from_env()
+        AsyncLLMClient.from_env()
 
 
 @pytest.mark.proves("AI-2-providers")
@@ -379,7 +382,7 @@ def test_the_base_url_chooses_the_provider(
 ) -> None:
     monkeypatch.setenv("LLM_API_KEY", "sk-some")
     monkeypatch.setenv("LLM_API_BASE_URL", base_url)
-    assert sent_to(LLMClient.from_env(), model) == (url, "sk-some")
+    assert sent_to(AsyncLLMClient.from_env(), model) == (url, "sk-some")
 
 
 @pytest.mark.proves("R26b")
@@ -388,8 +391,8 @@ def test_two_configurations_in_one_process() -> None:
         async with (
             provider(ANSWER) as first,
             provider(ANSWER) as second,
-            LLMClient("sk-1", first.url, "one") as one,
-            LLMClient("sk-2", second.url, "two") as two,
+            AsyncLLMClient("sk-1", first.url, "one") as one,
+            AsyncLLMClient("sk-2", second.url, "two") as two,
         ):
             await asyncio.gather(*(client.generate(MESSAGES) for client in (one, two) * 5))
             return first, second
@@ -418,7 +421,7 @@ def test_two_configurations_in_one_process() -> None:
 )
 def test_an_argument_that_cannot_work(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
-        LLMClient(**options)
+        AsyncLLMClient(**options)
 
 
 @pytest.mark.proves("R33b")

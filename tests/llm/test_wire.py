@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from coreason_client.llm import (
+    AsyncLLMClient,
+    AsyncLLMStream,
     Finish,
-    LLMClient,
     LLMConnectionError,
     LLMError,
     LLMRequestError,
-    LLMStream,
     ReasoningDelta,
     TextDelta,
     ToolCallDelta,
@@ -48,8 +48,8 @@ def run(served: Any) -> Any:
     return asyncio.run(asyncio.wait_for(served, 20))
 
 
-def client(server: Provider, **options: Any) -> LLMClient:
-    return LLMClient(KEY, server.url, max_retries=0, timeout=10, **options)
+def client(server: Provider, **options: Any) -> AsyncLLMClient:
+    return AsyncLLMClient(KEY, server.url, max_retries=0, timeout=10, **options)
 
 
 def body_of(case: Unary) -> bytes:
@@ -96,7 +96,12 @@ def assert_data(found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
 
 
 def assert_response(case: Unary, response: Mapping[str, Any]) -> None:
-    assert list(response) == ["status", "data", "usage"]
+    assert list(response) == [
+        *("status", "data", "usage"),
+        *("model", "provider", "request_id", "seconds"),
+    ]
+    assert response["model"] == case.model
+    assert response["seconds"] > 0
     assert response["status"] == "success"
     data, usage = response["data"], dict(response["usage"])
     assert list(data)[:3] == ["content", "tool_calls", "finish_reason"]
@@ -138,7 +143,7 @@ def test_an_answer(case: Unary) -> None:
     run(go())
 
 
-async def read(stream: LLMStream) -> tuple[list[Any], Any]:
+async def read(stream: AsyncLLMStream) -> tuple[list[Any], Any]:
     """Read a stream; return its deltas and its response, or the error that ended it."""
     deltas: list[Any] = []
     async with stream:
@@ -150,7 +155,7 @@ async def read(stream: LLMStream) -> tuple[list[Any], Any]:
             return deltas, error
 
 
-def ask(ours: LLMClient, case: Stream) -> LLMStream:
+def ask(ours: AsyncLLMClient, case: Stream) -> AsyncLLMStream:
     return ours.stream(list(case.messages), case.model, **case.ask)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from coreason_client import A2AClient, AsyncCAPClient, CAPClient
 from coreason_client.a2a import AgentCardResolver
 from coreason_client.cap.position import Position
-from coreason_client.llm import LLMClient, LLMError
+from coreason_client.llm import AsyncLLMClient, LLMError
 from coreason_client.llm._check_call import check_call
 from coreason_client.llm._plan import Plan
 from coreason_client.llm._route import Target
@@ -112,10 +112,10 @@ def make(kind: str, value: str) -> object:
         "cap header name": lambda: CAPClient(url, "k", headers={value: "x"}),
         "a2a header": lambda: A2AClient(url, headers={"X-Team": value}),
         "card header": lambda: AgentCardResolver(headers={"X-Team": value}),
-        "llm key": lambda: LLMClient(value, url),
-        "llm key of another": lambda: LLMClient("k", url, keys={"anthropic": value}),
-        "llm header": lambda: LLMClient("k", url, headers={"X-Team": value}),
-        "llm header name": lambda: LLMClient("k", url, headers={value: "x"}),
+        "llm key": lambda: AsyncLLMClient(value, url),
+        "llm key of another": lambda: AsyncLLMClient("k", url, keys={"anthropic": value}),
+        "llm header": lambda: AsyncLLMClient("k", url, headers={"X-Team": value}),
+        "llm header name": lambda: AsyncLLMClient("k", url, headers={value: "x"}),
     }
     return made[kind]()
 

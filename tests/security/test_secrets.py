@@ -33,7 +33,7 @@ from coreason_client._http._types import Request as Sent
 from coreason_client._secret import redact
 from coreason_client.cap._resume import ResumeMachine
 from coreason_client.errors import CoreasonError
-from coreason_client.llm import LLMClient
+from coreason_client.llm import AsyncLLMClient
 from coreason_client.server import AgentApp, AgentStream, RunningServer, running
 from coreason_client.server.http._auth import Keys
 from coreason_client.server.http._problems import Problem
@@ -308,7 +308,7 @@ def test_log_lines_about_lost_connections_show_no_secret(heard: Heard, hostile: 
 
 
 async def _generate(url: str, headers: dict[str, str]) -> None:
-    async with LLMClient(KEYS["llm"], url, max_retries=0, headers=headers) as client:
+    async with AsyncLLMClient(KEYS["llm"], url, max_retries=0, headers=headers) as client:
         await client.generate(MESSAGES, "m")
 
 
@@ -318,7 +318,7 @@ def test_the_ai_client_against_a_server_that_repeats_keys(
     heard: Heard, hostile: str, provider: str, manner: str
 ) -> None:
     async def main() -> None:
-        async with LLMClient(
+        async with AsyncLLMClient(
             KEYS["llm"],
             f"{hostile}/{manner}",
             provider=provider,
@@ -348,11 +348,11 @@ def test_the_ai_client_from_the_environment(
     monkeypatch.setenv("LLM_API_BASE_URL", f"{hostile}/401")
 
     async def main() -> None:
-        async with LLMClient.from_env(max_retries=0) as client:
+        async with AsyncLLMClient.from_env(max_retries=0) as client:
             heard.errors.append(repr(client))
             with heard.fails():
                 await client.generate(MESSAGES, "m")
-        async with LLMClient.from_env(base_url=NOWHERE, max_retries=0) as client:
+        async with AsyncLLMClient.from_env(base_url=NOWHERE, max_retries=0) as client:
             with heard.fails():
                 await client.generate(MESSAGES, "m")
 

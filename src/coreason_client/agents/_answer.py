@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..llm import LLMClient, Message, ReasoningDelta, Response, TextDelta
+from ..llm import AsyncLLMClient, Message, ReasoningDelta, Response, TextDelta
 from ..llm._answer import Tokens
 from ..llm.errors import LLMError, LLMRequestError
 from ._progress import Progress, added
@@ -21,13 +21,13 @@ _PARAGRAPH = "\n\n"
 class AnswerWriter:
     """Writes one answer, in a step that resumes.
 
-    `options` are those of `LLMClient.stream`. If `thoughts` is False, the reasoning of the model is
-    not written.
+    `options` are those of `AsyncLLMClient.stream`. If `thoughts` is False, the reasoning of the
+    model is not written.
     """
 
     def __init__(
         self,
-        client: LLMClient,
+        client: AsyncLLMClient,
         model: str,
         options: dict[str, Any],
         stream: "AgentStream",

@@ -29,7 +29,7 @@ from coreason_manifest.definitions.message import Role
 from coreason_manifest.definitions.presentation import StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ..llm import LLMClient, Message, Response
+from ..llm import AsyncLLMClient, Message, Response
 from ..llm._argument_errors import invalid
 from ..llm._check_call import check_call
 from ..llm._check_messages import check_text
@@ -122,7 +122,7 @@ Agent: TypeAlias = "Callable[[ServiceRequest, AgentStream], Coroutine[Any, Any, 
 def llm_agent(
     model: str | None = None,
     *,
-    client: LLMClient | None = None,
+    client: AsyncLLMClient | None = None,
     system: str | None = None,
     temperature: float = 0.7,
     max_tokens: int = 2000,
@@ -187,7 +187,7 @@ class _ModelAgent:
     """Sends requests to the model and passes its answers on."""
 
     model: str | None
-    client: LLMClient | None = field(repr=False)
+    client: AsyncLLMClient | None = field(repr=False)
     system: str | None
     options: dict[str, Any]
     history_turns: int
@@ -222,7 +222,7 @@ class _ModelAgent:
         """Write the answer; return the data of its USAGE event, or the error that ended it."""
         try:
             if self.client is None:
-                self.client = LLMClient.from_env()
+                self.client = AsyncLLMClient.from_env()
             model = self.client.default_model if self.model is None else self.model
             answer = AnswerWriter(self.client, model, self.options, stream, thoughts=self.thoughts)
             response = await answer.write(messages)

@@ -9,7 +9,7 @@ from ._required_extras import require_llm
 from .exits import Failure
 
 if TYPE_CHECKING:
-    from coreason_client.llm import LLMClient, LLMError
+    from coreason_client.llm import AsyncLLMClient, LLMError
 
     from ..agents.llm import Agent
 
@@ -23,7 +23,7 @@ _OPTION_NAMES = {
 }
 
 
-def create_client(**options: Any) -> "LLMClient":
+def create_client(**options: Any) -> "AsyncLLMClient":
     """Create a client from the environment; `options` take precedence.
 
     Raises:
@@ -31,10 +31,10 @@ def create_client(**options: Any) -> "LLMClient":
         Failure: an option or an environment variable is invalid.
     """
     require_llm()
-    from coreason_client.llm import LLMClient, LLMError
+    from coreason_client.llm import AsyncLLMClient, LLMError
 
     try:
-        return LLMClient.from_env(**options)
+        return AsyncLLMClient.from_env(**options)
     except LLMError as error:
         raise with_option_names(error) from None
     except ArgumentError as error:

@@ -16,7 +16,7 @@ from .exits import EXIT_CODES_HELP, exit_codes
 from .output import open_output, print_dimmed
 
 if TYPE_CHECKING:
-    from coreason_client.llm import LLMClient, Message, Response
+    from coreason_client.llm import AsyncLLMClient, Message, Response
 
 __all__ = ["llm"]
 
@@ -106,7 +106,7 @@ def _messages(question: str, system: str | None) -> "list[Message]":
 
 
 def _show_answer(
-    client: "LLMClient", call: dict[str, Any], *, stream: bool, as_json: bool
+    client: "AsyncLLMClient", call: dict[str, Any], *, stream: bool, as_json: bool
 ) -> "Response":
     """Ask, and show the answer."""
     with open_output(as_json=as_json) as output:
@@ -118,7 +118,7 @@ def _show_answer(
 
 
 def _call(
-    client: "LLMClient", call: dict[str, Any], write: Callable[[str], None] | None
+    client: "AsyncLLMClient", call: dict[str, Any], write: Callable[[str], None] | None
 ) -> "Response":
     import asyncio  # only here, so that `coreason --help` is quick
 
@@ -134,7 +134,7 @@ def _call(
 
 
 async def _call_async(
-    client: "LLMClient", call: dict[str, Any], write: Callable[[str], None] | None
+    client: "AsyncLLMClient", call: dict[str, Any], write: Callable[[str], None] | None
 ) -> "Response":
     from coreason_client.llm import TextDelta
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from .._lazy import lazy
 
 if TYPE_CHECKING:
-    from .client import DEFAULT_MODEL, LLMClient, generate, generate_sync, stream
+    from ._default_model import DEFAULT_MODEL
+    from .aclient import AsyncLLMClient
+    from .client import LLMClient
     from .errors import (
         LLMAuthenticationError,
         LLMConnectionError,
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
         LLMServerError,
         LLMTimeoutError,
     )
-    from .streams import LLMStream
+    from .functions import generate, generate_sync, stream, stream_sync
+    from .streams import AsyncLLMStream, LLMStream
     from .types import (
         Delta,
         Finish,
@@ -45,7 +48,9 @@ if TYPE_CHECKING:
     )
 
 _NAMES = {
-    ".client": ("DEFAULT_MODEL", "LLMClient", "generate", "generate_sync", "stream"),
+    "._default_model": ("DEFAULT_MODEL",),
+    ".aclient": ("AsyncLLMClient",),
+    ".client": ("LLMClient",),
     ".errors": (
         "LLMAuthenticationError",
         "LLMConnectionError",
@@ -62,7 +67,8 @@ _NAMES = {
         "LLMServerError",
         "LLMTimeoutError",
     ),
-    ".streams": ("LLMStream",),
+    ".functions": ("generate", "generate_sync", "stream", "stream_sync"),
+    ".streams": ("AsyncLLMStream", "LLMStream"),
     ".types": (
         "Delta",
         "Finish",
@@ -83,7 +89,9 @@ _NAMES = {
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = [
+__all__ = [  # noqa: RUF022 - sorted like the names of the other packages
+    "AsyncLLMClient",
+    "AsyncLLMStream",
     "DEFAULT_MODEL",
     "Delta",
     "Finish",
@@ -119,6 +127,7 @@ __all__ = [
     "generate",
     "generate_sync",
     "stream",
+    "stream_sync",
 ]
 
 __getattr__, __dir__ = lazy(__name__, _MODULES, __all__)

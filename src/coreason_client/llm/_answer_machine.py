@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from .._drive import Reply, Wait
+from .._drive import Reply, Step
 from .._http._types import FailureKind, Headers, Request, ResponseHead, TransportFailure
 from ..sse import ServerSentEvent
 from ._assemble import partial
@@ -66,8 +66,8 @@ class AnswerMachine:
             repeats = plan.route.profile.repeats_prefix
             self._continuation = Continuation(plan.prefix, repeats=repeats)
 
-    def next_step(self) -> Request | Wait | None:
-        """Return the next request or wait, None if the call is finished.
+    def next_step(self) -> Step | None:
+        """Return the next step, None if the call is finished.
 
         Raises:
             LLMTimeoutError: the deadline has passed.

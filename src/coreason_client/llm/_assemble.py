@@ -24,10 +24,10 @@ from ._json import is_finite
 from ._provider_text import clean_text
 from .errors import LLMFilteredError, LLMResponseError
 from .types import (
+    Answered,
     FinishReason,
     PartialData,
     PartialResponse,
-    Response,
     ResponseData,
     ToolCall,
     Usage,
@@ -42,8 +42,8 @@ _TOKENS_PER_MESSAGE = 4
 _MAX_SHOWN = 200
 
 
-def assemble(answer: Answer, call: Call, price: Price, parse_as: Any = None) -> Response:
-    """Return the response object for an answer; `parse_as` is the caller's `response_format`.
+def assemble(answer: Answer, call: Call, price: Price, parse_as: Any = None) -> Answered:
+    """Return the response for an answer; `parse_as` is the caller's `response_format`.
 
     Raises:
         LLMFilteredError: the provider withheld the answer.
@@ -79,7 +79,7 @@ def partial(answer: Answer, call: Call, price: Price) -> PartialResponse:
     return {"status": "partial", "data": data, "usage": usage_of(answer, call, price)}
 
 
-def _response(answer: Answer, calls: list[ToolCall], usage: Usage) -> Response:
+def _response(answer: Answer, calls: list[ToolCall], usage: Usage) -> Answered:
     data: ResponseData = {
         "content": answer.content or (None if calls else ""),
         "tool_calls": calls,

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from .._drive import Wait
+from .._drive import Step, Wait
 from .._http._types import Request, Timeouts
 from .._retry import Backoff
 from ._classify import Failure
@@ -59,7 +59,6 @@ class Attempts:
 
     def __init__(self, plans: Sequence[Plan], policy: Policy) -> None:
         self.plan = plans[0]
-        self.fell_back = False
         self.timeout = policy.timeout  # of the current attempt
         self._fallbacks = list(plans[1:])
         self._policy = policy
@@ -71,8 +70,8 @@ class Attempts:
         self._reservation: Reservation | None = None  # of the current attempt
         self._previous_errors: list[LLMError] = []
 
-    def next_step(self) -> Request | Wait:
-        """Return the next request, or the wait before it.
+    def next_step(self) -> Step:
+        """Return the next request, or the wait or the action before it.
 
         Raises:
             LLMTimeoutError: the deadline has passed.
@@ -116,10 +115,9 @@ class Attempts:
             self._wait = Wait(delay)
 
     def record_success(self, response: Response) -> Response:
-        """Record the answer, and add to it the model that answered if it is a fallback."""
+        """Record the answer, and set the time of the whole call in it."""
         self._settle(response["usage"]["total_tokens"])
-        if self.fell_back:
-            response["model"] = self.plan.requested_model
+        response["seconds"] = self.seconds()
         return response
 
     def final_error(self, error: LLMError) -> LLMError:
@@ -132,6 +130,10 @@ class Attempts:
         for previous in self._previous_errors:
             error.add_note(f"model {previous.model} was tried before and failed: {previous}")
         return error
+
+    def seconds(self) -> float:
+        """Return the seconds since the beginning of the call."""
+        return self._policy.deadline - self.seconds_left()
 
     def seconds_left(self) -> float:
         """Return the seconds until the deadline; the first call starts the clock."""
@@ -165,7 +167,6 @@ class Attempts:
         logger.log(level, "model %s failed; trying the next model: %s", error.model, error)
         self._previous_errors.append(error)
         self.plan = self._fallbacks.pop(0)
-        self.fell_back = True
         self._failures = 0
         self._adjusted = False
 

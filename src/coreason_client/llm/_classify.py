@@ -41,6 +41,7 @@ __all__ = [
     "connection_failure",
     "http_failure",
     "malformed_failure",
+    "request_id",
 ]
 
 _BY_CODE: Mapping[str, type[LLMError]] = {
@@ -147,7 +148,7 @@ def http_failure(
         model=route.model,
         status=head.status,
         code=code,
-        request_id=_request_id(head) or fault.request_id,
+        request_id=request_id(head) or fault.request_id,
         retry_after=server_delay(head, fault, now),
         body=_text(body, route),
     )
@@ -186,7 +187,7 @@ def malformed_failure(
         model=route.model,
         status=head.status,
         code=clean_text(why.code) if isinstance(why, Malformed) and why.code else None,
-        request_id=_request_id(head),
+        request_id=request_id(head),
         body=_text(body, route),
     )
     return Failure(error, retryable)
@@ -195,7 +196,7 @@ def malformed_failure(
 def answer_failure(route: Route, head: ResponseHead, error: LLMError) -> Failure:
     """Add provider, model, status and request id to an error found in an answer."""
     error.provider, error.model, error.status = route.profile.name, route.model, head.status
-    error.request_id = _request_id(head)
+    error.request_id = request_id(head)
     return Failure(error, retryable=False)
 
 
@@ -244,7 +245,8 @@ def _http_message(
     return f"{route.profile.name} answered {status}{inside} for model {route.model}{suffix}"
 
 
-def _request_id(head: ResponseHead) -> str | None:
+def request_id(head: ResponseHead) -> str | None:
+    """Return the provider's id of a request, None if it sent none."""
     return next((head.headers[name] for name in _REQUEST_IDS if name in head.headers), None)
 
 

@@ -1,14 +1,39 @@
-"""The flow of `generate`: requests and waits until there is a complete answer. No I/O."""
+"""The flow of a unary call: requests and waits until there is a complete answer. No I/O."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from .._drive import Flow, Wait
+from .._drive import Flow, Reply
+from .._http._types import Request, TransportFailure
 from ._attempts import Attempts
 from ._classify import Failure
+from ._plan import Plan
 from ._reply import read_reply
 from .types import Response
 
-__all__ = ["generate_flow"]
+__all__ = ["call_flow", "generate_flow"]
+
+Value = TypeVar("Value")
+ReadReply = Callable[[Plan, Reply | TransportFailure | None, float], Value | Failure]
+
+
+def call_flow(attempts: Attempts, read: ReadReply[Value]) -> Flow[Value]:
+    """Send requests until one has an answer, and return its value.
+
+    `read` returns the value of a reply, or the failure; its last argument was the timeout.
+
+    Raises:
+        LLMError: no attempt succeeded.
+    """
+    while True:
+        step = attempts.next_step()
+        result = yield step
+        if not isinstance(step, Request):
+            continue
+        outcome = read(attempts.plan, result, attempts.timeout)
+        if not isinstance(outcome, Failure):
+            return outcome
+        attempts.record_failure(outcome)
 
 
 def generate_flow(attempts: Attempts, parse_as: Any = None) -> Flow[Response]:
@@ -17,12 +42,11 @@ def generate_flow(attempts: Attempts, parse_as: Any = None) -> Flow[Response]:
     Raises:
         LLMError: no attempt succeeded.
     """
-    while True:
-        step = attempts.next_step()
-        result = yield step
-        if isinstance(step, Wait):
-            continue
-        outcome = read_reply(attempts.plan, result, parse_as, attempts.timeout)
-        if not isinstance(outcome, Failure):
-            return attempts.record_success(outcome)
-        attempts.record_failure(outcome)
+
+    def read(
+        plan: Plan, result: Reply | TransportFailure | None, seconds: float
+    ) -> Response | Failure:
+        return read_reply(plan, result, parse_as, seconds)
+
+    response = yield from call_flow(attempts, read)
+    return attempts.record_success(response)

@@ -78,7 +78,17 @@ class DeferredPrice:
         self._request = provider, model, tokens
         return None
 
-    async def set(self, usage: Usage) -> None:
+    def set(self, usage: Usage) -> None:
+        """Set the price in the usage that it was requested for; blocks until it is known.
+
+        Raises:
+            MissingExtraError: the table is not installed.
+        """
+        if self._request is not None:
+            load_prices().result()
+            usage["cost_estimate"] = _cost.cost(*self._request)
+
+    async def set_async(self, usage: Usage) -> None:
         """Set the price in the usage that it was requested for.
 
         Raises:
@@ -86,7 +96,7 @@ class DeferredPrice:
         """
         if self._request is not None:
             await _wait()
-            usage["cost_estimate"] = _cost.cost(*self._request)
+            self.set(usage)
 
 
 def _before_fork() -> None:

@@ -12,6 +12,7 @@ from ._classify import (
     connection_failure,
     http_failure,
     malformed_failure,
+    request_id,
 )
 from ._continuation import continued
 from ._fault import Malformed
@@ -50,7 +51,14 @@ def read_answer(
     """Return the response object for an answer, or a failure with the usable part of it."""
     answer = continued(answer, plan.prefix, plan.route.profile)
     try:
-        return assemble(answer, plan.call, plan.price, parse_as)
+        answered = assemble(answer, plan.call, plan.price, parse_as)
+        return {
+            **answered,
+            "model": plan.requested_model,
+            "provider": plan.route.profile.name,
+            "request_id": request_id(head),
+            "seconds": 0.0,  # set when the call ends
+        }
     except LLMError as error:
         if not answer.is_empty or answer.reasoning:
             error.partial = partial(answer, plan.call, plan.price)

@@ -30,10 +30,16 @@ FinishReason: TypeAlias = Literal["stop", "length", "tool_calls"]
 
 
 class CallOptions(TypedDict, total=False):
-    """The optional arguments of a call."""
+    """The optional arguments of a call.
+
+    Attributes:
+        tool_choice: "auto", "none", "required", or one function in the format of OpenAI.
+        stop: text, or a list of texts, at which the answer ends.
+        fallbacks: other models, tried in order if the first one fails.
+        extra: further fields of the request body, for this provider only.
+    """
 
     tool_choice: str | Mapping[str, Any] | None
-    response_format: Any
     stop: str | Sequence[str] | None
     fallbacks: Sequence[str]
     extra: Mapping[str, Any] | None
@@ -100,16 +106,26 @@ class Usage(TypedDict):
     estimated: NotRequired[bool]
 
 
-class Response(TypedDict):
-    """The answer, in the same form for every provider.
-
-    `model` is present if a fallback answered, and names it.
-    """
+class Answered(TypedDict):
+    """The part of a response that the provider's answer determines."""
 
     status: Literal["success"]
     data: ResponseData
     usage: Usage
-    model: NotRequired[str]
+
+
+class Response(Answered):
+    """The answer, in the same form for every provider.
+
+    `model` is the name by which the caller chose the model that answered; it differs from the
+    requested one if a fallback answered. `request_id` is the provider's id of the request, None if
+    it sent none. `seconds` is the time of the whole call, with retries and waits.
+    """
+
+    model: str
+    provider: str
+    request_id: str | None
+    seconds: float
 
 
 class PartialData(TypedDict):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from coreason_client._http._types import Headers
-from coreason_client.llm._session import ReceivedHeaders
+from coreason_client.llm._session_async import ReceivedHeaders
 
 PAIRS = st.lists(st.tuples(st.sampled_from(["A", "a", "B", "Set-Cookie"]), st.text(max_size=3)))
 

@@ -1,0 +1,201 @@
+"""What the sync and the async client share: checked arguments, routes and attempts. No I/O."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from .._http._checks import check_headers, check_key
+from ..errors import ArgumentError
+from ._answer import Tokens
+from ._attempts import BACKOFF, Attempts, Policy
+from ._call import Call
+from ._check_call import check_call
+from ._continuation import accepts_prefix
+from ._cost import cost
+from ._default_model import DEFAULT_MODEL
+from ._limits import Limits
+from ._plan import Plan
+from ._price_table import DeferredPrice, prices_loaded
+from ._route import Route, Target, check_base_url, check_provider
+from .errors import LLMRequestError
+from .types import CallOptions
+
+__all__ = ["MAX_ANSWER_BYTES", "ClientCore", "check_model_name"]
+
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+_MAX_ROUTES = 256
+_OPTIONS = CallOptions.__annotations__.keys()
+_WAIT_ALLOWANCE = 60.0  # seconds for waits, in the default deadline
+
+
+class ClientCore:
+    """Turns the arguments of a call into the attempts to send it; see `AsyncLLMClient`.
+
+    Raises:
+        ValueError: an argument is invalid.
+    """
+
+    def __init__(
+        self,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        default_model: str = DEFAULT_MODEL,
+        timeout: float = 60.0,
+        max_retries: int = 3,
+        *,
+        deadline: float | None = None,
+        keys: Mapping[str, str] | None = None,
+        provider: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        first_wait: float = 1.0,
+        max_concurrency: int | None = None,
+        requests_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
+    ) -> None:
+        self.base_url = None if base_url is None else check_base_url(base_url)
+        self.default_model = check_model_name("default_model", default_model)
+        self.timeout = _positive_number("timeout", timeout)
+        self.max_retries = _whole_number("max_retries", max_retries, 0)
+        self.deadline = None if deadline is None else _positive_number("deadline", deadline)
+        if max_concurrency is not None:
+            _whole_number("max_concurrency", max_concurrency, 1)
+        check_headers(headers or {})
+        self._target = Target(
+            self.base_url,
+            None if api_key is None else check_key(api_key),
+            {
+                check_provider(name, "each name in keys"): check_key(key, name)
+                for name, key in (keys or {}).items()
+            },
+            None if provider is None else check_provider(provider),
+            dict(headers or {}),
+        )
+        self._backoff = replace(BACKOFF, first=_positive_number("first_wait", first_wait))
+        self._limits = _limits(requests_per_minute, tokens_per_minute)
+        self._routes: dict[str, Route] = {}
+
+    def __repr__(self) -> str:
+        name, model = type(self).__name__, str(self.default_model)
+        return f"{name}(base_url={self.base_url!r}, default_model={model!r})"
+
+    def accepts_prefix(self, model: str = DEFAULT_MODEL) -> bool:
+        """Return True if a model can continue the beginning of an answer.
+
+        The beginning is the last message: `{"role": "assistant", "content": …, "prefix": True}`.
+
+        Raises:
+            LLMRequestError: the model has no name, or its provider no base URL.
+            LLMAuthenticationError: there is no key.
+        """
+        route = self._route(self._model_or_default(model))
+        return accepts_prefix(route.profile, route.model)
+
+    def _attempts(
+        self,
+        messages: Any,
+        model: Any,
+        tools: Any,
+        temperature: Any,
+        max_tokens: Any,
+        options: dict[str, Any],
+        *,
+        response_format: Any = None,
+        stream: bool = False,
+    ) -> Attempts:
+        """Check the arguments of a call and return the attempts to send it.
+
+        Raises:
+            LLMRequestError: an argument is wrong.
+            LLMAuthenticationError: there is no key.
+            TypeError: there is no such option.
+        """
+        if unknown := options.keys() - _OPTIONS:
+            raise TypeError(
+                f"there is no option {min(unknown)!r}: use {', '.join(sorted(_OPTIONS))}"
+            )
+        fallbacks = options.pop("fallbacks", ())
+        call = check_call(
+            messages,
+            self._model_or_default(model),
+            tools,
+            temperature,
+            max_tokens,
+            response_format=response_format,
+            stream=stream,
+            **options,
+        )
+        return self._new_attempts(self._plans(call, fallbacks))
+
+    def _price(self, model: str, tokens: Tokens) -> float | None:
+        """Return the price of tokens; without a call before, this loads the price table."""
+        route = self._route(model)
+        return cost(route.profile.prices, route.model, tokens)
+
+    def _model_or_default(self, model: Any) -> Any:
+        return self.default_model if model is DEFAULT_MODEL else model
+
+    def _plans(self, call: Call, fallbacks: Any) -> list[Plan]:
+        plans = [self._plan(call, call.model)]
+        if fallbacks:
+            plans += [self._plan(call, name) for name in _check_fallbacks(fallbacks)]
+        if not prices_loaded():
+            deferred = DeferredPrice()
+            for plan in plans:
+                plan.pricing = deferred
+        return plans
+
+    def _plan(self, call: Call, model: str) -> Plan:
+        route = self._route(model)
+        if route.model != call.model:
+            call = replace(call, model=route.model)
+        return Plan(call, route, model)
+
+    def _route(self, model: str) -> Route:
+        route = self._routes.get(model)
+        if route is None:
+            if len(self._routes) >= _MAX_ROUTES:
+                self._routes.clear()
+            route = self._routes[model] = self._target.route(model)
+        return route
+
+    def _new_attempts(self, plans: Sequence[Plan]) -> Attempts:
+        count = (self.max_retries + 1) * len(plans)
+        deadline = self.deadline or count * self.timeout + _WAIT_ALLOWANCE
+        policy = Policy(self.timeout, self.max_retries, deadline, self._backoff, self._limits)
+        return Attempts(plans, policy)
+
+
+def _limits(requests: float | None, tokens: float | None) -> Limits | None:
+    for name, limit in (("requests_per_minute", requests), ("tokens_per_minute", tokens)):
+        if limit is not None:
+            _positive_number(name, limit)
+    return None if requests is None and tokens is None else Limits(requests, tokens)
+
+
+def _check_fallbacks(fallbacks: Any) -> Sequence[str]:
+    if not isinstance(fallbacks, list | tuple) or not all(isinstance(f, str) for f in fallbacks):
+        raise LLMRequestError("fallbacks must be a list of model names")
+    return fallbacks
+
+
+def _positive_number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
+        raise ArgumentError(name, "must be a number greater than 0", value)
+    return value
+
+
+def _whole_number(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ArgumentError(name, f"must be a whole number, {least} or more", value)
+    return value
+
+
+def check_model_name(name: str, value: Any) -> str:
+    """Return the value if it is the name of a model; `name` is the argument.
+
+    Raises:
+        ArgumentError: it is not.
+    """
+    if not isinstance(value, str) or not value.strip():
+        raise ArgumentError(name, "must be the name of a model", value)
+    return value

@@ -1,0 +1,76 @@
+"""The arguments of a client from the environment and `.env`."""
+
+from typing import TYPE_CHECKING, Any
+
+from .._http._checks import check_key
+from ..errors import ArgumentError, MissingExtraError
+from ._client_core import check_model_name
+from ._route import check_base_url, known_host
+from .errors import LLMRequestError
+from .providers.profiles import PROFILES
+
+if TYPE_CHECKING:
+    from .settings import Configuration
+
+__all__ = ["client_arguments", "environment_arguments", "missing_extra", "read_configuration"]
+
+
+def environment_arguments(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a client from the environment; `options` take precedence.
+
+    Raises:
+        LLMRequestError: a variable has an invalid value.
+    """
+    configuration = read_configuration()
+    base_url = options.get("base_url", configuration.base_url)
+    return client_arguments(configuration, base_url) | options
+
+
+def read_configuration() -> "Configuration":
+    """Read the environment and `.env`.
+
+    Raises:
+        LLMRequestError: a variable has an invalid value.
+    """
+    try:
+        from .settings import read_settings
+    except ModuleNotFoundError as error:
+        raise missing_extra() from error
+    return read_settings()
+
+
+def client_arguments(configuration: "Configuration", base_url: str | None) -> dict[str, Any]:
+    """Return the arguments of a client; errors name the variable that is wrong.
+
+    The keys of single providers are used only if no custom base URL is set, because that may be a
+    proxy for all providers.
+
+    Raises:
+        LLMRequestError: a variable has an invalid value.
+    """
+    arguments: dict[str, Any] = {
+        "api_key": configuration.api_key,
+        "base_url": configuration.base_url,
+        "default_model": configuration.default_model,
+        "timeout": configuration.timeout,
+        "max_retries": configuration.max_retries,
+    }
+    try:
+        if configuration.base_url is not None:
+            check_base_url(configuration.base_url, "LLM_API_BASE_URL")
+        if configuration.api_key is not None:
+            check_key(configuration.api_key, "LLM_API_KEY")
+        for profile in PROFILES:
+            if (key := configuration.keys.get(profile.name)) is not None:
+                check_key(key, profile.key_variable)
+        check_model_name("DEFAULT_MODEL", configuration.default_model)
+    except ArgumentError as error:
+        raise LLMRequestError(str(error), argument_error=error) from None
+    if base_url is None or known_host(base_url):
+        arguments["keys"] = configuration.keys
+    return arguments
+
+
+def missing_extra() -> MissingExtraError:
+    """Return the error for a package of the extra `llm` that is not installed."""
+    return MissingExtraError("the AI client", "llm")

@@ -1,0 +1,46 @@
+"""What the sync client returns: using it like the async client fails with a clear sentence."""
+
+from typing import Any, NoReturn, cast
+
+from .._closing_sync import Closing
+from .types import Response
+
+__all__ = ["ClientBase", "StreamBase", "returned"]
+
+
+class ClientBase(Closing):
+    """The base class of the sync client."""
+
+    def __aenter__(self) -> NoReturn:
+        raise TypeError(f"{type(self).__name__} is sync: use `with`, or Async{type(self).__name__}")
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+
+class StreamBase(Closing):
+    """The base class of the sync streams."""
+
+    def __aenter__(self) -> NoReturn:
+        raise TypeError("this stream is sync: use `with`, or the stream of AsyncLLMClient")
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    def __aiter__(self) -> NoReturn:
+        raise TypeError("this stream is sync: use `for`, or the stream of AsyncLLMClient")
+
+    def __await__(self) -> NoReturn:
+        raise TypeError("this stream is sync: remove `await`, or use AsyncLLMClient")
+
+
+class _Returned(dict[str, Any]):
+    """A response whose `await` fails with a clear sentence."""
+
+    __slots__ = ()
+
+    def __await__(self) -> NoReturn:
+        raise TypeError("LLMClient is sync: remove `await`, or use AsyncLLMClient")
+
+
+def returned(response: Response) -> Response:
+    """Return a response as the client returns it."""
+    return cast("Response", _Returned(response))

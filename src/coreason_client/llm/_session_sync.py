@@ -1,0 +1,113 @@
+"""The connections of the sync client: it sends requests with `httpx2`."""
+
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+
+from .. import _fork
+from .._http._sync import SyncResponse, SyncSender
+from .._http._types import Request
+
+__all__ = ["Session", "Sessions"]
+
+_NO_WAIT = nullcontext()
+
+
+class Sessions:
+    """The connections of one client, which all threads share.
+
+    A forked child starts with no connections.
+    """
+
+    def __init__(self, max_concurrency: int | None) -> None:
+        self._session: Session | None = Session(max_concurrency)
+
+    def current(self) -> "Session | None":
+        """Return the session; None after a close."""
+        return self._session
+
+    def close(self) -> None:
+        """Close the connections; pending reads fail."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def abandon(self) -> None:
+        """Close the connections of a garbage-collected client."""
+        self.close()
+
+
+class Session:
+    """The connections of one client."""
+
+    def __init__(self, max_concurrency: int | None) -> None:
+        self._max_concurrency = max_concurrency
+        self._sender = SyncSender()
+        self._slots = self._new_slots()
+        _fork.register(self)
+
+    def sender(self, *, whole: bool) -> "_WholeSender | SyncSender":
+        """Return a sender; with `whole` the read timeout applies to the complete answer."""
+        return _WholeSender(self._sender) if whole else self._sender
+
+    def slot(
+        self, seconds_left: Callable[[], float], deadline_error: Callable[[], Exception]
+    ) -> AbstractContextManager[None]:
+        """Wait until fewer than `max_concurrency` calls are running, up to the deadline."""
+        if self._slots is None:
+            return _NO_WAIT
+        return _slot(self._slots, seconds_left, deadline_error)
+
+    def close(self) -> None:
+        """Close the connections; pending reads fail."""
+        self._sender.close()
+
+    def after_fork(self) -> None:
+        """Start with all slots: the calls of the parent's threads do not run in this process."""
+        self._slots = self._new_slots()
+
+    def _new_slots(self) -> threading.Semaphore | None:
+        limit = self._max_concurrency
+        return None if limit is None else threading.Semaphore(limit)
+
+
+@contextmanager
+def _slot(
+    slots: threading.Semaphore,
+    seconds_left: Callable[[], float],
+    deadline_error: Callable[[], Exception],
+) -> Generator[None]:
+    if not slots.acquire(timeout=max(seconds_left(), 0)):
+        raise deadline_error()
+    try:
+        yield
+    finally:
+        slots.release()
+
+
+class _WholeSender:
+    """Sends requests whose read timeout applies to the complete answer."""
+
+    def __init__(self, sender: SyncSender) -> None:
+        self._sender = sender
+
+    def open(self, request: Request) -> SyncResponse:
+        """Send a request.
+
+        Raises:
+            TransportFailure: there was no response.
+        """
+        limits = request.timeouts
+        if limits is not None and limits.read is not None:
+            request = replace(request, deadline=time.monotonic() + limits.read)
+        return self._sender.open(request)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait.
+
+        Raises:
+            TransportFailure: the client was closed.
+        """
+        self._sender.sleep(seconds)

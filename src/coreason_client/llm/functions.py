@@ -1,0 +1,149 @@
+"""Functions for a single call: the configuration is read from the environment and `.env`.
+
+All calls share the connections of one client, which is created again if the configuration changes.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+
+from ._default_model import DEFAULT_MODEL
+from ._from_env import client_arguments, read_configuration
+from .aclient import AsyncLLMClient
+from .client import LLMClient
+from .streams import AsyncLLMStream, LLMStream
+from .types import CallOptions, Response
+
+if TYPE_CHECKING:
+    from .settings import Configuration
+
+__all__ = ["generate", "generate_sync", "stream", "stream_sync"]
+
+_Client = TypeVar("_Client", AsyncLLMClient, LLMClient)
+
+
+async def generate(
+    messages: Sequence[Mapping[str, Any]],
+    model: str = DEFAULT_MODEL,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    temperature: float = 0.7,
+    max_tokens: int = 2000,
+    *,
+    response_format: Any = None,
+    **options: Unpack[CallOptions],
+) -> Response:
+    """Send messages to a model and return its answer as the standard response object.
+
+    The configuration is read from the environment and `.env` at each call. The arguments are those
+    of `AsyncLLMClient.generate`.
+
+    Raises:
+        LLMRequestError: an argument or a variable is wrong, or the provider rejected the request.
+        LLMError: there is no answer; the class and the fields of the error give the reason.
+    """
+    return await _shared_client(AsyncLLMClient).generate(
+        messages,
+        model,
+        tools,
+        temperature,
+        max_tokens,
+        response_format=response_format,
+        **options,
+    )
+
+
+def stream(
+    messages: Sequence[Mapping[str, Any]],
+    model: str = DEFAULT_MODEL,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    temperature: float = 0.7,
+    max_tokens: int = 2000,
+    *,
+    response_format: Any = None,
+    **options: Unpack[CallOptions],
+) -> AsyncLLMStream:
+    """Send messages to a model and return a stream of deltas; configuration like `generate`.
+
+    Raises:
+        LLMRequestError: an argument or a variable is wrong.
+        LLMAuthenticationError: there is no key.
+    """
+    return _shared_client(AsyncLLMClient).stream(
+        messages,
+        model,
+        tools,
+        temperature,
+        max_tokens,
+        response_format=response_format,
+        **options,
+    )
+
+
+def generate_sync(
+    messages: Sequence[Mapping[str, Any]],
+    model: str = DEFAULT_MODEL,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    temperature: float = 0.7,
+    max_tokens: int = 2000,
+    *,
+    response_format: Any = None,
+    **options: Unpack[CallOptions],
+) -> Response:
+    """Do what `generate` does and block until there is an answer: for scripts and notebooks.
+
+    Raises:
+        LLMError: as for `generate`.
+    """
+    return _shared_client(LLMClient).generate(
+        messages,
+        model,
+        tools,
+        temperature,
+        max_tokens,
+        response_format=response_format,
+        **options,
+    )
+
+
+def stream_sync(
+    messages: Sequence[Mapping[str, Any]],
+    model: str = DEFAULT_MODEL,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    temperature: float = 0.7,
+    max_tokens: int = 2000,
+    *,
+    response_format: Any = None,
+    **options: Unpack[CallOptions],
+) -> LLMStream:
+    """Do what `stream` does, for scripts and notebooks: the stream is read with `for`.
+
+    Raises:
+        LLMRequestError: an argument or a variable is wrong.
+        LLMAuthenticationError: there is no key.
+    """
+    return _shared_client(LLMClient).stream(
+        messages,
+        model,
+        tools,
+        temperature,
+        max_tokens,
+        response_format=response_format,
+        **options,
+    )
+
+
+# The clients of the functions, each with the configuration that it was created for.
+_shared: "dict[type, tuple[Configuration, Any]]" = {}
+
+
+def _shared_client(kind: type[_Client]) -> _Client:
+    configuration = read_configuration()
+    known = _shared.get(kind)
+    if known is not None and known[0] is configuration:
+        current: _Client = known[1]
+        return current
+    client = kind(**client_arguments(configuration, configuration.base_url))
+    client._abandon.detach()  # the connections outlive the client, for the next one
+    if known is not None:
+        client._sessions = known[1]._sessions
+    _shared[kind] = configuration, client
+    return client

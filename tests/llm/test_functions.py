@@ -1,0 +1,108 @@
+"""The module functions: sync and async ones, each with a shared client."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from coreason_client.llm import (
+    Finish,
+    LLMClient,
+    TextDelta,
+    functions,
+    generate,
+    generate_sync,
+    stream,
+    stream_sync,
+)
+
+from .server import Provider, ServerInThread
+from .test_client import KEY, MESSAGES, answer, streamed
+
+
+@pytest.fixture(autouse=True)
+def no_shared_clients() -> Iterator[None]:
+    """Let each test begin without clients, and leave no connection."""
+    functions._shared.clear()
+    yield
+    for kind, (_, client) in functions._shared.items():
+        if kind is LLMClient:
+            client.close()
+    functions._shared.clear()
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
+    with ServerInThread(answer()) as provider:
+        monkeypatch.setenv("LLM_API_KEY", KEY)
+        monkeypatch.setenv("LLM_API_BASE_URL", provider.url)
+        yield provider
+
+
+def test_sync_calls_share_a_connection(server: Provider) -> None:
+    for _ in range(3):
+        response = generate_sync(MESSAGES, "m", max_tokens=5)
+        assert response["data"]["content"] == "Hi"
+    assert [sent.json["max_tokens"] for sent in server.received] == [5] * 3
+    assert server.connections == 1
+
+
+def test_sync_calls_work_where_an_event_loop_is_running(server: Provider) -> None:
+    async def cell_of_a_notebook() -> str | None:
+        return generate_sync(MESSAGES, "m")["data"]["content"]
+
+    assert asyncio.run(cell_of_a_notebook()) == "Hi"
+
+
+def test_the_shortest_streaming_program(server: Provider) -> None:
+    server.replies = [streamed("Hel", "lo")]
+    assert list(stream_sync(MESSAGES, "m").text()) == ["Hel", "lo"]
+    with stream_sync(MESSAGES, "m") as deltas:
+        received = list(deltas)
+        assert [d.text for d in received if isinstance(d, TextDelta)] == ["Hel", "lo"]
+        assert received[-1] == Finish("stop")
+        assert deltas.result()["data"]["content"] == "Hello"
+    assert server.connections == 1
+
+
+def test_the_text_of_an_async_stream(server: Provider) -> None:
+    server.replies = [streamed("Hel", "lo")]
+
+    async def go() -> list[str]:
+        return [text async for text in stream(MESSAGES, "m").text()]
+
+    assert asyncio.run(go()) == ["Hel", "lo"]
+
+
+def test_threads_share_the_client(server: Provider) -> None:
+    found: list[str | None] = []
+
+    def work() -> None:
+        found.extend(generate_sync(MESSAGES, "m")["data"]["content"] for _ in range(5))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert found == ["Hi"] * 20
+    assert server.connections <= 4
+
+
+def test_a_changed_configuration_is_used_with_the_same_connections(
+    server: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generate_sync(MESSAGES, "m")
+    monkeypatch.setenv("LLM_API_KEY", "another-key-0123")
+    generate_sync(MESSAGES, "m")
+    sent = [request.headers["authorization"] for request in server.received]
+    assert sent == [f"Bearer {KEY}", "Bearer another-key-0123"]
+    assert server.connections == 1
+
+
+def test_sync_and_async_functions_take_the_same_arguments() -> None:
+    import inspect
+
+    for one, other in ((generate, generate_sync), (stream, stream_sync)):
+        assert inspect.signature(one).parameters == inspect.signature(other).parameters

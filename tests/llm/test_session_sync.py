@@ -1,0 +1,151 @@
+"""The sync client against a provider on loopback: time limits, closing, threads and breaks."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from coreason_client.llm import LLMClient, LLMConnectionError, LLMError, LLMTimeoutError
+from coreason_client.llm._session_sync import Session
+
+from .server import Provider, Replied, ServerInThread
+from .test_client import KEY, MESSAGES, answer, held, streamed
+
+LIMIT = 10.0
+
+
+def client(server: Provider, **options: Any) -> LLMClient:
+    return LLMClient(KEY, server.url, "m", **{"timeout": LIMIT, "first_wait": 0.01, **options})
+
+
+def test_a_failed_attempt_is_repeated() -> None:
+    with ServerInThread(Replied(503), streamed("Hi", cut=True), answer()) as server:
+        with client(server) as ours:
+            assert ours.generate(MESSAGES)["data"]["content"] == "Hi"
+        assert len(server.received) == 3
+
+
+def test_a_silent_provider_is_a_timeout() -> None:
+    with (
+        ServerInThread(Replied(silent=True)) as server,
+        client(server, timeout=0.1, max_retries=1) as ours,
+    ):
+        with pytest.raises(LLMTimeoutError, match=r"within 0\.1 s") as caught:
+            ours.generate(MESSAGES)
+        assert caught.value.attempts == 2
+
+
+def test_the_timeout_covers_a_body_that_arrives_slowly() -> None:
+    slow = Replied(chunks=[b" "] * 3, late=LIMIT)
+    with ServerInThread(slow) as server, client(server, timeout=0.2, max_retries=0) as ours:
+        start = time.monotonic()
+        with pytest.raises(LLMTimeoutError):
+            ours.generate(MESSAGES)
+        assert time.monotonic() - start < LIMIT / 2
+
+
+def test_a_stream_that_stops_is_an_error_with_the_received_part() -> None:
+    with (
+        ServerInThread(held("Hel")) as server,
+        client(server, timeout=0.1) as ours,
+        ours.stream(MESSAGES) as stream,
+    ):
+        with pytest.raises(LLMTimeoutError) as caught:
+            list(stream)
+        assert caught.value.partial is not None
+        assert caught.value.partial["data"]["content"] == "Hel"
+
+
+def test_a_stream_that_is_left_early_closes_its_connection() -> None:
+    with ServerInThread(held("Hel")) as server, client(server) as ours:
+        with ours.stream(MESSAGES) as stream:
+            assert next(stream).text == "Hel"  # type: ignore[union-attr]
+        deadline = time.monotonic() + LIMIT
+        while server.open_connections and time.monotonic() < deadline:
+            time.sleep(0.005)
+        assert server.open_connections == 0
+
+
+def test_a_closed_client() -> None:
+    with ServerInThread(answer()) as server:
+        ours = client(server)
+        ours.generate(MESSAGES)
+        ours.close()
+        ours.close()
+        with pytest.raises(LLMConnectionError, match="the client is closed"):
+            ours.generate(MESSAGES)
+        with pytest.raises(LLMConnectionError, match="the client is closed"):
+            ours.stream(MESSAGES).result()
+
+
+def test_closing_ends_a_wait_before_a_retry() -> None:
+    with ServerInThread(Replied(503)) as server:
+        ours = client(server, first_wait=LIMIT)
+        raised: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                ours.generate(MESSAGES)
+            except LLMConnectionError as error:
+                raised.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        deadline = time.monotonic() + LIMIT
+        while not server.received and time.monotonic() < deadline:
+            time.sleep(0.005)
+        ours.close()
+        thread.join(LIMIT / 2)
+        assert not thread.is_alive()
+        assert "closed" in str(raised[0])
+
+
+def test_max_concurrency_limits_the_threads() -> None:
+    with ServerInThread(replace(answer(), slow=0.02)) as server:
+        with client(server, max_concurrency=2) as ours:
+            assert run_in_threads(6, lambda: ours.generate(MESSAGES)) == []
+        assert len(server.received) == 6
+        assert server.most_under_way == 2
+
+
+def test_a_call_that_waits_for_its_turn_beyond_the_deadline() -> None:
+    with (
+        ServerInThread(Replied(silent=True)) as server,
+        client(server, max_concurrency=1, deadline=0.2, max_retries=0) as ours,
+    ):
+        failures = run_in_threads(2, lambda: ours.generate(MESSAGES))
+        assert [type(error) for error in failures] == [LLMTimeoutError] * 2
+        assert len(server.received) == 1
+
+
+def run_in_threads(count: int, work: Callable[[], object]) -> list[BaseException]:
+    """Do a piece of work in several threads at a time; return what they raised."""
+    raised: list[BaseException] = []
+
+    def caught() -> None:
+        try:
+            work()
+        except LLMError as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=caught) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT)
+    assert not any(thread.is_alive() for thread in threads)
+    return raised
+
+
+def test_a_forked_child_has_all_slots() -> None:
+    session = Session(1)
+    slot = session.slot(lambda: 0.0, lambda: TimeoutError("no slot"))
+    with slot:
+        with pytest.raises(TimeoutError, match="no slot"):
+            session.slot(lambda: 0.0, lambda: TimeoutError("no slot")).__enter__()
+        session.after_fork()
+        with session.slot(lambda: 0.0, lambda: TimeoutError("no slot")):
+            pass
