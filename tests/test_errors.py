@@ -69,6 +69,7 @@ LLM_FIELDS = {
         },
     },
     "argument_error": None,
+    "invalid_because": "is not JSON",
 }
 LLM_KINDS: list[type[LLMError]] = [getattr(llm_errors, name) for name in llm_errors.__all__]
 
@@ -200,9 +201,9 @@ def test_a_field_that_is_not_given_is_none(kind: type[CAPError]) -> None:
 @pytest.mark.parametrize("kind", LLM_KINDS)
 def test_an_error_of_the_ai_client_carries_its_fields(kind: type[LLMError]) -> None:
     error = kind("message", **LLM_FIELDS)  # type: ignore[arg-type]
-    assert vars(error) == LLM_FIELDS
+    assert vars(error) == LLM_FIELDS | {"spent": None}
     assert error.args == ("message",)
-    assert vars(kind("message")) == dict.fromkeys(LLM_FIELDS) | {"attempts": 0}
+    assert vars(kind("message")) == dict.fromkeys(LLM_FIELDS) | {"attempts": 0, "spent": None}
 
 
 @pytest.mark.proves("R11b")

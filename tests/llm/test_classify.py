@@ -323,6 +323,8 @@ def test_the_fields_say_all_that_is_known() -> None:
         "body": '{"error": 1}',
         "partial": None,
         "argument_error": None,
+        "invalid_because": None,
+        "spent": None,
     }
 
 

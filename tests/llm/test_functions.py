@@ -63,7 +63,6 @@ def test_the_shortest_streaming_program(server: Provider) -> None:
         assert [d.text for d in received if isinstance(d, TextDelta)] == ["Hel", "lo"]
         assert received[-1] == Finish("stop")
         assert deltas.result()["data"]["content"] == "Hello"
-    assert server.connections == 1
 
 
 def test_the_text_of_an_async_stream(server: Provider) -> None:

@@ -2,7 +2,8 @@
 
 * All complete events are delivered before an error.
 * A complete JSON answer to a request for a stream is a stream with one piece.
-* Whether a failure is retried is decided in `_attempts.py`; after the first delta, never.
+* Whether a failure before the first delta is retried is decided in `_attempts.py`.
+* What happens after a break in the middle of the answer is decided in `_recovery.py`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,23 +14,26 @@ from pydantic_core import to_json
 from .._drive import Reply, Step
 from .._http._types import FailureKind, Headers, Request, ResponseHead, TransportFailure
 from ..sse import ServerSentEvent
-from ._assemble import partial
 from ._attempts import Attempts
 from ._classify import Failure, connection_failure, http_failure, malformed_failure
-from ._continuation import Continuation, continued
+from ._continuation import Continuation
 from ._fault import FaultReceived, Malformed
 from ._frames import FrameDecoder, FrameTooLarge
 from ._json import parse_or_none
 from ._reader import Reader
+from ._recovery import Recovery
 from ._reply import read_answer, read_reply, wrong_body
+from .errors import LLMError
 from .types import (
     Delta,
     Finish,
+    OnBreak,
     ReasoningDelta,
     Response,
     ResponseData,
     TextDelta,
     ToolCallDelta,
+    Usage,
     UsageDelta,
 )
 
@@ -52,7 +56,22 @@ class AnswerMachine:
         self._head = _NO_HEAD
         self._settled = False  # the outcome of the current attempt is recorded
         self._done = False
+        self._recovery = Recovery(attempts)
         self._reset()
+
+    @property
+    def on_break(self) -> OnBreak:
+        """What happens if the stream breaks in the middle of the answer."""
+        return self._attempts.on_break
+
+    def spent(self) -> Usage | None:
+        """Return the usage of all attempts so far, None if nothing was received."""
+        if self.response is not None:
+            return self.response.get("spent", self.response["usage"])
+        if self._settled or not self._reader.started:
+            return self._attempts.spent.total()
+        usage = self._recovery.received(self._reader)["usage"]
+        return self._attempts.spent.total(usage) or usage
 
     def _reset(self) -> None:
         """Prepare for a new attempt, which may use another adapter."""
@@ -74,7 +93,10 @@ class AnswerMachine:
         """
         if self._done:
             return None
-        step = self._attempts.next_step()
+        try:
+            step = self._attempts.next_step()
+        except LLMError as error:
+            raise self._recovery.with_partial(error) from None
         if isinstance(step, Request):
             self._reset()
         return step
@@ -101,7 +123,7 @@ class AnswerMachine:
         else:
             why = wrong_body(head, body)
             failure = malformed_failure(route, head, why, body, retryable=True)
-        self._attempts.record_failure(failure)
+        self._fail(failure)
 
     def receive(self, chunk: bytes) -> Iterator[Delta]:
         """Decode bytes and yield their deltas.
@@ -109,7 +131,8 @@ class AnswerMachine:
         Raises:
             LLMError: the stream contains an error, or is malformed.
         """
-        return self._read(self._frames.events(chunk))
+        deltas = self._read(self._frames.events(chunk))
+        return self._recovery.announced(deltas) if self._recovery.restarted else deltas
 
     @property
     def reading(self) -> bool:
@@ -126,7 +149,8 @@ class AnswerMachine:
             return
         if failure is None:
             whole = self._frames.whole()
-            yield from self._read_last_line() if whole is None else self._read_whole(whole)
+            rest = self._read_last_line() if whole is None else self._read_whole(whole)
+            yield from self._recovery.announced(rest)
             if self._settled:
                 return
         if self._reader.end is not None and failure is None:
@@ -156,9 +180,11 @@ class AnswerMachine:
         result = Reply(self._head, body)
         outcome = read_reply(attempts.plan, result, self._parse_as, attempts.timeout)
         if isinstance(outcome, Failure):
-            attempts.record_failure(outcome)
+            self._fail(outcome)
             return
         yield from _as_deltas(outcome["data"])
+        if before := self._recovery.before:
+            outcome["data"]["content"] = before + (outcome["data"]["content"] or "")
         yield from self._complete(outcome)
 
     def _read(self, events: Iterable[ServerSentEvent]) -> Iterator[Delta]:
@@ -183,7 +209,7 @@ class AnswerMachine:
         elif broken is not None:
             self._fail_broken(broken)
         elif not reader.started and self._attempts.seconds_left() <= 0:  # only keep-alives came
-            raise self._attempts.deadline_error()
+            raise self._recovery.with_partial(self._attempts.deadline_error())
 
     def _read_last_line(self) -> Iterator[Delta]:
         """Read a last line without a line end; an incomplete one is ignored."""
@@ -199,7 +225,9 @@ class AnswerMachine:
             why = "the stream contains no answer"
             self._fail(malformed_failure(plan.route, self._head, why, b"", retryable=True))
             return
-        outcome = read_answer(plan, self._head, reader.answer(), self._parse_as)
+        outcome = read_answer(
+            plan, self._head, reader.answer(), self._parse_as, self._recovery.before
+        )
         if isinstance(outcome, Failure):
             self._fail(outcome)
         else:
@@ -233,16 +261,10 @@ class AnswerMachine:
         """End this attempt.
 
         Raises:
-            LLMError: a delta was delivered, or there will be no other attempt.
+            LLMError: there will be no other attempt.
         """
         self._settled = True
-        reader, plan = self._reader, self._attempts.plan
-        if not reader.started:
-            self._attempts.record_failure(failure)
-            return
-        answer = continued(reader.answer(), plan.prefix, plan.route.profile)
-        failure.error.partial = partial(answer, plan.call, plan.price)
-        raise self._attempts.final_error(failure.error)
+        self._recovery.fail(failure, self._reader, self._continuation)
 
 
 def _as_deltas(data: ResponseData) -> Iterator[Delta]:

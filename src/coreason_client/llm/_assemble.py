@@ -33,13 +33,14 @@ from .types import (
     Usage,
 )
 
-__all__ = ["assemble", "estimate", "partial", "usage_of"]
+__all__ = ["assemble", "estimate", "estimate_text", "partial", "usage_of"]
 
 Price = Callable[[Tokens], float | None]
 
 _BYTES_PER_TOKEN = 4  # English prose; for most other texts, the error is below a third
 _TOKENS_PER_MESSAGE = 4
 _MAX_SHOWN = 200
+_MAX_ERRORS = 20
 
 
 def assemble(answer: Answer, call: Call, price: Price, parse_as: Any = None) -> Answered:
@@ -159,10 +160,12 @@ def _parsed(answer: Answer, call: Call, parse_as: Any) -> Any:
         return from_json(content)
     except ValidationError as error:
         reason = f"does not match {parse_as.__name__}: {_first_error(error)}"
+        details = f"does not match {parse_as.__name__}:\n{_all_errors(error)}"
     except (ValueError, TypeError) as error:
-        reason = f"is not JSON: {error}"
+        reason = details = f"is not JSON: {error}"
     cut = f", cut off at {_limit(call)}," if answer.end == "length" else ""
-    raise LLMResponseError(f"the answer{cut} {clean_text(reason)}; see `body`", body=content)
+    message = f"the answer{cut} {clean_text(reason)}; see `body`"
+    raise LLMResponseError(message, body=content, invalid_because=details)
 
 
 def _limit(call: Call) -> str:
@@ -173,6 +176,12 @@ def _first_error(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(map(str, first["loc"]))
     return f"{where}: {first['msg']}" if where else first["msg"]
+
+
+def _all_errors(error: ValidationError) -> str:
+    found = error.errors(include_url=False, include_input=False)[:_MAX_ERRORS]
+    places = [".".join(map(str, each["loc"])) or "answer" for each in found]
+    return "\n".join(f"- {place}: {each['msg']}" for place, each in zip(places, found, strict=True))
 
 
 # Usage.
@@ -234,7 +243,12 @@ def _estimate_completion(answer: Answer) -> int:
         answer.reasoning,
         *(f"{call.name}{call.arguments or ''}" for call in answer.calls),
     )
-    return -(-len("".join(texts).encode("utf-8", "replace")) // _BYTES_PER_TOKEN)
+    return estimate_text("".join(texts))
+
+
+def estimate_text(text: str) -> int:
+    """Estimate the number of tokens in a text."""
+    return -(-len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN)
 
 
 def _short(text: str) -> str:

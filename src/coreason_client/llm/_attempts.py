@@ -10,8 +10,10 @@
   covers the time up to the first delta; after that, only the read timeout applies.
 * Unsupported parameters. If a provider names one, it is dropped or renamed and the request is
   repeated once, without a wait.
+* Answers that do not match `response_format` are sent back once, with the reason.
 * Fallbacks. After the last attempt with a model, the next model is tried.
-* Nothing is retried once a delta was delivered.
+* Once a delta was delivered, nothing is retried unless the caller chose it (`_answer_machine.py`).
+  The deadline then begins again.
 """
 
 import logging
@@ -25,10 +27,12 @@ from .._drive import Step, Wait
 from .._http._types import Request, Timeouts
 from .._retry import Backoff
 from ._classify import Failure
+from ._follow_up import correction
 from ._limits import Limits, Reservation
 from ._plan import Plan
+from ._spent import Spent
 from .errors import LLMAuthenticationError, LLMError, LLMPermissionError, LLMTimeoutError
-from .types import Response
+from .types import OnBreak, Response, Usage
 
 __all__ = ["BACKOFF", "Attempts", "Policy"]
 
@@ -50,6 +54,8 @@ class Policy:
     deadline: float = 300.0
     backoff: Backoff = BACKOFF
     limits: Limits | None = None
+    on_break: OnBreak = "error"
+    reask: bool = True
     jitter: Callable[[], float] = random.random
     clock: Callable[[], float] = time.monotonic
 
@@ -60,6 +66,8 @@ class Attempts:
     def __init__(self, plans: Sequence[Plan], policy: Policy) -> None:
         self.plan = plans[0]
         self.timeout = policy.timeout  # of the current attempt
+        self.on_break = policy.on_break
+        self.spent = Spent()  # by the attempts that did not lead to the answer
         self._fallbacks = list(plans[1:])
         self._policy = policy
         self._deadline: float | None = None  # set by the first call of `seconds_left`
@@ -69,6 +77,8 @@ class Attempts:
         self._wait: Wait | None = None
         self._reservation: Reservation | None = None  # of the current attempt
         self._previous_errors: list[LLMError] = []
+        self._corrected = False  # an answer was sent back to be corrected
+        self._start: float | None = None
 
     def next_step(self) -> Step:
         """Return the next request, or the wait or the action before it.
@@ -87,15 +97,19 @@ class Attempts:
         plan, timeouts = self.plan, _timeouts(self.timeout)
         return Request("POST", plan.url, plan.route.headers, plan.content, timeouts)
 
-    def record_failure(self, failure: Failure) -> None:
-        """Record a failed attempt.
+    def record_failure(self, failure: Failure, *, counted: bool = False) -> None:
+        """Record a failed attempt; `counted`: what it received is counted as spent already.
 
         Raises:
             LLMError: it was the last one.
         """
         error = failure.error
         error.attempts = self._sent
+        if error.partial is not None and not counted:
+            self.add_spent(error.partial["usage"])
         self._settle(0)
+        if failure.invalid is not None and self._correct(failure.invalid, error):
+            return
         if failure.unsupported is not None and not self._adjusted:
             self._adjusted = True
             if self.plan.drop_parameter(failure.unsupported):
@@ -111,18 +125,42 @@ class Attempts:
         if delay is None:
             self._fall_back(error)
         else:
-            logger.warning("attempt %d failed (%s); retrying in %.1f s", self._sent, error, delay)
+            self._log_retry(error, delay)
             self._wait = Wait(delay)
 
     def record_success(self, response: Response) -> Response:
         """Record the answer, and set the time of the whole call in it."""
         self._settle(response["usage"]["total_tokens"])
         response["seconds"] = self.seconds()
+        self.spent.set(response)
         return response
+
+    def add_spent(self, usage: Usage) -> None:
+        """Count the usage of an attempt that did not lead to the answer."""
+        self.spent.add(self.plan, usage)
+        self._settle(usage["total_tokens"])
+
+    def retry_with(self, plan: Plan, failure: Failure) -> bool:
+        """Plan another request to the same model after a failure; False if there is none left."""
+        failure.error.attempts = self._sent
+        self._settle(0)
+        self._failures += 1
+        delay = self._delay(failure)
+        if delay is None:
+            return False
+        self.plan = plan
+        self._log_retry(failure.error, delay)
+        self._wait = Wait(delay)
+        return True
+
+    def restart_deadline(self) -> None:
+        """Begin the deadline again: it does not cover the time in which an answer arrives."""
+        self._deadline = self._policy.clock() + self._policy.deadline
 
     def final_error(self, error: LLMError) -> LLMError:
         """Add the history of the whole call to the error that ends it, and return the error."""
         error.attempts = self._sent
+        error.spent = self.spent.total()
         if self._sent > 1:
             error.args = (f"{error} (tried {self._sent} times)",)
         if isinstance(error, _KEY_ERRORS):
@@ -133,19 +171,31 @@ class Attempts:
 
     def seconds(self) -> float:
         """Return the seconds since the beginning of the call."""
-        return self._policy.deadline - self.seconds_left()
+        return 0.0 if self._start is None else self._policy.clock() - self._start
 
     def seconds_left(self) -> float:
         """Return the seconds until the deadline; the first call starts the clock."""
         now = self._policy.clock()
         if self._deadline is None:
-            self._deadline = now + self._policy.deadline
+            self._start, self._deadline = now, now + self._policy.deadline
         return self._deadline - now
 
     def deadline_error(self) -> LLMError:
         """Return the error for a deadline that has passed."""
         route = self.plan.route
         return self._timeout_error(f"no answer from {route.profile.name} for model {route.model}")
+
+    def _log_retry(self, error: LLMError, delay: float) -> None:
+        logger.warning("attempt %d failed (%s); retrying in %.1f s", self._sent, error, delay)
+
+    def _correct(self, answer: str, error: LLMError) -> bool:
+        """Send an answer back to be corrected; False if that was done before."""
+        if self._corrected or not self._policy.reask:
+            return False
+        self._corrected = True
+        logger.warning("%s; asking the model to correct it", error)
+        self.plan = correction(self.plan, answer, error.invalid_because or "")
+        return True
 
     def _delay(self, failure: Failure) -> float | None:
         """Return the seconds before the next attempt, None if there is no next attempt."""
@@ -168,7 +218,7 @@ class Attempts:
         self._previous_errors.append(error)
         self.plan = self._fallbacks.pop(0)
         self._failures = 0
-        self._adjusted = False
+        self._adjusted = self._corrected = False
 
     def _limit_wait(self) -> Wait | None:
         """Return the wait that the client's own rate limits require before the next request."""

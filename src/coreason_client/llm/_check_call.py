@@ -1,7 +1,7 @@
 """Checks of all arguments of a call, before anything is sent."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from ._argument_errors import invalid
 from ._call import Call
@@ -10,11 +10,13 @@ from ._check_messages import check_messages
 from ._check_tools import check_tool_choice, check_tools
 from ._continuation import prefix_of
 from .errors import LLMRequestError
+from .types import OnBreak
 
-__all__ = ["check_call"]
+__all__ = ["check_call", "check_flag", "check_on_break"]
 
 _NUMBERS = (int, float)  # a constant, because `int | float` would build a union on every call
 _MOST_TOKENS = 2**31 - 1
+_ON_BREAK = get_args(OnBreak)
 
 
 def check_call(
@@ -56,6 +58,29 @@ def check_call(
         extra=_extra(extra),
         stream=stream,
     )
+
+
+def check_on_break(value: Any) -> OnBreak:
+    """Return what to do if a stream breaks.
+
+    Raises:
+        LLMRequestError: it is none of the possible values.
+    """
+    if value not in _ON_BREAK:
+        raise invalid("on_break", 'must be "error", "continue" or "restart"', value)
+    chosen: OnBreak = value
+    return chosen
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return a value that must be True or False; `name` is the argument.
+
+    Raises:
+        LLMRequestError: it is neither.
+    """
+    if not isinstance(value, bool):
+        raise invalid(name, "must be True or False", value)
+    return value
 
 
 def _temperature(value: Any) -> float:

@@ -117,12 +117,14 @@ class Failure:
     """A failed attempt.
 
     `retryable`: a retry may succeed. `unsupported`: a parameter that the provider rejects; without
-    it, the request may succeed.
+    it, the request may succeed. `invalid`: the answer that does not match `response_format`; the
+    model may correct it.
     """
 
     error: LLMError
     retryable: bool
     unsupported: str | None = None
+    invalid: str | None = None
 
 
 def http_failure(
@@ -193,11 +195,13 @@ def malformed_failure(
     return Failure(error, retryable)
 
 
-def answer_failure(route: Route, head: ResponseHead, error: LLMError) -> Failure:
+def answer_failure(
+    route: Route, head: ResponseHead, error: LLMError, *, invalid: str | None = None
+) -> Failure:
     """Add provider, model, status and request id to an error found in an answer."""
     error.provider, error.model, error.status = route.profile.name, route.model, head.status
     error.request_id = request_id(head)
-    return Failure(error, retryable=False)
+    return Failure(error, retryable=False, invalid=invalid)
 
 
 def _kind(codes: tuple[str, ...], status: int) -> type[LLMError]:

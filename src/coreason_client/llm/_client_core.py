@@ -9,7 +9,7 @@ from ..errors import ArgumentError
 from ._answer import Tokens
 from ._attempts import BACKOFF, Attempts, Policy
 from ._call import Call
-from ._check_call import check_call
+from ._check_call import check_call, check_flag, check_on_break
 from ._continuation import accepts_prefix
 from ._cost import cost
 from ._default_model import DEFAULT_MODEL
@@ -18,7 +18,7 @@ from ._plan import Plan
 from ._price_table import DeferredPrice, prices_loaded
 from ._route import Route, Target, check_base_url, check_provider
 from .errors import LLMRequestError
-from .types import CallOptions
+from .types import CallOptions, OnBreak
 
 __all__ = ["MAX_ANSWER_BYTES", "ClientCore", "check_model_name"]
 
@@ -114,6 +114,8 @@ class ClientCore:
                 f"there is no option {min(unknown)!r}: use {', '.join(sorted(_OPTIONS))}"
             )
         fallbacks = options.pop("fallbacks", ())
+        on_break = check_on_break(options.pop("on_break", "error"))
+        reask = check_flag("reask", options.pop("reask", True))
         call = check_call(
             messages,
             self._model_or_default(model),
@@ -124,7 +126,8 @@ class ClientCore:
             stream=stream,
             **options,
         )
-        return self._new_attempts(self._plans(call, fallbacks))
+        reask = reask and (not stream or on_break == "restart")
+        return self._new_attempts(self._plans(call, fallbacks), on_break=on_break, reask=reask)
 
     def _price(self, model: str, tokens: Tokens) -> float | None:
         """Return the price of tokens; without a call before, this loads the price table."""
@@ -158,10 +161,20 @@ class ClientCore:
             route = self._routes[model] = self._target.route(model)
         return route
 
-    def _new_attempts(self, plans: Sequence[Plan]) -> Attempts:
+    def _new_attempts(
+        self, plans: Sequence[Plan], *, on_break: OnBreak = "error", reask: bool = True
+    ) -> Attempts:
         count = (self.max_retries + 1) * len(plans)
         deadline = self.deadline or count * self.timeout + _WAIT_ALLOWANCE
-        policy = Policy(self.timeout, self.max_retries, deadline, self._backoff, self._limits)
+        policy = Policy(
+            self.timeout,
+            self.max_retries,
+            deadline,
+            self._backoff,
+            self._limits,
+            on_break,
+            reask,
+        )
         return Attempts(plans, policy)
 
 

@@ -96,13 +96,19 @@ class Continuation:
     Text is held back only as long as it may be a repetition.
     """
 
-    __slots__ = ("_held", "_repeated", "_space")
+    __slots__ = ("_held", "_new", "_repeated", "_space")
 
     def __init__(self, prefix: str, *, repeats: bool) -> None:
         sent = prefix.rstrip()
         self._space = prefix[len(sent) :]
         self._repeated = sent if repeats else ""
         self._held = ""
+        self._new: list[str] = []
+
+    @property
+    def text(self) -> str:
+        """The new text that `pieces` has returned."""
+        return "".join(self._new)
 
     def add(self, text: str) -> str:
         """Return the new part of the answer so far, which may be empty."""
@@ -139,6 +145,7 @@ class Continuation:
             if isinstance(piece, TextDelta):
                 text = self.add(piece.text)
                 if text:
+                    self._new.append(text)
                     new.append(TextDelta(text))
             else:
                 new.append(piece)

@@ -33,13 +33,15 @@ _REQUIRED = frozenset({"model", "messages", "contents", "stream", *FIELDS})
 class Plan:
     """One model to try: the call, its route and the encoded request.
 
-    `requested_model` is the name that the caller used.
+    `requested_model` is the name that the caller used, `dropped` are the parameters that the
+    provider has rejected.
     """
 
     call: Call
     route: Route
     requested_model: str = ""
     pricing: Callable[[str | None, str, Tokens], float | None] = cost
+    dropped: tuple[str, ...] = ()
     body: dict[str, Any] = field(init=False)
     content: bytes = field(init=False)
     url: str = field(init=False)
@@ -53,6 +55,8 @@ class Plan:
             call = replace(call, messages=sent_messages(call.messages, profile))
         body = {**adapter.body(call, profile), **continuation_fields(self.prefix, profile)}
         self.body = _with_extra(body, call.extra)
+        for name in self.dropped:
+            self._drop(name)
         url = adapter.url(base, call)
         query = self.route.query
         self.url = f"{url}{'&' if '?' in url else '?'}{query}" if query else url
@@ -68,12 +72,20 @@ class Plan:
         name = parameter.partition(".")[0].partition("[")[0]
         if name not in self.body or name in _REQUIRED:
             return False
-        value = self.body.pop(name)
-        renamed = _RENAMED.get(name)
-        if renamed is not None and renamed not in self.body:
-            self.body[renamed] = value
+        self.dropped += (name,)
+        self._drop(name)
         self._encode()
         return True
+
+    def with_call(self, call: Call) -> "Plan":
+        """Return a plan for another call to the same model."""
+        return Plan(call, self.route, self.requested_model, self.pricing, self.dropped)
+
+    def _drop(self, name: str) -> None:
+        value = self.body.pop(name, None)
+        renamed = _RENAMED.get(name)
+        if renamed is not None and renamed not in self.body and value is not None:
+            self.body[renamed] = value
 
     def price(self, tokens: Tokens) -> float | None:
         """Return the price of tokens in dollars, None if it is not known."""

@@ -46,14 +46,21 @@ def read_reply(
 
 
 def read_answer(
-    plan: Plan, head: ResponseHead, answer: Answer, parse_as: Any
+    plan: Plan, head: ResponseHead, answer: Answer, parse_as: Any, before: str = ""
 ) -> Response | Failure:
-    """Return the response object for an answer, or a failure with the usable part of it."""
+    """Return the response object for an answer, or a failure with the usable part of it.
+
+    `before` is the text that was received before a stream broke, and that this answer continues.
+    """
     answer = continued(answer, plan.prefix, plan.route.profile)
     try:
         answered = assemble(answer, plan.call, plan.price, parse_as)
+        if before:
+            answered["data"]["content"] = before + (answered["data"]["content"] or "")
         return {
-            **answered,
+            "status": "success",
+            "data": answered["data"],
+            "usage": answered["usage"],
             "model": plan.requested_model,
             "provider": plan.route.profile.name,
             "request_id": request_id(head),
@@ -62,7 +69,9 @@ def read_answer(
     except LLMError as error:
         if not answer.is_empty or answer.reasoning:
             error.partial = partial(answer, plan.call, plan.price)
-        return answer_failure(plan.route, head, error)
+        correctable = error.invalid_because is not None and answer.end != "length"
+        invalid = (answer.content or "") if correctable else None
+        return answer_failure(plan.route, head, error, invalid=invalid)
 
 
 def wrong_body(head: ResponseHead, body: bytes) -> str:

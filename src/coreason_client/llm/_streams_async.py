@@ -1,16 +1,18 @@
 """The async stream of an answer."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any, Generic
 
 from ._answer_machine import AnswerMachine
+from ._growing_value import GrowingValue
 from ._returned_async import AsyncStreamBase
-from .errors import LLMError, LLMResponseError
-from .types import Delta, Response, TextDelta
+from .errors import LLMError, LLMRequestError, LLMResponseError
+from .types import Delta, Parsed, Response, TextDelta, Usage
 
 __all__ = ["AsyncLLMStream"]
 
 
-class AsyncLLMStream(AsyncStreamBase):
+class AsyncLLMStream(AsyncStreamBase, Generic[Parsed]):
     """An async iterator of deltas; iterating may raise `LLMError`.
 
     Used as a context manager, it closes the connection as soon as it is not needed.
@@ -31,13 +33,42 @@ class AsyncLLMStream(AsyncStreamBase):
             self._error = error
             raise
 
-    async def text(self) -> AsyncGenerator[str]:
-        """Yield only the pieces of the answer's text."""
-        async for delta in self:
-            if isinstance(delta, TextDelta):
-                yield delta.text
+    @property
+    def spent(self) -> Usage | None:
+        """The usage so far of all attempts; None if nothing was received.
 
-    async def result(self) -> Response:
+        It is also known after an error, and after the stream was closed early: the provider bills
+        what it has produced.
+        """
+        return self._machine.spent()
+
+    def text(self) -> AsyncGenerator[str]:
+        """Yield only the pieces of the answer's text.
+
+        Raises:
+            LLMRequestError: the stream may restart, and the texts would run into each other.
+        """
+        if self._machine.on_break == "restart":
+            raise LLMRequestError(
+                'text() cannot be used with on_break="restart", which may begin the answer again: '
+                "read the deltas, and drop the text before a Restarted"
+            )
+        return self._texts()
+
+    async def objects(self) -> AsyncGenerator[Any]:
+        """Yield the JSON value of the answer as it grows, for a call with `response_format`.
+
+        Each value has what was received so far: the last string may be cut off, and missing parts
+        are absent. A value is yielded when it has changed. `result()` has the parsed answer.
+        """
+        growing = GrowingValue()
+        async for delta in self:
+            if growing.add(delta):
+                yield growing.value
+        if growing.finish():
+            yield growing.value
+
+    async def result(self) -> Response[Parsed]:
         """Read the rest and return the response object, as `generate` would.
 
         Raises:
@@ -50,6 +81,11 @@ class AsyncLLMStream(AsyncStreamBase):
         if self._machine.response is None:
             raise LLMResponseError("the stream was closed before its answer was complete")
         return self._machine.response
+
+    async def _texts(self) -> AsyncGenerator[str]:
+        async for delta in self:
+            if isinstance(delta, TextDelta):
+                yield delta.text
 
     async def aclose(self) -> None:
         """Stop reading and close the connection; may be called twice."""

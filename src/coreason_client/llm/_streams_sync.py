@@ -3,16 +3,18 @@
 """The sync stream of an answer."""
 
 from collections.abc import Generator, Iterator
+from typing import Any, Generic
 
 from ._answer_machine import AnswerMachine
+from ._growing_value import GrowingValue
 from ._returned_sync import StreamBase
-from .errors import LLMError, LLMResponseError
-from .types import Delta, Response, TextDelta
+from .errors import LLMError, LLMRequestError, LLMResponseError
+from .types import Delta, Parsed, Response, TextDelta, Usage
 
 __all__ = ["LLMStream"]
 
 
-class LLMStream(StreamBase):
+class LLMStream(StreamBase, Generic[Parsed]):
     """An iterator of deltas; iterating may raise `LLMError`.
 
     Used as a context manager, it closes the connection as soon as it is not needed.
@@ -33,13 +35,42 @@ class LLMStream(StreamBase):
             self._error = error
             raise
 
-    def text(self) -> Generator[str]:
-        """Yield only the pieces of the answer's text."""
-        for delta in self:
-            if isinstance(delta, TextDelta):
-                yield delta.text
+    @property
+    def spent(self) -> Usage | None:
+        """The usage so far of all attempts; None if nothing was received.
 
-    def result(self) -> Response:
+        It is also known after an error, and after the stream was closed early: the provider bills
+        what it has produced.
+        """
+        return self._machine.spent()
+
+    def text(self) -> Generator[str]:
+        """Yield only the pieces of the answer's text.
+
+        Raises:
+            LLMRequestError: the stream may restart, and the texts would run into each other.
+        """
+        if self._machine.on_break == "restart":
+            raise LLMRequestError(
+                'text() cannot be used with on_break="restart", which may begin the answer again: '
+                "read the deltas, and drop the text before a Restarted"
+            )
+        return self._texts()
+
+    def objects(self) -> Generator[Any]:
+        """Yield the JSON value of the answer as it grows, for a call with `response_format`.
+
+        Each value has what was received so far: the last string may be cut off, and missing parts
+        are absent. A value is yielded when it has changed. `result()` has the parsed answer.
+        """
+        growing = GrowingValue()
+        for delta in self:
+            if growing.add(delta):
+                yield growing.value
+        if growing.finish():
+            yield growing.value
+
+    def result(self) -> Response[Parsed]:
         """Read the rest and return the response object, as `generate` would.
 
         Raises:
@@ -52,6 +83,11 @@ class LLMStream(StreamBase):
         if self._machine.response is None:
             raise LLMResponseError("the stream was closed before its answer was complete")
         return self._machine.response
+
+    def _texts(self) -> Generator[str]:
+        for delta in self:
+            if isinstance(delta, TextDelta):
+                yield delta.text
 
     def close(self) -> None:
         """Stop reading and close the connection; may be called twice."""

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 from weakref import finalize
 
 from .._drive_async import drive_async, run_async
@@ -16,7 +16,7 @@ from ._price_table import DeferredPrice, load_prices
 from ._returned_async import AsyncClientBase, returned
 from ._streams_async import AsyncLLMStream
 from .errors import LLMConnectionError, LLMError
-from .types import CallOptions, Delta, Response, UsageDelta
+from .types import CallOptions, Delta, Parsed, Response, UsageDelta
 
 if TYPE_CHECKING:
     from ._session_async import Session, Sessions
@@ -94,6 +94,32 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
         """
         return cls(**environment_arguments(options))
 
+    @overload
+    async def generate(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        model: str = DEFAULT_MODEL,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        temperature: float = 0.7,
+        max_tokens: int = 2000,
+        *,
+        response_format: type[Parsed],
+        **options: Unpack[CallOptions],
+    ) -> Response[Parsed]: ...
+
+    @overload
+    async def generate(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        model: str = DEFAULT_MODEL,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        temperature: float = 0.7,
+        max_tokens: int = 2000,
+        *,
+        response_format: Mapping[str, Any] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Response: ...
+
     async def generate(
         self,
         messages: Sequence[Mapping[str, Any]],
@@ -135,7 +161,34 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
             response = await run_async(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
         if isinstance(attempts.plan.pricing, DeferredPrice):
             await attempts.plan.pricing.set_async(response["usage"])
+            attempts.spent.set(response)
         return returned(response)
+
+    @overload
+    def stream(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        model: str = DEFAULT_MODEL,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        temperature: float = 0.7,
+        max_tokens: int = 2000,
+        *,
+        response_format: type[Parsed],
+        **options: Unpack[CallOptions],
+    ) -> AsyncLLMStream[Parsed]: ...
+
+    @overload
+    def stream(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        model: str = DEFAULT_MODEL,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        temperature: float = 0.7,
+        max_tokens: int = 2000,
+        *,
+        response_format: Mapping[str, Any] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> AsyncLLMStream: ...
 
     def stream(
         self,
@@ -175,7 +228,7 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
         session = await self._session()
         received = drive_async(machine, session.sender(whole=False))
         if isinstance(attempts.plan.pricing, DeferredPrice):
-            received = _with_price(received, attempts.plan.pricing)
+            received = _with_price(received, attempts, attempts.plan.pricing, machine)
         slot = session.slot(attempts.seconds_left, attempts.deadline_error)
         async with slot, aclosing(received) as deltas:
             async for delta in deltas:
@@ -197,15 +250,23 @@ def _sessions(max_concurrency: int | None) -> "Sessions":
     return Sessions(max_concurrency)
 
 
-async def _with_price(deltas: AsyncGenerator[Delta], price: DeferredPrice) -> AsyncGenerator[Delta]:
+async def _with_price(
+    deltas: AsyncGenerator[Delta],
+    attempts: Attempts,
+    price: DeferredPrice,
+    machine: AnswerMachine,
+) -> AsyncGenerator[Delta]:
     """Yield deltas; the price is set in the usage once the table is loaded."""
     try:
         async with aclosing(deltas):
             async for delta in deltas:
                 if isinstance(delta, UsageDelta):
                     await price.set_async(delta.usage)
+                    if machine.response is not None:
+                        attempts.spent.set(machine.response)
                 yield delta
     except LLMError as error:
         if error.partial is not None:
             await price.set_async(error.partial["usage"])
+            error.spent = attempts.spent.total()
         raise

@@ -4,7 +4,7 @@
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 from weakref import finalize
 
 from .._drive_sync import drive, run
@@ -18,7 +18,7 @@ from ._price_table import DeferredPrice, load_prices
 from ._returned_sync import ClientBase, returned
 from ._streams_sync import LLMStream
 from .errors import LLMConnectionError, LLMError
-from .types import CallOptions, Delta, Response, UsageDelta
+from .types import CallOptions, Delta, Parsed, Response, UsageDelta
 
 if TYPE_CHECKING:
     from ._session_sync import Session, Sessions
@@ -96,6 +96,32 @@ class LLMClient(ClientCore, ClientBase):
         """
         return cls(**environment_arguments(options))
 
+    @overload
+    def generate(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        model: str = DEFAULT_MODEL,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        temperature: float = 0.7,
+        max_tokens: int = 2000,
+        *,
+        response_format: type[Parsed],
+        **options: Unpack[CallOptions],
+    ) -> Response[Parsed]: ...
+
+    @overload
+    def generate(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        model: str = DEFAULT_MODEL,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        temperature: float = 0.7,
+        max_tokens: int = 2000,
+        *,
+        response_format: Mapping[str, Any] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Response: ...
+
     def generate(
         self,
         messages: Sequence[Mapping[str, Any]],
@@ -137,7 +163,34 @@ class LLMClient(ClientCore, ClientBase):
             response = run(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
         if isinstance(attempts.plan.pricing, DeferredPrice):
             attempts.plan.pricing.set(response["usage"])
+            attempts.spent.set(response)
         return returned(response)
+
+    @overload
+    def stream(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        model: str = DEFAULT_MODEL,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        temperature: float = 0.7,
+        max_tokens: int = 2000,
+        *,
+        response_format: type[Parsed],
+        **options: Unpack[CallOptions],
+    ) -> LLMStream[Parsed]: ...
+
+    @overload
+    def stream(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        model: str = DEFAULT_MODEL,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        temperature: float = 0.7,
+        max_tokens: int = 2000,
+        *,
+        response_format: Mapping[str, Any] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> LLMStream: ...
 
     def stream(
         self,
@@ -177,7 +230,7 @@ class LLMClient(ClientCore, ClientBase):
         session = self._session()
         received = drive(machine, session.sender(whole=False))
         if isinstance(attempts.plan.pricing, DeferredPrice):
-            received = _with_price(received, attempts.plan.pricing)
+            received = _with_price(received, attempts, attempts.plan.pricing, machine)
         slot = session.slot(attempts.seconds_left, attempts.deadline_error)
         with slot, closing(received) as deltas:
             yield from deltas
@@ -198,15 +251,23 @@ def _sessions(max_concurrency: int | None) -> "Sessions":
     return Sessions(max_concurrency)
 
 
-def _with_price(deltas: Generator[Delta], price: DeferredPrice) -> Generator[Delta]:
+def _with_price(
+    deltas: Generator[Delta],
+    attempts: Attempts,
+    price: DeferredPrice,
+    machine: AnswerMachine,
+) -> Generator[Delta]:
     """Yield deltas; the price is set in the usage once the table is loaded."""
     try:
         with closing(deltas):
             for delta in deltas:
                 if isinstance(delta, UsageDelta):
                     price.set(delta.usage)
+                    if machine.response is not None:
+                        attempts.spent.set(machine.response)
                 yield delta
     except LLMError as error:
         if error.partial is not None:
             price.set(error.partial["usage"])
+            error.spent = attempts.spent.total()
         raise

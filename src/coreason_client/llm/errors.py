@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from ..errors import ArgumentError, CoreasonError
 
 if TYPE_CHECKING:
-    from .types import PartialResponse
+    from .types import PartialResponse, Usage
 
 __all__ = [
     "LLMAuthenticationError",
@@ -61,8 +61,10 @@ class LLMError(CoreasonError):
         body: the start of the response, or the part of it that could not be parsed.
         partial: the usable part of the answer, as a response object with the status "partial";
             None if there was none.
+        spent: the usage of all attempts that received a part of an answer; None if none did.
         argument_error: the wrong argument and the rule that it breaks, if the error was found
             before anything was sent.
+        invalid_because: how the answer differs from `response_format`, if that is the reason.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class LLMError(CoreasonError):
         body: str | None = None,
         partial: "PartialResponse | None" = None,
         argument_error: ArgumentError | None = None,
+        invalid_because: str | None = None,
     ) -> None:
         super().__init__(message)
         self.provider = provider
@@ -90,7 +93,9 @@ class LLMError(CoreasonError):
         self.attempts = attempts
         self.body = body
         self.partial = partial
+        self.spent: Usage | None = None
         self.argument_error = argument_error
+        self.invalid_because = invalid_because
 
 
 class LLMAuthenticationError(LLMError):

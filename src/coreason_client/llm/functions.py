@@ -4,14 +4,14 @@ All calls share the connections of one client, which is created again if the con
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from ._default_model import DEFAULT_MODEL
 from ._from_env import client_arguments, read_configuration
 from .aclient import AsyncLLMClient
 from .client import LLMClient
 from .streams import AsyncLLMStream, LLMStream
-from .types import CallOptions, Response
+from .types import CallOptions, Parsed, Response
 
 if TYPE_CHECKING:
     from .settings import Configuration
@@ -19,6 +19,32 @@ if TYPE_CHECKING:
 __all__ = ["generate", "generate_sync", "stream", "stream_sync"]
 
 _Client = TypeVar("_Client", AsyncLLMClient, LLMClient)
+
+
+@overload
+async def generate(
+    messages: Sequence[Mapping[str, Any]],
+    model: str = DEFAULT_MODEL,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    temperature: float = 0.7,
+    max_tokens: int = 2000,
+    *,
+    response_format: type[Parsed],
+    **options: Unpack[CallOptions],
+) -> Response[Parsed]: ...
+
+
+@overload
+async def generate(
+    messages: Sequence[Mapping[str, Any]],
+    model: str = DEFAULT_MODEL,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    temperature: float = 0.7,
+    max_tokens: int = 2000,
+    *,
+    response_format: Mapping[str, Any] | None = None,
+    **options: Unpack[CallOptions],
+) -> Response: ...
 
 
 async def generate(
@@ -51,6 +77,32 @@ async def generate(
     )
 
 
+@overload
+def stream(
+    messages: Sequence[Mapping[str, Any]],
+    model: str = DEFAULT_MODEL,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    temperature: float = 0.7,
+    max_tokens: int = 2000,
+    *,
+    response_format: type[Parsed],
+    **options: Unpack[CallOptions],
+) -> AsyncLLMStream[Parsed]: ...
+
+
+@overload
+def stream(
+    messages: Sequence[Mapping[str, Any]],
+    model: str = DEFAULT_MODEL,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    temperature: float = 0.7,
+    max_tokens: int = 2000,
+    *,
+    response_format: Mapping[str, Any] | None = None,
+    **options: Unpack[CallOptions],
+) -> AsyncLLMStream: ...
+
+
 def stream(
     messages: Sequence[Mapping[str, Any]],
     model: str = DEFAULT_MODEL,
@@ -78,6 +130,32 @@ def stream(
     )
 
 
+@overload
+def generate_sync(
+    messages: Sequence[Mapping[str, Any]],
+    model: str = DEFAULT_MODEL,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    temperature: float = 0.7,
+    max_tokens: int = 2000,
+    *,
+    response_format: type[Parsed],
+    **options: Unpack[CallOptions],
+) -> Response[Parsed]: ...
+
+
+@overload
+def generate_sync(
+    messages: Sequence[Mapping[str, Any]],
+    model: str = DEFAULT_MODEL,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    temperature: float = 0.7,
+    max_tokens: int = 2000,
+    *,
+    response_format: Mapping[str, Any] | None = None,
+    **options: Unpack[CallOptions],
+) -> Response: ...
+
+
 def generate_sync(
     messages: Sequence[Mapping[str, Any]],
     model: str = DEFAULT_MODEL,
@@ -102,6 +180,32 @@ def generate_sync(
         response_format=response_format,
         **options,
     )
+
+
+@overload
+def stream_sync(
+    messages: Sequence[Mapping[str, Any]],
+    model: str = DEFAULT_MODEL,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    temperature: float = 0.7,
+    max_tokens: int = 2000,
+    *,
+    response_format: type[Parsed],
+    **options: Unpack[CallOptions],
+) -> LLMStream[Parsed]: ...
+
+
+@overload
+def stream_sync(
+    messages: Sequence[Mapping[str, Any]],
+    model: str = DEFAULT_MODEL,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    temperature: float = 0.7,
+    max_tokens: int = 2000,
+    *,
+    response_format: Mapping[str, Any] | None = None,
+    **options: Unpack[CallOptions],
+) -> LLMStream: ...
 
 
 def stream_sync(

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
+from typing import Any, Generic, Literal, NotRequired, TypeAlias, TypedDict
+
+from typing_extensions import TypeVar
 
 __all__ = [
     "CallOptions",
@@ -11,11 +13,13 @@ __all__ = [
     "FinishReason",
     "Media",
     "Message",
+    "OnBreak",
     "PartialData",
     "PartialResponse",
     "ReasoningDelta",
     "Response",
     "ResponseData",
+    "Restarted",
     "TextDelta",
     "ToolCall",
     "ToolCallDelta",
@@ -28,6 +32,9 @@ Message: TypeAlias = dict[str, Any]
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls"]
 
+OnBreak: TypeAlias = Literal["error", "continue", "restart"]
+"""What to do if a stream breaks in the middle of the answer."""
+
 
 class CallOptions(TypedDict, total=False):
     """The optional arguments of a call.
@@ -37,12 +44,20 @@ class CallOptions(TypedDict, total=False):
         stop: text, or a list of texts, at which the answer ends.
         fallbacks: other models, tried in order if the first one fails.
         extra: further fields of the request body, for this provider only.
+        on_break: what to do if a stream breaks in the middle of the answer: "error" (the default)
+            raises the error with the received part; "continue" lets the model continue its text,
+            where it can; "restart" asks again, and announces it by a `Restarted` delta.
+        reask: whether an answer that does not match `response_format` is sent back once, with the
+            reason, for the model to correct it; True by default. A stream does so only with
+            `on_break="restart"`.
     """
 
     tool_choice: str | Mapping[str, Any] | None
     stop: str | Sequence[str] | None
     fallbacks: Sequence[str]
     extra: Mapping[str, Any] | None
+    on_break: OnBreak
+    reask: bool
 
 
 class ToolCall(TypedDict):
@@ -72,7 +87,11 @@ class Media(TypedDict):
     id: NotRequired[str]
 
 
-class ResponseData(TypedDict):
+Parsed = TypeVar("Parsed", default=Any)
+"""The type of the parsed answer: the class that was passed as `response_format`."""
+
+
+class ResponseData(TypedDict, Generic[Parsed]):
     """The content of an answer; the keys after `finish_reason` are present only if they apply.
 
     `truncated` is true if an answer with tool calls was cut off at `max_tokens`: the last call may
@@ -86,7 +105,7 @@ class ResponseData(TypedDict):
     media: NotRequired[list[Media]]
     filtered: NotRequired[bool]
     truncated: NotRequired[bool]
-    parsed: NotRequired[Any]
+    parsed: NotRequired[Parsed]
 
 
 class Usage(TypedDict):
@@ -106,26 +125,29 @@ class Usage(TypedDict):
     estimated: NotRequired[bool]
 
 
-class Answered(TypedDict):
+class Answered(TypedDict, Generic[Parsed]):
     """The part of a response that the provider's answer determines."""
 
     status: Literal["success"]
-    data: ResponseData
+    data: ResponseData[Parsed]
     usage: Usage
 
 
-class Response(Answered):
+class Response(Answered[Parsed], Generic[Parsed]):
     """The answer, in the same form for every provider.
 
     `model` is the name by which the caller chose the model that answered; it differs from the
     requested one if a fallback answered. `request_id` is the provider's id of the request, None if
-    it sent none. `seconds` is the time of the whole call, with retries and waits.
+    it sent none. `seconds` is the time of the whole call, with retries and waits. `spent` is
+    present if other attempts cost something too, such as a stream that broke: the usage of all
+    attempts, while `usage` is that of the attempt that led to the answer.
     """
 
     model: str
     provider: str
     request_id: str | None
     seconds: float
+    spent: NotRequired[Usage]
 
 
 class PartialData(TypedDict):
@@ -175,6 +197,17 @@ class ToolCallDelta:
 
 
 @dataclass(slots=True)
+class Restarted:
+    """The answer begins again: what was received before it is void.
+
+    `model` is the model that answers now, `reason` the reason why the answer before it broke.
+    """
+
+    model: str
+    reason: str
+
+
+@dataclass(slots=True)
 class UsageDelta:
     """The usage so far; a later one replaces it."""
 
@@ -188,4 +221,4 @@ class Finish:
     finish_reason: FinishReason
 
 
-Delta: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta | UsageDelta | Finish
+Delta: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta | Restarted | UsageDelta | Finish

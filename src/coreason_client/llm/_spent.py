@@ -1,0 +1,77 @@
+"""The usage of all attempts of a call, including those that broke. Pure.
+
+A provider bills an answer that broke, or that the caller left. So the tokens of such an attempt
+count as spent: as the provider reported them, or else estimated from what was received.
+"""
+
+from collections.abc import Sequence
+
+from ._answer import Tokens
+from ._cost import cost
+from ._plan import Plan
+from ._price_table import prices_loaded
+from .types import Response, Usage
+
+__all__ = ["Spent", "add_usages"]
+
+_OPTIONAL = ("cached_tokens", "cache_write_tokens", "reasoning_tokens")
+
+
+class Spent:
+    """The usage of the attempts of a call that did not lead to its answer."""
+
+    __slots__ = ("_attempts",)
+
+    def __init__(self) -> None:
+        self._attempts: list[tuple[Plan, Usage]] = []
+
+    def add(self, plan: Plan, usage: Usage) -> None:
+        """Add the usage of an attempt that received a part of an answer."""
+        self._attempts.append((plan, usage))
+
+    def set(self, response: Response) -> None:
+        """Set the usage of all attempts in a response, if there were others than the last one."""
+        spent = self.total(response["usage"])
+        if spent is not None:
+            response["spent"] = spent
+
+    def total(self, usage: Usage | None = None) -> Usage | None:
+        """Return the sum with the usage of the answer; None if there was no other attempt.
+
+        The cost is None as long as the price table is not loaded.
+        """
+        if not self._attempts:
+            return None
+        for plan, spent in self._attempts:
+            _set_cost(plan, spent)
+        usages = [spent for _, spent in self._attempts]
+        return add_usages(usages if usage is None else [*usages, usage])
+
+
+def _set_cost(plan: Plan, usage: Usage) -> None:
+    """Set the cost of an attempt that ended before the price table was loaded."""
+    if usage["cost_estimate"] is None and prices_loaded():
+        tokens = Tokens(
+            usage["prompt_tokens"],
+            usage["completion_tokens"],
+            usage.get("cached_tokens", 0),
+            usage.get("cache_write_tokens", 0),
+        )
+        usage["cost_estimate"] = cost(plan.route.profile.prices, plan.route.model, tokens)
+
+
+def add_usages(usages: Sequence[Usage]) -> Usage:
+    """Return the sum of usages; its cost is None if one of them has no known cost."""
+    costs = [usage["cost_estimate"] for usage in usages]
+    total: Usage = {
+        "prompt_tokens": sum(usage["prompt_tokens"] for usage in usages),
+        "completion_tokens": sum(usage["completion_tokens"] for usage in usages),
+        "total_tokens": sum(usage["total_tokens"] for usage in usages),
+        "cost_estimate": None if None in costs else sum(cost for cost in costs if cost),
+    }
+    for name in _OPTIONAL:
+        if any(name in usage for usage in usages):
+            total[name] = sum(usage.get(name, 0) for usage in usages)  # type: ignore[literal-required]
+    if any(usage.get("estimated") for usage in usages):
+        total["estimated"] = True
+    return total
