@@ -94,7 +94,7 @@ PACKAGES: dict[str, set[str]] = {
         "coreason_client.llm",
         "coreason_client.llm._session_sync",
     },
-    "coreason_client.llm.functions": {"coreason_client.llm", "coreason_client.llm.client"},
+    "coreason_client.llm.functions": {"core", "coreason_client.llm", "coreason_client.llm.client"},
     "coreason_client.llm.providers": {"coreason_client.llm"},
     "coreason_client.server": {
         "server core",

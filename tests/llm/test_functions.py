@@ -22,14 +22,13 @@ from .test_client import KEY, MESSAGES, answer, streamed
 
 
 @pytest.fixture(autouse=True)
-def no_shared_clients() -> Iterator[None]:
+def no_shared_clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let each test begin without clients, and leave no connection."""
-    functions._shared.clear()
+    monkeypatch.setattr(functions, "_shared", functions._Shared())
     yield
-    for kind, (_, client) in functions._shared.items():
-        if kind is LLMClient:
-            client.close()
-    functions._shared.clear()
+    known = functions._shared._clients.get(LLMClient)
+    if known is not None:
+        known[1].close()
 
 
 @pytest.fixture
@@ -87,6 +86,13 @@ def test_threads_share_the_client(server: Provider) -> None:
         thread.join(20)
     assert found == ["Hi"] * 20
     assert server.connections <= 4
+
+
+def test_a_forked_child_can_create_a_client() -> None:
+    shared = functions._Shared()
+    shared._lock.acquire()
+    shared.after_fork()
+    assert not shared._lock.locked()
 
 
 def test_a_changed_configuration_is_used_with_the_same_connections(

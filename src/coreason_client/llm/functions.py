@@ -3,9 +3,11 @@
 All calls share the connections of one client, which is created again if the configuration changes.
 """
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
+from .. import _fork
 from ._default_model import DEFAULT_MODEL
 from ._from_env import client_arguments, read_configuration
 from .aclient import AsyncLLMClient
@@ -66,7 +68,7 @@ async def generate(
         LLMRequestError: an argument or a variable is wrong, or the provider rejected the request.
         LLMError: there is no answer; the class and the fields of the error give the reason.
     """
-    return await _shared_client(AsyncLLMClient).generate(
+    return await _shared.client(AsyncLLMClient).generate(
         messages,
         model,
         tools,
@@ -119,7 +121,7 @@ def stream(
         LLMRequestError: an argument or a variable is wrong.
         LLMAuthenticationError: there is no key.
     """
-    return _shared_client(AsyncLLMClient).stream(
+    return _shared.client(AsyncLLMClient).stream(
         messages,
         model,
         tools,
@@ -171,7 +173,7 @@ def generate_sync(
     Raises:
         LLMError: as for `generate`.
     """
-    return _shared_client(LLMClient).generate(
+    return _shared.client(LLMClient).generate(
         messages,
         model,
         tools,
@@ -224,7 +226,7 @@ def stream_sync(
         LLMRequestError: an argument or a variable is wrong.
         LLMAuthenticationError: there is no key.
     """
-    return _shared_client(LLMClient).stream(
+    return _shared.client(LLMClient).stream(
         messages,
         model,
         tools,
@@ -235,19 +237,39 @@ def stream_sync(
     )
 
 
-# The clients of the functions, each with the configuration that it was created for.
-_shared: "dict[type, tuple[Configuration, Any]]" = {}
+class _Shared:
+    """The clients of the functions, each with the configuration that it was created for."""
 
+    def __init__(self) -> None:
+        self._clients: dict[type, tuple[Configuration, Any]] = {}
+        self._lock = threading.Lock()
+        _fork.register(self)
 
-def _shared_client(kind: type[_Client]) -> _Client:
-    configuration = read_configuration()
-    known = _shared.get(kind)
-    if known is not None and known[0] is configuration:
+    def client(self, kind: type[_Client]) -> _Client:
+        """Return the client for the current configuration."""
+        configuration = read_configuration()
+        known = self._clients.get(kind)
+        if known is None or known[0] is not configuration:
+            with self._lock:
+                return self._create(kind, configuration)
         current: _Client = known[1]
         return current
-    client = kind(**client_arguments(configuration, configuration.base_url))
-    client._abandon.detach()  # the connections outlive the client, for the next one
-    if known is not None:
-        client._sessions = known[1]._sessions
-    _shared[kind] = configuration, client
-    return client
+
+    def _create(self, kind: type[_Client], configuration: "Configuration") -> _Client:
+        known = self._clients.get(kind)
+        if known is not None and known[0] is configuration:  # another thread was faster
+            current: _Client = known[1]
+            return current
+        client = kind(**client_arguments(configuration, configuration.base_url))
+        client._abandon.detach()  # the connections outlive the client, for the next one
+        if known is not None:
+            client._sessions = known[1]._sessions
+        self._clients[kind] = configuration, client
+        return client
+
+    def after_fork(self) -> None:
+        """Replace the lock, which a thread of the parent process may hold."""
+        self._lock = threading.Lock()
+
+
+_shared = _Shared()
