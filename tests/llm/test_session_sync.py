@@ -69,6 +69,14 @@ def test_a_stream_that_is_left_early_closes_its_connection() -> None:
         assert server.open_connections == 0
 
 
+def test_streams_use_one_connection_although_their_end_arrives_late() -> None:
+    with ServerInThread(streamed("Hi", late=0.01)) as server:
+        with client(server) as ours:
+            for _ in range(3):
+                assert list(ours.stream(MESSAGES).text()) == ["Hi"]
+        assert server.connections == 1
+
+
 def test_a_closed_client() -> None:
     with ServerInThread(answer()) as server:
         ours = client(server)

@@ -48,7 +48,13 @@ class _ClosingUnlessForked:
 
 
 class SyncResponse:
-    """A response whose body has not been read yet; call `close` in every case."""
+    """A response whose body has not been read yet; call `close` in every case.
+
+    Attributes:
+        head: status and headers.
+        end_wait: seconds to wait for the end of the body if reading stops before it. The end often
+            follows shortly after the last event, and then the connection can be reused.
+    """
 
     def __init__(
         self, response: Any, on_close: Callable[[], None], deadline: float | None = None
@@ -58,6 +64,7 @@ class SyncResponse:
         self._deadline = deadline
         self._process = _fork.OwnerProcess()
         self.head = response_head(response)
+        self.end_wait = 0.0
 
     def chunks(self) -> Generator[bytes]:
         """Iterate over the body as it arrives; close the iterator when stopping early.
@@ -82,6 +89,9 @@ class SyncResponse:
                         yield more
                         self._process.check()
             except GeneratorExit:
+                if self.end_wait and read_body is not None and self._process.is_current:
+                    with suppress(Exception):
+                        read_body(self.end_wait)
                 # Reading the rest lets the connection be reused.
                 if is_body_complete(response) and self._process.is_current:
                     for _ in pieces:

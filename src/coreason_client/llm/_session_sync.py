@@ -12,6 +12,7 @@ from .._http._types import Request
 
 __all__ = ["Session", "Sessions"]
 
+_END_WAIT = 0.05  # seconds to wait for the end of a body after its answer
 _NO_WAIT = nullcontext()
 
 
@@ -48,9 +49,9 @@ class Session:
         self._slots = self._new_slots()
         _fork.register(self)
 
-    def sender(self, *, whole: bool) -> "_WholeSender | SyncSender":
+    def sender(self, *, whole: bool) -> "_Sender":
         """Return a sender; with `whole` the read timeout applies to the complete answer."""
-        return _WholeSender(self._sender) if whole else self._sender
+        return _Sender(self._sender, whole=whole)
 
     def slot(
         self, seconds_left: Callable[[], float], deadline_error: Callable[[], Exception]
@@ -87,11 +88,15 @@ def _slot(
         slots.release()
 
 
-class _WholeSender:
-    """Sends requests whose read timeout applies to the complete answer."""
+class _Sender:
+    """Sends the requests of flows and machines.
 
-    def __init__(self, sender: SyncSender) -> None:
+    With `whole` the read timeout applies to the complete answer, otherwise to each read.
+    """
+
+    def __init__(self, sender: SyncSender, *, whole: bool) -> None:
         self._sender = sender
+        self._whole = whole
 
     def open(self, request: Request) -> SyncResponse:
         """Send a request.
@@ -100,9 +105,12 @@ class _WholeSender:
             TransportFailure: there was no response.
         """
         limits = request.timeouts
-        if limits is not None and limits.read is not None:
+        if self._whole and limits is not None and limits.read is not None:
             request = replace(request, deadline=time.monotonic() + limits.read)
-        return self._sender.open(request)
+        response = self._sender.open(request)
+        if not self._whole:
+            response.end_wait = _END_WAIT
+        return response
 
     def sleep(self, seconds: float) -> None:
         """Wait.
