@@ -9,14 +9,17 @@ import inspect
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
 __all__ = [
+    "AsyncCallableError",
     "Credential",
     "CredentialLike",
     "Secret",
+    "call_sync",
     "header_secrets",
     "redact",
     "redact_chain",
@@ -46,6 +49,24 @@ class Secret(str):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}('{_MASK}')"
+
+
+class AsyncCallableError(TypeError):
+    """An async callable was passed to a sync client."""
+
+
+def call_sync(source: Callable[[], Any], name: str, async_client: str) -> Any:
+    """Return what a sync callable returns.
+
+    Raises:
+        AsyncCallableError: the callable is async; `async_client` is the class to use with it.
+    """
+    value = source()
+    if inspect.isawaitable(value):
+        if inspect.iscoroutine(value):
+            value.close()
+        raise AsyncCallableError(f"{name} is an async callable; use it with {async_client}")
+    return value
 
 
 class Credential:
@@ -97,12 +118,8 @@ class Credential:
             TypeError: the callable is async, or did not return a string.
             ValueError: the value cannot be sent.
         """
-        value = self._next(refresh=refresh)
-        if inspect.isawaitable(value):
-            if inspect.iscoroutine(value):
-                value.close()
-            raise TypeError(f"{self._name} is an async callable; use it with {self._async_client}")
-        return self._keep(value)
+        next_value = partial(self._next, refresh=refresh)
+        return self._keep(call_sync(next_value, self._name, self._async_client))
 
     async def get_async(self, *, refresh: bool = False) -> str:
         """Return the value; the callable is called for the first one and for a refresh.

@@ -58,6 +58,10 @@ def test_the_rest_may_have_what_is_left_of_the_length(text: str, left: int) -> N
     assert Progress(text).tokens_left(100) == left
 
 
+def test_without_a_limit_the_rest_of_an_answer_has_none() -> None:
+    assert Progress("The sky").tokens_left(None) is None
+
+
 @pytest.mark.parametrize(
     ("cost", "price", "total"), [(0.5, 0.25, 0.75), (None, 0.25, None), (0.5, None, None)]
 )

@@ -27,7 +27,7 @@ from coreason_client.llm._route import Target
 from coreason_client.llm.providers import ADAPTERS
 from tests.fuzz.corpus import JSON_TEXTS
 from tests.fuzz.strategies import anything, damaged, examples, mutated, wire
-from tests.llm.wire import anthropic, gemini, ollama, openai
+from tests.llm.wire import anthropic, gemini, ollama, openai, responses
 from tests.llm.wire.case import Stream, Unary
 
 TABLES: dict[str, Any] = {
@@ -35,13 +35,17 @@ TABLES: dict[str, Any] = {
     "anthropic": anthropic,
     "gemini": gemini,
     "ollama": ollama,
+    "responses": responses,
 }
-MODELS = {name: f"{name}/m" for name in TABLES}
+MODELS = {name: f"{name}/m" for name in TABLES} | {"responses": "openai/o3-pro"}
 FORMATS = sorted(TABLES)
 KEY = "sk-fuzz-0123456789"
 MESSAGES = [{"role": "user", "content": "Hello"}]
 BROKEN = TransportFailure(FailureKind.BROKEN, "reset")
-NAMES = ("choices", "message", "content", "delta", "error", "usage", "candidates", "parts", "type")
+NAMES = (
+    *("choices", "message", "content", "delta", "error", "usage", "candidates", "parts", "type"),
+    *("output", "response", "item"),
+)
 
 
 def replies(name: str) -> list[Any]:
@@ -60,7 +64,9 @@ REPLIES = {name: replies(name) for name in TABLES}
 STREAMS = {name: streams(name) for name in TABLES}
 
 
-def new_attempts(name: str, *, stream: bool, schema: bool = False, retries: int = 1) -> Attempts:
+def new_attempts(
+    name: str, *, stream: bool, schema: bool = False, retries: int = 1
+) -> Attempts[Plan]:
     clock = iter(range(10**9))
     route = Target("http://127.0.0.1:9", KEY).route(MODELS[name])
     form = {"type": "object"} if schema else None
@@ -180,7 +186,7 @@ def test_the_seeds(name: str, text: bytes) -> None:
     for status in (200, 400):
         generate(name, status, text)
         generate(name, status, b'{"error":' + text + b"}")
-        for member in (b"choices", b"content", b"candidates", b"message", b"usage"):
+        for member in (b"choices", b"content", b"candidates", b"message", b"usage", b"output"):
             generate(name, status, b'{"' + member + b'":' + text + b"}")
     read(name, [text, text + b"\n\n", b"data: " + text + b"\n\n"], clean=True)
 
@@ -281,7 +287,12 @@ def test_a_stream_ends_with_an_answer_or_an_error_of_ours(
     events=st.lists(
         st.tuples(
             anything(*NAMES).map(wire) | st.binary(max_size=30),
-            st.sampled_from([b"", b"error", b"message_start", b"content_block_delta", b"\xff"]),
+            st.sampled_from(
+                [
+                    *(b"", b"error", b"message_start", b"content_block_delta", b"\xff"),
+                    *(b"response.completed", b"response.output_item.done"),
+                ]
+            ),
         ),
         max_size=4,
     )

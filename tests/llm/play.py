@@ -63,6 +63,8 @@ class Play:
         seconds: float = 0.0,
         extra: Mapping[str, Any] | None = None,
         stream: bool = False,
+        raw: bool = False,
+        target: Target | None = None,
         **policy: Any,
     ) -> None:
         self.clock = Clock()
@@ -71,11 +73,12 @@ class Play:
         self.requests: list[Request] = []
         self.waits: list[float] = []
         policy = {"jitter": lambda: 0.0, "clock": self.clock, **policy}
-        target = Target(BASE, KEY)
+        target = target or Target(BASE, KEY)
         plans = []
         for model in models:
             route = target.route(model)
-            call = check_call(MESSAGES, route.model, None, 0.7, 100, extra=extra, stream=stream)
+            options: dict[str, Any] = {"extra": extra, "stream": stream, "raw": raw}
+            call = check_call(MESSAGES, route.model, None, 0.7, 100, **options)
             plans.append(Plan(call, route, call.model))
         self.attempts = Attempts(plans, Policy(**policy))
 

@@ -21,6 +21,7 @@ class Received:
     path: str
     headers: Mapping[str, str]
     body: bytes
+    method: str = "POST"
 
     @property
     def json(self) -> Any:
@@ -140,7 +141,8 @@ async def _read(reader: asyncio.StreamReader) -> Received | None:
     pairs = (line.partition(":") for line in lines)
     headers = {name.lower(): value.strip() for name, _, value in pairs}
     body = await reader.readexactly(int(headers.get("content-length", 0)))
-    return Received(first.split(" ")[1], headers, body)
+    method, path, _ = first.split(" ")
+    return Received(path, headers, body, method)
 
 
 @asynccontextmanager

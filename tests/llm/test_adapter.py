@@ -16,7 +16,8 @@ def test_every_operation_but_the_headers_must_be_written() -> None:
 @each_adapter
 def test_the_framing_and_the_headers_of_a_format(name: str) -> None:
     adapter = ADAPTERS[name]
-    assert adapter.framing == ("ndjson" if name == "ollama" else "sse")
+    framings = {"ollama": "ndjson", "bedrock": "eventstream"}
+    assert adapter.framing == framings.get(name, "sse")
     assert dict(adapter.headers()) == (
         {"anthropic-version": "2023-06-01"} if name == "anthropic" else {}
     )

@@ -39,7 +39,15 @@ INSTALL_SECONDS = 40.0  # less than a test may take, so that the reason is told
 START_SECONDS = 15.0
 KEY = "sk-of-the-mock"
 GREETING = "Hello! This answer is long enough for some chunks, and it ends with an é."
-MODELS = ["gpt-4o", "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-flash", "ollama/llama3"]
+RESPONSES = "openai/computer-use-preview"  # only in the Responses API, and it does not reason
+MODELS = [
+    "gpt-4o",
+    "anthropic/claude-sonnet-4-5",
+    "gemini/gemini-2.5-flash",
+    "ollama/llama3",
+    RESPONSES,
+    "bedrock/anthropic.claude-sonnet-4-5-20250929-v1:0",
+]
 WEATHER = {
     "type": "function",
     "function": {
@@ -183,6 +191,22 @@ def test_text(mock: str, model: str) -> None:
     run(go())
 
 
+@pytest.mark.parametrize("fetched", [True, False], ids=["token of a callable", "token"])
+def test_vertex_in_a_project(mock: str, *, fetched: bool) -> None:
+    async def token() -> str:
+        return KEY
+
+    async def go() -> None:
+        base = f"{mock}/v1/projects/p/locations/global"
+        async with AsyncLLMClient(token if fetched else KEY, base, "vertex/gemini-2.5-pro") as ours:
+            whole = await ours.generate(asked("greet"))
+            _, streamed = await read(ours.stream(asked("greet")))
+        assert whole["data"]["content"] == streamed["data"]["content"] == GREETING
+        assert whole["provider"] == "vertex"
+
+    run(go())
+
+
 @pytest.mark.proves("AI-3-tools", "AI-5-content-null", "R30b")
 @pytest.mark.parametrize("model", MODELS)
 def test_a_tool_call_and_its_result(mock: str, model: str) -> None:
@@ -205,6 +229,32 @@ def test_a_tool_call_and_its_result(mock: str, model: str) -> None:
             ]
             after = await ours.generate(history, model, [WEATHER])
             assert after["data"]["content"] == GREETING
+
+    run(go())
+
+
+def test_reasoning_is_carried_to_the_next_turn(mock: str) -> None:
+    """In the Responses API, with a model that reasons: encrypted, in a message as documented."""
+    model = "openai/gpt-5-pro"
+
+    async def go() -> None:
+        async with client(mock) as ours:
+            whole = await ours.generate(asked("weather"), model, [WEATHER])
+            _, streamed = await read(ours.stream(asked("weather"), model, [WEATHER]))
+            for response in (whole, streamed):
+                thought, call = response["data"]["provider_items"]["openai"]
+                assert (thought["type"], call["type"]) == ("reasoning", "function_call")
+                assert thought["encrypted_content"]
+                [made] = response["data"]["tool_calls"]
+                assert made["id"] == call["call_id"]
+                history = [
+                    *asked("weather"),
+                    {"role": "assistant", **response["data"]},
+                    {"role": "tool", "tool_call_id": made["id"], "content": "sunny"},
+                    *asked("greet"),
+                ]
+                after = await ours.generate(history, model, [WEATHER])
+                assert after["data"]["content"] == GREETING
 
     run(go())
 

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
@@ -13,6 +14,7 @@ from pydantic import BaseModel
 from coreason_client.llm import LLMError, LLMRequestError
 from coreason_client.llm._call import Call
 from coreason_client.llm._check_call import check_call
+from coreason_client.llm._fit_call import fit_call
 from coreason_client.llm.providers import ADAPTERS
 from coreason_client.llm.providers.profiles import COMPATIBLE
 
@@ -41,14 +43,13 @@ def each(*values: Any) -> tuple[Any, ...]:
 WRONG_REST: list[tuple[dict[str, Any], str]] = [
     *(({"model": model}, "model must be the name") for model in (None, "", "  ", 5, b"m", ["m"])),
     *(
-        ({"temperature": value}, "temperature must be a number from 0 to 1")
+        ({"temperature": value}, "temperature must be a number from 0 to 1, up to 2 where")
         for value in (
-            None,
             "0.7",
             True,
             -0.01,
-            1.01,
-            2,
+            2.01,
+            3,
             HUGE,
             -HUGE,
             float("nan"),
@@ -58,13 +59,18 @@ WRONG_REST: list[tuple[dict[str, Any], str]] = [
     ),
     *(
         ({"max_tokens": value}, "max_tokens must be a whole number from 1 to")
-        for value in (None, "5", True, 0, -1, 1.0, 2.5, HUGE, -HUGE, 2**31, float("inf"))
+        for value in ("5", True, 0, -1, 1.0, 2.5, HUGE, -HUGE, 2**31, float("inf"))
     ),
     *(
         ({"stop": value}, "stop must be text, or a list of texts")
         for value in each("", 5, [""], ["a", ""], ["a", 5], {"a"}, {"a": 1}, b"x")
     ),
     *(({"extra": value}, "extra must be an object") for value in each("x", [], {5: 1}, {None: 1})),
+    *(
+        ({"prompt_cache": value}, 'prompt_cache must be True, False, "5m" or "1h", got')
+        for value in each(None, 1, "", "2h", "true", ["5m"])
+    ),
+    *(({"raw": value}, "raw must be True or False") for value in each(None, 1, "yes")),
     ({"extra": {"stream": True}}, "extra must not have 'stream'; call stream()"),
     # One of each, to see that every check is called.
     ({"messages": []}, "messages must have at least one message"),
@@ -81,9 +87,14 @@ def test_the_error_for_a_wrong_argument_names_it(arguments: dict[str, Any], word
 
 
 @pytest.mark.proves("AI-3-temperature")
-@pytest.mark.parametrize("temperature", [0, 0.0, -0.0, 0.3, 1, 1.0])
-def test_a_temperature_from_0_to_1_is_taken(temperature: float) -> None:
+@pytest.mark.parametrize("temperature", [0, 0.0, -0.0, 0.3, 1, 1.0, 1.01, 2, 2.0])
+def test_a_temperature_from_0_to_2_is_taken(temperature: float) -> None:
     assert check(temperature=temperature).temperature == temperature
+
+
+def test_none_leaves_temperature_and_max_tokens_to_the_provider() -> None:
+    call = check(temperature=None, max_tokens=None)
+    assert (call.temperature, call.max_tokens) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -113,11 +124,25 @@ _leaves = st.one_of(
 )
 _WORDS = [
     *("role", "content", "name", "tool_calls", "tool_call_id", "reasoning", "type", "text"),
+    *("file", "file_data", "file_url", "file_id", "filename", "input_audio", "data", "format"),
     *("image_url", "url", "detail", "function", "id", "arguments", "signature", "index"),
     *("description", "parameters", "strict", "json_schema", "schema", "more"),
 ]
 _VALUES = [
-    *("system", "user", "assistant", "tool", "function", "text", "image_url", "json_schema"),
+    *(
+        "developer",
+        "file",
+        "input_audio",
+        "wav",
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "function",
+        "text",
+        "image_url",
+        "json_schema",
+    ),
     *("json_object", "auto", "none", "required", "f", "{}", '{"a": 1}', PIXEL, "{", "1"),
 ]
 _keys = st.one_of(st.sampled_from(_WORDS), st.sampled_from(_WORDS), _leaves)
@@ -164,6 +189,8 @@ RIGHT_MESSAGES: list[Any] = [
         "content": [
             {"type": "text", "text": "x"},
             {"type": "image_url", "image_url": {"url": PIXEL, "detail": "low"}},
+            {"type": "file", "file": {"file_data": PIXEL, "filename": "a.png"}},
+            {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}},
         ],
     },
     {**CALLED, "reasoning": "r"},
@@ -194,6 +221,8 @@ RIGHT: dict[str, Any] = {
     },
     "stop": ["a", "b"],
     "extra": {"seed": 1},
+    "prompt_cache": "1h",
+    "raw": True,
 }
 
 
@@ -230,7 +259,8 @@ def assert_call_or_refusal(arguments: dict[str, Any]) -> None:
 def assert_every_adapter_takes(call: Call) -> None:
     for adapter in ADAPTERS.values():
         try:
-            assert isinstance(adapter.body(call, COMPATIBLE), Mapping)
+            fit = fit_call(call, adapter, COMPATIBLE)
+            assert isinstance(adapter.body(fit, COMPATIBLE), Mapping)
         except LLMError:
             continue
 
@@ -243,7 +273,8 @@ def test_the_objects_of_the_caller_stay_as_they_are(arguments: Any) -> None:
     try:
         call = check_call(**known)
         for adapter in ADAPTERS.values():
-            adapter.body(call, COMPATIBLE)
+            with suppress(LLMError):
+                adapter.body(fit_call(call, adapter, COMPATIBLE), COMPATIBLE)
     except LLMError:
         pass
     assert frozen(known) == before

@@ -101,6 +101,35 @@ TABLE: list[tuple[int, tuple[str, ...], type[LLMError], bool]] = [
     (404, ("invalid_request_error",), LLMNotFoundError, False),
     (429, ("invalid_request_error",), LLMRateLimitError, True),
     (500, ("invalid_request_error",), LLMServerError, True),
+    # Answers of the Responses API that failed, with the status 200.
+    (200, ("server_error",), LLMServerError, True),
+    (200, ("rate_limit_exceeded",), LLMRateLimitError, True),
+    (200, ("vector_store_timeout",), LLMServerError, True),
+    (200, ("invalid_prompt",), LLMRequestError, False),
+    (200, ("invalid_image_url",), LLMRequestError, False),
+    (200, ("image_content_policy_violation",), LLMFilteredError, False),
+    # Bedrock, with the statuses of its service description; inside a stream the status is 200.
+    (403, ("AccessDeniedException",), LLMPermissionError, False),
+    (403, ("UnrecognizedClientException",), LLMAuthenticationError, False),
+    (403, ("ExpiredTokenException",), LLMAuthenticationError, False),
+    (403, ("InvalidSignatureException",), LLMAuthenticationError, False),
+    (403, ("IncompleteSignatureException",), LLMAuthenticationError, False),
+    (403, ("MissingAuthenticationTokenException",), LLMAuthenticationError, False),
+    (404, ("ResourceNotFoundException",), LLMNotFoundError, False),
+    (400, ("ServiceQuotaExceededException",), LLMQuotaError, False),
+    (400, ("ValidationException",), LLMRequestError, False),
+    (200, ("ValidationException",), LLMRequestError, False),
+    (429, ("ThrottlingException",), LLMRateLimitError, True),
+    (200, ("ThrottlingException",), LLMRateLimitError, True),
+    (429, ("ModelNotReadyException",), LLMOverloadedError, True),
+    (503, ("ServiceUnavailableException",), LLMOverloadedError, True),
+    (200, ("ServiceUnavailableException",), LLMOverloadedError, True),
+    (408, ("ModelTimeoutException",), LLMServerError, True),
+    (424, ("ModelErrorException",), LLMServerError, True),
+    (424, ("ModelStreamErrorException",), LLMServerError, True),
+    (200, ("ModelStreamErrorException",), LLMServerError, True),
+    (500, ("InternalServerException",), LLMServerError, True),
+    (200, ("InternalServerException",), LLMServerError, True),
     # Anthropic.
     (400, ("invalid_request_error",), LLMRequestError, False),
     (401, ("authentication_error",), LLMAuthenticationError, False),
@@ -560,3 +589,23 @@ def test_what_is_neither_an_answer_nor_an_error_is_no_answer(status: int) -> Non
     assert type(failure.error) is LLMResponseError
     assert ("check base_url" in str(failure.error)) is (status >= 300)
     assert not failure.retryable
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "ThrottlingException",
+        "ThrottlingException:http://internal.amazon.com/coral/com.amazon.bedrock/",
+        "com.amazon.bedrock#ThrottlingException",
+    ],
+)
+def test_the_error_type_of_aws_is_in_a_header(value: str) -> None:
+    failure = refusal(400, (), x_amzn_errortype=value)
+    assert (type(failure.error), failure.error.code) == (LLMRateLimitError, "ThrottlingException")
+    assert failure.retryable
+
+
+def test_a_code_in_the_body_precedes_the_one_in_the_header() -> None:
+    failure = refusal(400, ("context_length_exceeded",), x_amzn_errortype="ValidationException")
+    assert type(failure.error) is LLMContextLengthError
+    assert refusal(400, (), x_amzn_errortype=":").error.code is None

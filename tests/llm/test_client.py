@@ -437,7 +437,7 @@ def test_what_is_sent_and_what_is_not() -> None:
             assert sent.json["model"] == "chosen"
             assert sent.json["temperature"] == 0.25
             assert sent.json["max_tokens"] == 7
-            for wrong in ({"temperature": 1.5}, {"max_tokens": 0}, {"temperature": -0.1}):
+            for wrong in ({"temperature": 2.5}, {"max_tokens": 0}, {"temperature": -0.1}):
                 with pytest.raises(LLMRequestError, match=next(iter(wrong))):
                     await ours.generate(MESSAGES, **wrong)
             for message in ({"role": "robot", "content": ""}, {"role": "user"}, "text"):

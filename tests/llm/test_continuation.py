@@ -10,10 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm import AsyncLLMClient, LLMError, LLMRequestError, TextDelta
+from coreason_client.llm import (
+    AsyncLLMClient,
+    AWSCredentials,
+    LLMError,
+    LLMRequestError,
+    TextDelta,
+)
 from coreason_client.llm._answer import Answer
 from coreason_client.llm._check_call import check_call
-from coreason_client.llm._continuation import Continuation, accepts_prefix, continued
+from coreason_client.llm._continuation import Continuation, continued
 from coreason_client.llm._plan import Plan
 from coreason_client.llm._profile import Profile
 from coreason_client.llm._route import Target
@@ -76,6 +82,14 @@ def test_claude_gets_the_message_as_it_is() -> None:
     assert body["messages"][-1] == last
 
 
+def test_claude_at_bedrock_gets_the_message_as_it_is() -> None:
+    name = "anthropic.claude-3-haiku-20240307-v1:0"
+    route = Target("http://127.0.0.1:9", "key").route(f"bedrock/{name}")
+    call = check_call(begun("The sky "), route.model, None, 0.7, 100)
+    last = {"role": "assistant", "content": [{"text": "The sky"}]}
+    assert Plan(call, route).body["messages"][-1] == last
+
+
 @pytest.mark.parametrize("model", ["mistral/m", "vllm/m", "anthropic/claude-3-5-haiku-latest"])
 def test_white_space_alone_is_no_beginning(model: str) -> None:
     body = plan(model, " \n").body
@@ -97,10 +111,15 @@ def test_white_space_alone_is_no_beginning(model: str) -> None:
         ("openrouter/anthropic/claude-3-opus", False),
         ("ollama/llama3", False),
         ("vllm/any", True),
+        ("bedrock/anthropic.claude-3-haiku-20240307-v1:0", True),
+        ("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0", True),
+        ("bedrock/global.anthropic.claude-opus-4-6-v1", False),
+        ("bedrock/amazon.nova-pro-v1:0", False),
     ],
 )
 def test_the_table_says_which_models_continue(model: str, *, accepts: bool) -> None:
-    client = AsyncLLMClient("key", keys=KEYS)
+    aws = {"bedrock": AWSCredentials("AKID", "secret", region="us-east-1")}
+    client = AsyncLLMClient("key", keys={**KEYS, **aws})
     assert client.accepts_prefix(model) is accepts
     if not accepts:
         with pytest.raises(LLMRequestError, match="cannot continue a given beginning"):
@@ -113,7 +132,7 @@ def test_the_default_model_is_asked_about() -> None:
 
 def test_only_providers_that_continue_have_details() -> None:
     for profile in PROFILES:
-        if not accepts_prefix(profile, "claude-3"):
+        if profile.prefix_form is None:
             assert (profile.prefix_models, profile.prefix_path) == ((), "")
             assert not profile.repeats_prefix
 

@@ -8,7 +8,6 @@ from pydantic import BaseModel
 
 from coreason_client.llm import LLMClient, LLMResponseError
 from coreason_client.llm._answer import Answer, RawToolCall
-from coreason_client.llm._follow_up import can_continue, continuation, correction
 
 from .server import ServerInThread
 from .test_client import KEY, MESSAGES, answer, streamed
@@ -29,16 +28,16 @@ def plan(**options: Any) -> Any:
 
 
 def test_what_can_be_continued() -> None:
-    assert can_continue(plan(), Answer("Hi"))
-    assert not can_continue(plan(), Answer(""))
-    assert not can_continue(plan(), Answer("Hi", reasoning="Hm"))
-    assert not can_continue(plan(), Answer("Hi", [RawToolCall("1", "f", "")]))
-    assert not can_continue(plan(response_format={"type": "json_object"}), Answer("{"))
+    assert plan().can_continue(Answer("Hi"))
+    assert not plan().can_continue(Answer(""))
+    assert not plan().can_continue(Answer("Hi", reasoning="Hm"))
+    assert not plan().can_continue(Answer("Hi", [RawToolCall("1", "f", "")]))
+    assert not plan(response_format={"type": "json_object"}).can_continue(Answer("{"))
 
 
 @pytest.mark.parametrize(("text", "left"), [("x" * 40, 90), ("x" * 4000, 1)])
 def test_a_continuation_has_fewer_tokens_left(text: str, left: int) -> None:
-    body = json.loads(continuation(plan(), text).content)
+    body = json.loads(plan().continued(text).content)
     assert body["max_tokens"] == left
     assert body["messages"][-1] == {"role": "assistant", "content": text}
 
@@ -47,7 +46,7 @@ def test_a_rejected_parameter_stays_away() -> None:
     first = plan()
     assert first.drop_parameter("temperature")
     assert first.drop_parameter("max_tokens")
-    body = json.loads(correction(first, "x", "is not JSON").content)
+    body = json.loads(first.corrected("x", "is not JSON").content)
     assert "temperature" not in body
     assert body["max_completion_tokens"] == 100
 

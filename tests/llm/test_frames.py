@@ -1,14 +1,15 @@
 """Events out of bytes: a stream, lines, or one JSON value, whatever the chunks."""
 
 from collections.abc import Iterable
-from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.llm import _frames
-from coreason_client.llm._frames import FrameDecoder, FrameTooLarge
+from coreason_client.llm._fault import FaultReceived, Malformed
+from coreason_client.llm._frames import FrameDecoder, FrameTooLarge, Framing
+from tests.llm.eventstream import encode, event, exception, frame
 
 SIZES = st.integers(1, 40)
 
@@ -72,7 +73,7 @@ def test_lines_are_never_taken_for_one_value() -> None:
 )
 @given(size=SIZES)
 def test_events_before_one_that_is_too_large_are_handed_out(
-    framing: Literal["sse", "ndjson"], body: bytes, size: int
+    framing: Framing, body: bytes, size: int
 ) -> None:
     seen: list[bytes] = []
     with pytest.MonkeyPatch.context() as patch:
@@ -83,4 +84,74 @@ def test_events_before_one_that_is_too_large_are_handed_out(
             for event in frames.events(piece):
                 seen.append(event.data_bytes)  # noqa: PERF401 - those before the error count
     assert seen == [b"1", b"2"]
+    assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("declared_json", [True, False])
+@given(size=SIZES)
+def test_frames_of_an_event_stream(declared_json: bool, size: int) -> None:
+    frames = FrameDecoder("eventstream", declared_json=declared_json)
+    body = event("messageStart", {"role": "assistant"}) + event("metadata", {}) + frame(b"", b"x")
+    events = [one for piece in pieces(body, size) for one in frames.events(piece)]
+    assert [(one.event_bytes, one.data_bytes) for one in events] == [
+        (b"messageStart", b'{"role":"assistant"}'),
+        (b"metadata", b"{}"),
+        (b"", b"x"),
+    ]
+    assert frames.whole() is None
+    assert frames.flush() == []
+
+
+@given(size=SIZES)
+def test_json_instead_of_an_event_stream_is_kept_whole(size: int) -> None:
+    frames = FrameDecoder("eventstream", declared_json=True)
+    for piece in pieces(b' {"output": {}}', size):
+        assert list(frames.events(piece)) == []
+    assert frames.whole() == b'{"output": {}}'
+
+
+@pytest.mark.parametrize(
+    ("sent", "message", "codes"),
+    [
+        (
+            exception("throttlingException", {"message": "Too many requests"}),
+            *("Too many requests", ("ThrottlingException",)),
+        ),
+        (
+            exception("modelStreamErrorException", []),
+            *("ModelStreamErrorException", ("ModelStreamErrorException",)),
+        ),
+        (
+            encode(
+                {":message-type": "error", ":error-code": "Slow", ":error-message": "Busy"}, b""
+            ),
+            *("Busy", ("Slow",)),
+        ),
+        (encode({":message-type": "note"}, b""), "a frame of type 'note'", ()),
+    ],
+)
+@given(size=SIZES)
+def test_a_frame_that_is_an_error(
+    sent: bytes, message: str, codes: tuple[str, ...], size: int
+) -> None:
+    frames = FrameDecoder("eventstream")
+    seen: list[bytes] = []
+    with pytest.raises(FaultReceived) as caught:
+        for piece in pieces(event("messageStart", 1) + sent, size):
+            for one in frames.events(piece):
+                seen.append(one.data_bytes)  # noqa: PERF401 - those before the error count
+    assert seen == [b"1"]
+    assert caught.value.fault.message == message
+    assert caught.value.fault.codes == codes
+
+
+@given(size=SIZES)
+def test_a_damaged_event_stream(size: int) -> None:
+    body = event("messageStart", 1) + event("metadata", {})[:-1] + b"\0"
+    frames, seen = FrameDecoder("eventstream"), []
+    with pytest.raises(Malformed, match="damaged: the checksum of a frame is wrong") as caught:
+        for piece in pieces(body, size):
+            for one in frames.events(piece):
+                seen.append(one.data_bytes)  # noqa: PERF401 - those before the error count
+    assert seen == [b"1"]
     assert caught.value.__context__ is None

@@ -10,14 +10,18 @@ from coreason_client.llm import (
     Finish,
     LLMClient,
     TextDelta,
+    embed,
+    embed_sync,
     functions,
     generate,
     generate_sync,
+    models,
+    models_sync,
     stream,
     stream_sync,
 )
 
-from .server import Provider, ServerInThread
+from .server import Provider, Replied, ServerInThread
 from .test_client import KEY, MESSAGES, answer, streamed
 
 
@@ -106,8 +110,26 @@ def test_a_changed_configuration_is_used_with_the_same_connections(
     assert server.connections == 1
 
 
+def test_embeddings_and_models_use_the_same_connections(server: Provider) -> None:
+    vectors = Replied(body=b'{"data": [{"embedding": [0.5]}]}')
+    listed = Replied(body=b'{"data": [{"id": "a"}]}')
+    server.replies = [vectors, listed, vectors, listed]
+    assert embed_sync("Hi", "m")["data"]["embeddings"] == [[0.5]]
+    assert [model["id"] for model in models_sync()] == ["a"]
+    assert server.connections == 1
+
+    async def go() -> None:
+        assert (await embed("Hi", "m"))["data"]["embeddings"] == [[0.5]]
+        assert [model["id"] for model in await models()] == ["a"]
+
+    asyncio.run(go())
+    paths = ["/v1/embeddings", "/v1/models"]
+    assert [sent.path for sent in server.received] == paths * 2
+
+
 def test_sync_and_async_functions_take_the_same_arguments() -> None:
     import inspect
 
-    for one, other in ((generate, generate_sync), (stream, stream_sync)):
+    pairs = (generate, generate_sync), (stream, stream_sync), (embed, embed_sync)
+    for one, other in (*pairs, (models, models_sync)):
         assert inspect.signature(one).parameters == inspect.signature(other).parameters

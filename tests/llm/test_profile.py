@@ -28,6 +28,8 @@ def test_by_default_every_standard_feature_is_used_and_no_peculiarity() -> None:
         profile.vendor_names,
         profile.only_vendor_names,
         profile.echoes_reasoning,
+        profile.responses,
+        profile.background,
     )
     assert not any(peculiar)
 

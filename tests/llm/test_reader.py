@@ -29,6 +29,7 @@ def test_a_reader_that_has_read_nothing_has_an_empty_answer() -> None:
     assert not reader.started
     assert reader.answer() == Answer()
     assert (reader.end, reader.done, reader.tokens) == (None, False, None)
+    assert (reader.response_id, reader.sequence) == (None, None)  # most formats have neither
 
 
 def test_pieces_are_returned_and_accumulated() -> None:

@@ -89,3 +89,21 @@ def test_errors_with_a_misleading_status_are_not_retried(
 def test_an_overload_has_its_own_class() -> None:
     error = Play(refusal(529), max_retries=0).fails(LLMOverloadedError)
     assert isinstance(error, LLMServerError)
+
+
+THOUGHT = {"type": "reasoning", "summary": [], "encrypted_content": "x"}
+THOUGHTFUL = reply(body={"output": [THOUGHT, {"type": "message", "content": "Hi"}]})
+FAILED = reply(body={"status": "failed", "error": {"code": "server_error", "message": "no"}})
+
+
+def test_the_items_of_an_answer_are_those_of_the_provider_that_answered() -> None:
+    models = ["openai/o3-pro", "azure/o3-pro"]
+    play = Play(FAILED, THOUGHTFUL, models=models, max_retries=0)
+    items = play.run()["data"]["provider_items"]
+    assert items == {"azure": [THOUGHT, {"type": "message", "content": "Hi"}]}
+
+
+def test_an_answer_that_failed_is_requested_again() -> None:
+    play = Play(FAILED, FAILED, THOUGHTFUL, models=["openai/o3-pro"])
+    assert play.run()["data"]["content"] == "Hi"
+    assert len(play.requests) == 3

@@ -36,7 +36,8 @@ async def await_stream(client: Any) -> None:
 
 
 async def await_response(_: Any) -> None:
-    await returned(RESPONSE)  # type: ignore[misc]
+    response: Any = returned(RESPONSE)
+    await response
 
 
 @pytest.mark.parametrize("use", [enter_client, enter_stream, iterate, await_stream, await_response])

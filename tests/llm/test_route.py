@@ -151,7 +151,9 @@ VERTEX = (
         ("key", "gemini/models/gemini-2.5-pro", "gemini", "models/gemini-2.5-pro"),
         ("https://generativelanguage.googleapis.com", "models/gemini-2.5-pro", "gemini", None),
         ("https://generativelanguage.googleapis.com", "tunedModels/mine", "gemini", None),
-        (VERTEX, "gemini/gemini-2.5-pro", "gemini", "gemini-2.5-pro"),
+        (VERTEX, "gemini/gemini-2.5-pro", "vertex", "gemini-2.5-pro"),
+        (VERTEX, "vertex/gemini-2.5-pro", "vertex", "gemini-2.5-pro"),
+        (VERTEX, "gemini-2.5-pro", "vertex", "gemini-2.5-pro"),
         # Elsewhere: a name without a known prefix is sent as it is.
         (PROXY, "meta-llama/Llama-3.1-8B-Instruct", "openai-compatible", None),
         (PROXY, "groq/compound", "groq", "groq/compound"),
@@ -286,6 +288,7 @@ def test_azure_needs_an_address() -> None:
         "http://u:p@h",
         "http://h/#x",
         "http://h/v1/chat/completions/",
+        "http://h/v1/responses",
         7,
     ],
 )

@@ -316,7 +316,7 @@ def test_nothing_shows_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
 # The keys of single providers.
 
 
-def sent_to(client: AsyncLLMClient, model: str) -> tuple[str, str | None]:
+def sent_to(client: AsyncLLMClient, model: str) -> tuple[str, Any]:
     """The address and the key of a call."""
     plan = client.stream(
         MESSAGES, model

@@ -23,10 +23,32 @@ from coreason_client.llm import (
 )
 from coreason_client.sse import ServerSentEvent, SSEDecoder
 from tests.llm.server import Provider, Replied, provider
-from tests.llm.wire import anthropic, gemini, ollama, openai
+from tests.llm.wire import (
+    anthropic,
+    arguments,
+    bedrock,
+    gemini,
+    ollama,
+    openai,
+    responses,
+    vertex,
+)
 from tests.llm.wire.case import Refused, Stream, Unary
 
-TABLES = {"openai": openai, "anthropic": anthropic, "gemini": gemini, "ollama": ollama}
+TABLES = {
+    "openai": openai,
+    "anthropic": anthropic,
+    "gemini": gemini,
+    "vertex": vertex,
+    "ollama": ollama,
+    "bedrock": bedrock,
+    "responses": responses,
+    "arguments": arguments,
+}
+STREAM_TYPES = {
+    "ollama": "application/x-ndjson",
+    "bedrock": "application/vnd.amazon.eventstream",
+}
 KEY = "sk-test-key"
 CHUNKS = (1, 7, 97)
 
@@ -63,7 +85,7 @@ def unary(case: Unary) -> Replied:
 
 
 def streamed(case: Stream, events: Sequence[bytes], size: int = 0, *, cut: bool = False) -> Replied:
-    kind = "application/x-ndjson" if case.model.startswith("ollama/") else "text/event-stream"
+    kind = STREAM_TYPES.get(case.model.partition("/")[0], "text/event-stream")
     body = b"".join(events)
     chunks = [body[i : i + size] for i in range(0, len(body), size)] if size else list(events)
     return Replied(case.status, {"content-type": kind, **case.reply_headers}, b"", chunks, cut)
@@ -130,7 +152,7 @@ def assert_refused(error: BaseException, refused: Refused) -> None:
 @pytest.mark.parametrize("case", cases(Unary))
 def test_an_answer(case: Unary) -> None:
     async def go() -> None:
-        async with provider(unary(case)) as server, client(server) as ours:
+        async with provider(unary(case)) as server, client(server, **case.client) as ours:
             asked = ours.generate(list(case.messages), case.model, **case.ask)
             if case.refused is None:
                 assert_response(case, await asked)
@@ -194,7 +216,7 @@ def assert_deltas(found: Sequence[Any], expected: Sequence[Any]) -> None:
 
 
 @pytest.mark.proves("R22d")
-@pytest.mark.parametrize("name", ["openai", "anthropic", "gemini"])
+@pytest.mark.parametrize("name", ["openai", "anthropic", "gemini", "responses"])
 def test_streams_go_through_the_shared_parser(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every byte of an answer is decoded by the SSE parser that CAP and A2A use, by no other."""
     case = next(case for case in TABLES[name].CASES if isinstance(case, Stream) and case.events)
@@ -209,7 +231,7 @@ def test_streams_go_through_the_shared_parser(name: str, monkeypatch: pytest.Mon
 
     async def go() -> list[Any]:
         reply = streamed(case, case.events)
-        async with provider(reply) as server, client(server) as ours:
+        async with provider(reply) as server, client(server, **case.client) as ours:
             deltas, _ = await read(ask(ours, case))
             return deltas
 
@@ -226,7 +248,7 @@ def test_streams_go_through_the_shared_parser(name: str, monkeypatch: pytest.Mon
 def test_a_stream(case: Stream, size: int) -> None:
     async def go() -> None:
         reply = streamed(case, case.events, size) if case.events else unary(case)
-        async with provider(reply) as server, client(server) as ours:
+        async with provider(reply) as server, client(server, **case.client) as ours:
             assert_stream(case, *await read(ask(ours, case)))
             assert_sent(case, server)
 
@@ -270,7 +292,7 @@ def whole_calls(deltas: Sequence[Any]) -> list[tuple[str, Any]]:
 @pytest.mark.parametrize("case", cuttable())
 def test_a_stream_cut_after_every_event(case: Stream, *, clean: bool) -> None:
     async def go() -> None:
-        async with provider() as server, client(server) as ours:
+        async with provider() as server, client(server, **case.client) as ours:
             for position in range(len(case.events)):
                 server.replies = [streamed(case, case.events[:position], cut=not clean)]
                 deltas, outcome = await read(ask(ours, case))

@@ -7,6 +7,8 @@ __all__ = ["MUTANTS"]
 _LLM = "coreason_client/llm"
 _MESSAGES = f"{_LLM}/_check_messages.py"
 _MESSAGE_TESTS = ("tests/llm/test_check_messages.py",)
+_PARTS = f"{_LLM}/_check_parts.py"
+_PART_TESTS = ("tests/llm/test_check_parts.py",)
 _TOOLS = f"{_LLM}/_check_tools.py"
 _TOOL_TESTS = ("tests/llm/test_check_tools.py",)
 _FORMAT = f"{_LLM}/_check_format.py"
@@ -59,7 +61,7 @@ MUTANTS = (
     Mutant(
         "half of a surrogate pair is accepted in a common message",
         _MESSAGES,
-        "return dict(message) if content.isascii() or _is_encodable(content) else None",
+        "return dict(message) if content.isascii() or is_encodable(content) else None",
         "return dict(message)",
         _MESSAGE_TESTS,
     ),
@@ -91,10 +93,10 @@ MUTANTS = (
     ),
     Mutant(
         "the URL of an image may contain spaces",
-        _MESSAGES,
-        r"https?://[^\s]+|",
-        "https?://.+|",
-        _MESSAGE_TESTS,
+        _PARTS,
+        r"https?://[^\s]+",
+        "https?://.+",
+        _PART_TESTS,
     ),
     Mutant(
         "arguments of a tool call may be any JSON",

@@ -11,6 +11,7 @@ from . import (
     models,
     protocols,
     push,
+    responses,
     server,
     trust,
 )
@@ -23,6 +24,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *protocols.MUTANTS,
     *trust.MUTANTS,
     *models.MUTANTS,
+    *responses.MUTANTS,
     *cli.MUTANTS,
     *server.MUTANTS,
     *engine.MUTANTS,

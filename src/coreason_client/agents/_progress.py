@@ -65,8 +65,10 @@ class Progress:
         """Return the messages for a model that continues the text."""
         return [*messages, {"role": "assistant", "content": self.text, "prefix": True}]
 
-    def tokens_left(self, max_tokens: int) -> int:
-        """Return the maximum length of the rest of the answer."""
+    def tokens_left(self, max_tokens: int | None) -> int | None:
+        """Return the maximum length of the rest of the answer, None if it has none."""
+        if max_tokens is None:
+            return None
         return max(max_tokens - estimate([self.text]), 1)
 
 

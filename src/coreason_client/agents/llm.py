@@ -32,7 +32,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 from ..llm import AsyncLLMClient, Message, Response
 from ..llm._argument_errors import invalid
 from ..llm._check_call import check_call
-from ..llm._check_messages import check_text
+from ..llm._check_text import check_text
 from ..llm.errors import (
     LLMAuthenticationError,
     LLMConnectionError,
@@ -124,8 +124,8 @@ def llm_agent(
     *,
     client: AsyncLLMClient | None = None,
     system: str | None = None,
-    temperature: float = 0.7,
-    max_tokens: int = 2000,
+    temperature: float | None = 0.7,
+    max_tokens: int | None = 2000,
     fallbacks: Sequence[str] = (),
     history_turns: int = 20,
     history_chars: int = 50_000,
@@ -139,8 +139,9 @@ def llm_agent(
         client: the client to use. Without one, the agent creates one from the environment for its
             first request and uses it for all; its connections are closed with the event loop.
         system: a system prompt that precedes those of a request.
-        temperature: the sampling temperature, 0 to 1.
-        max_tokens: the maximum length of an answer.
+        temperature: the sampling temperature, 0 to 1 (up to 2 where the provider accepts it), or
+            None for the provider's default.
+        max_tokens: the maximum length of an answer, or None for the provider's default.
         fallbacks: other models, tried in order if the first one fails.
         history_turns: the maximum number of earlier turns that are sent. None is sent if the
             request contains answers, because it is then the complete conversation. Cancelled and

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ._default_model import DEFAULT_MODEL
     from .aclient import AsyncLLMClient
     from .client import LLMClient
+    from .credentials import AWSCredentials
     from .errors import (
         LLMAuthenticationError,
         LLMConnectionError,
@@ -27,14 +28,26 @@ if TYPE_CHECKING:
         LLMServerError,
         LLMTimeoutError,
     )
-    from .functions import generate, generate_sync, stream, stream_sync
+    from .functions import (
+        embed,
+        embed_sync,
+        generate,
+        generate_sync,
+        models,
+        models_sync,
+        stream,
+        stream_sync,
+    )
     from .streams import AsyncLLMStream, LLMStream
     from .types import (
         Delta,
+        EmbeddingData,
+        EmbeddingResponse,
         Finish,
         FinishReason,
         Media,
         Message,
+        ModelInfo,
         OnBreak,
         PartialData,
         PartialResponse,
@@ -53,6 +66,7 @@ _NAMES = {
     "._default_model": ("DEFAULT_MODEL",),
     ".aclient": ("AsyncLLMClient",),
     ".client": ("LLMClient",),
+    ".credentials": ("AWSCredentials",),
     ".errors": (
         "LLMAuthenticationError",
         "LLMConnectionError",
@@ -69,14 +83,26 @@ _NAMES = {
         "LLMServerError",
         "LLMTimeoutError",
     ),
-    ".functions": ("generate", "generate_sync", "stream", "stream_sync"),
+    ".functions": (
+        "embed",
+        "embed_sync",
+        "generate",
+        "generate_sync",
+        "models",
+        "models_sync",
+        "stream",
+        "stream_sync",
+    ),
     ".streams": ("AsyncLLMStream", "LLMStream"),
     ".types": (
         "Delta",
+        "EmbeddingData",
+        "EmbeddingResponse",
         "Finish",
         "FinishReason",
         "Media",
         "Message",
+        "ModelInfo",
         "OnBreak",
         "PartialData",
         "PartialResponse",
@@ -94,10 +120,13 @@ _NAMES = {
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [  # noqa: RUF022 - sorted like the names of the other packages
+    "AWSCredentials",
     "AsyncLLMClient",
     "AsyncLLMStream",
     "DEFAULT_MODEL",
     "Delta",
+    "EmbeddingData",
+    "EmbeddingResponse",
     "Finish",
     "FinishReason",
     "LLMAuthenticationError",
@@ -118,6 +147,7 @@ __all__ = [  # noqa: RUF022 - sorted like the names of the other packages
     "LLMTimeoutError",
     "Media",
     "Message",
+    "ModelInfo",
     "OnBreak",
     "PartialData",
     "PartialResponse",
@@ -130,8 +160,12 @@ __all__ = [  # noqa: RUF022 - sorted like the names of the other packages
     "ToolCallDelta",
     "Usage",
     "UsageDelta",
+    "embed",
+    "embed_sync",
     "generate",
     "generate_sync",
+    "models",
+    "models_sync",
     "stream",
     "stream_sync",
 ]

@@ -6,11 +6,12 @@ An adapter turns a `Call` into a request body, and a response, complete or strea
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from ._answer import Answer
 from ._call import Call
 from ._fault import Fault
+from ._frames import Framing
 from ._profile import Profile
 from ._reader import Reader
 
@@ -20,7 +21,7 @@ __all__ = ["Adapter"]
 class Adapter(ABC):
     """One wire format. Instances have no state; one serves all calls."""
 
-    framing: ClassVar[Literal["sse", "ndjson"]] = "sse"
+    framing: ClassVar[Framing] = "sse"
 
     @abstractmethod
     def url(self, base: str, call: Call) -> str:
@@ -29,6 +30,14 @@ class Adapter(ABC):
     def headers(self) -> Mapping[str, str]:
         """Return the headers of the format, besides the key and the content type."""
         return {}
+
+    def part_problem(self, part: Mapping[str, Any], profile: Profile) -> str | None:
+        """Return why a part of a message cannot be sent and what to do instead, None if it can.
+
+        The text continues a sentence such as "messages[0].content[1] has the type 'file', …".
+        Called before `body`, for every part that is not text.
+        """
+        return None
 
     @abstractmethod
     def body(self, call: Call, profile: Profile) -> dict[str, Any]:

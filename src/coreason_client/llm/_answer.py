@@ -60,7 +60,10 @@ class RawToolCall:
 
 @dataclass(slots=True)
 class Answer:
-    """The answer of a provider."""
+    """The answer of a provider.
+
+    `items` are the provider's own parts of the answer that it needs back in the next request.
+    """
 
     content: str | None = None
     calls: list[RawToolCall] = field(default_factory=list)
@@ -68,6 +71,7 @@ class Answer:
     reasoning: str = ""
     tokens: Tokens | None = None
     media: list[Media] = field(default_factory=list)
+    items: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:

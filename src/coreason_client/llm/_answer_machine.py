@@ -20,9 +20,12 @@ from ._continuation import Continuation
 from ._fault import FaultReceived, Malformed
 from ._frames import FrameDecoder, FrameTooLarge
 from ._json import parse_or_none
+from ._json_reply import wrong_body
+from ._plan import Plan
+from ._raw import RawEvents
 from ._reader import Reader
 from ._recovery import Recovery
-from ._reply import read_answer, read_reply, wrong_body
+from ._reply import read_answer, read_reply
 from .errors import LLMError
 from .types import (
     Delta,
@@ -49,7 +52,7 @@ class AnswerMachine:
         response: the response object, once the answer is complete.
     """
 
-    def __init__(self, attempts: Attempts, parse_as: Any = None) -> None:
+    def __init__(self, attempts: Attempts[Plan], parse_as: Any = None) -> None:
         self.response: Response | None = None
         self._attempts = attempts
         self._parse_as = parse_as
@@ -80,6 +83,7 @@ class AnswerMachine:
         self._frames = FrameDecoder(adapter.framing)
         self._settled = False
         plan = self._attempts.plan
+        self._raw = RawEvents() if plan.call.raw else None
         self._continuation: Continuation | None = None
         if plan.prefix is not None:
             repeats = plan.route.profile.repeats_prefix
@@ -194,6 +198,8 @@ class AnswerMachine:
             LLMError: an event is an error, or too large.
         """
         reader = self._reader
+        if self._raw is not None:
+            events = self._raw.collect(events)
         broken: Exception | None = None
         try:
             for event in events:
@@ -230,8 +236,10 @@ class AnswerMachine:
         )
         if isinstance(outcome, Failure):
             self._fail(outcome)
-        else:
-            yield from self._complete(outcome)
+            return
+        if self._raw is not None:
+            outcome["raw"] = self._raw.values
+        yield from self._complete(outcome)
 
     def _flush(self) -> Iterator[Delta]:
         """Yield the text that was held back."""

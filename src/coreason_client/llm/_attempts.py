@@ -8,6 +8,8 @@
   bad key, a wrong request, an exhausted quota (29).
 * Deadline. One for the whole call, including all attempts, waits and models. For a stream it
   covers the time up to the first delta; after that, only the read timeout applies.
+* Keys. A key that a callable returned and the provider rejects is fetched again, once
+  (`_key_fetch.py`).
 * Unsupported parameters. If a provider names one, it is dropped or renamed and the request is
   repeated once, without a wait.
 * Answers that do not match `response_format` are sent back once, with the reason.
@@ -22,19 +24,22 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Generic, TypeVar
 
 from .._drive import Step, Wait
 from .._http._types import Request, Timeouts
 from .._retry import Backoff
 from ._classify import Failure
-from ._follow_up import correction
 from ._limits import Limits, Reservation
-from ._plan import Plan
+from ._request_plan import RequestPlan
 from ._spent import Spent
 from .errors import LLMAuthenticationError, LLMError, LLMPermissionError, LLMTimeoutError
-from .types import OnBreak, Response, Usage
+from .types import Measured, OnBreak, Usage
 
-__all__ = ["BACKOFF", "Attempts", "Policy"]
+__all__ = ["BACKOFF", "Attempts", "PlanT", "Policy"]
+
+PlanT = TypeVar("PlanT", bound=RequestPlan)
+AnyResponse = TypeVar("AnyResponse", bound=Measured)
 
 logger = logging.getLogger("coreason_client.llm")
 
@@ -60,10 +65,10 @@ class Policy:
     clock: Callable[[], float] = time.monotonic
 
 
-class Attempts:
+class Attempts(Generic[PlanT]):
     """Decides which request is sent next, and when to give up."""
 
-    def __init__(self, plans: Sequence[Plan], policy: Policy) -> None:
+    def __init__(self, plans: Sequence[PlanT], policy: Policy) -> None:
         self.plan = plans[0]
         self.timeout = policy.timeout  # of the current attempt
         self.on_break = policy.on_break
@@ -92,10 +97,17 @@ class Attempts:
         left = self.seconds_left()
         if left <= 0:
             raise self.deadline_error()
+        try:
+            if (step := self.plan.key_step(left)) is not None:
+                return step
+            headers = self.plan.headers()
+        except LLMError as error:  # there is no key for this model
+            self.record_failure(Failure(error, retryable=False))
+            return self.next_step()
         self._sent += 1
         self.timeout = min(self._policy.timeout, left)
         plan, timeouts = self.plan, _timeouts(self.timeout)
-        return Request("POST", plan.url, plan.route.headers, plan.content, timeouts)
+        return Request(plan.method, plan.url, headers, plan.content, timeouts)
 
     def record_failure(self, failure: Failure, *, counted: bool = False) -> None:
         """Record a failed attempt; `counted`: what it received is counted as spent already.
@@ -108,6 +120,9 @@ class Attempts:
         if error.partial is not None and not counted:
             self.add_spent(error.partial["usage"])
         self._settle(0)
+        if self.plan.refresh_key(error):
+            logger.warning("%s; fetching a new key", error)
+            return
         if failure.invalid is not None and self._correct(failure.invalid, error):
             return
         if failure.unsupported is not None and not self._adjusted:
@@ -128,7 +143,15 @@ class Attempts:
             self._log_retry(error, delay)
             self._wait = Wait(delay)
 
-    def record_success(self, response: Response) -> Response:
+    def continue_with(self, plan: PlanT) -> None:
+        """Send another request of the same call: its attempts begin anew, the deadline stays."""
+        self._settle(0)  # the request before, if it had no usage
+        self.plan = plan
+        self._sent = 0
+        self._failures = 0
+        self._adjusted = False
+
+    def record_success(self, response: AnyResponse) -> AnyResponse:
         """Record the answer, and set the time of the whole call in it."""
         self._settle(response["usage"]["total_tokens"])
         response["seconds"] = self.seconds()
@@ -140,7 +163,7 @@ class Attempts:
         self.spent.add(self.plan, usage)
         self._settle(usage["total_tokens"])
 
-    def retry_with(self, plan: Plan, failure: Failure) -> bool:
+    def retry_with(self, plan: PlanT, failure: Failure) -> bool:
         """Plan another request to the same model after a failure; False if there is none left."""
         failure.error.attempts = self._sent
         self._settle(0)
@@ -193,8 +216,11 @@ class Attempts:
         if self._corrected or not self._policy.reask:
             return False
         self._corrected = True
+        plan = self.plan.corrected(answer, error.invalid_because or "")
+        if plan is None:
+            return False
         logger.warning("%s; asking the model to correct it", error)
-        self.plan = correction(self.plan, answer, error.invalid_because or "")
+        self.plan = plan
         return True
 
     def _delay(self, failure: Failure) -> float | None:
@@ -227,8 +253,7 @@ class Attempts:
             return None
         now, left = self._policy.clock(), self.seconds_left()
         if self._reservation is None:
-            tokens = len(self.plan.content) // 4 + self.plan.call.max_tokens
-            self._reservation = limits.reserve(tokens, now, left)
+            self._reservation = limits.reserve(self.plan.estimated_tokens, now, left)
             if self._reservation is None:
                 raise self._limit_error()
         seconds = limits.wait(self._reservation, now)

@@ -9,6 +9,7 @@ from ._check_format import check_response_format
 from ._check_messages import check_messages
 from ._check_tools import check_tool_choice, check_tools
 from ._continuation import prefix_of
+from ._prompt_cache import check_prompt_cache
 from .errors import LLMRequestError
 from .types import OnBreak
 
@@ -17,6 +18,7 @@ __all__ = ["check_call", "check_flag", "check_on_break"]
 _NUMBERS = (int, float)  # a constant, because `int | float` would build a union on every call
 _MOST_TOKENS = 2**31 - 1
 _ON_BREAK = get_args(OnBreak)
+_HIGHEST_TEMPERATURE = 2  # of any provider; `Profile.max_temperature` may be lower
 
 
 def check_call(
@@ -31,6 +33,8 @@ def check_call(
     stop: Any = None,
     extra: Any = None,
     stream: bool = False,
+    prompt_cache: Any = False,
+    raw: Any = False,
 ) -> Call:
     """Return the call that the arguments describe.
 
@@ -57,6 +61,8 @@ def check_call(
         stop=_stop(stop),
         extra=_extra(extra),
         stream=stream,
+        prompt_cache=check_prompt_cache(prompt_cache),
+        raw=_raw(raw),
     )
 
 
@@ -83,15 +89,31 @@ def check_flag(name: str, value: Any) -> bool:
     return value
 
 
-def _temperature(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, _NUMBERS) or not 0 <= value <= 1:
-        raise invalid("temperature", "must be a number from 0 to 1", value)
+def _temperature(value: Any) -> float | None:
+    if value is None:
+        return None
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, _NUMBERS)
+        or not 0 <= value <= _HIGHEST_TEMPERATURE
+    ):
+        rule = "must be a number from 0 to 1, up to 2 where the provider accepts it, or None"
+        raise invalid("temperature", rule, value)
     return value
 
 
-def _max_tokens(value: Any) -> int:
+def _max_tokens(value: Any) -> int | None:
+    if value is None:
+        return None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= _MOST_TOKENS:
-        raise invalid("max_tokens", f"must be a whole number from 1 to {_MOST_TOKENS}", value)
+        rule = f"must be a whole number from 1 to {_MOST_TOKENS}, or None"
+        raise invalid("max_tokens", rule, value)
+    return value
+
+
+def _raw(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise invalid("raw", "must be True or False", value)
     return value
 
 

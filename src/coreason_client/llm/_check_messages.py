@@ -1,32 +1,34 @@
 """Checks of the messages of a call."""
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
 from ..errors import shown_value
 from ._argument_errors import invalid, quoted
+from ._check_parts import check_part
+from ._check_text import check_text, is_encodable
 from .errors import LLMRequestError
 
-__all__ = ["check_messages", "check_text"]
+__all__ = ["check_messages"]
 
-_ROLES = ("system", "user", "assistant", "tool")
+_ROLES = ("system", "developer", "user", "assistant", "tool")
 _KEYS: dict[str, frozenset[str]] = {
     "system": frozenset({"role", "content", "name"}),
+    "developer": frozenset({"role", "content", "name"}),
     "user": frozenset({"role", "content", "name"}),
-    "assistant": frozenset({"role", "content", "name", "tool_calls", "reasoning", "prefix"}),
+    "assistant": frozenset(
+        {"role", "content", "name", "tool_calls", "reasoning", "prefix", "provider_items"}
+    ),
     "tool": frozenset({"role", "content", "name", "tool_call_id"}),
 }
 _LISTS = (list, tuple)  # a constant, because `list | tuple` would build a union on every call
-_TEXT_ROLES = ("system", "user", "assistant")
+_TEXT_ROLES = ("system", "developer", "user", "assistant")
 # Keys of our response objects that an assistant message may have; they are dropped.
 _RESPONSE_KEYS = frozenset({"finish_reason", "filtered", "media", "parsed", "truncated"})
 _PLAIN_CALL_KEYS = frozenset({"id", "name", "arguments", "signature"})
 _WRAPPED_CALL_KEYS = frozenset({"id", "type", "function", "signature", "index"})
-_IMAGE_KEYS = frozenset({"url", "detail"})
-_IMAGE_URL = re.compile(r"https?://[^\s]+|data:image/[a-z0-9.+-]+;base64,[A-Za-z0-9+/=]+")
 
 
 def check_messages(messages: Any) -> Sequence[dict[str, Any]]:
@@ -55,7 +57,7 @@ def _simple_message(message: Any) -> dict[str, Any] | None:
     content = message.get("content")
     if message.get("role") not in _TEXT_ROLES or content.__class__ is not str:
         return None
-    return dict(message) if content.isascii() or _is_encodable(content) else None
+    return dict(message) if content.isascii() or is_encodable(content) else None
 
 
 def _message(where: str, message: Any) -> dict[str, Any]:
@@ -96,66 +98,14 @@ def _text_message(where: str, message: Mapping[str, Any]) -> dict[str, Any]:
     return dict(message)
 
 
-def check_text(where: str, text: Any) -> None:
-    """Check that a value is text that can be sent; `where` is its name in the error.
-
-    Raises:
-        LLMRequestError: it is not.
-    """
-    if not isinstance(text, str):
-        raise invalid(where, "must be text", text)
-    if not _is_encodable(text):
-        raise LLMRequestError(f"{where} must be valid Unicode, got half of a surrogate pair")
-
-
-def _is_encodable(text: str) -> bool:
-    if text.isascii():  # fast: str stores this as a flag
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _user_message(where: str, message: Mapping[str, Any]) -> dict[str, Any]:
     content = message.get("content")
     if not isinstance(content, list | tuple):
         return _text_message(where, message)
     if not content:
         raise LLMRequestError(f"{where}.content must have at least one part, got an empty list")
-    parts = [_part(f"{where}.content[{index}]", part) for index, part in enumerate(content)]
+    parts = [check_part(f"{where}.content[{index}]", part) for index, part in enumerate(content)]
     return {**message, "content": parts}
-
-
-def _part(where: str, part: Any) -> dict[str, Any]:
-    kind = part.get("type") if isinstance(part, Mapping) else None
-    if kind == "text" and isinstance(part.get("text"), str) and len(part) == 2:
-        check_text(f"{where}.text", part["text"])
-        return dict(part)
-    if kind == "image_url" and len(part) == 2:
-        image = _image(f"{where}.image_url", part.get("image_url"))
-        return {"type": "image_url", "image_url": image}
-    raise invalid(
-        where,
-        'must be {"type": "text", "text": …} or {"type": "image_url", "image_url": {"url": …}}',
-        part,
-    )
-
-
-def _image(where: str, image: Any) -> dict[str, Any]:
-    if isinstance(image, str):
-        image = {"url": image}
-    if not isinstance(image, Mapping) or image.keys() - _IMAGE_KEYS:
-        raise invalid(where, 'must be {"url": …}', image)
-    url = image.get("url")
-    if not isinstance(url, str) or not _IMAGE_URL.fullmatch(url):
-        raise LLMRequestError(
-            f"{where}.url must be an http(s) URL or data:image/…;base64,… without spaces"
-        )
-    if not isinstance(image.get("detail", ""), str):
-        raise invalid(f"{where}.detail", "must be text", image["detail"])
-    return dict(image)
 
 
 def _assistant_message(where: str, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,6 +125,7 @@ def _assistant_message(where: str, message: Mapping[str, Any]) -> dict[str, Any]
     if content is not None:
         check_text(f"{where}.content", content)
     _check_prefix_key(where, checked)
+    _check_provider_items(where, checked)
     reasoning = checked.get("reasoning")
     if reasoning is None:
         checked.pop("reasoning", None)
@@ -191,6 +142,21 @@ def _check_prefix_key(where: str, message: dict[str, Any]) -> None:
         raise LLMRequestError(f"{where}.prefix must not be true beside tool_calls")
     if not prefix:
         message.pop("prefix", None)
+
+
+def _check_provider_items(where: str, message: dict[str, Any]) -> None:
+    """Check that the items of each provider are a list of objects; their content is opaque."""
+    carried = message.get("provider_items")
+    if carried is None:
+        message.pop("provider_items", None)
+    elif not isinstance(carried, Mapping) or not all(map(_are_items, carried.values())):
+        raise invalid(
+            f"{where}.provider_items", "must be lists of objects by provider name", carried
+        )
+
+
+def _are_items(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(item, Mapping) for item in value)
 
 
 def _check_prefix(messages: Sequence[Mapping[str, Any]]) -> None:
@@ -249,7 +215,7 @@ def _to_json(where: str, arguments: dict[str, Any]) -> str:
     try:
         text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
         # A model may have written half of a surrogate pair; it is sent back escaped.
-        return text if _is_encodable(text) else json.dumps(arguments)
+        return text if is_encodable(text) else json.dumps(arguments)
     except (TypeError, ValueError, RecursionError) as error:
         raise LLMRequestError(f"{where} cannot be encoded as JSON: {error}") from None
 
@@ -272,6 +238,7 @@ def _tool_message(where: str, message: Mapping[str, Any]) -> dict[str, Any]:
 
 _BY_ROLE: dict[str, Callable[[str, Mapping[str, Any]], dict[str, Any]]] = {
     "system": _text_message,
+    "developer": _text_message,
     "user": _user_message,
     "assistant": _assistant_message,
     "tool": _tool_message,

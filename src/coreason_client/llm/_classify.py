@@ -6,7 +6,7 @@ because it changes and is translated; the one exception is the table in `_overfl
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .._http._checks import shown as shown_url
 from .._http._types import FINAL_FAILURES, TIMEOUT_FAILURES, ResponseHead, TransportFailure
@@ -65,6 +65,23 @@ _BY_CODE: Mapping[str, type[LLMError]] = {
     "content_policy_violation": LLMFilteredError,
     "permission_denied": LLMPermissionError,
     "server_error": LLMServerError,
+    # Answers of the Responses API that failed
+    "invalid_prompt": LLMRequestError,
+    "vector_store_timeout": LLMServerError,
+    "invalid_image": LLMRequestError,
+    "invalid_image_format": LLMRequestError,
+    "invalid_base64_image": LLMRequestError,
+    "invalid_image_url": LLMRequestError,
+    "image_too_large": LLMRequestError,
+    "image_too_small": LLMRequestError,
+    "image_parse_error": LLMRequestError,
+    "image_content_policy_violation": LLMFilteredError,
+    "invalid_image_mode": LLMRequestError,
+    "image_file_too_large": LLMRequestError,
+    "unsupported_image_media_type": LLMRequestError,
+    "empty_image_file": LLMRequestError,
+    "failed_to_download_image": LLMRequestError,
+    "image_file_not_found": LLMRequestError,
     # Anthropic
     "invalid_request_error": LLMRequestError,
     "billing_error": LLMQuotaError,
@@ -86,9 +103,26 @@ _BY_CODE: Mapping[str, type[LLMError]] = {
     "INTERNAL": LLMServerError,
     "DEADLINE_EXCEEDED": LLMServerError,
     "INVALID_ARGUMENT": LLMRequestError,
+    # Bedrock
+    "UnrecognizedClientException": LLMAuthenticationError,  # these five come with a 403
+    "ExpiredTokenException": LLMAuthenticationError,
+    "InvalidSignatureException": LLMAuthenticationError,
+    "IncompleteSignatureException": LLMAuthenticationError,
+    "MissingAuthenticationTokenException": LLMAuthenticationError,
+    "AccessDeniedException": LLMPermissionError,
+    "ResourceNotFoundException": LLMNotFoundError,
+    "ServiceQuotaExceededException": LLMQuotaError,
+    "ThrottlingException": LLMRateLimitError,
+    "ModelNotReadyException": LLMOverloadedError,
+    "ServiceUnavailableException": LLMOverloadedError,
+    "ModelTimeoutException": LLMServerError,
+    "ModelErrorException": LLMServerError,
+    "ModelStreamErrorException": LLMServerError,
+    "InternalServerException": LLMServerError,
+    "ValidationException": LLMRequestError,
 }
 # Codes that are less specific than the status, if there is one.
-_GENERAL = frozenset({"invalid_request_error", "INVALID_ARGUMENT"})
+_GENERAL = frozenset({"invalid_request_error", "INVALID_ARGUMENT", "ValidationException"})
 _BY_STATUS: Mapping[int, type[LLMError]] = {
     400: LLMRequestError,
     401: LLMAuthenticationError,
@@ -136,6 +170,7 @@ def http_failure(
 ) -> Failure:
     """Classify an error response, or an error inside a success."""
     fault = fault or Fault("")
+    fault = replace(fault, codes=(*fault.codes, *_header_codes(head)))
     status = fault.status or head.status
     message = fault.message or error_reason(parse_or_none(body), body)
     kind = _kind(fault.codes, status)
@@ -247,6 +282,12 @@ def _http_message(
         suffix += f" (requested from {shown_url(route.base)}; check base_url)"
     inside = f" inside a {outer_status}" if status != outer_status else ""
     return f"{route.profile.name} answered {status}{inside} for model {route.model}{suffix}"
+
+
+def _header_codes(head: ResponseHead) -> tuple[str, ...]:
+    """Return the error type that AWS sends in a header; a URL may follow it."""
+    code = head.headers.get("x-amzn-errortype", "").partition(":")[0].rpartition("#")[2].strip()
+    return (code,) if code else ()
 
 
 def request_id(head: ResponseHead) -> str | None:

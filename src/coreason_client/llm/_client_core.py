@@ -4,19 +4,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .._http._checks import check_headers, check_key
+from .._http._checks import check_headers
 from ..errors import ArgumentError
 from ._answer import Tokens
-from ._attempts import BACKOFF, Attempts, Policy
+from ._attempts import BACKOFF, Attempts, PlanT, Policy
 from ._call import Call
 from ._check_call import check_call, check_flag, check_on_break
 from ._continuation import accepts_prefix
 from ._cost import cost
 from ._default_model import DEFAULT_MODEL
+from ._embed_call import check_embed
+from ._embed_plan import EmbedPlan, embed_format
 from ._limits import Limits
+from ._models import ModelsPlan
 from ._plan import Plan
 from ._price_table import DeferredPrice, prices_loaded
 from ._route import Route, Target, check_base_url, check_provider
+from ._wire_choice import Wire, check_wire
+from .credentials import KeyLike, check_key_like
 from .errors import LLMRequestError
 from .types import CallOptions, OnBreak
 
@@ -37,15 +42,17 @@ class ClientCore:
 
     def __init__(
         self,
-        api_key: str | None = None,
+        api_key: KeyLike | None = None,
         base_url: str | None = None,
         default_model: str = DEFAULT_MODEL,
         timeout: float = 60.0,
         max_retries: int = 3,
         *,
         deadline: float | None = None,
-        keys: Mapping[str, str] | None = None,
+        keys: Mapping[str, KeyLike] | None = None,
+        base_urls: Mapping[str, str] | None = None,
         provider: str | None = None,
+        wire: Wire | None = None,
         headers: Mapping[str, str] | None = None,
         first_wait: float = 1.0,
         max_concurrency: int | None = None,
@@ -62,13 +69,18 @@ class ClientCore:
         check_headers(headers or {})
         self._target = Target(
             self.base_url,
-            None if api_key is None else check_key(api_key),
+            None if api_key is None else check_key_like(api_key),
             {
-                check_provider(name, "each name in keys"): check_key(key, name)
+                check_provider(name, "each name in keys"): check_key_like(key, name)
                 for name, key in (keys or {}).items()
             },
             None if provider is None else check_provider(provider),
             dict(headers or {}),
+            check_wire(wire),
+            {
+                check_provider(name, "each name in base_urls"): check_base_url(url, name)
+                for name, url in (base_urls or {}).items()
+            },
         )
         self._backoff = replace(BACKOFF, first=_positive_number("first_wait", first_wait))
         self._limits = _limits(requests_per_minute, tokens_per_minute)
@@ -101,7 +113,7 @@ class ClientCore:
         *,
         response_format: Any = None,
         stream: bool = False,
-    ) -> Attempts:
+    ) -> Attempts[Plan]:
         """Check the arguments of a call and return the attempts to send it.
 
         Raises:
@@ -161,10 +173,56 @@ class ClientCore:
             route = self._routes[model] = self._target.route(model)
         return route
 
+    def _embed_plans(self, texts: Any, model: Any, dimensions: Any, extra: Any) -> list[EmbedPlan]:
+        """Return the requests for embeddings, each with as many texts as the provider accepts.
+
+        Raises:
+            LLMRequestError: an argument is wrong, or the provider has no embeddings.
+            LLMAuthenticationError: there is no key.
+        """
+        call = check_embed(texts, model, dimensions, extra)
+        route = self._route(call.model)
+        size = embed_format(route).texts_per_request(route.model)
+        parts = [call.texts[start : start + size] for start in range(0, len(call.texts), size)]
+        plans = [
+            EmbedPlan(replace(call, model=route.model, texts=part), route, call.model)
+            for part in parts
+        ]
+        if not prices_loaded():
+            for plan in plans:
+                plan.pricing = DeferredPrice()
+        return plans
+
+    def _models_plan(self, provider: Any) -> ModelsPlan:
+        """Return the request for the models of a provider, None for that of the default model.
+
+        Raises:
+            LLMRequestError: there is no such provider, or the base URL belongs to another one.
+            LLMAuthenticationError: there is no key.
+        """
+        if provider is None:
+            return ModelsPlan(self._route(self.default_model))
+        try:
+            route = self._route(f"{check_provider(provider)}/models")
+        except ArgumentError as error:
+            raise LLMRequestError(str(error), argument_error=error) from None
+        if route.profile.name != provider:
+            raise LLMRequestError(
+                f"the base URL belongs to {route.profile.name}: create a client for {provider}",
+                provider=route.profile.name,
+            )
+        return ModelsPlan(route)
+
     def _new_attempts(
-        self, plans: Sequence[Plan], *, on_break: OnBreak = "error", reask: bool = True
-    ) -> Attempts:
-        count = (self.max_retries + 1) * len(plans)
+        self,
+        plans: Sequence[PlanT],
+        requests: int = 0,
+        *,
+        on_break: OnBreak = "error",
+        reask: bool = True,
+    ) -> Attempts[PlanT]:
+        """Return the attempts for plans; `requests` is their number, if there will be others."""
+        count = (self.max_retries + 1) * (requests or len(plans))
         deadline = self.deadline or count * self.timeout + _WAIT_ALLOWANCE
         policy = Policy(
             self.timeout,

@@ -1,6 +1,6 @@
 """The model of calls without `model`."""
 
-__all__ = ["DEFAULT_MODEL"]
+__all__ = ["DEFAULT_EMBEDDING_MODEL", "DEFAULT_MODEL"]
 
 
 class _DefaultModel(str):
@@ -11,3 +11,6 @@ class _DefaultModel(str):
 
 DEFAULT_MODEL: str = _DefaultModel("gpt-4-turbo")
 """The model of calls without `model`, unless the variable `DEFAULT_MODEL` sets another one."""
+
+DEFAULT_EMBEDDING_MODEL = "text-embedding-3-small"
+"""The model of embeddings without `model`."""

@@ -1,23 +1,30 @@
-"""Decodes the body of a streamed answer: SSE, NDJSON, or one JSON value. Pure.
+"""Decodes the body of a streamed answer: SSE, NDJSON, AWS's event stream, or one JSON value. Pure.
 
 A provider may answer a request for a stream with a complete JSON answer. The first byte that is
-not blank distinguishes the two: a server-sent event never begins like a JSON value.
+not blank distinguishes the two: neither a server-sent event nor a frame of an event stream, which
+starts with a zero, begins like a JSON value.
 """
 
 from collections.abc import Iterator
 from enum import Enum, auto
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from ..sse import ServerSentEvent, SSEDecoder, SSEEventTooLarge
+from ._eventstream import EventStreamDecoder, EventStreamError, Message
+from ._fault import Fault, FaultReceived, Malformed
+from ._json import mapping, parse_or_none, text
 from ._lines import LineDecoder, LineTooLong
 
-__all__ = ["FrameDecoder", "FrameTooLarge"]
+__all__ = ["FrameDecoder", "FrameTooLarge", "Framing"]
+
+Framing: TypeAlias = Literal["sse", "ndjson", "eventstream"]
+"""How the events of a stream are separated."""
 
 _MAX_EVENT_BYTES = 10_000_000
 _MAX_WHOLE_BYTES = 64 * 1024 * 1024
 _MAX_BLANKS = 65_536
 _BLANK = b" \t\r\n\xef\xbb\xbf"  # white space and the byte order mark
-_FIELD_STARTS = b"deir:"  # first bytes of data, event, error, id, retry and comments
+_STREAM_STARTS = b"\0deir:"  # a frame; or data, event, error, id, retry and comments
 _EVENT_FIELDS = (b"error",)  # llama.cpp reports errors within a stream in this field
 
 
@@ -40,11 +47,13 @@ _STREAM = _Form.STREAM
 class FrameDecoder:
     """Decodes the body of one response; `declared_json`: its content type is JSON."""
 
-    __slots__ = ("_body", "_claims_json", "_form", "_lines", "_sse")
+    __slots__ = ("_binary", "_body", "_claims_json", "_form", "_lines", "_sse")
 
-    def __init__(self, framing: Literal["sse", "ndjson"], *, declared_json: bool = False) -> None:
+    def __init__(self, framing: Framing, *, declared_json: bool = False) -> None:
         ndjson = framing == "ndjson"
         self._lines = LineDecoder(_MAX_EVENT_BYTES) if ndjson else None
+        binary = framing == "eventstream"
+        self._binary = EventStreamDecoder(_MAX_EVENT_BYTES) if binary else None
         self._sse = SSEDecoder(_MAX_EVENT_BYTES, event_fields=_EVENT_FIELDS)
         self._form = _Form.STREAM if ndjson else _Form.UNKNOWN
         self._claims_json = declared_json
@@ -54,20 +63,30 @@ class FrameDecoder:
         """Decode bytes and yield the events that are now complete.
 
         Raises:
-            FrameTooLarge: an event or the complete answer exceeds its size limit; all events
-                before it were yielded.
+            FrameTooLarge: an event or the complete answer exceeds its size limit.
+            FaultReceived: a frame of an event stream is an error.
+            Malformed: an event stream is damaged.
+
+        All events before an error are yielded.
         """
         if self._form is not _STREAM:
             chunk = self._stream_bytes(chunk)
+        broken = ""
         try:
-            if self._lines is None:
+            if self._binary is not None:
+                yield from map(_event, self._binary.messages(chunk))
+            elif self._lines is None:
                 yield from self._sse.events(chunk)
             else:
                 yield from map(ServerSentEvent, self._lines.lines(chunk))
             return
         except (SSEEventTooLarge, LineTooLong):
             pass
+        except EventStreamError as error:
+            broken = str(error)
         # Not inside `except`: the context of the error would contain data from the provider.
+        if broken:
+            raise Malformed(f"the event stream is damaged: {broken}")
         raise FrameTooLarge("an event", _MAX_EVENT_BYTES)
 
     def flush(self) -> list[ServerSentEvent]:
@@ -98,6 +117,23 @@ class FrameDecoder:
         first = beginning.lstrip(_BLANK)[:1]
         if not first:
             return _Form.UNKNOWN if len(beginning) < _MAX_BLANKS else _Form.STREAM
-        if first in b"{[" or (self._claims_json and first not in _FIELD_STARTS):
+        if first in b"{[" or (self._claims_json and first not in _STREAM_STARTS):
             return _Form.WHOLE
         return _Form.STREAM
+
+
+def _event(message: Message) -> ServerSentEvent:
+    """Return the event in a frame.
+
+    Raises:
+        FaultReceived: the frame is an exception or an error; its type is the code.
+    """
+    headers = message.headers
+    kind = headers.get(":message-type", "event")
+    if kind == "event":
+        return ServerSentEvent(message.payload, text(headers.get(":event-type")).encode())
+    described = mapping(parse_or_none(message.payload))
+    code = text(headers.get(":exception-type")) or text(headers.get(":error-code"))
+    code = code[:1].upper() + code[1:]  # the same exceptions begin with a capital outside of frames
+    reason = text(described.get("message")) or text(headers.get(":error-message"))
+    raise FaultReceived(Fault(reason or code or f"a frame of type {kind!r}", (code,) * bool(code)))

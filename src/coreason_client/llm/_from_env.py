@@ -6,6 +6,7 @@ from .._http._checks import check_key
 from ..errors import ArgumentError, MissingExtraError
 from ._client_core import check_model_name
 from ._route import check_base_url, known_host
+from .credentials import check_key_like
 from .errors import LLMRequestError
 from .providers.profiles import PROFILES
 
@@ -42,8 +43,8 @@ def read_configuration() -> "Configuration":
 def client_arguments(configuration: "Configuration", base_url: str | None) -> dict[str, Any]:
     """Return the arguments of a client; errors name the variable that is wrong.
 
-    The keys of single providers are used only if no custom base URL is set, because that may be a
-    proxy for all providers.
+    The keys and base URLs of single providers are used only if no custom base URL is set, because
+    that may be a proxy for all providers.
 
     Raises:
         LLMRequestError: a variable has an invalid value.
@@ -60,14 +61,17 @@ def client_arguments(configuration: "Configuration", base_url: str | None) -> di
             check_base_url(configuration.base_url, "LLM_API_BASE_URL")
         if configuration.api_key is not None:
             check_key(configuration.api_key, "LLM_API_KEY")
+        if (endpoint := configuration.base_urls.get("azure")) is not None:
+            check_base_url(endpoint, "AZURE_OPENAI_ENDPOINT")
         for profile in PROFILES:
             if (key := configuration.keys.get(profile.name)) is not None:
-                check_key(key, profile.key_variable)
+                check_key_like(key, profile.key_variable)
         check_model_name("DEFAULT_MODEL", configuration.default_model)
     except ArgumentError as error:
         raise LLMRequestError(str(error), argument_error=error) from None
     if base_url is None or known_host(base_url):
         arguments["keys"] = configuration.keys
+        arguments["base_urls"] = configuration.base_urls
     return arguments
 
 

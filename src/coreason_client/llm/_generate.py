@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from .._drive import Flow, Reply
 from .._http._types import Request, TransportFailure
-from ._attempts import Attempts
+from ._attempts import Attempts, PlanT
 from ._classify import Failure
 from ._plan import Plan
 from ._reply import read_reply
@@ -14,10 +14,10 @@ from .types import Response
 __all__ = ["call_flow", "generate_flow"]
 
 Value = TypeVar("Value")
-ReadReply = Callable[[Plan, Reply | TransportFailure | None, float], Value | Failure]
+ReadReply = Callable[[PlanT, Reply | TransportFailure | None, float], Value | Failure]
 
 
-def call_flow(attempts: Attempts, read: ReadReply[Value]) -> Flow[Value]:
+def call_flow(attempts: Attempts[PlanT], read: ReadReply[PlanT, Value]) -> Flow[Value]:
     """Send requests until one has an answer, and return its value.
 
     `read` returns the value of a reply, or the failure; its last argument was the timeout.
@@ -36,7 +36,7 @@ def call_flow(attempts: Attempts, read: ReadReply[Value]) -> Flow[Value]:
         attempts.record_failure(outcome)
 
 
-def generate_flow(attempts: Attempts, parse_as: Any = None) -> Flow[Response]:
+def generate_flow(attempts: Attempts[Plan], parse_as: Any = None) -> Flow[Response]:
     """Send requests until there is an answer, and return the response object.
 
     Raises:

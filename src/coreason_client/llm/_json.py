@@ -1,15 +1,16 @@
-"""Reads values from untrusted JSON, in which any value may have any type."""
+"""Reads values from untrusted JSON, in which any value may have any type, and encodes JSON."""
 
 import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 __all__ = [
     "codes",
     "count",
+    "encode",
     "http_status",
     "is_finite",
     "items",
@@ -48,6 +49,18 @@ def parse(data: bytes, *, keep_edge_surrogates: bool = False) -> Any:
     return _repaired(
         value, _without_inner_surrogates if keep_edge_surrogates else without_lone_surrogates
     )
+
+
+def encode(value: Any) -> bytes:
+    """Encode a value as JSON.
+
+    Raises:
+        ValueError: a part of it cannot be encoded.
+    """
+    content = to_json(value)
+    if b"NaN" in content or b"Infinity" in content:  # may be part of a text
+        json.dumps(value, allow_nan=False, default=str)
+    return content
 
 
 def parse_or_none(data: bytes) -> Any:

@@ -1,16 +1,13 @@
 """`Plan`: the encoded request for one model."""
 
-import json
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
-from pydantic_core import PydanticSerializationError, to_json
-
-from ._answer import Tokens
+from ._answer import Answer
 from ._call import Call
 from ._continuation import (
     FIELDS,
+    accepts_prefix,
     check_continuation,
     continuation_base,
     continuation_fields,
@@ -18,19 +15,24 @@ from ._continuation import (
     sent_messages,
 )
 from ._cost import cost
+from ._fit_call import fit_call
+from ._follow_up import continued_call, corrected_call, is_plain_text
+from ._key_fetch import KeyFetcher
+from ._request_body import encode_body, with_extra, with_query
+from ._request_plan import Pricing, RequestPlan, estimated_prompt
 from ._route import Route
-from .errors import LLMRequestError
 
 __all__ = ["Plan"]
 
 # A parameter that one generation of models rejects and the next one requires.
 _RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 # Without the fields of a continuation, the model would begin another answer.
-_REQUIRED = frozenset({"model", "messages", "contents", "stream", *FIELDS})
+_REQUIRED = frozenset({"model", "messages", "input", "contents", "stream", *FIELDS})
+_USUAL_ANSWER = 2000  # tokens, if the caller sets no limit: the default of `max_tokens`
 
 
 @dataclass(slots=True)
-class Plan:
+class Plan(RequestPlan):
     """One model to try: the call, its route and the encoded request.
 
     `requested_model` is the name that the caller used, `dropped` are the parameters that the
@@ -40,32 +42,40 @@ class Plan:
     call: Call
     route: Route
     requested_model: str = ""
-    pricing: Callable[[str | None, str, Tokens], float | None] = cost
+    pricing: Pricing = cost
     dropped: tuple[str, ...] = ()
     body: dict[str, Any] = field(init=False)
     content: bytes = field(init=False)
     url: str = field(init=False)
+    _fetcher: KeyFetcher | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         adapter, profile, base = self.route.adapter, self.route.profile, self.route.base
-        call = self.call
+        call = self.call = fit_call(self.call, adapter, profile)
         if self.prefix is not None:
             check_continuation(profile, call.model)
             base = continuation_base(base, profile)
             call = replace(call, messages=sent_messages(call.messages, profile))
         body = {**adapter.body(call, profile), **continuation_fields(self.prefix, profile)}
-        self.body = _with_extra(body, call.extra)
+        self.body = with_extra(body, call.extra)
         for name in self.dropped:
             self._drop(name)
-        url = adapter.url(base, call)
-        query = self.route.query
-        self.url = f"{url}{'&' if '?' in url else '?'}{query}" if query else url
-        self._encode()
+        self.url = with_query(adapter.url(base, call), self.route.query)
+        self.content = encode_body(self.body, call.model)
 
     @property
     def prefix(self) -> str | None:
         """The beginning of the answer that the model continues, None if there is none."""
         return prefix_of(self.call.messages)
+
+    @property
+    def estimated_tokens(self) -> int:
+        """An estimate of the tokens that the call will use, for limits and budgets.
+
+        It is a quarter of the bytes of the body, and `max_tokens`; 2000 without `max_tokens`.
+        """
+        answer = _USUAL_ANSWER if self.call.max_tokens is None else self.call.max_tokens
+        return estimated_prompt(self.content) + answer
 
     def drop_parameter(self, parameter: str) -> bool:
         """Drop or rename a parameter that the provider rejects; return False if it must stay."""
@@ -74,44 +84,29 @@ class Plan:
             return False
         self.dropped += (name,)
         self._drop(name)
-        self._encode()
+        self.content = encode_body(self.body, self.call.model)
         return True
 
-    def with_call(self, call: Call) -> "Plan":
-        """Return a plan for another call to the same model."""
-        return Plan(call, self.route, self.requested_model, self.pricing, self.dropped)
+    def can_continue(self, received: Answer) -> bool:
+        """Return True if the model can continue what was received of its answer."""
+        accepts = accepts_prefix(self.route.profile, self.call.model)
+        return accepts and is_plain_text(self.call, received)
+
+    def continued(self, text: str) -> Self:
+        """Return the plan that continues the answer after the given text."""
+        return self._with_call(continued_call(self.call, text))
+
+    def corrected(self, answer: str, reason: str) -> Self:
+        """Return the plan that asks the model to correct its answer."""
+        return self._with_call(corrected_call(self.call, answer, reason))
+
+    def _with_call(self, call: Call) -> Self:
+        plan = type(self)(call, self.route, self.requested_model, self.pricing, self.dropped)
+        plan._fetcher = self._fetcher
+        return plan
 
     def _drop(self, name: str) -> None:
         value = self.body.pop(name, None)
         renamed = _RENAMED.get(name)
         if renamed is not None and renamed not in self.body and value is not None:
             self.body[renamed] = value
-
-    def price(self, tokens: Tokens) -> float | None:
-        """Return the price of tokens in dollars, None if it is not known."""
-        return self.pricing(self.route.profile.prices, self.route.model, tokens)
-
-    def _encode(self) -> None:
-        """Encode the body as JSON.
-
-        Raises:
-            LLMRequestError: a value cannot be encoded.
-        """
-        try:
-            self.content = to_json(self.body)
-            if b"NaN" in self.content or b"Infinity" in self.content:  # may be part of a text
-                json.dumps(self.body, allow_nan=False, default=str)
-        except (PydanticSerializationError, ValueError) as error:
-            raise LLMRequestError(
-                f"the request cannot be encoded as JSON: {error}", model=self.call.model
-            ) from None
-
-
-def _with_extra(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the caller's own fields to a body: objects are merged, other values replaced."""
-    for name, value in extra.items():
-        known = body.get(name)
-        if isinstance(known, dict) and isinstance(value, dict):
-            value = {**known, **value}
-        body[name] = value
-    return body

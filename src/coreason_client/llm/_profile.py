@@ -21,16 +21,24 @@ class Profile:
     prefix: str = ""
     """Model-name prefix, if it differs from `name`."""
 
-    wire: Literal["openai", "anthropic", "gemini", "ollama"] = "openai"
+    aliases: tuple[str, ...] = ()
+    """Prefixes of other providers that its models may have too: they are removed as well."""
+
+    wire: Literal["openai", "anthropic", "gemini", "vertex", "ollama", "bedrock", "responses"] = (
+        "openai"
+    )
     """Wire format."""
 
     base_url: str = ""
     """Default base URL; empty if every customer has a separate one."""
 
+    base_url_variables: str = ""
+    """Environment variables that determine the base URL, if there is no default."""
+
     hosts: tuple[str, ...] = ()
-    """Hosts of this provider: `api.example` matches exactly, `.example` matches all subdomains,
-    `:11434` matches a port of any host. A path after the host must match too; the longest matching
-    path wins."""
+    """Hosts of this provider: `api.example` matches exactly, `.example` matches all subdomains, `*`
+    matches any text, `:11434` matches a port of any host. A path after the host must match too; the
+    longest matching path wins."""
 
     path: str = "/v1"
     """Path that is added to a base URL without one."""
@@ -38,12 +46,41 @@ class Profile:
     auth: Auth = "bearer"
     """Header that carries the key; "bearer" means `Authorization: Bearer`."""
 
+    fetched_auth: Auth | None = None
+    """Header that carries the tokens which a callable returns, if it differs from `auth`."""
+
+    signs: bool = False
+    """Whether requests can be signed with AWS credentials."""
+
     key_variable: str = ""
     """Environment variable that holds the key by convention."""
 
     needs_key: bool = True
 
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+
+    max_temperature: float = 2.0
+    """The highest `temperature` that it accepts."""
+
+    developer_role: bool = False
+    """Whether messages may have the role "developer"; otherwise they are sent as "system"."""
+
+    file_form: Literal["file", "pdf", "url", "document_url"] | None = "file"
+    """How OpenAI's wire sends files: as `file` parts, "pdf" if only with the data or the id of a
+    PDF, "url" if `file_data` may be an http(s) URL, or as `document_url` parts; None if it has no
+    files."""
+
+    audio_form: Literal["object", "text"] | None = "object"
+    """How OpenAI's wire sends `input_audio`: with the format, or only base64; None if not."""
+
+    cache_keys: bool = False
+    """Whether `prompt_cache_key` may be sent, which selects a cache of prompts."""
+
+    base64_embeddings: bool = False
+    """Whether embeddings are requested in base64."""
+
+    dimensions_field: Literal["dimensions", "output_dimension"] = "dimensions"
+    """Field for the number of dimensions of embeddings on OpenAI's wire."""
 
     required_choice: Literal["required", "any"] = "required"
     """Value of `tool_choice` that forces a call of some tool."""
@@ -71,6 +108,19 @@ class Profile:
 
     echoes_reasoning: bool = False
     """Whether assistant messages are sent back with their `reasoning_content`."""
+
+    responses: bool = False
+    """Whether it also has OpenAI's Responses API, so that `wire="responses"` is possible."""
+
+    responses_models: tuple[str, ...] = ()
+    """Patterns of the names of the models that it has only in the Responses API."""
+
+    encrypted_reasoning: Literal["all models", "reasoning models"] | None = None
+    """Whether the Responses API returns reasoning in encrypted form on request, to be sent back:
+    for "all models", or only for OpenAI's "reasoning models", while others reject the request."""
+
+    background: bool = False
+    """Whether its Responses API has background responses, whose streams can be resumed."""
 
     prefix_form: Literal["plain", "flag", "continue_final_message"] | None = None
     """How the beginning of an answer is sent for the model to continue: as the last assistant

@@ -73,6 +73,16 @@ class Reader(ABC):
         """
 
     @property
+    def response_id(self) -> str | None:
+        """The provider's id of the response, if a lost stream can be resumed by it."""
+        return None
+
+    @property
+    def sequence(self) -> int | None:
+        """The number of the last event, after which a lost stream can be resumed."""
+        return None
+
+    @property
     def has_answer(self) -> bool:
         """True if a part of an answer was received, or the reason why it ended."""
         return self.started or bool(self.media) or self.end is not None

@@ -18,7 +18,7 @@ from ._assemble import partial
 from ._attempts import Attempts
 from ._classify import Failure
 from ._continuation import Continuation, continued
-from ._follow_up import can_continue, continuation
+from ._plan import Plan
 from ._reader import Reader
 from .errors import LLMError
 from .types import Delta, PartialResponse, Restarted
@@ -34,7 +34,7 @@ class Recovery:
         restarted: the reason of a restart that was not announced yet.
     """
 
-    def __init__(self, attempts: Attempts) -> None:
+    def __init__(self, attempts: Attempts[Plan]) -> None:
         self.before = ""
         self.restarted: str | None = None
         self._attempts = attempts
@@ -93,9 +93,9 @@ class Recovery:
         if reader.started:  # exactly what was delivered: nothing that was held back
             text += continued_by.text if continued_by is not None else answer.content or ""
         complete = replace(answer, content=text)
-        if not failure.retryable or not can_continue(self._whole_plan, complete):
+        if not failure.retryable or not self._whole_plan.can_continue(complete):
             return False
-        if not self._attempts.retry_with(continuation(self._whole_plan, text), failure):
+        if not self._attempts.retry_with(self._whole_plan.continued(text), failure):
             return False
         self.before = text
         return True

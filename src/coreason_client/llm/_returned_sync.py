@@ -1,11 +1,13 @@
 """What the sync client returns: using it like the async client fails with a clear sentence."""
 
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 from .._closing_sync import Closing
-from .types import Response
+from .types import Measured
 
 __all__ = ["ClientBase", "StreamBase", "returned"]
+
+Returned = TypeVar("Returned", bound=Measured)
 
 
 class ClientBase(Closing):
@@ -41,6 +43,6 @@ class _Returned(dict[str, Any]):
         raise TypeError("LLMClient is sync: remove `await`, or use AsyncLLMClient")
 
 
-def returned(response: Response) -> Response:
+def returned(response: Returned) -> Returned:
     """Return a response as the client returns it."""
-    return cast("Response", _Returned(response))
+    return cast("Returned", _Returned(response))

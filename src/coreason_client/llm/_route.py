@@ -9,21 +9,26 @@ The rules:
   It is kept if it is part of the model's own name, as in `groq/compound` at Groq and
   `openrouter/auto` at OpenRouter.
 * The key belongs to the base URL, or without one to OpenAI, and is never sent anywhere else. A
-  model of a provider whose own key was given is sent to that provider's default base URL, with that
-  key.
+  model of a provider whose own key was given is sent to that provider's base URL, with that key:
+  the one in `base_urls`, or the default one. Bedrock's follows from the region of AWS credentials.
 * A base URL without a path gets the provider's default path.
+* If the key is a callable, the route has no key until it is fetched (`_key_fetch.py`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
 
-from .._http._checks import check_key, check_url, merged_headers, shown
-from .._secret import Credential, header_secrets, redact
+from .._http._checks import check_url, merged_headers, shown
+from .._secret import header_secrets, redact
 from .._version import __version__
 from ..errors import ArgumentError
 from ._adapter import Adapter
+from ._auth import bedrock_url, check_key_of, key_headers, key_secrets, signed
 from ._profile import Profile
+from ._wire_choice import Wire, profile_on_wire
+from .credentials import AWSCredentials, Key, KeyLike, KeyProvider
 from .errors import LLMAuthenticationError, LLMRequestError
 from .providers import ADAPTERS
 from .providers.profiles import COMPATIBLE, PROFILES
@@ -32,7 +37,7 @@ __all__ = ["Route", "Target", "check_base_url", "check_provider", "known_host"]
 
 _BY_NAME: Mapping[str, Profile] = {profile.name: profile for profile in (*PROFILES, COMPATIBLE)}
 _DEFAULT = _BY_NAME["openai"]
-_ENDPOINTS = ("/chat/completions", "/v1/messages")
+_ENDPOINTS = ("/chat/completions", "/responses", "/v1/messages")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +49,36 @@ class Route:
     base: str
     query: str
     model: str
-    credential: Credential | None = field(repr=False)
+    key: Key | None = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
+    extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    key_provider: KeyProvider | None = field(default=None, repr=False)
+    key_name: str = "api_key"
 
-    @property
-    def key(self) -> str | None:
-        """The key, None if the provider needs none."""
-        return None if self.credential is None else self.credential.value
+    def with_key(self, key: Key) -> "Route":
+        """Return the route with a key that its callable returned."""
+        added = key_headers(self.profile, key, fetched=True)
+        headers = merged_headers(_format_headers(self.adapter), added, self.extra_headers)
+        return replace(self, key=key, headers=headers)
+
+    def without_key(self) -> "Route":
+        """Return the route without the key that its callable returned."""
+        headers = merged_headers(_format_headers(self.adapter), self.extra_headers)
+        return replace(self, key=None, headers=headers)
+
+    def request_headers(self, method: str, url: str, body: bytes, now: float) -> Mapping[str, str]:
+        """Return the headers of one request; `now` is in seconds since 1970.
+
+        Raises:
+            LLMRequestError: it must be signed, and the region is not known.
+        """
+        if isinstance(self.key, AWSCredentials):
+            return signed(self.headers, self.key, method, url, body, now)
+        return self.headers
 
     def secrets(self) -> Sequence[str]:
         """Return all secrets in the key and the headers."""
-        return [*filter(None, [self.key]), *header_secrets(self.headers)]
+        return [*key_secrets(self.key), *header_secrets(self.headers)]
 
     def redact(self, text: str) -> str:
         """Return a text without the key and without the secrets among the headers."""
@@ -63,35 +87,46 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The caller's configuration; `provider` names a profile that applies to any host."""
+    """The caller's configuration.
+
+    `provider` names a profile that applies to any host, `wire` is a format of that provider.
+    """
 
     base_url: str | None
-    api_key: str | None = field(repr=False)
-    keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    api_key: KeyLike | None = field(repr=False)
+    keys: Mapping[str, KeyLike] = field(default_factory=dict, repr=False)
     provider: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    wire: Wire | None = None
+    base_urls: Mapping[str, str] = field(default_factory=dict)
 
     def route(self, model: str) -> Route:
         """Return the route of a model.
 
         Raises:
             LLMAuthenticationError: there is no key for it.
-            LLMRequestError: the model has no name, or its provider no base URL.
+            LLMRequestError: the model has no name, its provider no base URL, or not the format
+                `wire`.
         """
         profile, own = self._select_profile(model)
-        base, query = self._base(profile, own=own)
+        key = self.api_key if own else self.keys.get(profile.name)
+        base, query = self._base(profile, key, own=own)
         name = _model_name(model, profile)
         if not name:
             raise LLMRequestError(
                 f"model must have a name after the provider prefix, got {model!r}"
             )
-        key = self.api_key if own else self.keys.get(profile.name)
+        profile = profile_on_wire(profile, name, base, self.wire, own=own)
         if key is None and profile.needs_key:
             raise self._no_key(profile, model, base, own=own)
         adapter = ADAPTERS[profile.wire]
-        headers = _headers(adapter, profile, key, self.headers if own else {})
-        credential = None if key is None else Credential(key, "api_key", check=check_key)
-        return Route(profile, adapter, base, query, name, credential, headers)
+        key_name = "api_key" if own else f"keys[{profile.name!r}]"
+        provider = key if callable(key) else None
+        known = None if key is None or callable(key) else check_key_of(profile, key, key_name)
+        extra = self.headers if own else {}
+        added = key_headers(profile, known, fetched=False)
+        headers = merged_headers(_format_headers(adapter), added, extra)
+        return Route(profile, adapter, base, query, name, known, headers, extra, provider, key_name)
 
     def _select_profile(self, model: str) -> tuple[Profile, bool]:
         """Return the profile, and True if the base URL and the key belong to it."""
@@ -116,13 +151,17 @@ class Target:
             return _BY_NAME[self.provider]
         return _DEFAULT if self.base_url is None else _profile_at(self.base_url)
 
-    def _base(self, profile: Profile, *, own: bool) -> tuple[str, str]:
-        given = self.base_url if own else None
+    def _base(self, profile: Profile, key: KeyLike | None, *, own: bool) -> tuple[str, str]:
+        given = (self.base_url if own else None) or self.base_urls.get(profile.name)
+        if given is None and profile.signs and isinstance(key, AWSCredentials) and key.region:
+            given = bedrock_url(key.region)
         if given is None:
             if not profile.base_url:
+                names = filter(None, (profile.base_url_variables, "LLM_API_BASE_URL"))
+                variables = ", or ".join(names)
                 raise LLMRequestError(
-                    f"{profile.name} has no default base URL: set LLM_API_BASE_URL, or pass "
-                    "base_url in Python code"
+                    f"{profile.name} has no default base URL: set {variables}, or pass base_url in "
+                    "Python code"
                 )
             return profile.base_url, ""
         parts = urlsplit(given)
@@ -204,13 +243,15 @@ def _profile_at(url: str) -> Profile | None:
 def _matches_host(pattern: str, host: str, port: int | None) -> bool:
     if pattern.startswith(":"):
         return pattern == f":{port}"
+    if "*" in pattern:
+        return fnmatchcase(host, pattern)
     return host.endswith(pattern) if pattern.startswith(".") else host == pattern
 
 
 def _model_name(model: str, profile: Profile) -> str:
     """Return the provider's own name of the model: the routing prefix is removed once."""
-    prefix = f"{_prefix(profile)}/"
-    name = model.removeprefix(prefix)
+    prefix, slash, rest = model.partition("/")
+    name = rest if slash and prefix in (_prefix(profile), *profile.aliases) else model
     is_own = profile.only_vendor_names and name and "/" not in name
     return model if is_own or model.startswith(profile.own_names) else name
 
@@ -219,17 +260,9 @@ def _prefix(profile: Profile) -> str:
     return profile.prefix or profile.name
 
 
-def _headers(
-    adapter: Adapter, profile: Profile, key: str | None, extra: Mapping[str, str]
-) -> Mapping[str, str]:
-    headers = {
+def _format_headers(adapter: Adapter) -> Mapping[str, str]:
+    return {
         "Content-Type": "application/json",
         "User-Agent": f"coreason-client/{__version__}",
         **adapter.headers(),
     }
-    if key is not None:
-        if profile.auth == "bearer":
-            headers["Authorization"] = f"Bearer {key}"
-        else:
-            headers[profile.auth] = key
-    return merged_headers(headers, extra)

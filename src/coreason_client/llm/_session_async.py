@@ -147,12 +147,13 @@ class Session:
             raise error
         return TransportFailure(_kind(error), _message(error))
 
-    async def post(
+    async def send(
         self, request: Request, timeout: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
         """Send a request and return the response once its head is received."""
         url, proxy = self.url_and_proxy(request.url)
-        return await self._session.post(
+        return await self._session.request(
+            request.method,
             url,
             data=request.content,
             headers=request.headers,
@@ -199,7 +200,7 @@ class _Sender:
         connect, read = (None, None) if limits is None else (limits.connect, limits.read)
         timeout = _timeout(connect, read, whole=self._whole)
         try:
-            return _OpenResponse(self._session, await self._session.post(request, timeout))
+            return _OpenResponse(self._session, await self._session.send(request, timeout))
         except (aiohttp.ClientError, OSError, ValueError, OverflowError, RuntimeError) as error:
             failure = self._session.translate(error)
             if not isinstance(error, aiohttp.ClientResponseError):  # its text contains our headers

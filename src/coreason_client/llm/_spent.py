@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from ._answer import Tokens
 from ._cost import cost
-from ._plan import Plan
 from ._price_table import prices_loaded
-from .types import Response, Usage
+from ._request_plan import RequestPlan
+from .types import Measured, Usage
 
 __all__ = ["Spent", "add_usages"]
 
@@ -23,13 +23,13 @@ class Spent:
     __slots__ = ("_attempts",)
 
     def __init__(self) -> None:
-        self._attempts: list[tuple[Plan, Usage]] = []
+        self._attempts: list[tuple[RequestPlan, Usage]] = []
 
-    def add(self, plan: Plan, usage: Usage) -> None:
+    def add(self, plan: RequestPlan, usage: Usage) -> None:
         """Add the usage of an attempt that received a part of an answer."""
         self._attempts.append((plan, usage))
 
-    def set(self, response: Response) -> None:
+    def set(self, response: Measured) -> None:
         """Set the usage of all attempts in a response, if there were others than the last one."""
         spent = self.total(response["usage"])
         if spent is not None:
@@ -48,7 +48,7 @@ class Spent:
         return add_usages(usages if usage is None else [*usages, usage])
 
 
-def _set_cost(plan: Plan, usage: Usage) -> None:
+def _set_cost(plan: RequestPlan, usage: Usage) -> None:
     """Set the cost of an attempt that ended before the price table was loaded."""
     if usage["cost_estimate"] is None and prices_loaded():
         tokens = Tokens(

@@ -9,14 +9,27 @@ from .._drive_async import drive_async, run_async
 from ._answer_machine import AnswerMachine
 from ._attempts import Attempts
 from ._client_core import MAX_ANSWER_BYTES, ClientCore
-from ._default_model import DEFAULT_MODEL
+from ._default_model import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
+from ._embed import embed_flow, joined
 from ._from_env import environment_arguments, missing_extra
 from ._generate import generate_flow
+from ._models import models_flow
+from ._plan import Plan
 from ._price_table import DeferredPrice, load_prices
 from ._returned_async import AsyncClientBase, returned
 from ._streams_async import AsyncLLMStream
+from ._wire_choice import Wire
+from .credentials import KeyLike
 from .errors import LLMConnectionError, LLMError
-from .types import CallOptions, Delta, Parsed, Response, UsageDelta
+from .types import (
+    CallOptions,
+    Delta,
+    EmbeddingResponse,
+    ModelInfo,
+    Parsed,
+    Response,
+    UsageDelta,
+)
 
 if TYPE_CHECKING:
     from ._session_async import Session, Sessions
@@ -28,7 +41,8 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
     """A client for the models of any provider; it keeps only connections between calls.
 
     Args:
-        api_key: the key for `base_url`; it is never sent anywhere else.
+        api_key: the key for `base_url`; it is never sent anywhere else. A callable, sync or async,
+            that returns the key is called for each call, and again if the key is rejected.
         base_url: the base URL of the provider; without one, the model selects the provider.
         default_model: the model of calls without `model`.
         timeout: seconds for one attempt.
@@ -37,7 +51,10 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
             allows every attempt to time out, and a minute of waits.
         keys: keys of other providers, by provider name, for models such as `anthropic/…` and for
             fallbacks.
+        base_urls: base URLs of these providers, by provider name, if not the default ones.
         provider: the provider at `base_url`, if its host does not show it.
+        wire: "responses" for OpenAI's Responses API, "chat" for chat completions; None chooses by
+            the model.
         headers: headers that are added to each request to `base_url`.
         first_wait: seconds before the first retry; each further wait is twice as long.
         max_concurrency: the maximum number of calls at a time; further calls wait.
@@ -50,15 +67,17 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
 
     def __init__(
         self,
-        api_key: str | None = None,
+        api_key: KeyLike | None = None,
         base_url: str | None = None,
         default_model: str = DEFAULT_MODEL,
         timeout: float = 60.0,
         max_retries: int = 3,
         *,
         deadline: float | None = None,
-        keys: Mapping[str, str] | None = None,
+        keys: Mapping[str, KeyLike] | None = None,
+        base_urls: Mapping[str, str] | None = None,
         provider: str | None = None,
+        wire: Wire | None = None,
         headers: Mapping[str, str] | None = None,
         first_wait: float = 1.0,
         max_concurrency: int | None = None,
@@ -73,7 +92,9 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
             max_retries,
             deadline=deadline,
             keys=keys,
+            base_urls=base_urls,
             provider=provider,
+            wire=wire,
             headers=headers,
             first_wait=first_wait,
             max_concurrency=max_concurrency,
@@ -100,8 +121,8 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
         messages: Sequence[Mapping[str, Any]],
         model: str = DEFAULT_MODEL,
         tools: Sequence[Mapping[str, Any]] | None = None,
-        temperature: float = 0.7,
-        max_tokens: int = 2000,
+        temperature: float | None = 0.7,
+        max_tokens: int | None = 2000,
         *,
         response_format: type[Parsed],
         **options: Unpack[CallOptions],
@@ -113,8 +134,8 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
         messages: Sequence[Mapping[str, Any]],
         model: str = DEFAULT_MODEL,
         tools: Sequence[Mapping[str, Any]] | None = None,
-        temperature: float = 0.7,
-        max_tokens: int = 2000,
+        temperature: float | None = 0.7,
+        max_tokens: int | None = 2000,
         *,
         response_format: Mapping[str, Any] | None = None,
         **options: Unpack[CallOptions],
@@ -125,8 +146,8 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
         messages: Sequence[Mapping[str, Any]],
         model: str = DEFAULT_MODEL,
         tools: Sequence[Mapping[str, Any]] | None = None,
-        temperature: float = 0.7,
-        max_tokens: int = 2000,
+        temperature: float | None = 0.7,
+        max_tokens: int | None = 2000,
         *,
         response_format: Any = None,
         **options: Unpack[CallOptions],
@@ -137,8 +158,9 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
             messages: the conversation; each message has a `role` and `content`.
             model: the model, optionally as `provider/model`.
             tools: the functions that the model may call, in the format of OpenAI.
-            temperature: the sampling temperature, 0 to 1.
-            max_tokens: the maximum length of the answer.
+            temperature: the sampling temperature, 0 to 1 (up to 2 where the provider accepts it),
+                or None for the provider's default.
+            max_tokens: the maximum length of the answer, or None for the provider's default.
             response_format: a JSON schema or a pydantic model for the answer.
             options: see `CallOptions`.
 
@@ -170,8 +192,8 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
         messages: Sequence[Mapping[str, Any]],
         model: str = DEFAULT_MODEL,
         tools: Sequence[Mapping[str, Any]] | None = None,
-        temperature: float = 0.7,
-        max_tokens: int = 2000,
+        temperature: float | None = 0.7,
+        max_tokens: int | None = 2000,
         *,
         response_format: type[Parsed],
         **options: Unpack[CallOptions],
@@ -183,8 +205,8 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
         messages: Sequence[Mapping[str, Any]],
         model: str = DEFAULT_MODEL,
         tools: Sequence[Mapping[str, Any]] | None = None,
-        temperature: float = 0.7,
-        max_tokens: int = 2000,
+        temperature: float | None = 0.7,
+        max_tokens: int | None = 2000,
         *,
         response_format: Mapping[str, Any] | None = None,
         **options: Unpack[CallOptions],
@@ -195,8 +217,8 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
         messages: Sequence[Mapping[str, Any]],
         model: str = DEFAULT_MODEL,
         tools: Sequence[Mapping[str, Any]] | None = None,
-        temperature: float = 0.7,
-        max_tokens: int = 2000,
+        temperature: float | None = 0.7,
+        max_tokens: int | None = 2000,
         *,
         response_format: Any = None,
         **options: Unpack[CallOptions],
@@ -220,11 +242,63 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
         machine = AnswerMachine(attempts, response_format)
         return AsyncLLMStream(machine, self._deltas(attempts, machine))
 
+    async def embed(
+        self,
+        input: str | Sequence[str],  # noqa: A002 - its name at every provider
+        model: str = DEFAULT_EMBEDDING_MODEL,
+        *,
+        dimensions: int | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> EmbeddingResponse:
+        """Return the embeddings of texts, in their order.
+
+        More texts than the provider accepts in one request are sent in several requests.
+
+        Args:
+            input: one text, or several.
+            model: the embedding model, optionally as `provider/model`.
+            dimensions: the number of dimensions of the vectors, if the model has several.
+            extra: further fields of the request body, for this provider only.
+
+        Raises:
+            LLMRequestError: an argument is wrong, or the provider rejected the request.
+            LLMError: there are no embeddings; the class and the fields of the error give the
+                reason.
+        """
+        plans = self._embed_plans(input, model, dimensions, extra)
+        attempts = self._new_attempts(plans[:1], len(plans))
+        session = await self._session()
+        async with session.slot(attempts.seconds_left, attempts.deadline_error):
+            flow = embed_flow(attempts, plans)
+            responses = await run_async(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
+        for plan, response in zip(plans, responses, strict=True):
+            if isinstance(plan.pricing, DeferredPrice):
+                await plan.pricing.set_async(response["usage"])
+        return returned(joined(responses))
+
+    async def models(self, provider: str | None = None) -> list[ModelInfo]:
+        """Return the models of a provider.
+
+        Args:
+            provider: the name of the provider; the default is that of the default model.
+
+        Raises:
+            LLMRequestError: there is no such provider, or it has no list.
+            LLMError: there is no list; the class and the fields of the error give the reason.
+        """
+        attempts = self._new_attempts([self._models_plan(provider)])
+        session = await self._session()
+        async with session.slot(attempts.seconds_left, attempts.deadline_error):
+            flow = models_flow(attempts)
+            return await run_async(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
+
     async def aclose(self) -> None:
         """Close the connections; may be called twice."""
         await self._sessions.aclose()
 
-    async def _deltas(self, attempts: Attempts, machine: AnswerMachine) -> AsyncGenerator[Delta]:
+    async def _deltas(
+        self, attempts: Attempts[Plan], machine: AnswerMachine
+    ) -> AsyncGenerator[Delta]:
         session = await self._session()
         received = drive_async(machine, session.sender(whole=False))
         if isinstance(attempts.plan.pricing, DeferredPrice):
@@ -252,7 +326,7 @@ def _sessions(max_concurrency: int | None) -> "Sessions":
 
 async def _with_price(
     deltas: AsyncGenerator[Delta],
-    attempts: Attempts,
+    attempts: Attempts[Plan],
     price: DeferredPrice,
     machine: AnswerMachine,
 ) -> AsyncGenerator[Delta]:

@@ -11,14 +11,27 @@ from .._drive_sync import drive, run
 from ._answer_machine import AnswerMachine
 from ._attempts import Attempts
 from ._client_core import MAX_ANSWER_BYTES, ClientCore
-from ._default_model import DEFAULT_MODEL
+from ._default_model import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
+from ._embed import embed_flow, joined
 from ._from_env import environment_arguments, missing_extra
 from ._generate import generate_flow
+from ._models import models_flow
+from ._plan import Plan
 from ._price_table import DeferredPrice, load_prices
 from ._returned_sync import ClientBase, returned
 from ._streams_sync import LLMStream
+from ._wire_choice import Wire
+from .credentials import KeyLike
 from .errors import LLMConnectionError, LLMError
-from .types import CallOptions, Delta, Parsed, Response, UsageDelta
+from .types import (
+    CallOptions,
+    Delta,
+    EmbeddingResponse,
+    ModelInfo,
+    Parsed,
+    Response,
+    UsageDelta,
+)
 
 if TYPE_CHECKING:
     from ._session_sync import Session, Sessions
@@ -30,7 +43,8 @@ class LLMClient(ClientCore, ClientBase):
     """A client for the models of any provider; it keeps only connections between calls.
 
     Args:
-        api_key: the key for `base_url`; it is never sent anywhere else.
+        api_key: the key for `base_url`; it is never sent anywhere else. A callable
+            that returns the key is called for each call, and again if the key is rejected.
         base_url: the base URL of the provider; without one, the model selects the provider.
         default_model: the model of calls without `model`.
         timeout: seconds for one attempt.
@@ -39,7 +53,10 @@ class LLMClient(ClientCore, ClientBase):
             allows every attempt to time out, and a minute of waits.
         keys: keys of other providers, by provider name, for models such as `anthropic/…` and for
             fallbacks.
+        base_urls: base URLs of these providers, by provider name, if not the default ones.
         provider: the provider at `base_url`, if its host does not show it.
+        wire: "responses" for OpenAI's Responses API, "chat" for chat completions; None chooses by
+            the model.
         headers: headers that are added to each request to `base_url`.
         first_wait: seconds before the first retry; each further wait is twice as long.
         max_concurrency: the maximum number of calls at a time; further calls wait.
@@ -52,15 +69,17 @@ class LLMClient(ClientCore, ClientBase):
 
     def __init__(
         self,
-        api_key: str | None = None,
+        api_key: KeyLike | None = None,
         base_url: str | None = None,
         default_model: str = DEFAULT_MODEL,
         timeout: float = 60.0,
         max_retries: int = 3,
         *,
         deadline: float | None = None,
-        keys: Mapping[str, str] | None = None,
+        keys: Mapping[str, KeyLike] | None = None,
+        base_urls: Mapping[str, str] | None = None,
         provider: str | None = None,
+        wire: Wire | None = None,
         headers: Mapping[str, str] | None = None,
         first_wait: float = 1.0,
         max_concurrency: int | None = None,
@@ -75,7 +94,9 @@ class LLMClient(ClientCore, ClientBase):
             max_retries,
             deadline=deadline,
             keys=keys,
+            base_urls=base_urls,
             provider=provider,
+            wire=wire,
             headers=headers,
             first_wait=first_wait,
             max_concurrency=max_concurrency,
@@ -102,8 +123,8 @@ class LLMClient(ClientCore, ClientBase):
         messages: Sequence[Mapping[str, Any]],
         model: str = DEFAULT_MODEL,
         tools: Sequence[Mapping[str, Any]] | None = None,
-        temperature: float = 0.7,
-        max_tokens: int = 2000,
+        temperature: float | None = 0.7,
+        max_tokens: int | None = 2000,
         *,
         response_format: type[Parsed],
         **options: Unpack[CallOptions],
@@ -115,8 +136,8 @@ class LLMClient(ClientCore, ClientBase):
         messages: Sequence[Mapping[str, Any]],
         model: str = DEFAULT_MODEL,
         tools: Sequence[Mapping[str, Any]] | None = None,
-        temperature: float = 0.7,
-        max_tokens: int = 2000,
+        temperature: float | None = 0.7,
+        max_tokens: int | None = 2000,
         *,
         response_format: Mapping[str, Any] | None = None,
         **options: Unpack[CallOptions],
@@ -127,8 +148,8 @@ class LLMClient(ClientCore, ClientBase):
         messages: Sequence[Mapping[str, Any]],
         model: str = DEFAULT_MODEL,
         tools: Sequence[Mapping[str, Any]] | None = None,
-        temperature: float = 0.7,
-        max_tokens: int = 2000,
+        temperature: float | None = 0.7,
+        max_tokens: int | None = 2000,
         *,
         response_format: Any = None,
         **options: Unpack[CallOptions],
@@ -139,8 +160,9 @@ class LLMClient(ClientCore, ClientBase):
             messages: the conversation; each message has a `role` and `content`.
             model: the model, optionally as `provider/model`.
             tools: the functions that the model may call, in the format of OpenAI.
-            temperature: the sampling temperature, 0 to 1.
-            max_tokens: the maximum length of the answer.
+            temperature: the sampling temperature, 0 to 1 (up to 2 where the provider accepts it),
+                or None for the provider's default.
+            max_tokens: the maximum length of the answer, or None for the provider's default.
             response_format: a JSON schema or a pydantic model for the answer.
             options: see `CallOptions`.
 
@@ -172,8 +194,8 @@ class LLMClient(ClientCore, ClientBase):
         messages: Sequence[Mapping[str, Any]],
         model: str = DEFAULT_MODEL,
         tools: Sequence[Mapping[str, Any]] | None = None,
-        temperature: float = 0.7,
-        max_tokens: int = 2000,
+        temperature: float | None = 0.7,
+        max_tokens: int | None = 2000,
         *,
         response_format: type[Parsed],
         **options: Unpack[CallOptions],
@@ -185,8 +207,8 @@ class LLMClient(ClientCore, ClientBase):
         messages: Sequence[Mapping[str, Any]],
         model: str = DEFAULT_MODEL,
         tools: Sequence[Mapping[str, Any]] | None = None,
-        temperature: float = 0.7,
-        max_tokens: int = 2000,
+        temperature: float | None = 0.7,
+        max_tokens: int | None = 2000,
         *,
         response_format: Mapping[str, Any] | None = None,
         **options: Unpack[CallOptions],
@@ -197,8 +219,8 @@ class LLMClient(ClientCore, ClientBase):
         messages: Sequence[Mapping[str, Any]],
         model: str = DEFAULT_MODEL,
         tools: Sequence[Mapping[str, Any]] | None = None,
-        temperature: float = 0.7,
-        max_tokens: int = 2000,
+        temperature: float | None = 0.7,
+        max_tokens: int | None = 2000,
         *,
         response_format: Any = None,
         **options: Unpack[CallOptions],
@@ -222,11 +244,61 @@ class LLMClient(ClientCore, ClientBase):
         machine = AnswerMachine(attempts, response_format)
         return LLMStream(machine, self._deltas(attempts, machine))
 
+    def embed(
+        self,
+        input: str | Sequence[str],  # noqa: A002 - its name at every provider
+        model: str = DEFAULT_EMBEDDING_MODEL,
+        *,
+        dimensions: int | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> EmbeddingResponse:
+        """Return the embeddings of texts, in their order.
+
+        More texts than the provider accepts in one request are sent in several requests.
+
+        Args:
+            input: one text, or several.
+            model: the embedding model, optionally as `provider/model`.
+            dimensions: the number of dimensions of the vectors, if the model has several.
+            extra: further fields of the request body, for this provider only.
+
+        Raises:
+            LLMRequestError: an argument is wrong, or the provider rejected the request.
+            LLMError: there are no embeddings; the class and the fields of the error give the
+                reason.
+        """
+        plans = self._embed_plans(input, model, dimensions, extra)
+        attempts = self._new_attempts(plans[:1], len(plans))
+        session = self._session()
+        with session.slot(attempts.seconds_left, attempts.deadline_error):
+            flow = embed_flow(attempts, plans)
+            responses = run(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
+        for plan, response in zip(plans, responses, strict=True):
+            if isinstance(plan.pricing, DeferredPrice):
+                plan.pricing.set(response["usage"])
+        return returned(joined(responses))
+
+    def models(self, provider: str | None = None) -> list[ModelInfo]:
+        """Return the models of a provider.
+
+        Args:
+            provider: the name of the provider; the default is that of the default model.
+
+        Raises:
+            LLMRequestError: there is no such provider, or it has no list.
+            LLMError: there is no list; the class and the fields of the error give the reason.
+        """
+        attempts = self._new_attempts([self._models_plan(provider)])
+        session = self._session()
+        with session.slot(attempts.seconds_left, attempts.deadline_error):
+            flow = models_flow(attempts)
+            return run(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
+
     def close(self) -> None:
         """Close the connections; may be called twice."""
         self._sessions.close()
 
-    def _deltas(self, attempts: Attempts, machine: AnswerMachine) -> Generator[Delta]:
+    def _deltas(self, attempts: Attempts[Plan], machine: AnswerMachine) -> Generator[Delta]:
         session = self._session()
         received = drive(machine, session.sender(whole=False))
         if isinstance(attempts.plan.pricing, DeferredPrice):
@@ -253,7 +325,7 @@ def _sessions(max_concurrency: int | None) -> "Sessions":
 
 def _with_price(
     deltas: Generator[Delta],
-    attempts: Attempts,
+    attempts: Attempts[Plan],
     price: DeferredPrice,
     machine: AnswerMachine,
 ) -> Generator[Delta]:

@@ -8,17 +8,26 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from .. import _fork
-from ._default_model import DEFAULT_MODEL
+from ._default_model import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
 from ._from_env import client_arguments, read_configuration
 from .aclient import AsyncLLMClient
 from .client import LLMClient
 from .streams import AsyncLLMStream, LLMStream
-from .types import CallOptions, Parsed, Response
+from .types import CallOptions, EmbeddingResponse, ModelInfo, Parsed, Response
 
 if TYPE_CHECKING:
     from .settings import Configuration
 
-__all__ = ["generate", "generate_sync", "stream", "stream_sync"]
+__all__ = [
+    "embed",
+    "embed_sync",
+    "generate",
+    "generate_sync",
+    "models",
+    "models_sync",
+    "stream",
+    "stream_sync",
+]
 
 _Client = TypeVar("_Client", AsyncLLMClient, LLMClient)
 
@@ -28,8 +37,8 @@ async def generate(
     messages: Sequence[Mapping[str, Any]],
     model: str = DEFAULT_MODEL,
     tools: Sequence[Mapping[str, Any]] | None = None,
-    temperature: float = 0.7,
-    max_tokens: int = 2000,
+    temperature: float | None = 0.7,
+    max_tokens: int | None = 2000,
     *,
     response_format: type[Parsed],
     **options: Unpack[CallOptions],
@@ -41,8 +50,8 @@ async def generate(
     messages: Sequence[Mapping[str, Any]],
     model: str = DEFAULT_MODEL,
     tools: Sequence[Mapping[str, Any]] | None = None,
-    temperature: float = 0.7,
-    max_tokens: int = 2000,
+    temperature: float | None = 0.7,
+    max_tokens: int | None = 2000,
     *,
     response_format: Mapping[str, Any] | None = None,
     **options: Unpack[CallOptions],
@@ -53,8 +62,8 @@ async def generate(
     messages: Sequence[Mapping[str, Any]],
     model: str = DEFAULT_MODEL,
     tools: Sequence[Mapping[str, Any]] | None = None,
-    temperature: float = 0.7,
-    max_tokens: int = 2000,
+    temperature: float | None = 0.7,
+    max_tokens: int | None = 2000,
     *,
     response_format: Any = None,
     **options: Unpack[CallOptions],
@@ -84,8 +93,8 @@ def stream(
     messages: Sequence[Mapping[str, Any]],
     model: str = DEFAULT_MODEL,
     tools: Sequence[Mapping[str, Any]] | None = None,
-    temperature: float = 0.7,
-    max_tokens: int = 2000,
+    temperature: float | None = 0.7,
+    max_tokens: int | None = 2000,
     *,
     response_format: type[Parsed],
     **options: Unpack[CallOptions],
@@ -97,8 +106,8 @@ def stream(
     messages: Sequence[Mapping[str, Any]],
     model: str = DEFAULT_MODEL,
     tools: Sequence[Mapping[str, Any]] | None = None,
-    temperature: float = 0.7,
-    max_tokens: int = 2000,
+    temperature: float | None = 0.7,
+    max_tokens: int | None = 2000,
     *,
     response_format: Mapping[str, Any] | None = None,
     **options: Unpack[CallOptions],
@@ -109,8 +118,8 @@ def stream(
     messages: Sequence[Mapping[str, Any]],
     model: str = DEFAULT_MODEL,
     tools: Sequence[Mapping[str, Any]] | None = None,
-    temperature: float = 0.7,
-    max_tokens: int = 2000,
+    temperature: float | None = 0.7,
+    max_tokens: int | None = 2000,
     *,
     response_format: Any = None,
     **options: Unpack[CallOptions],
@@ -137,8 +146,8 @@ def generate_sync(
     messages: Sequence[Mapping[str, Any]],
     model: str = DEFAULT_MODEL,
     tools: Sequence[Mapping[str, Any]] | None = None,
-    temperature: float = 0.7,
-    max_tokens: int = 2000,
+    temperature: float | None = 0.7,
+    max_tokens: int | None = 2000,
     *,
     response_format: type[Parsed],
     **options: Unpack[CallOptions],
@@ -150,8 +159,8 @@ def generate_sync(
     messages: Sequence[Mapping[str, Any]],
     model: str = DEFAULT_MODEL,
     tools: Sequence[Mapping[str, Any]] | None = None,
-    temperature: float = 0.7,
-    max_tokens: int = 2000,
+    temperature: float | None = 0.7,
+    max_tokens: int | None = 2000,
     *,
     response_format: Mapping[str, Any] | None = None,
     **options: Unpack[CallOptions],
@@ -162,8 +171,8 @@ def generate_sync(
     messages: Sequence[Mapping[str, Any]],
     model: str = DEFAULT_MODEL,
     tools: Sequence[Mapping[str, Any]] | None = None,
-    temperature: float = 0.7,
-    max_tokens: int = 2000,
+    temperature: float | None = 0.7,
+    max_tokens: int | None = 2000,
     *,
     response_format: Any = None,
     **options: Unpack[CallOptions],
@@ -189,8 +198,8 @@ def stream_sync(
     messages: Sequence[Mapping[str, Any]],
     model: str = DEFAULT_MODEL,
     tools: Sequence[Mapping[str, Any]] | None = None,
-    temperature: float = 0.7,
-    max_tokens: int = 2000,
+    temperature: float | None = 0.7,
+    max_tokens: int | None = 2000,
     *,
     response_format: type[Parsed],
     **options: Unpack[CallOptions],
@@ -202,8 +211,8 @@ def stream_sync(
     messages: Sequence[Mapping[str, Any]],
     model: str = DEFAULT_MODEL,
     tools: Sequence[Mapping[str, Any]] | None = None,
-    temperature: float = 0.7,
-    max_tokens: int = 2000,
+    temperature: float | None = 0.7,
+    max_tokens: int | None = 2000,
     *,
     response_format: Mapping[str, Any] | None = None,
     **options: Unpack[CallOptions],
@@ -214,8 +223,8 @@ def stream_sync(
     messages: Sequence[Mapping[str, Any]],
     model: str = DEFAULT_MODEL,
     tools: Sequence[Mapping[str, Any]] | None = None,
-    temperature: float = 0.7,
-    max_tokens: int = 2000,
+    temperature: float | None = 0.7,
+    max_tokens: int | None = 2000,
     *,
     response_format: Any = None,
     **options: Unpack[CallOptions],
@@ -235,6 +244,60 @@ def stream_sync(
         response_format=response_format,
         **options,
     )
+
+
+async def embed(
+    input: str | Sequence[str],  # noqa: A002 - its name at every provider
+    model: str = DEFAULT_EMBEDDING_MODEL,
+    *,
+    dimensions: int | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> EmbeddingResponse:
+    """Return the embeddings of texts, in their order; configuration like `generate`.
+
+    The arguments are those of `AsyncLLMClient.embed`.
+
+    Raises:
+        LLMRequestError: an argument or a variable is wrong, or the provider rejected the request.
+        LLMError: there are no embeddings; the class and the fields of the error give the reason.
+    """
+    client = _shared.client(AsyncLLMClient)
+    return await client.embed(input, model, dimensions=dimensions, extra=extra)
+
+
+def embed_sync(
+    input: str | Sequence[str],  # noqa: A002 - its name at every provider
+    model: str = DEFAULT_EMBEDDING_MODEL,
+    *,
+    dimensions: int | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> EmbeddingResponse:
+    """Do what `embed` does and block until there are embeddings: for scripts and notebooks.
+
+    Raises:
+        LLMError: as for `embed`.
+    """
+    client = _shared.client(LLMClient)
+    return client.embed(input, model, dimensions=dimensions, extra=extra)
+
+
+async def models(provider: str | None = None) -> list[ModelInfo]:
+    """Return the models of a provider; configuration like `generate`.
+
+    Raises:
+        LLMRequestError: a variable is wrong, or there is no such provider.
+        LLMError: there is no list; the class and the fields of the error give the reason.
+    """
+    return await _shared.client(AsyncLLMClient).models(provider)
+
+
+def models_sync(provider: str | None = None) -> list[ModelInfo]:
+    """Do what `models` does and block until there is a list: for scripts and notebooks.
+
+    Raises:
+        LLMError: as for `models`.
+    """
+    return _shared.client(LLMClient).models(provider)
 
 
 class _Shared:

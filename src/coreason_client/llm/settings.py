@@ -10,7 +10,9 @@ from pydantic import Field, SecretStr, ValidationError, create_model
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from ._argument_errors import invalid
+from ._cloud_settings import CLOUD_VARIABLES, cloud_base_urls, cloud_keys
 from ._internals import environment_reader
+from .credentials import Key
 from .errors import LLMRequestError
 from .providers.profiles import PROFILES
 
@@ -50,8 +52,11 @@ _PROVIDER_FIELDS: dict[str, _Field] = {
     name.replace("-", "_"): (SecretStr | None, Field(None, validation_alias=variable))
     for name, variable in _KEY_VARIABLES.items()
 }
+_CLOUD_FIELDS: dict[str, _Field] = {
+    name.lower(): (SecretStr | None, Field(None, validation_alias=name)) for name in CLOUD_VARIABLES
+}
 _ProviderKeys: type[BaseSettings] = create_model(
-    "_ProviderKeys", __base__=LLMSettings, **_PROVIDER_FIELDS
+    "_ProviderKeys", __base__=LLMSettings, **_PROVIDER_FIELDS, **_CLOUD_FIELDS
 )  # type: ignore[call-overload]
 
 _VARIABLES = (
@@ -61,6 +66,7 @@ _VARIABLES = (
     "AI_TIMEOUT",
     "MAX_RETRIES",
     *_KEY_VARIABLES.values(),
+    *CLOUD_VARIABLES,
 )
 
 _current_values = environment_reader(_VARIABLES)
@@ -68,14 +74,15 @@ _current_values = environment_reader(_VARIABLES)
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The configuration; `keys` are the keys of single providers, by provider name."""
+    """The configuration; `keys` and `base_urls` are those of single providers, by their names."""
 
     api_key: str | None = field(repr=False)
     base_url: str | None
     default_model: str
     timeout: float
     max_retries: int
-    keys: Mapping[str, str] = field(repr=False)
+    keys: Mapping[str, Key] = field(repr=False)
+    base_urls: Mapping[str, str]
 
 
 def read_settings() -> Configuration:
@@ -107,15 +114,21 @@ def _read(values: tuple[object, ...], version: tuple[str, int, int, int] | None)
         raise LLMRequestError(f"{_ENV_FILE} cannot be read: it must be UTF-8") from None
     except OSError as error:
         raise LLMRequestError(f"{_ENV_FILE} cannot be read: {error.strerror}") from None
-    given = {name: getattr(settings, name.replace("-", "_")) for name in _KEY_VARIABLES}
+    keys = {name: getattr(settings, name.replace("-", "_")) for name in _KEY_VARIABLES}
+    cloud = _given({name: getattr(settings, name.lower()) for name in CLOUD_VARIABLES})
     return Configuration(
         api_key=_secret(settings.api_key),
         base_url=settings.base_url,
         default_model=settings.default_model,
         timeout=settings.timeout,
         max_retries=settings.max_retries,
-        keys={name: key.get_secret_value() for name, key in given.items() if key is not None},
+        keys=cloud_keys(cloud, _given(keys)),
+        base_urls=cloud_base_urls(cloud),
     )
+
+
+def _given(values: Mapping[str, SecretStr | None]) -> dict[str, str]:
+    return {name: value.get_secret_value() for name, value in values.items() if value is not None}
 
 
 def _invalid_variable(error: ValidationError) -> LLMRequestError:

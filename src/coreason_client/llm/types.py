@@ -9,10 +9,14 @@ from typing_extensions import TypeVar
 __all__ = [
     "CallOptions",
     "Delta",
+    "EmbeddingData",
+    "EmbeddingResponse",
     "Finish",
     "FinishReason",
+    "Measured",
     "Media",
     "Message",
+    "ModelInfo",
     "OnBreak",
     "PartialData",
     "PartialResponse",
@@ -50,6 +54,9 @@ class CallOptions(TypedDict, total=False):
         reask: whether an answer that does not match `response_format` is sent back once, with the
             reason, for the model to correct it; True by default. A stream does so only with
             `on_break="restart"`.
+        prompt_cache: True, "5m" or "1h" marks the prompt for the provider's cache, for five minutes
+            or an hour; providers that cache by themselves do so in any case.
+        raw: True adds the provider's own reply to the response object.
     """
 
     tool_choice: str | Mapping[str, Any] | None
@@ -58,6 +65,8 @@ class CallOptions(TypedDict, total=False):
     extra: Mapping[str, Any] | None
     on_break: OnBreak
     reask: bool
+    prompt_cache: bool | Literal["5m", "1h"]
+    raw: bool
 
 
 class ToolCall(TypedDict):
@@ -95,7 +104,8 @@ class ResponseData(TypedDict, Generic[Parsed]):
     """The content of an answer; the keys after `finish_reason` are present only if they apply.
 
     `truncated` is true if an answer with tool calls was cut off at `max_tokens`: the last call may
-    lack arguments.
+    lack arguments. `provider_items` are the provider's own parts of the answer, by its name, which
+    it needs back with the message: the items of the Responses API.
     """
 
     content: str | None
@@ -106,6 +116,7 @@ class ResponseData(TypedDict, Generic[Parsed]):
     filtered: NotRequired[bool]
     truncated: NotRequired[bool]
     parsed: NotRequired[Parsed]
+    provider_items: NotRequired[dict[str, list[dict[str, Any]]]]
 
 
 class Usage(TypedDict):
@@ -125,6 +136,14 @@ class Usage(TypedDict):
     estimated: NotRequired[bool]
 
 
+class Measured(TypedDict):
+    """The part of every response that its usage and time are in."""
+
+    usage: Usage
+    seconds: float
+    spent: NotRequired[Usage]
+
+
 class Answered(TypedDict, Generic[Parsed]):
     """The part of a response that the provider's answer determines."""
 
@@ -140,7 +159,9 @@ class Response(Answered[Parsed], Generic[Parsed]):
     requested one if a fallback answered. `request_id` is the provider's id of the request, None if
     it sent none. `seconds` is the time of the whole call, with retries and waits. `spent` is
     present if other attempts cost something too, such as a stream that broke: the usage of all
-    attempts, while `usage` is that of the attempt that led to the answer.
+    attempts, while `usage` is that of the attempt that led to the answer. `raw` is
+    present if the call asked for it: the JSON of the provider's reply, or of the events of a stream
+    in a list.
     """
 
     model: str
@@ -148,6 +169,44 @@ class Response(Answered[Parsed], Generic[Parsed]):
     request_id: str | None
     seconds: float
     spent: NotRequired[Usage]
+    raw: NotRequired[Any]
+
+
+class EmbeddingData(TypedDict):
+    """The vectors of embeddings, in the order of the texts."""
+
+    embeddings: list[list[float]]
+
+
+class EmbeddingResponse(TypedDict):
+    """Embeddings, in the same form for every provider.
+
+    `request_id` is that of the last request, if there were several; `usage` is the sum of all.
+    """
+
+    status: Literal["success"]
+    data: EmbeddingData
+    usage: Usage
+    model: str
+    provider: str
+    request_id: str | None
+    seconds: float
+    spent: NotRequired[Usage]
+
+
+class ModelInfo(TypedDict):
+    """A model of a provider; the keys after `provider` are present if the provider sends them.
+
+    `id` is the name to pass as `model`, `name` the name for people. `created` is a date in the form
+    of ISO 8601. `context_window` and `max_output_tokens` are numbers of tokens.
+    """
+
+    id: str
+    provider: str
+    name: NotRequired[str]
+    created: NotRequired[str]
+    context_window: NotRequired[int]
+    max_output_tokens: NotRequired[int]
 
 
 class PartialData(TypedDict):

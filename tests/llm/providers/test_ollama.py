@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from coreason_client.llm._answer import Answer, RawToolCall, Tokens
 from coreason_client.llm._call import Call
 from coreason_client.llm._fault import Fault, FaultReceived, Malformed
+from coreason_client.llm._fit_call import fit_call
 from coreason_client.llm._profile import Profile
 from coreason_client.llm.errors import LLMRequestError
 from coreason_client.llm.providers.ollama import ADAPTER
@@ -229,8 +230,10 @@ def test_an_image_by_its_address_is_refused_with_the_place_of_its_message() -> N
         {"role": "system", "content": "Hi"},
         {"role": "user", "content": [image]},
     ]
-    with pytest.raises(LLMRequestError, match=r"^messages\[1\] .* data:image") as caught:
-        ADAPTER.body(Call(model="llava", messages=messages), OLLAMA)
+    with pytest.raises(
+        LLMRequestError, match=r"^messages\[1\]\.content\[0\] .* data:image"
+    ) as caught:
+        fit_call(Call(model="llava", messages=messages), ADAPTER, OLLAMA)
     assert (caught.value.provider, caught.value.model) == ("ollama", "llava")
 
 

@@ -92,6 +92,54 @@ def test_known_differences_from_the_standard(name: str, field: str, value: objec
     assert getattr(BY_NAME[name], field) == value
 
 
-def test_the_profile_for_unknown_hosts_has_no_difference_and_is_not_in_the_table() -> None:
-    assert Profile(name="openai-compatible") == COMPATIBLE
+def test_the_profile_for_unknown_hosts_has_both_formats_and_is_not_in_the_table() -> None:
+    assert Profile(name="openai-compatible", responses=True) == COMPATIBLE
     assert COMPATIBLE.name not in BY_NAME
+
+
+def test_these_providers_have_the_responses_api() -> None:
+    assert {profile.name for profile in PROFILES if profile.responses} == {
+        "azure",
+        "deepseek",
+        "fireworks",
+        "groq",
+        "llamacpp",
+        "lmstudio",
+        "ollama-openai",
+        "openai",
+        "openrouter",
+        "vllm",
+        "xai",
+    }
+
+
+@each_profile
+def test_what_depends_on_the_responses_api(profile: Profile) -> None:
+    """Each of these columns has a value only at providers that have the API."""
+    depends = bool(profile.responses_models or profile.encrypted_reasoning or profile.background)
+    assert profile.responses or not depends
+    assert not profile.responses or profile.wire == "openai"
+
+
+@pytest.mark.parametrize(
+    ("name", "models", "encrypted", "background"),
+    [
+        ("openai", True, "reasoning models", True),
+        ("azure", True, "reasoning models", True),
+        ("openrouter", False, "reasoning models", False),
+        ("xai", False, "all models", False),
+        ("groq", False, None, False),
+        ("deepseek", False, None, False),
+        ("fireworks", False, None, False),
+        ("vllm", False, None, False),
+        ("lmstudio", False, None, False),
+        ("llamacpp", False, None, False),
+        ("ollama-openai", False, None, False),
+    ],
+)
+def test_the_responses_api_of_a_provider(
+    name: str, encrypted: str | None, *, models: bool, background: bool
+) -> None:
+    profile = BY_NAME[name]
+    found = bool(profile.responses_models), profile.encrypted_reasoning, profile.background
+    assert found == (models, encrypted, background)

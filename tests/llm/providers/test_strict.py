@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from coreason_client.llm.providers._strict import strict_schema
+from coreason_client.llm.providers._strict import sent_schema, strict_schema
 
 
 class Colour(Enum):
@@ -111,3 +111,21 @@ def test_a_model_without_fields() -> None:
     strict = strict_schema(Empty.model_json_schema())
     assert strict is not None
     assert (strict["required"], strict["additionalProperties"]) == ([], False)
+
+
+STRICT_OBJECT = {"type": "object", "properties": {"a": {"type": "string"}}}
+
+
+@pytest.mark.parametrize("provider", ["openai", "azure"])
+def test_a_schema_is_converted_if_nobody_chose_and_the_provider_enforces_it(provider: str) -> None:
+    sent, strict = sent_schema(STRICT_OBJECT, None, provider)
+    assert strict
+    assert sent == strict_schema(STRICT_OBJECT)
+    assert sent_schema({"type": "array"}, None, provider) == ({"type": "array"}, False)
+
+
+@pytest.mark.parametrize(
+    ("strict", "provider"), [(True, "openai"), (False, "openai"), (None, "groq"), (True, "groq")]
+)
+def test_otherwise_a_schema_is_sent_unchanged(strict: bool | None, provider: str) -> None:
+    assert sent_schema(STRICT_OBJECT, strict, provider) == (STRICT_OBJECT, bool(strict))

@@ -27,6 +27,7 @@ class Unary:
     Attributes:
         model: with the prefix that chooses the provider; the server stands on loopback.
         ask: the other arguments of `generate`.
+        client: options of the client.
         path: the path and query that the request must have, None when another case shows it.
         headers: headers that the request must have, among others.
         sent: the JSON body that must be sent, all of it; None when another case shows it.
@@ -39,6 +40,7 @@ class Unary:
     name: str
     model: str
     ask: Mapping[str, Any] = field(default_factory=dict)
+    client: Mapping[str, Any] = field(default_factory=dict)
     messages: Sequence[Mapping[str, Any]] = USER
     path: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)

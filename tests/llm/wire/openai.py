@@ -458,6 +458,7 @@ MODELS: list[Unary] = [
         Unary(
             name=f"{model} takes neither temperature nor stop",
             model=f"openai/{model}",
+            client={"wire": "chat"},
             ask={"temperature": 0.2, "stop": ["END"]},
             sent=cool(model),
             reply=says(),

@@ -7,7 +7,10 @@ keywords are allowed. A schema that cannot be converted is sent unchanged, witho
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["strict_schema"]
+__all__ = ["sent_schema", "strict_schema"]
+
+# Providers that accept `strict` and enforce the schema.
+_ENFORCING = frozenset({"openai", "azure"})
 
 _KEPT = frozenset(
     {
@@ -35,6 +38,16 @@ _MAX_DEPTH = 10
 
 class _NotStrict(Exception):
     """The schema cannot be enforced."""
+
+
+def sent_schema(
+    schema: Mapping[str, Any], strict: bool | None, provider: str
+) -> tuple[Mapping[str, Any], bool]:
+    """Return the schema to send and the value of `strict`, which is None if it may be chosen."""
+    if strict is not None or provider not in _ENFORCING:
+        return schema, bool(strict)
+    converted = strict_schema(schema)
+    return (schema, False) if converted is None else (converted, True)
 
 
 def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:

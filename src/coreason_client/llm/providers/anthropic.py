@@ -22,27 +22,19 @@ from pydantic_core import from_json, to_json
 from .._adapter import Adapter
 from .._answer import Answer, End, RawToolCall, Tokens
 from .._billing import with_billing, with_iterations
-from .._call import Call
+from .._call import Call, PromptCache
 from .._fault import Fault, FaultReceived, Malformed
 from .._json import codes, count, http_status, items, mapping, parse, text
 from .._profile import Profile
+from .._prompt_cache import cached_lists
 from .._reader import Piece, Reader
 from ..types import Message
+from ._anthropic_parts import content_blocks, part_problem, text_block
+from ._claude import NO_TEMPERATURE, default_max_tokens, supported_schema
 
 __all__ = ["ADAPTER", "Anthropic"]
 
 _HEADERS: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
-
-# Prefixes of the names of models that reject a temperature.
-_NO_TEMPERATURE = (
-    "claude-opus-4-7",
-    "claude-opus-4-8",
-    "claude-opus-5",
-    "claude-sonnet-5",
-    "claude-haiku-5-5",
-    "claude-fable-5",
-    "claude-mythos-5",
-)
 
 # All other reasons, or none, mean "stop". Among them are `pause_turn`, which only server-side tools
 # cause, and `compaction`.
@@ -55,44 +47,10 @@ _ENDS: Mapping[str, End] = {
 
 _CHOICES: Mapping[str, str] = {"auto": "auto", "none": "none", "required": "any"}
 
-_MEDIA_TYPES: Mapping[str, str] = {"image/jpg": "image/jpeg"}
-
 _THINKING_TYPES = frozenset({"thinking", "redacted_thinking"})
 
 # Not allowed in the id of a tool call; ids of other providers may contain them.
 _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]", re.ASCII)
-
-# Keywords for which a schema is rejected.
-_REJECTED_KEYWORDS = frozenset(
-    {
-        "discriminator",
-        "exclusiveMaximum",
-        "exclusiveMinimum",
-        "maxItems",
-        "maxLength",
-        "maxProperties",
-        "maximum",
-        "minLength",
-        "minProperties",
-        "minimum",
-        "multipleOf",
-        "uniqueItems",
-    }
-)
-_FORMATS = frozenset(
-    {
-        "date",
-        "date-time",
-        "duration",
-        "email",
-        "hostname",
-        "ipv4",
-        "ipv6",
-        "time",
-        "uri",
-        "uuid",
-    }
-)
 
 
 class Anthropic(Adapter):
@@ -106,9 +64,14 @@ class Anthropic(Adapter):
         """Return the version header, which every request must have."""
         return _HEADERS
 
+    def part_problem(self, part: Mapping[str, Any], profile: Profile) -> str | None:
+        """Return why a part cannot be sent, None if it can."""
+        return part_problem(part, profile)
+
     def body(self, call: Call, profile: Profile) -> dict[str, Any]:
         """Return the JSON body for a call."""
-        body: dict[str, Any] = {"model": call.model, "max_tokens": call.max_tokens}
+        max_tokens = default_max_tokens(call.model) if call.max_tokens is None else call.max_tokens
+        body: dict[str, Any] = {"model": call.model, "max_tokens": max_tokens}
         body.update(_conversation(call.messages))
         if _takes_temperature(call):
             body["temperature"] = call.temperature
@@ -120,8 +83,10 @@ class Anthropic(Adapter):
                 body["tool_choice"] = _choice(call.tool_choice)
         # JSON without a schema has no parameter: the prompt has to ask for it.
         if call.schema is not None and call.schema.schema is not None:
-            schema = _supported_schema(call.schema.schema)
+            schema = supported_schema(call.schema.schema)
             body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+        if call.prompt_cache is not None:
+            _set_breakpoints(body, call.prompt_cache)
         if call.stream:
             body["stream"] = True
         return body
@@ -328,6 +293,15 @@ ADAPTER: Adapter = Anthropic()
 # Requests.
 
 
+def _set_breakpoints(body: dict[str, Any], lifetime: PromptCache) -> None:
+    """Mark the ends of the parts of a request that are cached."""
+    if "system" in body:
+        body["system"] = [text_block(body["system"])]
+    mark = {"type": "ephemeral"} if lifetime == "5m" else {"type": "ephemeral", "ttl": lifetime}
+    for blocks in cached_lists(body.get("tools", []), body.get("system", []), body["messages"]):
+        blocks[-1] = {**blocks[-1], "cache_control": mark}
+
+
 def _conversation(messages: Sequence[Message]) -> dict[str, Any]:
     """Return the fields `messages` and `system`."""
     system = [m["content"] for m in messages if m["role"] == "system" and m["content"].strip()]
@@ -336,7 +310,7 @@ def _conversation(messages: Sequence[Message]) -> dict[str, Any]:
         _add(turns, "assistant" if message["role"] == "assistant" else "user", _blocks(message))
     if not turns:
         # At least one message is required, so lone system prompts become a user message.
-        _add(turns, "user", [_text(prompt) for prompt in system])
+        _add(turns, "user", [text_block(prompt) for prompt in system])
         return {"messages": turns}
     last = turns[-1]["content"][-1]
     if turns[-1]["role"] == "assistant" and last["type"] == "text":
@@ -356,7 +330,7 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
     """Return the blocks of a message, none for a system prompt or a blank message."""
     if message["role"] == "system":
         return []
-    blocks = _parts(message["content"])
+    blocks = content_blocks(message["content"])
     if message["role"] == "tool":
         result = {"type": "tool_result", "tool_use_id": _sent_id(message["tool_call_id"])}
         return [{**result, "content": blocks} if blocks else result]
@@ -368,30 +342,6 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
             blocks.extend(thinking)
         blocks.append(_tool_call(call))
     return blocks
-
-
-def _parts(content: Any) -> list[dict[str, Any]]:
-    if not isinstance(content, list):
-        return [_text(content)] if content and content.strip() else []
-    return [
-        _image(part["image_url"]["url"]) if part["type"] == "image_url" else _text(part["text"])
-        for part in content
-        if part["type"] == "image_url" or part["text"].strip()
-    ]
-
-
-def _text(content: str) -> dict[str, Any]:
-    return {"type": "text", "text": content}
-
-
-def _image(url: str) -> dict[str, Any]:
-    head, comma, data = url.partition(",")
-    if not comma or not head.startswith("data:"):
-        return {"type": "image", "source": {"type": "url", "url": url}}
-    kind = head.removeprefix("data:").partition(";")[0].lower()
-    media_type = _MEDIA_TYPES.get(kind, kind)
-    source = {"type": "base64", "media_type": media_type, "data": data}
-    return {"type": "image", "source": source}
 
 
 def _tool_call(call: Mapping[str, Any]) -> dict[str, Any]:
@@ -415,7 +365,7 @@ def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
         tool["description"] = function["description"]
     schema: Mapping[str, Any] = {"type": "object", **function.get("parameters", {})}
     if function.get("strict"):
-        return {**tool, "input_schema": _supported_schema(schema), "strict": True}
+        return {**tool, "input_schema": supported_schema(schema), "strict": True}
     return {**tool, "input_schema": schema}
 
 
@@ -425,44 +375,15 @@ def _choice(choice: str) -> dict[str, Any]:
 
 
 def _takes_temperature(call: Call) -> bool:
-    """Return False for models that reject it, and beside `top_p` or thinking."""
+    """Return False without one, for models that reject it, and beside `top_p` or thinking."""
+    if call.temperature is None:
+        return False
     thinking = mapping(call.extra.get("thinking")).get("type", "disabled")
     return (
         thinking == "disabled"
         and "top_p" not in call.extra
-        and not call.model.startswith(_NO_TEMPERATURE)
+        and not call.model.startswith(NO_TEMPERATURE)
     )
-
-
-def _supported_schema(schema: Any) -> Any:
-    """Return a schema without rejected keywords and with the required `additionalProperties`."""
-    if not isinstance(schema, Mapping):
-        return schema
-    supported = dict(_supported_keywords(schema))
-    if schema.get("type") == "object" or "properties" in schema:
-        supported.setdefault("additionalProperties", False)
-    return supported
-
-
-def _supported_keywords(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for key, value in schema.items():
-        if key in {"properties", "$defs", "definitions"} and isinstance(value, Mapping):
-            yield key, {name: _supported_schema(named) for name, named in value.items()}
-        elif key in {"anyOf", "oneOf", "allOf"} and isinstance(value, list | tuple):
-            yield (
-                "anyOf" if key == "oneOf" else key,
-                [_supported_schema(option) for option in value],
-            )
-        elif key == "items":
-            yield key, _supported_schema(value)
-        elif not _is_rejected(key, value):
-            yield key, value
-
-
-def _is_rejected(key: str, value: Any) -> bool:
-    if key == "format":
-        return text(value) not in _FORMATS
-    return key in _REJECTED_KEYWORDS or (key == "minItems" and value not in (0, 1))
 
 
 # Answers.

@@ -1,4 +1,4 @@
-"""The wire format of Gemini's `generateContent`. Pure.
+"""The wire format of Gemini's `generateContent`, at Gemini and at Vertex. Pure.
 
 * The URL has the model, and whether to stream. A stream consists of SSE events, each a complete
   `GenerateContentResponse`; there is no end marker, and the usage in the last event is the total.
@@ -24,11 +24,12 @@ from .._call import Call, Schema
 from .._fault import Fault, FaultReceived, Malformed
 from .._json import count, http_status, items, mapping, parse, text
 from .._media import media_of
+from .._parts import data_of, mime_type_of
 from .._profile import Profile
 from .._reader import Piece, Reader
 from ..types import Media, Message
 
-__all__ = ["ADAPTER", "Gemini"]
+__all__ = ["ADAPTER", "VERTEX", "Gemini", "Vertex"]
 
 # Models.
 
@@ -92,6 +93,7 @@ _IMAGE_TYPES = {
 }
 """MIME types by file extension; for other extensions none is sent."""
 
+_PUBLISHER = "/publishers/google"
 _QUERY = re.compile("[?#]")
 _DELAY = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)s", re.ASCII)
 _MAX_SHOWN = 200
@@ -99,7 +101,7 @@ _MAX_SHOWN = 200
 
 
 class Gemini(Adapter):
-    """The format of Gemini, on its own host or on Vertex."""
+    """The format of Gemini."""
 
     def url(self, base: str, call: Call) -> str:
         """Return the URL for a call; the model may begin with `models/` or `tunedModels/`."""
@@ -129,7 +131,8 @@ class Gemini(Adapter):
             body["tools"] = [{"functionDeclarations": [_declaration(tool) for tool in call.tools]}]
             if call.tool_choice is not None:
                 body["toolConfig"] = {"functionCallingConfig": _choice(call.tool_choice)}
-        body["generationConfig"] = _config(call)
+        if config := _config(call):
+            body["generationConfig"] = config
         return body
 
     def answer(self, reply: Mapping[str, Any]) -> Answer:
@@ -184,6 +187,21 @@ class Gemini(Adapter):
             if error and isinstance(error, str):
                 return Fault(error)
         return None
+
+
+class Vertex(Gemini):
+    """The same format at Vertex, where models belong to publishers within a project."""
+
+    def url(self, base: str, call: Call) -> str:
+        """Return the URL for a call; the model may also be `endpoints/ID`, a tuned model."""
+        verb = "streamGenerateContent?alt=sse" if call.stream else "generateContent"
+        kind, _, name = call.model.rpartition("/")
+        if kind == "endpoints":
+            return f"{base}/endpoints/{quote(name, safe='')}:{verb}"
+        if kind not in ("models", f"{_PUBLISHER[1:]}/models"):
+            name = call.model
+        base = base.removesuffix(_PUBLISHER)
+        return f"{base}{_PUBLISHER}/models/{quote(name, safe='')}:{verb}"
 
 
 class _GeminiReader(Reader):
@@ -338,12 +356,24 @@ def _parts(content: Any) -> list[dict[str, Any]]:
 def _part(part: Mapping[str, Any]) -> dict[str, Any]:
     if part["type"] == "text":
         return {"text": part["text"]}
+    if part["type"] == "input_audio":
+        audio = part["input_audio"]
+        return {"inlineData": {"mimeType": f"audio/{audio['format']}", "data": audio["data"]}}
+    if part["type"] == "file":
+        file = part["file"]
+        url = file.get("file_data") or file.get("file_url") or file["file_id"]
+        return _at(url, mime_type_of(file.get("filename") or url))
     url = part["image_url"]["url"]
-    if url.startswith("data:"):
-        kind, _, data = url.removeprefix("data:").partition(";base64,")
-        return {"inlineData": {"mimeType": kind, "data": data}}
-    kind = _IMAGE_TYPES.get(_QUERY.split(url, maxsplit=1)[0].rpartition(".")[2].lower())
-    return {"fileData": {"mimeType": kind, "fileUri": url} if kind else {"fileUri": url}}
+    return _at(url, _IMAGE_TYPES.get(_QUERY.split(url, maxsplit=1)[0].rpartition(".")[2].lower()))
+
+
+def _at(url: str, mime_type: str | None) -> dict[str, Any]:
+    """Return the part for a URL; a `data:` URL has its own MIME type."""
+    found = data_of(url)
+    if found is not None:
+        return {"inlineData": {"mimeType": found[0], "data": found[1]}}
+    file = {"mimeType": mime_type, "fileUri": url} if mime_type else {"fileUri": url}
+    return {"fileData": file}
 
 
 def _declaration(tool: Mapping[str, Any]) -> dict[str, Any]:
@@ -364,7 +394,11 @@ def _choice(choice: str) -> dict[str, Any]:
 
 
 def _config(call: Call) -> dict[str, Any]:
-    config: dict[str, Any] = {"temperature": call.temperature, "maxOutputTokens": call.max_tokens}
+    config: dict[str, Any] = {}
+    if call.temperature is not None:
+        config["temperature"] = call.temperature
+    if call.max_tokens is not None:
+        config["maxOutputTokens"] = call.max_tokens
     if call.stop:
         config["stopSequences"] = list(call.stop)
     if call.schema is not None:
@@ -515,3 +549,4 @@ def _delay(detail: Mapping[str, Any]) -> float | None:
 
 
 ADAPTER: Adapter = Gemini()
+VERTEX: Adapter = Vertex()

@@ -21,9 +21,9 @@ from .._answer import Answer, End, RawToolCall, Tokens
 from .._call import Call
 from .._fault import Fault, FaultReceived, Malformed
 from .._json import codes, count, items, mapping, parse, text
+from .._parts import data_of
 from .._profile import Profile
 from .._reader import Piece, Reader
-from ..errors import LLMRequestError
 from ..types import Media, Message
 
 __all__ = ["ADAPTER", "Ollama"]
@@ -41,21 +41,28 @@ class Ollama(Adapter):
         """Return the URL of the chat endpoint."""
         return f"{base}/chat"
 
-    def body(self, call: Call, profile: Profile) -> dict[str, Any]:
-        """Return the JSON body for a call.
+    def part_problem(self, part: Mapping[str, Any], profile: Profile) -> str | None:
+        """Return why a part cannot be sent, None if it can: only images can be."""
+        found = data_of(_image_url(part))
+        if found is not None and found[0].startswith("image/"):
+            return None
+        if part["type"] == "image_url":
+            return (
+                f"but {profile.name} does not fetch its URL: load the image and pass it as "
+                "data:image/…;base64,…"
+            )
+        instead = "a transcript" if part["type"] == "input_audio" else "the text of the file"
+        return f"which {profile.name} does not accept: send {instead} as a text part"
 
-        Raises:
-            LLMRequestError: the format cannot express a message.
-        """
-        options: dict[str, Any] = {"temperature": call.temperature, "num_predict": call.max_tokens}
-        if call.stop:
-            options["stop"] = list(call.stop)
+    def body(self, call: Call, profile: Profile) -> dict[str, Any]:
+        """Return the JSON body for a call."""
         body: dict[str, Any] = {
             "model": call.model,
-            "messages": _messages(call, profile),
+            "messages": _messages(call),
             "stream": call.stream,
-            "options": options,
         }
+        if options := _options(call):
+            body["options"] = options
         if call.tools and call.tool_choice != "none":
             body["tools"] = list(call.tools)
         if call.schema is not None:
@@ -159,19 +166,20 @@ ADAPTER: Adapter = Ollama()
 # Requests.
 
 
-def _messages(call: Call, profile: Profile) -> list[Message]:
+def _options(call: Call) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    if call.temperature is not None:
+        options["temperature"] = call.temperature
+    if call.max_tokens is not None:
+        options["num_predict"] = call.max_tokens
+    if call.stop:
+        options["stop"] = list(call.stop)
+    return options
+
+
+def _messages(call: Call) -> list[Message]:
     names: dict[str, str] = {}  # names of the called tools, by call id
-    sent = []
-    for index, message in enumerate(call.messages):
-        try:
-            sent.append(_message(message, names))
-        except _NotData:
-            reason = (
-                f"messages[{index}] has the URL of an image, which Ollama does not fetch: load it "
-                "and pass it as data:image/…;base64,…"
-            )
-            raise LLMRequestError(reason, provider=profile.name, model=call.model) from None
-    return sent
+    return [_message(message, names) for message in call.messages]
 
 
 def _message(message: Message, names: dict[str, str]) -> Message:
@@ -193,18 +201,15 @@ def _content(content: Any) -> tuple[str, list[str]]:
     if not isinstance(content, list):
         return text(content), []
     texts = [part["text"] for part in content if part["type"] == "text"]
-    urls = [part["image_url"]["url"] for part in content if part["type"] == "image_url"]
-    return "\n".join(texts), [_base64(url) for url in urls]
+    images = [data_of(_image_url(part)) for part in content if part["type"] != "text"]
+    return "\n".join(texts), [image[1] for image in images if image is not None]
 
 
-class _NotData(Exception):
-    """An image is a URL without data."""
-
-
-def _base64(url: str) -> str:
-    if not url.startswith("data:"):
-        raise _NotData
-    return url.partition(",")[2]
+def _image_url(part: Mapping[str, Any]) -> str:
+    """Return the URL of an image or a file, empty if the part has none."""
+    if part["type"] == "image_url":
+        return text(part["image_url"]["url"])
+    return text(part.get("file", {}).get("file_data"))
 
 
 def _sent_call(call: Mapping[str, Any], names: dict[str, str]) -> dict[str, Any]:

@@ -6,9 +6,8 @@ provider, because they do not conflict.
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Any
 
 from pydantic_core import from_json, to_json
 
@@ -17,44 +16,19 @@ from .._answer import Answer, End, RawToolCall, Tokens
 from .._billing import with_billing
 from .._call import Call
 from .._fault import Fault, FaultReceived, Malformed
-from .._json import codes, count, http_status, items, mapping, parse, text
+from .._json import count, items, mapping, parse, text
 from .._media import audio_of, image_at, joined_audio
 from .._profile import Profile
-from .._provider_text import error_reason
+from .._prompt_cache import cache_key
 from .._reader import Piece, Reader
 from ..types import Media
-from ._strict import strict_schema
+from ._openai_errors import error_of
+from ._openai_models import reasoning_mode, reasons
+from ._openai_parts import part_problem, sent_content
+from ._strict import sent_schema
 
 __all__ = ["ADAPTER"]
 
-# Whether a model reasons, by the first matching prefix: always; by default, unless
-# `reasoning_effort` is "none"; or only if `reasoning_effort` is set. While reasoning, models reject
-# sampling parameters and stop sequences.
-_REASONING: tuple[tuple[str, Literal["always", "default", "opt-in", "never"]], ...] = (
-    ("gpt-6-astra", "always"),
-    ("gpt-6.1-sol", "always"),
-    ("gpt-6.1-terra", "default"),
-    ("gpt-6-sol", "default"),
-    ("gpt-6-luna", "default"),
-    ("gpt-5.6", "default"),
-    ("gpt-5.5-pro", "always"),
-    ("gpt-5.5", "default"),
-    ("gpt-5.4-pro", "always"),
-    ("gpt-5.4", "opt-in"),
-    ("gpt-5.3-chat", "always"),
-    ("gpt-5.3", "opt-in"),
-    ("gpt-5.2-pro", "always"),
-    ("gpt-5.2-chat", "always"),
-    ("gpt-5.2", "opt-in"),
-    ("gpt-5.1-codex", "always"),
-    ("gpt-5.1-chat", "always"),
-    ("gpt-5.1", "opt-in"),
-    ("gpt-5-chat", "never"),
-    ("gpt-5", "always"),
-    ("o1", "always"),
-    ("o3", "always"),
-    ("o4", "always"),
-)
 _ENDS: Mapping[str, End] = {
     "stop": "stop",
     "eos": "stop",
@@ -67,10 +41,8 @@ _ENDS: Mapping[str, End] = {
     "sensitive": "filtered",
 }
 _FAILED = frozenset({"error", "network_error"})
-# Providers that accept `strict` and enforce the schema.
-_STRICT = frozenset({"openai", "azure"})
-_NO_REASON = "the provider gave no reason"
 _DONE = b"[DONE]"
+_PLAIN_ROLES = ("system", "developer", "user")
 _SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}", re.ASCII)
 
 
@@ -81,17 +53,24 @@ class OpenAI(Adapter):
         """Return the URL of the chat completions endpoint."""
         return f"{base}/chat/completions"
 
+    def part_problem(self, part: Mapping[str, Any], profile: Profile) -> str | None:
+        """Return why a part cannot be sent, None if it can."""
+        return part_problem(part, profile)
+
     def body(self, call: Call, profile: Profile) -> dict[str, Any]:
         """Return the JSON body."""
         body: dict[str, Any] = {"model": call.model, "messages": _messages(call.messages, profile)}
         body.update(_sampling(call))
-        body[_max_tokens_field(call.model, profile)] = call.max_tokens
+        if call.max_tokens is not None:
+            body[_max_tokens_field(call.model, profile)] = call.max_tokens
         if call.tools:
             body["tools"] = list(call.tools)
         if call.tool_choice is not None:
             body["tool_choice"] = _tool_choice(call.tool_choice, profile)
         if call.schema is not None:
             body["response_format"] = _response_format(call, profile)
+        if profile.cache_keys and (key := cache_key(call)) is not None:
+            body["prompt_cache_key"] = key
         if call.stream:
             body["stream"] = True
             if profile.stream_usage:
@@ -126,7 +105,7 @@ class OpenAI(Adapter):
 
     def fault(self, reply: Any) -> Fault | None:
         """Return the error in a body."""
-        return _fault(reply)
+        return error_of(reply)
 
 
 ADAPTER: Adapter = OpenAI()
@@ -140,7 +119,9 @@ def _messages(messages: Sequence[Mapping[str, Any]], profile: Profile) -> list[M
 
 
 def _message(message: Mapping[str, Any], profile: Profile) -> Mapping[str, Any]:
-    plain = message["role"] in ("system", "user") or not profile.short_ids
+    if message["content"].__class__ is list:
+        message = {**message, "content": sent_content(message["content"], profile)}
+    plain = message["role"] in _PLAIN_ROLES or not profile.short_ids
     if (
         plain
         and message["role"] != "assistant"
@@ -150,6 +131,7 @@ def _message(message: Mapping[str, Any], profile: Profile) -> Mapping[str, Any]:
     sent = dict(message)
     if not profile.message_names:
         sent.pop("name", None)
+    sent.pop("provider_items", None)
     reasoning = sent.pop("reasoning", None)
     if reasoning and profile.echoes_reasoning:
         sent["reasoning_content"] = reasoning
@@ -174,30 +156,19 @@ def _sent_id(id_: str, profile: Profile) -> str:
 
 def _sampling(call: Call) -> Mapping[str, Any]:
     """Return temperature and stop sequences, unless the model rejects them."""
-    if _reasons(call):
+    if reasons(call.model, call.extra.get("reasoning_effort")):
         return {}
+    sampling: dict[str, Any] = {}
+    if call.temperature is not None:
+        sampling["temperature"] = call.temperature
     if call.stop:
-        return {"temperature": call.temperature, "stop": list(call.stop)}
-    return {"temperature": call.temperature}
-
-
-def _reasons(call: Call) -> bool:
-    reasons = _reasoning(call.model)
-    effort = call.extra.get("reasoning_effort")
-    if reasons == "opt-in":
-        return effort not in (None, "none")
-    return reasons == "always" or (reasons == "default" and effort != "none")
-
-
-@lru_cache(maxsize=256)
-def _reasoning(model: str) -> str:
-    own_name = model.rpartition("/")[2]  # without the vendor prefix of gateways
-    return next((when for prefix, when in _REASONING if own_name.startswith(prefix)), "never")
+        sampling["stop"] = list(call.stop)
+    return sampling
 
 
 def _max_tokens_field(model: str, profile: Profile) -> str:
     # A model that reasons rejects the older field at every provider.
-    return profile.max_tokens_field if _reasoning(model) == "never" else "max_completion_tokens"
+    return profile.max_tokens_field if reasoning_mode(model) == "never" else "max_completion_tokens"
 
 
 def _tool_choice(choice: str, profile: Profile) -> Any:
@@ -210,10 +181,7 @@ def _response_format(call: Call, profile: Profile) -> Mapping[str, Any]:
     schema = call.schema
     if schema is None or schema.schema is None or not profile.json_schemas:
         return {"type": "json_object"}
-    sent, strict = schema.schema, bool(schema.strict)
-    if schema.strict is None and profile.name in _STRICT:
-        converted = strict_schema(sent)
-        sent, strict = (sent, False) if converted is None else (converted, True)
+    sent, strict = sent_schema(schema.schema, schema.strict, profile.name)
     json_schema = {"name": schema.name, "schema": sent, "strict": strict}
     return {"type": "json_schema", "json_schema": json_schema}
 
@@ -372,7 +340,7 @@ class _Reader(Reader):
         return pieces
 
     def _check(self, chunk: Mapping[str, Any], event: bytes) -> None:
-        fault = _fault(chunk)
+        fault = error_of(chunk)
         if fault is None and event == b"error":
             fault = Fault(text(chunk.get("message")) or "the provider sent an error event")
         if fault is not None:
@@ -424,40 +392,6 @@ class _Reader(Reader):
         self._ids.append(id_)
         self._at[index] = len(self._ids) - 1
         return len(self._ids) - 1
-
-
-def _fault(reply: Any) -> Fault | None:
-    body = mapping(reply)
-    error = body.get("error")
-    if isinstance(error, str) and error:  # xAI, and Ollama
-        return Fault(error, codes(body.get("code"), body.get("type")))
-    if isinstance(error, dict) and error:
-        return _described(error)
-    if "choices" in body:
-        return None
-    if body.get("object") == "error" or {"code", "message"} <= body.keys():  # Mistral, llama.cpp
-        return _described(body)
-    detail = body.get("detail")  # FastAPI's form, used by Mistral and many gateways
-    return Fault(error_reason(body, b"") or _NO_REASON) if detail else None
-
-
-def _described(error: Mapping[str, Any]) -> Fault:
-    code, kind = error.get("code"), error.get("type")
-    # If the code is a number, the type is more specific.
-    found = codes(code, kind) if count(code) is None else codes(kind, code)
-    return Fault(
-        _message_of(error),
-        found,
-        status=http_status(code),
-        param=text(error.get("param")) or None,
-    )
-
-
-def _message_of(error: Mapping[str, Any]) -> str:
-    """Return the reason of an error, including that of the provider behind a gateway."""
-    message = error_reason(error, b"") or _NO_REASON
-    raw = text(mapping(error.get("metadata")).get("raw"))  # OpenRouter
-    return f"{message}: {raw}" if raw and raw not in message else message
 
 
 def _parse_lenient(data: bytes) -> Any:

@@ -1,0 +1,59 @@
+"""Background responses of the Responses API: their requests, and how they are resumed. Pure.
+
+A background response is produced whether or not anybody is connected, and its stream can be read
+again from any event. The provider stores it for about ten minutes, also if the organisation has an
+agreement that nothing is stored, and it is billed until it ends or is cancelled. So it is used only
+if the caller asks for streams that can be resumed.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from ._profile import Profile
+
+__all__ = [
+    "RESUMABLE_SECONDS",
+    "background_body",
+    "cancel_url",
+    "has_background",
+    "resume_url",
+]
+
+RESUMABLE_SECONDS = 600.0
+"""Seconds after its creation during which a background response is stored, and can be resumed."""
+
+
+def has_background(profile: Profile) -> bool:
+    """Return True if a provider, in this wire format, has background responses."""
+    return profile.wire == "responses" and profile.background
+
+
+def background_body(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body of a request for a background response that is streamed."""
+    return {**body, "background": True, "store": True, "stream": True}
+
+
+def resume_url(url: str, response_id: str, sequence: int | None) -> str:
+    """Return the URL to read a stream from, by GET.
+
+    Args:
+        url: the URL to which the request for the response was sent.
+        response_id: the id of the response.
+        sequence: the number of the last event that was read, None to read all events.
+    """
+    after = "" if sequence is None else f"&starting_after={sequence}"
+    return _url(url, response_id, "", f"stream=true{after}")
+
+
+def cancel_url(url: str, response_id: str) -> str:
+    """Return the URL that cancels a background response, by POST without a body."""
+    return _url(url, response_id, "/cancel", "")
+
+
+def _url(url: str, response_id: str, suffix: str, query: str) -> str:
+    path, _, own_query = url.partition("?")
+    queries = "&".join(filter(None, (own_query, query)))
+    # The id was received: quoted, it cannot lead to another path.
+    response_path = f"{path}/{quote(response_id, safe='')}{suffix}"
+    return f"{response_path}?{queries}" if queries else response_path

@@ -1,0 +1,247 @@
+"""Requests in the format of Amazon Bedrock's Converse API. Pure.
+
+* User and assistant messages must alternate, so adjacent messages of one role are merged. Blank
+  text is rejected, so it is left out.
+* A conversation with tool calls must describe tools, and calls cannot be forbidden. With the tool
+  choice "none" the tools are left out, if the conversation has no calls yet.
+* A JSON schema goes into `outputConfig`. Models older than that are forced to call a tool with the
+  schema as its parameters: the arguments of that call are the answer.
+* The reasoning of Claude must be sent back, unchanged and signed, before the tool calls that
+  followed it. Our messages carry it as the `signature` of the next call.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from pydantic_core import from_json
+
+from .._call import Call, PromptCache, Schema
+from .._json import encode, items, mapping, text
+from .._prompt_cache import cached_lists
+from ..errors import LLMRequestError
+from ..types import Message
+from ._bedrock_parts import content_blocks
+from ._claude import NO_TEMPERATURE, supported_schema
+
+__all__ = ["ANSWER_TOOL", "is_signed", "request_body"]
+
+ANSWER_TOOL = "coreason_json_answer"
+"""The tool whose arguments are the answer."""
+
+_CHOICES: Mapping[str, Mapping[str, Any]] = {"auto": {"auto": {}}, "required": {"any": {}}}
+
+# The name of Claude in a model id or ARN, after a region and the vendor.
+_CLAUDE = re.compile(r"(?:^|[./])anthropic\.(claude-[^/]*)", re.ASCII)
+_WITHOUT_OUTPUT_CONFIG = re.compile(
+    r"(?:^|[./])(?:amazon\.nova|anthropic\.claude-(?:3|opus-4-(?:2025|[01]\b)|sonnet-4-2025))",
+    re.ASCII,
+)
+"""Models that reject `outputConfig` and can be forced to call a tool."""
+_CACHES_PROMPTS = re.compile(r"(?:^|[./])(?:amazon\.nova|anthropic\.claude)", re.ASCII)
+"""Models that cache prompts; others reject a cache point."""
+
+_MAX_ID = 64
+_NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_.:-]", re.ASCII)
+
+
+def request_body(call: Call) -> dict[str, Any]:
+    """Return the JSON body for a call.
+
+    Raises:
+        LLMRequestError: the schema of the answer cannot be encoded.
+    """
+    body = _conversation(call)
+    if config := _inference_config(call):
+        body["inferenceConfig"] = config
+    if tools := _tool_config(call):
+        body["toolConfig"] = tools
+    # JSON without a schema has no parameter: the prompt has to ask for it.
+    if call.schema is not None and call.schema.schema is not None and not _forces_tool(call):
+        body["outputConfig"] = {"textFormat": _text_format(call.schema)}
+    if call.prompt_cache is not None and _CACHES_PROMPTS.search(call.model):
+        _set_cache_points(body, call.prompt_cache)
+    return body
+
+
+def _inference_config(call: Call) -> dict[str, Any]:
+    config: dict[str, Any] = {}
+    if call.max_tokens is not None:
+        config["maxTokens"] = call.max_tokens
+    if _takes_temperature(call):
+        config["temperature"] = call.temperature
+    if call.stop:
+        config["stopSequences"] = list(call.stop)
+    return config
+
+
+def _set_cache_points(body: dict[str, Any], lifetime: PromptCache) -> None:
+    """Mark the ends of the parts of a request that are cached."""
+    point = {"type": "default"} if lifetime == "5m" else {"type": "default", "ttl": lifetime}
+    tools = body.get("toolConfig", {}).get("tools", [])
+    for blocks in cached_lists(tools, body.get("system", []), body["messages"]):
+        blocks.append({"cachePoint": point})
+
+
+# Messages.
+
+
+def _conversation(call: Call) -> dict[str, Any]:
+    """Return the fields `messages` and `system`."""
+    system = [
+        {"text": message["content"]}
+        for message in call.messages
+        if _is_system(message) and message["content"].strip()
+    ]
+    turns: list[dict[str, Any]] = []
+    for message in call.messages:
+        blocks = [] if _is_system(message) else _blocks(message)
+        _add(turns, "assistant" if message["role"] == "assistant" else "user", blocks)
+    if not turns:
+        # At least one message is required, so lone system prompts become a user message.
+        _add(turns, "user", system)
+        return {"messages": turns}
+    return {"messages": turns, "system": system} if system else {"messages": turns}
+
+
+def _is_system(message: Message) -> bool:
+    return message["role"] in ("system", "developer")
+
+
+def _add(turns: list[dict[str, Any]], role: str, blocks: list[dict[str, Any]]) -> None:
+    if turns and turns[-1]["role"] == role:
+        turns[-1]["content"].extend(blocks)
+    elif blocks:
+        turns.append({"role": role, "content": blocks})
+
+
+def _blocks(message: Message) -> list[dict[str, Any]]:
+    """Return the blocks of a message, none for a blank one."""
+    blocks = content_blocks(message["content"])
+    if message["role"] == "tool":
+        return [{"toolResult": {"toolUseId": _sent_id(message["tool_call_id"]), "content": blocks}}]
+    for number, call in enumerate(message.get("tool_calls", ())):
+        reasoning = _reasoning_blocks(call.get("signature"))
+        if number == 0:
+            blocks = [*reasoning, *blocks]  # a turn with reasoning must begin with it
+        else:
+            blocks.extend(reasoning)
+        blocks.append(_tool_use(call))
+    return blocks
+
+
+def _tool_use(call: Mapping[str, Any]) -> dict[str, Any]:
+    function = call["function"]
+    return {
+        "toolUse": {
+            "toolUseId": _sent_id(call["id"]),
+            "name": function["name"],
+            # Like `_check_messages`, this allows control characters inside strings.
+            "input": json.loads(function["arguments"] or "{}", strict=False),
+        }
+    }
+
+
+def _sent_id(id_: str) -> str:
+    """Return the id of a call in the allowed form; ids of other providers may differ from it."""
+    allowed = _NOT_IN_ID.sub(lambda match: f"_{ord(match[0]):x}_", id_)
+    return allowed if len(allowed) <= _MAX_ID else sha256(id_.encode()).hexdigest()
+
+
+# Tools, parameters and schemas.
+
+
+def _tool_config(call: Call) -> dict[str, Any] | None:
+    """Return the tools and the choice among them, None without tools."""
+    forced = _forces_tool(call)
+    functions = [tool["function"] for tool in call.tools]
+    used = [one for message in call.messages for one in message.get("tool_calls", ())]
+    if call.tool_choice == "none" and not used:
+        functions = []
+    specs = [_tool(function) for function in functions]
+    if used and not specs:
+        names = dict.fromkeys(one["function"]["name"] for one in used)
+        specs = [_tool({"name": name}) for name in names]
+    if forced and call.schema is not None:
+        answer = {"name": ANSWER_TOOL, "description": "Gives the answer."}
+        specs.append(_tool({**answer, "parameters": call.schema.schema}))
+    if not specs:
+        return None
+    config: dict[str, Any] = {"tools": specs}
+    if forced:
+        config["toolChoice"] = {"any": {}} if functions else {"tool": {"name": ANSWER_TOOL}}
+    elif functions and call.tool_choice not in (None, "none"):
+        config["toolChoice"] = _choice(call.tool_choice)
+    return config
+
+
+def _forces_tool(call: Call) -> bool:
+    """Return True if the answer is requested as the arguments of a tool."""
+    schema = call.schema
+    if schema is None or schema.schema is None or not _WITHOUT_OUTPUT_CONFIG.search(call.model):
+        return False
+    # A tool cannot be forced while the model reasons, nor against another choice of the caller.
+    return not _reasons(call) and call.tool_choice in (None, "auto", "none", "required")
+
+
+def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
+    spec: dict[str, Any] = {"name": function["name"]}
+    if function.get("description"):
+        spec["description"] = function["description"]
+    schema: Mapping[str, Any] = {"type": "object", **function.get("parameters", {})}
+    if function.get("strict"):
+        schema, spec["strict"] = supported_schema(schema), True
+    return {"toolSpec": {**spec, "inputSchema": {"json": schema}}}
+
+
+def _choice(choice: str) -> Mapping[str, Any]:
+    known = _CHOICES.get(choice)
+    return known if known is not None else {"tool": {"name": choice.removeprefix("tool:")}}
+
+
+def _takes_temperature(call: Call) -> bool:
+    """Return False without one, for models of Claude that reject it, and beside top P."""
+    if call.temperature is None:
+        return False
+    claude = _CLAUDE.search(call.model)
+    if claude is None:
+        return True
+    top_p = "topP" in mapping(call.extra.get("inferenceConfig"))
+    return not (top_p or _reasons(call) or claude[1].startswith(NO_TEMPERATURE))
+
+
+def _reasons(call: Call) -> bool:
+    """Return True if the caller switched the reasoning of Claude on."""
+    fields = mapping(call.extra.get("additionalModelRequestFields"))
+    return bool(mapping(fields.get("thinking")).get("type", "disabled") != "disabled")
+
+
+def _text_format(schema: Schema) -> dict[str, Any]:
+    """Return the format of the answer; the schema is JSON within a text."""
+    try:
+        supported = encode(supported_schema(schema.schema)).decode()
+    except ValueError as error:
+        raise LLMRequestError(f"response_format cannot be encoded as JSON: {error}") from None
+    structure = {"jsonSchema": {"name": schema.name, "schema": supported}}
+    return {"type": "json_schema", "structure": structure}
+
+
+# Reasoning.
+
+
+def is_signed(block: Any) -> bool:
+    """Return True if a block is reasoning that must be sent back."""
+    content = mapping(mapping(block).get("reasoningContent"))
+    signed = text(mapping(content.get("reasoningText")).get("signature"))
+    return bool(signed or text(content.get("redactedContent")))
+
+
+def _reasoning_blocks(signature: Any) -> list[dict[str, Any]]:
+    """Return the blocks of reasoning in a signature, none if it is of another provider."""
+    try:
+        blocks = from_json(text(signature))
+    except ValueError:
+        return []
+    return [block for block in items(blocks) if is_signed(block)]

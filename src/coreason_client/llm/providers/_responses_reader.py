@@ -1,0 +1,330 @@
+"""Reads the events of one streamed answer of the Responses API. Pure.
+
+* The type in the data of an event decides; unknown events are ignored. A stream ends with
+  `response.completed`, `.incomplete`, `.failed` or an `error` event; `[DONE]` means nothing.
+* Events have increasing numbers. A resumed stream may repeat events: those are dropped.
+* Text and arguments arrive as deltas. Complete texts, items and the complete answer repeat them;
+  whatever they contain beyond the deltas is delivered too, because some servers send no deltas.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pydantic_core import from_json
+
+from .._answer import Answer, End, Tokens
+from .._billing import with_billing
+from .._fault import Fault, FaultReceived, Malformed
+from .._json import codes, count, items, mapping, parse, text
+from .._reader import Piece, Reader
+from ._openai_errors import described_error, error_of
+from ._responses_calls import CallNumbers
+from ._responses_items import (
+    call_of,
+    carried_items,
+    image_of,
+    message_text,
+    reasoning_text,
+    texts_of,
+)
+from ._responses_state import EventSequence, ItemText, Thoughts, item_key
+
+__all__ = ["ResponsesReader", "end_of", "error_in", "tokens_of"]
+
+_TEXT_DELTA = "response.output_text.delta"
+_FAILED = frozenset({"failed", "cancelled"})
+_DONE = b"[DONE]"
+_ID = re.compile(r"[A-Za-z0-9_=-]{1,1000}", re.ASCII)  # it becomes a part of a URL
+
+
+def end_of(response: Mapping[str, Any]) -> End:
+    """Return the reason why a response ended."""
+    if response.get("status") != "incomplete":
+        return "stop"
+    reason = mapping(response.get("incomplete_details")).get("reason")
+    return "filtered" if reason == "content_filter" else "length"
+
+
+def error_in(reply: Any) -> Fault | None:
+    """Return the error in a body of any status, or in a response that failed."""
+    status = mapping(reply).get("status")
+    fault = error_of(reply)
+    if fault is None and isinstance(status, str) and status in _FAILED:
+        return Fault(f"the answer has the status {status}, without a reason")
+    return fault
+
+
+def tokens_of(response: Mapping[str, Any]) -> Tokens | None:
+    """Return the token counts of a response, None if it has none."""
+    usage = mapping(response.get("usage"))
+    prompt, completion = count(usage.get("input_tokens")), count(usage.get("output_tokens"))
+    if prompt is None and completion is None:
+        return None
+    asked = mapping(usage.get("input_tokens_details"))
+    answered = mapping(usage.get("output_tokens_details"))
+    return Tokens(
+        prompt=prompt,
+        completion=completion,
+        cached=count(asked.get("cached_tokens")) or 0,
+        cache_write=count(asked.get("cache_write_tokens")) or 0,
+        reasoning=count(answered.get("reasoning_tokens")) or 0,
+    )
+
+
+class ResponsesReader(Reader):
+    """Reads the events of one stream, which may continue after a lost connection.
+
+    Attributes:
+        response_id: the id of the response; None until it is received, or if it is no valid one.
+    """
+
+    __slots__ = (
+        "_arguments",
+        "_items",
+        "_message",
+        "_numbers",
+        "_refused",
+        "_sequence",
+        "_thoughts",
+        "response_id",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.response_id: str | None = None
+        self._sequence = EventSequence()
+        self._message = ItemText()
+        self._thoughts = Thoughts()
+        self._refused = False
+        self._numbers = CallNumbers()
+        self._arguments: dict[int, ItemText] = {}  # by call number
+        self._items: list[tuple[int | None, Mapping[str, Any]]] = []  # complete, with their index
+
+    @property
+    def sequence(self) -> int | None:
+        """The number of the last event, None if the events have none."""
+        return self._sequence.last
+
+    def read(self, data: bytes, event: bytes) -> Sequence[Piece]:
+        try:
+            value = from_json(data)
+        except ValueError:
+            if data.strip() in (b"", _DONE):
+                return ()
+            value = _parse_lenient(data, event)
+        if value.__class__ is not dict:
+            raise Malformed("an event must be a JSON object, got another JSON value")
+        if self._sequence.is_repeated(value.get("sequence_number")):
+            return ()
+        kind = value.get("type")
+        if kind == _TEXT_DELTA:
+            return self._text_delta(value)
+        if not isinstance(kind, str):
+            kind = event.decode(errors="replace")
+        handle = _EVENTS.get(kind)
+        if handle is not None:
+            return handle(self, value)
+        fault = _event_fault(value, kind, event)
+        if fault is not None:
+            raise FaultReceived(fault)
+        return ()
+
+    def answer(self) -> Answer:
+        """Return the answer received so far, with the items that must be sent back."""
+        answer = super().answer()
+        answer.items = carried_items(item for _, item in self._items)
+        return answer
+
+    # Text and reasoning.
+
+    def _text_delta(self, value: Mapping[str, Any]) -> Sequence[Piece]:
+        piece = value.get("delta")
+        if not piece or piece.__class__ is not str:
+            return ()
+        self._message.add(piece)
+        return (self.add_text(piece),)
+
+    def _refusal(self, value: Mapping[str, Any]) -> Sequence[Piece]:
+        self._refused = True
+        return self._text_delta(value)
+
+    def _text_done(self, value: Mapping[str, Any]) -> Sequence[Piece]:
+        whole = text(value.get("text")) or text(value.get("refusal"))
+        self._refused = self._refused or "refusal" in value
+        rest = self._message.missing(item_key(value), whole)
+        return (self.add_text(rest),) if rest else ()
+
+    def _reasoning_delta(self, value: Mapping[str, Any]) -> Sequence[Piece]:
+        piece = text(value.get("delta"))
+        return (self.add_reasoning(self._thoughts.add(value, piece)),) if piece else ()
+
+    # Items.
+
+    def _item_added(self, value: Mapping[str, Any]) -> Sequence[Piece]:
+        item = mapping(value.get("item"))
+        kind = item.get("type")
+        if kind == "message":
+            self._message.begin()
+        if kind == "reasoning":
+            self._thoughts.begin()
+        if kind != "function_call":
+            return ()
+        # Its arguments are not used: they are empty, or the deltas repeat them.
+        call = call_of(item)
+        number = self._numbers.of_item(item, count(value.get("output_index")))
+        return self._add_call(number, call.id, call.name, "")
+
+    def _item_done(self, value: Mapping[str, Any]) -> Sequence[Piece]:
+        item, index = mapping(value.get("item")), count(value.get("output_index"))
+        self._items.append((index, item))
+        kind = item.get("type")
+        if kind == "message":
+            whole, refused = message_text(item)
+            self._refused = self._refused or refused
+            rest = self._message.missing(item_key({**item, "output_index": index}), whole)
+            return (self.add_text(rest),) if rest else ()
+        if kind == "reasoning":
+            rest = self._thoughts.missing(item_key({**item, "output_index": index}), item)
+            return (self.add_reasoning(rest),) if rest else ()
+        if kind == "function_call":
+            return self._call_done(self._numbers.of_item(item, index), item)
+        self.media += [image for image in image_of(item) if image not in self.media]
+        return ()
+
+    # Tool calls.
+
+    def _arguments_delta(self, value: Mapping[str, Any]) -> Sequence[Piece]:
+        piece = text(value.get("delta"))
+        number = self._numbers.of_event(value)
+        self._arguments.setdefault(number, ItemText()).add(piece)
+        return self._add_call(number, None, None, piece)
+
+    def _arguments_done(self, value: Mapping[str, Any]) -> Sequence[Piece]:
+        return self._call_done(self._numbers.of_event(value), {**value, "id": None})
+
+    def _call_done(self, number: int, item: Mapping[str, Any]) -> Sequence[Piece]:
+        call = call_of(item)
+        received = self._arguments.setdefault(number, ItemText())
+        rest = received.missing(None, text(call.arguments))
+        self._numbers.close(number)
+        return self._add_call(number, call.id, call.name, rest)
+
+    def _add_call(
+        self, number: int, id_: str | None, name: str | None, arguments: str
+    ) -> Sequence[Piece]:
+        known = self._calls.get(number)
+        if known is None:
+            return self.add_tool_call(number, id=id_, name=name or None, arguments=arguments)
+        if arguments or (id_ and known.generated_id):
+            new_id = id_ if known.generated_id else None
+            return self.add_tool_call(number, id=new_id, arguments=arguments)
+        return ()
+
+    # The response.
+
+    def _response(self, value: Mapping[str, Any]) -> Sequence[Piece]:
+        response = mapping(value.get("response"))
+        id_ = text(response.get("id"))
+        if self.response_id is None and _ID.fullmatch(id_):
+            self.response_id = id_
+        tokens = with_billing(tokens_of(response), response)
+        if tokens is not None:
+            self.tokens = tokens
+        return ()
+
+    def _failed(self, value: Mapping[str, Any]) -> Sequence[Piece]:
+        response = mapping(value.get("response"))
+        self._response(value)
+        raise FaultReceived(error_in({"status": "failed", **response}) or _NO_REASON)
+
+    def _incomplete(self, value: Mapping[str, Any]) -> Sequence[Piece]:
+        response = {"status": "incomplete", **mapping(value.get("response"))}
+        return self._completed({**value, "response": response})
+
+    def _completed(self, value: Mapping[str, Any]) -> Sequence[Piece]:
+        response = mapping(value.get("response"))
+        self._response(value)
+        fault = error_in(response)
+        if fault is not None:
+            raise FaultReceived(fault)
+        pieces = self._missing([mapping(item) for item in items(response.get("output"))])
+        self.end = "filtered" if self._refused else end_of(response)
+        self.done = True
+        return pieces
+
+    def _missing(self, output: Sequence[Mapping[str, Any]]) -> list[Piece]:
+        """Return what the complete output has beyond what was received before."""
+        if not output:
+            return []
+        self._items = list(enumerate(output))
+        pieces: list[Piece] = []
+        if not self._reasoning:
+            thoughts = [reasoning_text(item) for item in output if item.get("type") == "reasoning"]
+            if thought := "\n\n".join(filter(None, thoughts)):
+                pieces.append(self.add_reasoning(thought))
+        whole, refused = texts_of(output)
+        self._refused = self._refused or refused
+        received = "".join(self._text)
+        if len(whole) > len(received) and whole.startswith(received):
+            pieces.append(self.add_text(whole[len(received) :]))
+        calls = [item for item in output if item.get("type") == "function_call"]
+        for position, item in enumerate(calls):
+            pieces += self._call_done(self._numbers.of_final(item, position), item)
+        for item in output:
+            self.media += [image for image in image_of(item) if image not in self.media]
+        return pieces
+
+
+_NO_REASON = Fault("the provider failed, without a reason")
+
+_EVENTS: Mapping[str, Callable[[ResponsesReader, Mapping[str, Any]], Sequence[Piece]]] = {
+    "response.created": ResponsesReader._response,
+    "response.queued": ResponsesReader._response,
+    "response.in_progress": ResponsesReader._response,
+    "response.output_item.added": ResponsesReader._item_added,
+    "response.output_item.done": ResponsesReader._item_done,
+    _TEXT_DELTA: ResponsesReader._text_delta,
+    "response.output_text.done": ResponsesReader._text_done,
+    "response.refusal.delta": ResponsesReader._refusal,
+    "response.refusal.done": ResponsesReader._text_done,
+    "response.reasoning.delta": ResponsesReader._reasoning_delta,
+    "response.reasoning_text.delta": ResponsesReader._reasoning_delta,
+    "response.reasoning_summary_text.delta": ResponsesReader._reasoning_delta,
+    "response.function_call_arguments.delta": ResponsesReader._arguments_delta,
+    "response.function_call_arguments.done": ResponsesReader._arguments_done,
+    "response.completed": ResponsesReader._completed,
+    "response.incomplete": ResponsesReader._incomplete,
+    "response.failed": ResponsesReader._failed,
+    "response.cancelled": ResponsesReader._failed,
+}
+
+
+def _event_fault(value: Mapping[str, Any], kind: str, event: bytes) -> Fault | None:
+    """Return the error in an event that is no part of an answer, None if it is none."""
+    if kind != "error" and event != b"error" and not value.get("error"):
+        return None if kind else error_of(value)
+    error = value.get("error")
+    if isinstance(error, str) and error:
+        return Fault(error, codes(value.get("code")))
+    own_kind = None if kind == "error" else kind  # "error" is the type of the event
+    return described_error(mapping(error) or {**value, "type": own_kind})
+
+
+def _parse_lenient(data: bytes, event: bytes) -> Any:
+    """Parse JSON that a strict parser rejects.
+
+    Raises:
+        FaultReceived: it is an error, not as JSON.
+        Malformed: it is not JSON.
+    """
+    try:
+        value = parse(data, keep_edge_surrogates=True)
+        # Only in deltas, half of a surrogate pair may belong to the next one.
+        is_delta = text(mapping(value).get("type")).endswith(".delta")
+        return value if is_delta else parse(data)
+    except ValueError:
+        pass
+    if event == b"error":
+        raise FaultReceived(Fault(data.decode(errors="replace")))
+    raise Malformed("an event of the stream is not JSON")

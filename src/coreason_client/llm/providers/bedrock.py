@@ -1,0 +1,289 @@
+"""The wire format of Amazon Bedrock's Converse API. Pure; `_bedrock_body.py` builds the requests.
+
+* The URL has the model and whether to stream. A stream is binary (`_eventstream.py`); each event
+  has a type and a JSON payload. `messageStop` has the reason of the end, and `metadata`, the last
+  event, the usage.
+* `inputTokens` does not include tokens read from or written to a cache.
+* Signed reasoning becomes the `signature` of the tool call that follows it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+from pydantic_core import to_json
+
+from .._adapter import Adapter
+from .._answer import Answer, End, RawToolCall, Tokens
+from .._billing import with_billing
+from .._call import Call
+from .._fault import Fault, Malformed
+from .._frames import Framing
+from .._json import count, items, mapping, parse, text
+from .._media import media_of
+from .._profile import Profile
+from .._reader import Piece, Reader
+from ..types import Media
+from ._bedrock_body import ANSWER_TOOL, is_signed, request_body
+from ._bedrock_parts import part_problem
+
+__all__ = ["ADAPTER", "Bedrock"]
+
+_ENDS: Mapping[str, End] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "content_filtered": "filtered",
+    "guardrail_intervened": "filtered",
+}
+_FAILED = frozenset({"malformed_model_output", "malformed_tool_use"})
+"""Reasons that mean a failure, unless the answer has content or calls."""
+
+
+class Bedrock(Adapter):
+    """The format of `/model/{model}/converse`."""
+
+    framing: ClassVar[Framing] = "eventstream"
+
+    def url(self, base: str, call: Call) -> str:
+        """Return the URL for a call; the model id, which may be an ARN, is one segment."""
+        verb = "converse-stream" if call.stream else "converse"
+        return f"{base}/model/{quote(call.model, safe='')}/{verb}"
+
+    def part_problem(self, part: Mapping[str, Any], profile: Profile) -> str | None:
+        """Return why a part cannot be sent, None if it can."""
+        return part_problem(part, profile)
+
+    def body(self, call: Call, profile: Profile) -> dict[str, Any]:
+        """Return the JSON body for a call.
+
+        Raises:
+            LLMRequestError: the schema of the answer cannot be encoded.
+        """
+        return request_body(call)
+
+    def answer(self, reply: Mapping[str, Any]) -> Answer:
+        """Read a complete answer.
+
+        Raises:
+            Malformed: it has neither content nor a `stopReason`, or failed.
+        """
+        message = mapping(mapping(reply.get("output")).get("message"))
+        blocks = [mapping(block) for block in items(message.get("content"))]
+        calls = list(_calls(blocks))
+        forced = [call for call in calls if call.name == ANSWER_TOOL]
+        content = "".join(map(_text_of, blocks))
+        if forced:
+            content, calls = _as_text(forced[0].arguments), []
+        answer = Answer(
+            content=content or None,
+            calls=calls,
+            reasoning="".join(map(_reasoning_of, blocks)),
+            tokens=_tokens(reply),
+            media=[media for block in blocks for media in _media(block.get("image"))],
+        )
+        reason = text(reply.get("stopReason"))
+        answer.end = _end(reason, usable=not answer.is_empty)
+        if answer.is_empty and not answer.reasoning and not reason:
+            raise Malformed("the answer must have `output` or a `stopReason`, got neither")
+        return answer
+
+    def reader(self) -> "BedrockReader":
+        """Return a new reader for one stream."""
+        return BedrockReader()
+
+    def fault(self, reply: Any) -> Fault | None:
+        """Return the error in a body; its type is usually only in a header."""
+        reply = mapping(reply)
+        message = text(reply.get("message")) or text(reply.get("Message"))
+        kind = text(reply.get("__type")).rpartition("#")[2]
+        if "output" in reply or not (message or kind):
+            return None
+        return Fault(message or kind, (kind,) if kind else ())
+
+
+class BedrockReader(Reader):
+    """Reads the events of one stream."""
+
+    __slots__ = ("_open", "_reasoning_blocks", "_signature", "_thinking")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._open: dict[int | None, int | None] = {}  # call numbers by block; None: the answer
+        self._thinking: list[str] = []
+        self._signature = ""
+        self._reasoning_blocks: list[dict[str, Any]] = []
+
+    def read(self, data: bytes, event: bytes) -> Sequence[Piece]:
+        """Read one event.
+
+        Raises:
+            Malformed: the event is not a JSON object, or the answer failed.
+        """
+        handle = _EVENTS.get(event)
+        if handle is None:  # `messageStart`, and types that do not exist yet
+            return ()
+        try:
+            value = parse(data, keep_edge_surrogates=True)
+        except ValueError as error:
+            raise Malformed(f"an event of the stream is not JSON: {error}") from None
+        if not isinstance(value, dict):
+            raise Malformed("an event of the stream must be a JSON object, got another JSON value")
+        return handle(self, value)
+
+    def _delta(self, value: Mapping[str, Any]) -> Sequence[Piece]:
+        delta = mapping(value.get("delta"))
+        piece = delta.get("text")
+        if piece and isinstance(piece, str):
+            return (self.add_text(piece),)
+        if "toolUse" in delta:
+            return self._arguments(count(value.get("contentBlockIndex")), delta["toolUse"])
+        if "reasoningContent" in delta:
+            return self._reasoning_delta(mapping(delta["reasoningContent"]))
+        self.media += _media(delta.get("image"))
+        return ()
+
+    def _arguments(self, index: int | None, use: Any) -> Sequence[Piece]:
+        piece = _as_text(mapping(use).get("input"))
+        if not piece or index not in self._open:
+            return ()
+        number = self._open[index]
+        if number is None:
+            return (self.add_text(piece),)
+        return self.add_tool_call(number, arguments=piece)
+
+    def _reasoning_delta(self, delta: Mapping[str, Any]) -> Sequence[Piece]:
+        self._signature += text(delta.get("signature"))
+        if redacted := text(delta.get("redactedContent")):
+            self._reasoning_blocks.append({"reasoningContent": {"redactedContent": redacted}})
+        piece = text(delta.get("text"))
+        if not piece:
+            return ()
+        self._thinking.append(piece)
+        return (self.add_reasoning(piece),)
+
+    def _start(self, value: Mapping[str, Any]) -> Sequence[Piece]:
+        self._end_reasoning()
+        use = mapping(mapping(value.get("start")).get("toolUse"))
+        name = text(use.get("name"))
+        index = count(value.get("contentBlockIndex"))
+        self._open.pop(index, None)
+        if not name or "type" in use:  # the call of a tool that runs at the provider has a type
+            return ()
+        if name == ANSWER_TOOL:
+            self._open[index] = None
+            return ()
+        number = self._open[index] = len(self._calls)
+        signature = _signature(self._reasoning_blocks)
+        self._reasoning_blocks = []
+        id_ = text(use.get("toolUseId")) or None
+        return self.add_tool_call(number, id=id_, name=name, signature=signature)
+
+    def _stop_block(self, value: Mapping[str, Any]) -> Sequence[Piece]:
+        self._end_reasoning()
+        return ()
+
+    def _end_reasoning(self) -> None:
+        if self._signature:
+            signed = {"text": "".join(self._thinking), "signature": self._signature}
+            self._reasoning_blocks.append({"reasoningContent": {"reasoningText": signed}})
+        self._thinking = []
+        self._signature = ""
+
+    def _stop(self, value: Mapping[str, Any]) -> Sequence[Piece]:
+        usable = bool(self._text or self._calls or self.media)
+        self.end = _end(text(value.get("stopReason")), usable=usable)
+        return ()
+
+    def _metadata(self, value: Mapping[str, Any]) -> Sequence[Piece]:
+        self.tokens = _tokens(value)
+        self.done = self.end is not None
+        return ()
+
+
+_EVENTS: Mapping[bytes, Callable[[BedrockReader, Mapping[str, Any]], Sequence[Piece]]] = {
+    b"contentBlockDelta": BedrockReader._delta,
+    b"contentBlockStart": BedrockReader._start,
+    b"contentBlockStop": BedrockReader._stop_block,
+    b"messageStop": BedrockReader._stop,
+    b"metadata": BedrockReader._metadata,
+}
+
+ADAPTER: Adapter = Bedrock()
+
+
+# Answers.
+
+
+def _text_of(block: Mapping[str, Any]) -> str:
+    """Return the text of a block, which may be text with citations."""
+    cited = items(mapping(block.get("citationsContent")).get("content"))
+    return text(block.get("text")) + "".join(text(mapping(one).get("text")) for one in cited)
+
+
+def _reasoning_of(block: Mapping[str, Any]) -> str:
+    return text(mapping(mapping(block.get("reasoningContent")).get("reasoningText")).get("text"))
+
+
+def _calls(blocks: Sequence[Mapping[str, Any]]) -> Iterator[RawToolCall]:
+    """Yield the tool calls, without those of tools that run at the provider."""
+    reasoning: list[Mapping[str, Any]] = []
+    for block in blocks:
+        if is_signed(block):
+            reasoning.append({"reasoningContent": block["reasoningContent"]})
+        use = mapping(block.get("toolUse"))
+        if use and "type" not in use:
+            given = use.get("input")
+            arguments = given if isinstance(given, dict | str | None) else _as_text(given)
+            id_, name = text(use.get("toolUseId")) or None, text(use.get("name"))
+            yield RawToolCall(id_, name, arguments, _signature(reasoning))
+            reasoning = []
+
+
+def _media(image: Any) -> list[Media]:
+    image = mapping(image)
+    data = text(mapping(image.get("source")).get("bytes"))
+    return [media_of(f"image/{text(image.get('format')) or 'png'}", data=data)] if data else []
+
+
+def _as_text(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return to_json(value).decode()
+
+
+def _signature(reasoning: Sequence[Mapping[str, Any]]) -> str | None:
+    return to_json(reasoning).decode() if reasoning else None
+
+
+def _end(reason: str, *, usable: bool) -> End:
+    """Return the reason why the answer ended.
+
+    Raises:
+        Malformed: the answer failed and nothing in it is usable.
+    """
+    if reason in _FAILED and not usable:
+        raise Malformed(f"the model finished with {reason} and no answer", code=reason)
+    return _ENDS.get(reason, "stop")
+
+
+def _tokens(reply: Mapping[str, Any]) -> Tokens | None:
+    usage = mapping(reply.get("usage"))
+    fresh, completion = count(usage.get("inputTokens")), count(usage.get("outputTokens"))
+    if fresh is None and completion is None:
+        return None
+    cached = count(usage.get("cacheReadInputTokens")) or 0
+    written = count(usage.get("cacheWriteInputTokens")) or 0
+    details = [mapping(detail) for detail in items(usage.get("cacheDetails"))]
+    hour = sum(count(one.get("inputTokens")) or 0 for one in details if one.get("ttl") == "1h")
+    tokens = Tokens(
+        prompt=None if fresh is None else fresh + cached + written,
+        completion=completion,
+        cached=cached,
+        cache_write=written,
+        cache_write_1h=min(hour, written),
+    )
+    router = mapping(mapping(reply.get("trace")).get("promptRouter"))
+    return with_billing(tokens, {"model": router.get("invokedModelId")})

@@ -1,0 +1,202 @@
+"""The wire formats of embeddings, in a table. Pure.
+
+* OpenAI and compatible APIs: `/embeddings`, up to 2048 texts in a request. OpenAI and Azure are
+  asked for base64, which is a third of the size of the numbers.
+* Gemini: `:batchEmbedContents`, up to 100 texts, each with its own fields.
+* Vertex: `:predict`, up to 250 texts; one for the models of Gemini.
+* Ollama: `/embed`.
+* Bedrock: `/invoke` with the body of the model: Titan accepts one text, Cohere 96.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+from .._answer import Tokens
+from .._billing import with_billing
+from .._embed_call import EmbedCall
+from .._embed_format import Embedded, EmbedFormat
+from .._json import count, items, mapping
+from .._profile import Profile
+from .._request_body import with_extra
+from .._vectors import vector_of
+from ..errors import LLMRequestError
+
+__all__ = ["EMBEDDINGS"]
+
+_COHERE = re.compile(r"(?:^|[./])cohere\.embed-", re.ASCII)
+_TITAN = re.compile(r"(?:^|[./])amazon\.titan-embed-", re.ASCII)
+_COHERE_TEXTS = 96
+_COUNT_HEADER = "x-amzn-bedrock-input-token-count"
+_DIGITS = re.compile(r"[0-9]{1,12}", re.ASCII)
+
+
+class OpenAIEmbeddings(EmbedFormat):
+    """The format of `/embeddings`."""
+
+    def url(self, base: str, call: EmbedCall) -> str:
+        """Return the URL of the endpoint."""
+        return f"{base}/embeddings"
+
+    def body(self, call: EmbedCall, profile: Profile) -> dict[str, Any]:
+        """Return the JSON body."""
+        body: dict[str, Any] = {"model": call.model, "input": list(call.texts)}
+        if profile.base64_embeddings:
+            body["encoding_format"] = "base64"
+        if call.dimensions is not None:
+            body[profile.dimensions_field] = call.dimensions
+        return with_extra(body, call.extra)
+
+    def read(self, reply: Mapping[str, Any], headers: Mapping[str, str]) -> Embedded:
+        """Read the vectors, which may be in any order."""
+        found = [mapping(item) for item in items(reply.get("data"))]
+        if all(count(item.get("index")) is not None for item in found):
+            found.sort(key=lambda item: item["index"])
+        vectors = [vector_of(item.get("embedding")) for item in found]
+        usage = mapping(reply.get("usage"))
+        prompt = count(usage.get("prompt_tokens"))
+        if prompt is None:
+            prompt = count(usage.get("total_tokens"))
+        return Embedded(vectors, with_billing(_tokens(prompt), reply))
+
+
+class GeminiEmbeddings(EmbedFormat):
+    """The format of `:batchEmbedContents`; `extra` is added to the request of each text."""
+
+    max_texts: ClassVar[int] = 100
+
+    def url(self, base: str, call: EmbedCall) -> str:
+        """Return the URL of the endpoint."""
+        return f"{base}/models/{quote(_gemini_name(call.model), safe='')}:batchEmbedContents"
+
+    def body(self, call: EmbedCall, profile: Profile) -> dict[str, Any]:
+        """Return the JSON body."""
+        common: dict[str, Any] = {"model": f"models/{_gemini_name(call.model)}"}
+        if call.dimensions is not None:
+            common["outputDimensionality"] = call.dimensions
+        requests = [{**common, "content": {"parts": [{"text": text}]}} for text in call.texts]
+        return {"requests": [with_extra(request, call.extra) for request in requests]}
+
+    def read(self, reply: Mapping[str, Any], headers: Mapping[str, str]) -> Embedded:
+        """Read the vectors."""
+        found = [mapping(item) for item in items(reply.get("embeddings"))]
+        prompt = count(mapping(reply.get("usageMetadata")).get("promptTokenCount"))
+        return Embedded([vector_of(item.get("values")) for item in found], _tokens(prompt))
+
+
+class VertexEmbeddings(EmbedFormat):
+    """The format of `:predict` on Vertex; `extra` is added to the instance of each text."""
+
+    max_texts: ClassVar[int] = 250
+
+    def texts_per_request(self, model: str) -> int:
+        """Return the largest number of texts in one request."""
+        return 1 if model.startswith("gemini-") else self.max_texts
+
+    def url(self, base: str, call: EmbedCall) -> str:
+        """Return the URL of the endpoint."""
+        return f"{base}/publishers/google/models/{quote(call.model, safe='')}:predict"
+
+    def body(self, call: EmbedCall, profile: Profile) -> dict[str, Any]:
+        """Return the JSON body."""
+        instances = [with_extra({"content": text}, call.extra) for text in call.texts]
+        body: dict[str, Any] = {"instances": instances}
+        if call.dimensions is not None:
+            body["parameters"] = {"outputDimensionality": call.dimensions}
+        return body
+
+    def read(self, reply: Mapping[str, Any], headers: Mapping[str, str]) -> Embedded:
+        """Read the vectors."""
+        found = [mapping(mapping(one).get("embeddings")) for one in items(reply.get("predictions"))]
+        counts = [count(mapping(one.get("statistics")).get("token_count")) for one in found]
+        known = [number for number in counts if number is not None]
+        tokens = _tokens(sum(known)) if known and len(known) == len(counts) else None
+        return Embedded([vector_of(one.get("values")) for one in found], tokens)
+
+
+class OllamaEmbeddings(EmbedFormat):
+    """The format of `/api/embed`."""
+
+    def url(self, base: str, call: EmbedCall) -> str:
+        """Return the URL of the endpoint."""
+        return f"{base}/embed"
+
+    def body(self, call: EmbedCall, profile: Profile) -> dict[str, Any]:
+        """Return the JSON body."""
+        body: dict[str, Any] = {"model": call.model, "input": list(call.texts)}
+        if call.dimensions is not None:
+            body["dimensions"] = call.dimensions
+        return with_extra(body, call.extra)
+
+    def read(self, reply: Mapping[str, Any], headers: Mapping[str, str]) -> Embedded:
+        """Read the vectors."""
+        vectors = [vector_of(vector) for vector in items(reply.get("embeddings"))]
+        return Embedded(vectors, _tokens(count(reply.get("prompt_eval_count"))))
+
+
+class BedrockEmbeddings(EmbedFormat):
+    """The bodies of Amazon's Titan and of Cohere's models at `/invoke`.
+
+    Cohere requires `input_type`; without one in `extra` it is "search_document".
+    """
+
+    def texts_per_request(self, model: str) -> int:
+        """Return the largest number of texts in one request."""
+        return _COHERE_TEXTS if _COHERE.search(model) else 1
+
+    def url(self, base: str, call: EmbedCall) -> str:
+        """Return the URL for a call; the model id, which may be an ARN, is one segment."""
+        return f"{base}/model/{quote(call.model, safe='')}/invoke"
+
+    def body(self, call: EmbedCall, profile: Profile) -> dict[str, Any]:
+        """Return the JSON body.
+
+        Raises:
+            LLMRequestError: the model is of another vendor.
+        """
+        if _COHERE.search(call.model):
+            body: dict[str, Any] = {"texts": list(call.texts), "input_type": "search_document"}
+            field = "output_dimension"
+        elif _TITAN.search(call.model):
+            body, field = {"inputText": call.texts[0]}, "dimensions"
+        else:
+            raise LLMRequestError(
+                f"the embeddings of {profile.name} are those of amazon.titan-embed-… and "
+                f"cohere.embed-…, got {call.model!r}: use one of these models",
+                provider=profile.name,
+                model=call.model,
+            )
+        if call.dimensions is not None:
+            body[field] = call.dimensions
+        return with_extra(body, call.extra)
+
+    def read(self, reply: Mapping[str, Any], headers: Mapping[str, str]) -> Embedded:
+        """Read the vectors; the tokens of Cohere are in a header."""
+        if "embedding" in reply:
+            tokens = count(reply.get("inputTextTokenCount"))
+            return Embedded([vector_of(reply["embedding"])], _tokens(tokens))
+        found = reply.get("embeddings")
+        listed = items(found) or items(mapping(found).get("float"))
+        counted = headers.get(_COUNT_HEADER, "")
+        tokens = int(counted) if _DIGITS.fullmatch(counted) else None
+        return Embedded([vector_of(vector) for vector in listed], _tokens(tokens))
+
+
+def _gemini_name(model: str) -> str:
+    return model.removeprefix("models/")
+
+
+def _tokens(prompt: int | None) -> Tokens | None:
+    return None if prompt is None else Tokens(prompt, 0)
+
+
+EMBEDDINGS: Mapping[str, EmbedFormat] = {
+    "openai": OpenAIEmbeddings(),
+    "responses": OpenAIEmbeddings(),
+    "gemini": GeminiEmbeddings(),
+    "vertex": VertexEmbeddings(),
+    "ollama": OllamaEmbeddings(),
+    "bedrock": BedrockEmbeddings(),
+}
+"""Embedding formats by the wire of a profile."""

@@ -1,0 +1,236 @@
+"""The wire format of OpenAI's Responses API and compatible servers. Pure.
+
+* Nothing is stored by the provider (`store` is false), so each request has the whole conversation.
+* Messages, tool calls and their results are items of one list. What an assistant message carries
+  in `provider_items` is sent instead of its text and calls; see `_responses_items.py`.
+* Messages have no names. There are no stop texts: for models that reason, which reject them in chat
+  completions too, they are left out; for others they are an error.
+* The limit of the answer includes the reasoning.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .._adapter import Adapter
+from .._answer import Answer
+from .._billing import with_billing
+from .._call import Call
+from .._fault import Fault, Malformed
+from .._json import items, mapping
+from .._profile import Profile
+from .._prompt_cache import cache_key
+from ..errors import LLMRequestError
+from ._openai_models import reasoning_mode, reasons
+from ._openai_parts import part_problem
+from ._responses_items import (
+    call_of,
+    carried_items,
+    image_of,
+    items_of_message,
+    reasoning_text,
+    texts_of,
+)
+from ._responses_reader import ResponsesReader, end_of, error_in, tokens_of
+from ._strict import sent_schema
+
+__all__ = ["ADAPTER", "Responses"]
+
+_ENCRYPTED = "reasoning.encrypted_content"
+_NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
+_UNFINISHED = frozenset({"queued", "in_progress"})
+
+
+class Responses(Adapter):
+    """The format of `/responses`."""
+
+    def url(self, base: str, call: Call) -> str:
+        """Return the URL of the Responses endpoint."""
+        return f"{base}/responses"
+
+    def part_problem(self, part: Mapping[str, Any], profile: Profile) -> str | None:
+        """Return why a part cannot be sent and what to do instead, None if it can."""
+        if part["type"] == "input_audio":
+            return (
+                "which the Responses API does not accept: send a transcript as a text part, or use "
+                'chat completions with wire="chat"'
+            )
+        # Where chat completions accept only PDF files, this API accepts all.
+        return None if profile.file_form == "pdf" else part_problem(part, profile)
+
+    def body(self, call: Call, profile: Profile) -> dict[str, Any]:
+        """Return the JSON body.
+
+        Raises:
+            LLMRequestError: the call has stop texts.
+        """
+        if call.stop and not _reasons(call):
+            raise LLMRequestError(
+                "stop must be left out, because the Responses API has no stop texts; or use chat "
+                'completions, with wire="chat"',
+                provider=profile.name,
+                model=call.model,
+            )
+        body: dict[str, Any] = {"model": call.model, **_conversation(call, profile), "store": False}
+        body.update(_limits(call))
+        if profile.encrypted_reasoning and _may_encrypt(call.model, profile):
+            body["include"] = [_ENCRYPTED]
+        if profile.cache_keys and (key := cache_key(call)) is not None:
+            body["prompt_cache_key"] = key
+        if call.tools:
+            body["tools"] = [_tool(tool["function"]) for tool in call.tools]
+        if call.tool_choice is not None:
+            body["tool_choice"] = _tool_choice(call.tool_choice)
+        if call.schema is not None:
+            body["text"] = {"format": _format(call, profile)}
+        if call.stream:
+            body["stream"] = True
+        return body
+
+    def answer(self, reply: Mapping[str, Any]) -> Answer:
+        """Read a complete answer.
+
+        Raises:
+            Malformed: it has no output, or is not complete.
+        """
+        status = reply.get("status")
+        if isinstance(status, str) and status in _UNFINISHED:
+            raise Malformed(f"the answer is not complete, its status is {status}", code=status)
+        if not isinstance(reply.get("output"), list):
+            raise Malformed("the answer has no output")
+        output = [mapping(item) for item in items(reply["output"])]
+        content, refused = texts_of(output)
+        thoughts = [reasoning_text(item) for item in output if item.get("type") == "reasoning"]
+        return Answer(
+            content=content or None,
+            calls=[call_of(item) for item in output if item.get("type") == "function_call"],
+            end="filtered" if refused else end_of(reply),
+            reasoning="\n\n".join(filter(None, thoughts)),
+            tokens=with_billing(tokens_of(reply), reply),
+            media=[image for item in output for image in image_of(item)],
+            items=carried_items(output),
+        )
+
+    def reader(self) -> ResponsesReader:
+        """Return a new reader for one stream."""
+        return ResponsesReader()
+
+    def fault(self, reply: Any) -> Fault | None:
+        """Return the error in a body, which may be that of an answer that failed."""
+        return error_in(reply)
+
+
+ADAPTER: Adapter = Responses()
+
+
+# Requests.
+
+
+def _conversation(call: Call, profile: Profile) -> dict[str, Any]:
+    """Return the fields `input` and `instructions`; the latter is the first system prompt."""
+    messages = call.messages
+    fields: dict[str, Any] = {}
+    if len(messages) > 1 and messages[0]["role"] == "system":
+        fields["instructions"] = messages[0]["content"]
+        messages = messages[1:]
+    sent: list[Mapping[str, Any]] = []
+    for message in messages:
+        sent += _input_items(message, profile)
+    return {**fields, "input": sent}
+
+
+def _input_items(message: Mapping[str, Any], profile: Profile) -> Sequence[Mapping[str, Any]]:
+    role, content = message["role"], message.get("content")
+    if role == "tool":
+        output = {"call_id": message["tool_call_id"], "output": content}
+        return [{"type": "function_call_output", **output}]
+    if role == "assistant":
+        return items_of_message(message, profile.name) or _assistant_items(message)
+    if isinstance(content, list):
+        content = [_PARTS[part["type"]](part) for part in content]
+    return [_message(role, content)]
+
+
+def _message(role: str, content: Any) -> dict[str, Any]:
+    # OpenAI does not need the type, but the open standard and llama.cpp do.
+    return {"type": "message", "role": role, "content": content}
+
+
+def _assistant_items(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    sent: list[Mapping[str, Any]] = []
+    if message["content"]:
+        sent.append(_message("assistant", message["content"]))
+    for call in message.get("tool_calls", ()):
+        function = {key: call["function"][key] for key in ("name", "arguments")}
+        sent.append({"type": "function_call", "call_id": call["id"], **function})
+    return sent
+
+
+def _text(part: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "input_text", "text": part["text"]}
+
+
+def _image(part: Mapping[str, Any]) -> dict[str, Any]:
+    image = part["image_url"]
+    # Some servers require `detail`.
+    return {
+        "type": "input_image",
+        "image_url": image["url"],
+        "detail": image.get("detail") or "auto",
+    }
+
+
+def _file(part: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "input_file", **part["file"]}
+
+
+_PARTS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "text": _text,
+    "image_url": _image,
+    "file": _file,
+}
+
+
+def _limits(call: Call) -> Mapping[str, Any]:
+    """Return the temperature, unless the model rejects it, and the limit of the answer."""
+    fields: dict[str, Any] = {
+        "temperature": call.temperature,
+        "max_output_tokens": call.max_tokens,
+    }
+    if _reasons(call):
+        del fields["temperature"]
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _reasons(call: Call) -> bool:
+    return reasons(call.model, mapping(call.extra.get("reasoning")).get("effort"))
+
+
+def _may_encrypt(model: str, profile: Profile) -> bool:
+    """Return True if the reasoning of a model can be requested in encrypted form.
+
+    OpenAI rejects the request for its models that never reason. The names of other models are not
+    known here, so that only the provider decides.
+    """
+    return profile.encrypted_reasoning == "all models" or reasoning_mode(model) != "never"
+
+
+def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool; by default this API is strict, unlike ours."""
+    tool = {"type": "function", "name": function["name"]}
+    if description := function.get("description"):
+        tool["description"] = description
+    parameters = function.get("parameters") or _NO_PARAMETERS
+    return {**tool, "parameters": parameters, "strict": function.get("strict", False)}
+
+
+def _tool_choice(choice: str) -> Any:
+    name = choice.removeprefix("tool:")
+    return choice if name == choice else {"type": "function", "name": name}
+
+
+def _format(call: Call, profile: Profile) -> Mapping[str, Any]:
+    schema = call.schema
+    if schema is None or schema.schema is None or not profile.json_schemas:
+        return {"type": "json_object"}
+    sent, strict = sent_schema(schema.schema, schema.strict, profile.name)
+    return {"type": "json_schema", "name": schema.name, "schema": sent, "strict": strict}
