@@ -108,7 +108,7 @@ def test_a_follow_up_means_what_it_follows(client: CAPClient) -> None:
     assert alone
 
 
-@pytest.mark.parametrize("question", ["", "   ", "Hello!", "What is the weather in Paris?", "🦜"])
+@pytest.mark.parametrize("question", ["", "   ", "Hello!", "Which bird sings at night?", "🦜"])
 def test_it_always_has_something_to_say(client: CAPClient, question: str) -> None:
     packets = ask(client, question)
     assert "These are the topics" in text(packets)
