@@ -45,6 +45,13 @@ def test_a_stream_is_resumed_after_the_last_event(sequence: int | None, query: s
     assert resume_url(plan().url, "resp_1", sequence) == f"{URL}/resp_1?{query}"
 
 
+def test_encrypted_reasoning_is_requested_again() -> None:
+    ours = plan()
+    url = resume_url(ours.url, "resp_1", 7, ours.body["include"])
+    fields = "stream=true&starting_after=7&include%5B%5D=reasoning.encrypted_content"
+    assert url == f"{URL}/resp_1?{fields}"
+
+
 def test_a_response_is_cancelled() -> None:
     assert cancel_url(plan().url, "resp_1") == f"{URL}/resp_1/cancel"
 

@@ -6,9 +6,9 @@ agreement that nothing is stored, and it is billed until it ends or is cancelled
 if the caller asks for streams that can be resumed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from ._profile import Profile
 
@@ -34,16 +34,21 @@ def background_body(body: Mapping[str, Any]) -> dict[str, Any]:
     return {**body, "background": True, "store": True, "stream": True}
 
 
-def resume_url(url: str, response_id: str, sequence: int | None) -> str:
+def resume_url(
+    url: str, response_id: str, sequence: int | None, include: Sequence[str] = ()
+) -> str:
     """Return the URL to read a stream from, by GET.
 
     Args:
         url: the URL to which the request for the response was sent.
         response_id: the id of the response.
         sequence: the number of the last event that was read, None to read all events.
+        include: the field `include` of the body of the request, without which the rest of the
+            stream would lack encrypted reasoning.
     """
-    after = "" if sequence is None else f"&starting_after={sequence}"
-    return _url(url, response_id, "", f"stream=true{after}")
+    query = {"stream": "true", "starting_after": sequence, "include[]": list(include)}
+    given = {name: value for name, value in query.items() if value not in (None, [])}
+    return _url(url, response_id, "", urlencode(given, doseq=True))
 
 
 def cancel_url(url: str, response_id: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm._answer import RawToolCall
+from coreason_client.llm._answer import Billing, RawToolCall
 from coreason_client.llm._call import Call
 from coreason_client.llm._check_call import check_call
 from coreason_client.llm._fault import Malformed
@@ -146,6 +146,20 @@ def test_cached_prompts_have_a_key_where_the_provider_knows_it() -> None:
     assert key == OPENAI.body(call, with_keys)["prompt_cache_key"]
     assert "prompt_cache_key" not in ADAPTER.body(call, PROFILE)
     assert "prompt_cache_key" not in ADAPTER.body(replace(call, prompt_cache=None), with_keys)
+
+
+@pytest.mark.parametrize(
+    ("usage", "dollars"), [({"cost": 0.25}, 0.25), ({"cost_in_usd_ticks": 5 * 10**9}, 0.5)]
+)
+def test_what_the_provider_billed_is_known(usage: dict[str, Any], dollars: float) -> None:
+    counted = {"input_tokens": 3, "output_tokens": 2, **usage}
+    reply = {"output": [], "usage": counted, "model": "m-2", "service_tier": "flex"}
+    tokens = ADAPTER.answer(reply).tokens
+    reader = ADAPTER.reader()
+    reader.read(json.dumps({"type": "response.completed", "response": reply}).encode(), b"")
+    for found in (tokens, reader.tokens):
+        assert found is not None
+        assert found.billing == Billing("m-2", "flex", dollars)
 
 
 def test_defaults_of_the_provider_are_left_to_it() -> None:

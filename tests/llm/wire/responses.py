@@ -1363,6 +1363,15 @@ STREAMS: list[Stream] = [
         data=HELLO,
     ),
     Stream(
+        name="stream: the end has a number that was used",
+        model=LOCAL,
+        client=RESPONSES,
+        events=[*sse(*hello())[:-1], *sse(completed(message()))],
+        complete_after=10,
+        deltas=HELLO_DELTAS,
+        data=HELLO,
+    ),
+    Stream(
         name="stream: an image",
         model=GPT,
         client=RESPONSES,
@@ -1483,6 +1492,15 @@ BROKEN: list[Stream] = [
             (
                 "text",
                 b'data: {"error": "no", "code": "server_error"}\n\n',
+                LLMServerError,
+                "server_error",
+            ),
+            (
+                "with a number that was used",
+                (
+                    b'data: {"type": "error", "code": "server_error", "message": "no", '
+                    b'"sequence_number": 0}\n\n'
+                ),
                 LLMServerError,
                 "server_error",
             ),

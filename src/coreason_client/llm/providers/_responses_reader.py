@@ -34,6 +34,8 @@ __all__ = ["ResponsesReader", "end_of", "error_in", "tokens_of"]
 
 _TEXT_DELTA = "response.output_text.delta"
 _FAILED = frozenset({"failed", "cancelled"})
+# Read whatever their number is: gateways that add them do not know the numbers of the provider.
+_FINAL = ("response.completed", "response.incomplete", "response.failed", "error")
 _DONE = b"[DONE]"
 _ID = re.compile(r"[A-Za-z0-9_=-]{1,1000}", re.ASCII)  # it becomes a part of a URL
 
@@ -99,7 +101,7 @@ class ResponsesReader(Reader):
         self._refused = False
         self._numbers = CallNumbers()
         self._arguments: dict[int, ItemText] = {}  # by call number
-        self._items: list[tuple[int | None, Mapping[str, Any]]] = []  # complete, with their index
+        self._items: Sequence[Mapping[str, Any]] = []  # complete
 
     @property
     def sequence(self) -> int | None:
@@ -115,9 +117,9 @@ class ResponsesReader(Reader):
             value = _parse_lenient(data, event)
         if value.__class__ is not dict:
             raise Malformed("an event must be a JSON object, got another JSON value")
-        if self._sequence.is_repeated(value.get("sequence_number")):
-            return ()
         kind = value.get("type")
+        if self._sequence.is_repeated(value.get("sequence_number")) and kind not in _FINAL:
+            return ()
         if kind == _TEXT_DELTA:
             return self._text_delta(value)
         if not isinstance(kind, str):
@@ -133,7 +135,7 @@ class ResponsesReader(Reader):
     def answer(self) -> Answer:
         """Return the answer received so far, with the items that must be sent back."""
         answer = super().answer()
-        answer.items = carried_items(item for _, item in self._items)
+        answer.items = carried_items(self._items)
         return answer
 
     # Text and reasoning.
@@ -177,7 +179,7 @@ class ResponsesReader(Reader):
 
     def _item_done(self, value: Mapping[str, Any]) -> Sequence[Piece]:
         item, index = mapping(value.get("item")), count(value.get("output_index"))
-        self._items.append((index, item))
+        self._items = [*self._items, item]
         kind = item.get("type")
         if kind == "message":
             whole, refused = message_text(item)
@@ -257,7 +259,7 @@ class ResponsesReader(Reader):
         """Return what the complete output has beyond what was received before."""
         if not output:
             return []
-        self._items = list(enumerate(output))
+        self._items = output
         pieces: list[Piece] = []
         if not self._reasoning:
             thoughts = [reasoning_text(item) for item in output if item.get("type") == "reasoning"]
