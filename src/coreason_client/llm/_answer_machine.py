@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from .._drive import Reply, Step
+from .._drive import Flow, Reply, Step
 from .._http._types import FailureKind, Headers, Request, ResponseHead, TransportFailure
 from ..sse import ServerSentEvent
 from ._attempts import Attempts
@@ -102,8 +102,15 @@ class AnswerMachine:
         except LLMError as error:
             raise self._recovery.with_partial(error) from None
         if isinstance(step, Request):
-            self._reset()
+            self._settled = False
+            if not self._recovery.resuming:
+                self._reset()
         return step
+
+    def cancel_flow(self) -> Flow[None]:
+        """Cancel what the provider still produces for a stream that was left or has failed."""
+        if self.response is None:
+            yield from self._recovery.cancel_flow(self._reader)
 
     def accepts(self, head: ResponseHead) -> bool:
         """Return True if the body of this response is a stream or a complete answer."""
@@ -111,7 +118,10 @@ class AnswerMachine:
         framing = self._attempts.plan.route.adapter.framing
         is_json = head.content_type == "application/json"
         self._frames = FrameDecoder(framing, declared_json=is_json)
-        return head.status == 200 and head.content_type != "text/html"
+        accepted = head.status == 200 and head.content_type != "text/html"
+        if accepted:
+            self._recovery.accepted()
+        return accepted
 
     def refused(self, head: ResponseHead, body: bytes) -> None:
         """Record a response that `accepts` has rejected.

@@ -176,6 +176,10 @@ class Attempts(Generic[PlanT]):
         self._wait = Wait(delay)
         return True
 
+    def progressed(self) -> None:
+        """Count failures anew: the answer has grown since the last one."""
+        self._failures = 0
+
     def restart_deadline(self) -> None:
         """Begin the deadline again: it does not cover the time in which an answer arrives."""
         self._deadline = self._policy.clock() + self._policy.deadline

@@ -10,12 +10,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from ._call import Call
 from ._profile import Profile
+from ._route import Route
+from .errors import LLMRequestError
 
 __all__ = [
     "RESUMABLE_SECONDS",
     "background_body",
     "cancel_url",
+    "check_resume",
     "has_background",
     "resume_url",
 ]
@@ -27,6 +31,28 @@ RESUMABLE_SECONDS = 600.0
 def has_background(profile: Profile) -> bool:
     """Return True if a provider, in this wire format, has background responses."""
     return profile.wire == "responses" and profile.background
+
+
+def check_resume(call: Call, route: Route) -> None:
+    """Check that a call can have a stream that is resumed.
+
+    Raises:
+        LLMRequestError: it cannot.
+    """
+    if not call.stream:
+        raise LLMRequestError("resume must be left out: only a stream can be resumed")
+    if has_background(route.profile):
+        return
+    name = route.profile.name
+    if route.profile.background:
+        advice = f'create the client with wire="responses", since {name} resumes only that API'
+    else:
+        advice = f"leave it out, since streams of {name} cannot be resumed"
+    raise LLMRequestError(
+        f"resume=True is not possible for model {call.model!r}: {advice}",
+        provider=name,
+        model=call.model,
+    )
 
 
 def background_body(body: Mapping[str, Any]) -> dict[str, Any]:

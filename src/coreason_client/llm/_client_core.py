@@ -8,6 +8,7 @@ from .._http._checks import check_headers
 from ..errors import ArgumentError
 from ._answer import Tokens
 from ._attempts import BACKOFF, Attempts, PlanT, Policy
+from ._background import check_resume, has_background
 from ._call import Call
 from ._check_call import check_call, check_flag, check_on_break
 from ._continuation import accepts_prefix
@@ -128,6 +129,7 @@ class ClientCore:
         fallbacks = options.pop("fallbacks", ())
         on_break = check_on_break(options.pop("on_break", "error"))
         reask = check_flag("reask", options.pop("reask", True))
+        resume = check_flag("resume", options.pop("resume", False))
         call = check_call(
             messages,
             self._model_or_default(model),
@@ -139,7 +141,8 @@ class ClientCore:
             **options,
         )
         reask = reask and (not stream or on_break == "restart")
-        return self._new_attempts(self._plans(call, fallbacks), on_break=on_break, reask=reask)
+        plans = self._plans(call, fallbacks, resume=resume)
+        return self._new_attempts(plans, on_break=on_break, reask=reask)
 
     def _price(self, model: str, tokens: Tokens) -> float | None:
         """Return the price of tokens; without a call before, this loads the price table."""
@@ -149,21 +152,26 @@ class ClientCore:
     def _model_or_default(self, model: Any) -> Any:
         return self.default_model if model is DEFAULT_MODEL else model
 
-    def _plans(self, call: Call, fallbacks: Any) -> list[Plan]:
-        plans = [self._plan(call, call.model)]
+    def _plans(self, call: Call, fallbacks: Any, *, resume: bool = False) -> list[Plan]:
+        if resume:
+            check_resume(call, self._route(call.model))
+        plans = [self._plan(call, call.model, resume=resume)]
         if fallbacks:
-            plans += [self._plan(call, name) for name in _check_fallbacks(fallbacks)]
+            names = _check_fallbacks(fallbacks)
+            plans += [self._plan(call, name, resume=resume) for name in names]
         if not prices_loaded():
             deferred = DeferredPrice()
             for plan in plans:
                 plan.pricing = deferred
         return plans
 
-    def _plan(self, call: Call, model: str) -> Plan:
+    def _plan(self, call: Call, model: str, *, resume: bool = False) -> Plan:
         route = self._route(model)
         if route.model != call.model:
             call = replace(call, model=route.model)
-        return Plan(call, route, model)
+        if not resume:
+            return Plan(call, route, model)
+        return Plan(call, route, model, background=has_background(route.profile))
 
     def _route(self, model: str) -> Route:
         route = self._routes.get(model)

@@ -1,9 +1,12 @@
 """`Plan`: the encoded request for one model."""
 
+import time
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
+from .._http._types import Request, Timeouts
 from ._answer import Answer
+from ._background import background_body, cancel_url, resume_url
 from ._call import Call
 from ._continuation import (
     FIELDS,
@@ -22,7 +25,7 @@ from ._request_body import encode_body, with_extra, with_query
 from ._request_plan import Pricing, RequestPlan, estimated_prompt
 from ._route import Route
 
-__all__ = ["Plan"]
+__all__ = ["Plan", "ResumedPlan"]
 
 # A parameter that one generation of models rejects and the next one requires.
 _RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
@@ -36,7 +39,7 @@ class Plan(RequestPlan):
     """One model to try: the call, its route and the encoded request.
 
     `requested_model` is the name that the caller used, `dropped` are the parameters that the
-    provider has rejected.
+    provider has rejected. `background` asks for a response whose stream can be resumed.
     """
 
     call: Call
@@ -44,6 +47,7 @@ class Plan(RequestPlan):
     requested_model: str = ""
     pricing: Pricing = cost
     dropped: tuple[str, ...] = ()
+    background: bool = False
     body: dict[str, Any] = field(init=False)
     content: bytes = field(init=False)
     url: str = field(init=False)
@@ -58,6 +62,8 @@ class Plan(RequestPlan):
             call = replace(call, messages=sent_messages(call.messages, profile))
         body = {**adapter.body(call, profile), **continuation_fields(self.prefix, profile)}
         self.body = with_extra(body, call.extra)
+        if self.background:
+            self.body = background_body(self.body)
         for name in self.dropped:
             self._drop(name)
         self.url = with_query(adapter.url(base, call), self.route.query)
@@ -100,13 +106,38 @@ class Plan(RequestPlan):
         """Return the plan that asks the model to correct its answer."""
         return self._with_call(corrected_call(self.call, answer, reason))
 
+    def resumed(self, response_id: str, sequence: int | None) -> "ResumedPlan":
+        """Return the plan that reads the stream of a background response after an event."""
+        plan = ResumedPlan(*self._arguments(self.call))
+        plan._fetcher = self._fetcher
+        plan.url = resume_url(self.url, response_id, sequence, self.body.get("include", ()))
+        plan.content = b""
+        return plan
+
+    def cancel_request(self, response_id: str, timeouts: Timeouts) -> Request:
+        """Return the request that cancels a background response."""
+        url = cancel_url(self.url, response_id)
+        headers = self.route.request_headers("POST", url, b"", time.time())
+        return Request("POST", url, headers, b"", timeouts)
+
     def _with_call(self, call: Call) -> Self:
-        plan = type(self)(call, self.route, self.requested_model, self.pricing, self.dropped)
+        plan = type(self)(*self._arguments(call))
         plan._fetcher = self._fetcher
         return plan
+
+    def _arguments(self, call: Call) -> tuple[Any, ...]:
+        known = (self.route, self.requested_model, self.pricing, self.dropped, self.background)
+        return call, *known
 
     def _drop(self, name: str) -> None:
         value = self.body.pop(name, None)
         renamed = _RENAMED.get(name)
         if renamed is not None and renamed not in self.body and value is not None:
             self.body[renamed] = value
+
+
+@dataclass(slots=True)
+class ResumedPlan(Plan):
+    """A plan that reads the rest of a stream instead of sending the call again."""
+
+    method: ClassVar[str] = "GET"

@@ -1,6 +1,9 @@
 """What happens if a stream breaks in the middle of its answer. No I/O.
 
-The caller chooses it by `on_break`, because every way but the error costs something:
+A background response (`resume=True`) continues without a connection. Its stream is read again after
+the last event that was received, as often as it takes; that is invisible to the caller. Only if it
+cannot be resumed does `on_break` decide, which the caller chooses, because every way but the error
+costs something:
 
 * "continue": the model continues its text, if it can (`_follow_up.py`). A continuation that fails
   is repeated by the same model, never by another one, which would continue another answer.
@@ -11,11 +14,15 @@ A failure before the first delta is an ordinary failure (`_attempts.py`). What a
 is counted as spent.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from time import monotonic
 
+from .._drive import Flow
+from .._http._types import Timeouts
 from ._assemble import partial
 from ._attempts import Attempts
+from ._background import RESUMABLE_SECONDS
 from ._classify import Failure
 from ._continuation import Continuation, continued
 from ._plan import Plan
@@ -25,6 +32,8 @@ from .types import Delta, PartialResponse, Restarted
 
 __all__ = ["Recovery"]
 
+_CANCEL_TIMEOUTS = Timeouts(3.0, 3.0, 3.0, 3.0)
+
 
 class Recovery:
     """The history of one streamed answer.
@@ -32,14 +41,20 @@ class Recovery:
     Attributes:
         before: the text of earlier attempts, which the current attempt continues.
         restarted: the reason of a restart that was not announced yet.
+        resuming: True if the next response continues what the reader has.
     """
 
-    def __init__(self, attempts: Attempts[Plan]) -> None:
+    def __init__(self, attempts: Attempts[Plan], clock: Callable[[], float] = monotonic) -> None:
         self.before = ""
         self.restarted: str | None = None
+        self.resuming = False
         self._attempts = attempts
-        self._whole_plan = attempts.plan  # of the answer that is continued
+        self._clock = clock
+        self._whole_plan = attempts.plan  # of the answer that is continued or resumed
         self._partial: PartialResponse | None = None  # of the last attempt with a delta
+        self._break: Failure | None = None  # the one because of which the stream is resumed
+        self._began: float | None = None  # when the background response was created, at the latest
+        self._resumed_after: int | None = None  # the event
 
     def fail(self, failure: Failure, reader: Reader, continuation: Continuation | None) -> None:
         """End an attempt; `reader` and `continuation` have what it received.
@@ -48,6 +63,13 @@ class Recovery:
             LLMError: there will be no other attempt.
         """
         attempts = self._attempts
+        if not (self.before or self.resuming):
+            self._whole_plan = attempts.plan
+        if self._resume(failure, reader):
+            return
+        if self.resuming:  # it cannot be resumed: the break decides, not the failure to resume
+            failure, self._break, self.resuming = self._break or failure, None, False
+            attempts.plan = self._whole_plan
         if reader.started:
             self._partial = self.received(reader)
             attempts.add_spent(self._partial["usage"])
@@ -62,6 +84,19 @@ class Recovery:
             raise attempts.final_error(failure.error)
         attempts.record_failure(failure, counted=True)
         self.restarted = str(failure.error)
+
+    def accepted(self) -> None:
+        """Record that the current attempt has a response."""
+        if self._began is None or not self.resuming:
+            self._began = self._clock()
+
+    def cancel_flow(self, reader: Reader) -> Flow[None]:
+        """Cancel a background response that nobody will read: it would be billed to its end."""
+        plan, response_id = self._whole_plan, reader.response_id
+        if not self.resuming:
+            plan = self._attempts.plan
+        if plan.background and response_id is not None:
+            yield plan.cancel_request(response_id, _CANCEL_TIMEOUTS)
 
     def received(self, reader: Reader) -> PartialResponse:
         """Return what was received of the answer, including the text that is continued."""
@@ -84,6 +119,23 @@ class Recovery:
                 reason, self.restarted = self.restarted, None
                 yield Restarted(self._attempts.plan.requested_model, reason)
             yield delta
+
+    def _resume(self, failure: Failure, reader: Reader) -> bool:
+        """Read the stream of a background response again; return False if that cannot be done."""
+        plan, response_id, attempts = self._whole_plan, reader.response_id, self._attempts
+        if not plan.background or response_id is None or not failure.retryable:
+            return False
+        if self._began is None or self._clock() - self._began > RESUMABLE_SECONDS:
+            return False
+        if reader.started:
+            attempts.restart_deadline()
+        if reader.sequence != self._resumed_after:
+            attempts.progressed()
+        if not attempts.retry_with(plan.resumed(response_id, reader.sequence), failure):
+            return False
+        self._break = self._break or failure
+        self.resuming, self._resumed_after = True, reader.sequence
+        return True
 
     def _continue(
         self, failure: Failure, reader: Reader, continued_by: Continuation | None

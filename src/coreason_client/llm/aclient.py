@@ -305,8 +305,11 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
             received = _with_price(received, attempts, attempts.plan.pricing, machine)
         slot = session.slot(attempts.seconds_left, attempts.deadline_error)
         async with slot, aclosing(received) as deltas:
-            async for delta in deltas:
-                yield delta
+            try:
+                async for delta in deltas:
+                    yield delta
+            finally:
+                await run_async(machine.cancel_flow(), session.sender(whole=True))
 
     async def _session(self) -> "Session":
         load_prices()

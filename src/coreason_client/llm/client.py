@@ -305,7 +305,10 @@ class LLMClient(ClientCore, ClientBase):
             received = _with_price(received, attempts, attempts.plan.pricing, machine)
         slot = session.slot(attempts.seconds_left, attempts.deadline_error)
         with slot, closing(received) as deltas:
-            yield from deltas
+            try:
+                yield from deltas
+            finally:
+                run(machine.cancel_flow(), session.sender(whole=True))
 
     def _session(self) -> "Session":
         load_prices()

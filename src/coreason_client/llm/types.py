@@ -51,6 +51,9 @@ class CallOptions(TypedDict, total=False):
         on_break: what to do if a stream breaks in the middle of the answer: "error" (the default)
             raises the error with the received part; "continue" lets the model continue its text,
             where it can; "restart" asks again, and announces it by a `Restarted` delta.
+        resume: True lets a stream continue after a lost connection, where the provider can: OpenAI
+            and Azure over the Responses API. The provider then stores the answer for about ten
+            minutes.
         reask: whether an answer that does not match `response_format` is sent back once, with the
             reason, for the model to correct it; True by default. A stream does so only with
             `on_break="restart"`.
@@ -64,6 +67,7 @@ class CallOptions(TypedDict, total=False):
     fallbacks: Sequence[str]
     extra: Mapping[str, Any] | None
     on_break: OnBreak
+    resume: bool
     reask: bool
     prompt_cache: bool | Literal["5m", "1h"]
     raw: bool
