@@ -49,6 +49,7 @@ FIELDS = {
     ),
 }
 CAP_KINDS = [CAPError, CAPConnectionError, CAPProtocolError, CAPRuntimeError, CAPTimeoutError]
+OWN_FIELDS = {"LLMBudgetError"}  # errors with other fields than the others
 LLM_FIELDS = {
     "provider": "anthropic",
     "model": "claude",
@@ -71,7 +72,9 @@ LLM_FIELDS = {
     "argument_error": None,
     "invalid_because": "is not JSON",
 }
-LLM_KINDS: list[type[LLMError]] = [getattr(llm_errors, name) for name in llm_errors.__all__]
+LLM_KINDS: list[type[LLMError]] = [
+    getattr(llm_errors, name) for name in llm_errors.__all__ if name not in OWN_FIELDS
+]
 
 
 def too_large() -> SSEEventTooLarge:
@@ -92,6 +95,7 @@ def examples() -> Iterator[CoreasonError]:
     yield LLMError("message")
     for llm_kind in LLM_KINDS:
         yield llm_kind("message", **LLM_FIELDS)  # type: ignore[arg-type]
+    yield llm_errors.LLMBudgetError("message", limit=5.0, used=4.9, reserved=0.2, key="team")
     yield MissingExtraError("coreason_client.llm", "llm")
     yield ArgumentError("api_key", "must not be empty")
     yield ArgumentError("timeout", "must be greater than 0", -1)

@@ -39,6 +39,7 @@ SHELLS = {
     "cli/_chat_service.py": "starts servers and clients: tests/cli/test_chat.py",
     "cli/_llm_client.py": "makes a client from options: tests/cli/test_llm.py",
     "llm/_default_model.py": "one constant",
+    "llm/router/_commands.py": "plain data: tests/llm/router/test_rules.py",
     "llm/_streams_async.py": "drives a machine: tests/llm/test_client.py",
     "llm/streams.py": "collects names",
     "server/_packet_names.py": "constants",

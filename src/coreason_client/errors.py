@@ -28,6 +28,8 @@
     │   ├── LLMNotFoundError      the model or the URL does not exist
     │   ├── LLMRateLimitError     too many requests or tokens at the moment
     │   ├── LLMQuotaError         the credit or the quota is used up
+    │   ├── LLMBudgetError        the request would exceed a budget and was not sent
+    │   ├── LLMStateError         the state of budgets and deployments cannot be reached
     │   ├── LLMTimeoutError       no response in time; also a TimeoutError
     │   ├── LLMConnectionError    connecting failed or the connection broke; also a ConnectionError
     │   ├── LLMServerError        the provider failed

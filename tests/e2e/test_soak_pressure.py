@@ -6,8 +6,8 @@ from uuid import uuid4
 
 import pytest
 
+from coreason_client._valkey_address import parse_address
 from coreason_client.server import AgentApp
-from coreason_client.server.log.valkey._address import parse_address
 from coreason_client.server.log.valkey._errors import PatienceExceeded, reply_error, unreachable
 from coreason_manifest.definitions.service import ServiceRequest
 

@@ -592,6 +592,20 @@ def test_what_is_neither_an_answer_nor_an_error_is_no_answer(status: int) -> Non
 
 
 @pytest.mark.parametrize(
+    ("kind", "unsent"),
+    [
+        (FailureKind.CONNECT, True),
+        (FailureKind.CONNECT_TIMEOUT, True),
+        (FailureKind.CERTIFICATE, True),
+        (FailureKind.TIMEOUT, False),
+        (FailureKind.BROKEN, False),
+    ],
+)
+def test_a_request_that_did_not_reach_the_provider(kind: FailureKind, unsent: bool) -> None:
+    assert connection_failure(ROUTE, TransportFailure(kind, "x"), 1.0).unsent is unsent
+
+
+@pytest.mark.parametrize(
     "value",
     [
         "ThrottlingException",

@@ -1,5 +1,7 @@
 """The limits that a client sets itself: kept in every minute, without a needless wait."""
 
+import os
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -8,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coreason_client.llm import _limits
-from coreason_client.llm._limits import Limits, Reservation
+from coreason_client.llm._limits import CallLimits, Limits, Reservation
 
 MINUTE = 60.0
 NEVER = float("inf")
@@ -302,3 +304,64 @@ def test_entries_that_were_joined_still_keep_the_limit() -> None:
     # At best they go out in three groups of 30 s each; joined entries cost a tenth of a second.
     assert times[3000] < 60.1
     assert times[-1] < 150.1
+
+
+# The limits of one call.
+
+
+def test_a_call_that_ends_before_its_request_frees_its_place() -> None:
+    limits = Limits(1, None)
+    sent, left = CallLimits(limits), CallLimits(limits)
+    assert sent.wait(1, 0.0, NEVER) == 0
+    assert left.wait(1, 0.0, NEVER) == MINUTE
+    left.close()
+    sent.close()  # it was sent, so it still counts
+    assert CallLimits(limits).wait(1, 0.0, NEVER) == MINUTE
+
+
+def test_a_call_that_would_wait_too_long_frees_its_place() -> None:
+    limits = Limits(None, 100)
+    late = CallLimits(limits)
+    assert CallLimits(limits).wait(100, 0.0, NEVER) == 0
+    assert late.wait(100, 0.0, 59.0) is None
+    assert late.wait(100, 1.0, NEVER) == 59.0
+
+
+def test_each_attempt_of_a_call_is_settled() -> None:
+    limits = Limits(None, 100)
+    call = CallLimits(limits)
+    assert call.wait(90, 0.0, NEVER) == 0
+    call.settle(10)
+    call.settle(0)  # once only
+    assert call.wait(90, 1.0, NEVER) == 0
+    call.settle(90)
+    assert CallLimits(limits).wait(1, 2.0, NEVER) == 58.0
+
+
+def test_limits_hold_for_many_threads() -> None:
+    limits = Limits(50, 5000)
+    sent: list[int] = []
+
+    def run() -> None:
+        for _ in range(40):
+            call = CallLimits(limits)
+            if call.wait(10, 0.0, 1.0) == 0:
+                call.settle(100)
+                sent.append(1)
+            call.close()
+
+    threads = [threading.Thread(target=run) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert len(sent) == 50
+
+
+def test_a_forked_child_does_not_wait_for_a_lock_of_its_parent() -> None:
+    limits = Limits(10, None)
+    with limits._lock:  # as if another thread held it
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if CallLimits(limits).wait(1, 0.0, NEVER) == 0 else 1)
+    assert os.waitpid(child, 0)[1] == 0

@@ -243,3 +243,20 @@ def test_the_child_of_a_fork_loads_by_itself(loader: SlowLoader) -> None:
     assert _price_table.prices_loaded()
     _price_table._after_fork()
     assert _price_table.prices_loaded()
+
+
+def test_an_action_waits_for_the_table(loader: SlowLoader) -> None:
+    action = _price_table.PricesAction()
+
+    async def go() -> None:
+        waiting = asyncio.create_task(action.perform_async())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        loader.may_end.set()
+        await asyncio.wait_for(waiting, 20)
+
+    asyncio.run(go())
+    action.perform()
+    assert _price_table.prices_loaded()
+    assert loader.begun == 1

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from coreason_client.llm import AsyncLLMClient, LLMAuthenticationError, LLMError, LLMRequestError
-from coreason_client.llm._route import Target
+from coreason_client.llm._route import Target, provider_prefix
 from coreason_client.llm.providers.profiles import PROFILES
 
 KEY = "sk-own"
@@ -316,3 +316,16 @@ def test_a_provider_that_nobody_knows() -> None:
         AsyncLLMClient("k", provider="acme")
     with pytest.raises(ValueError, match=r"^each name in keys must be one of .*, got 'acme'$"):
         AsyncLLMClient("k", keys={"acme": "k"})
+
+
+@pytest.mark.parametrize(
+    ("model", "provider"),
+    [
+        ("gpt-4o", "openai"),
+        ("anthropic/claude-sonnet-4", "anthropic"),
+        ("meta-llama/llama-4", "openai"),
+        ("openai", "openai"),
+    ],
+)
+def test_the_provider_that_a_model_names(model: str, provider: str) -> None:
+    assert provider_prefix(model) == provider

@@ -195,8 +195,8 @@ MUTANTS = (
     Mutant(
         "a fallback is tried after the deadline",
         "coreason_client/llm/_attempts.py",
-        "if not self._fallbacks or self.seconds_left() <= 0:",
-        "if not self._fallbacks:",
+        "if self.seconds_left() > 0:\n            if self.gate is not None:",
+        "if True:\n            if self.gate is not None:",
         ("tests/llm/test_attempts.py::test_no_fallback_is_tried_after_the_deadline",),
     ),
     Mutant(

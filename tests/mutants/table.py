@@ -12,6 +12,7 @@ from . import (
     protocols,
     push,
     responses,
+    router,
     server,
     trust,
 )
@@ -32,5 +33,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *durable_models.MUTANTS,
     *logs.MUTANTS,
     *push.MUTANTS,
+    *router.MUTANTS,
     *a2a_server.MUTANTS,
 )

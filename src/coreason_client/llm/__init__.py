@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .credentials import AWSCredentials
     from .errors import (
         LLMAuthenticationError,
+        LLMBudgetError,
         LLMConnectionError,
         LLMContextLengthError,
         LLMError,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         LLMRequestError,
         LLMResponseError,
         LLMServerError,
+        LLMStateError,
         LLMTimeoutError,
     )
     from .functions import (
@@ -38,6 +40,11 @@ if TYPE_CHECKING:
         stream,
         stream_sync,
     )
+    from .router._state import MemoryState
+    from .router._valkey import ValkeyState
+    from .router.budgets import Budget
+    from .router.cache import ResponseCache
+    from .router.deployments import Deployment, Router
     from .streams import AsyncLLMStream, LLMStream
     from .types import (
         Delta,
@@ -69,6 +76,7 @@ _NAMES = {
     ".credentials": ("AWSCredentials",),
     ".errors": (
         "LLMAuthenticationError",
+        "LLMBudgetError",
         "LLMConnectionError",
         "LLMContextLengthError",
         "LLMError",
@@ -81,6 +89,7 @@ _NAMES = {
         "LLMRequestError",
         "LLMResponseError",
         "LLMServerError",
+        "LLMStateError",
         "LLMTimeoutError",
     ),
     ".functions": (
@@ -93,6 +102,11 @@ _NAMES = {
         "stream",
         "stream_sync",
     ),
+    ".router._state": ("MemoryState",),
+    ".router._valkey": ("ValkeyState",),
+    ".router.budgets": ("Budget",),
+    ".router.cache": ("ResponseCache",),
+    ".router.deployments": ("Deployment", "Router"),
     ".streams": ("AsyncLLMStream", "LLMStream"),
     ".types": (
         "Delta",
@@ -123,13 +137,16 @@ __all__ = [  # noqa: RUF022 - sorted like the names of the other packages
     "AWSCredentials",
     "AsyncLLMClient",
     "AsyncLLMStream",
+    "Budget",
     "DEFAULT_MODEL",
     "Delta",
+    "Deployment",
     "EmbeddingData",
     "EmbeddingResponse",
     "Finish",
     "FinishReason",
     "LLMAuthenticationError",
+    "LLMBudgetError",
     "LLMClient",
     "LLMConnectionError",
     "LLMContextLengthError",
@@ -143,9 +160,11 @@ __all__ = [  # noqa: RUF022 - sorted like the names of the other packages
     "LLMRequestError",
     "LLMResponseError",
     "LLMServerError",
+    "LLMStateError",
     "LLMStream",
     "LLMTimeoutError",
     "Media",
+    "MemoryState",
     "Message",
     "ModelInfo",
     "OnBreak",
@@ -153,13 +172,16 @@ __all__ = [  # noqa: RUF022 - sorted like the names of the other packages
     "PartialResponse",
     "ReasoningDelta",
     "Response",
+    "ResponseCache",
     "ResponseData",
     "Restarted",
+    "Router",
     "TextDelta",
     "ToolCall",
     "ToolCallDelta",
     "Usage",
     "UsageDelta",
+    "ValkeyState",
     "embed",
     "embed_sync",
     "generate",

@@ -76,6 +76,20 @@ class AnswerMachine:
         usage = self._recovery.received(self._reader)["usage"]
         return self._attempts.spent.total(usage) or usage
 
+    def close_flow(self) -> Flow[None]:
+        """End the call, whatever its state.
+
+        What was received of an answer that the caller left counts as spent. An answer that the
+        provider would go on producing is cancelled.
+        """
+        if self.response is None:
+            yield from self._recovery.cancel_flow(self._reader)
+        if not self._settled and self._reader.started:
+            self._settled = True
+            self._attempts.add_spent(self._recovery.received(self._reader)["usage"])
+        if (action := self._attempts.close()) is not None:
+            yield action
+
     def _reset(self) -> None:
         """Prepare for a new attempt, which may use another adapter."""
         adapter = self._attempts.plan.route.adapter
@@ -107,14 +121,11 @@ class AnswerMachine:
                 self._reset()
         return step
 
-    def cancel_flow(self) -> Flow[None]:
-        """Cancel what the provider still produces for a stream that was left or has failed."""
-        if self.response is None:
-            yield from self._recovery.cancel_flow(self._reader)
-
     def accepts(self, head: ResponseHead) -> bool:
         """Return True if the body of this response is a stream or a complete answer."""
         self._head = head
+        if self._attempts.gate is not None:
+            self._attempts.gate.received(head)
         framing = self._attempts.plan.route.adapter.framing
         is_json = head.content_type == "application/json"
         self._frames = FrameDecoder(framing, declared_json=is_json)

@@ -33,7 +33,7 @@ from .types import (
     Usage,
 )
 
-__all__ = ["assemble", "estimate", "estimate_text", "partial", "usage_of"]
+__all__ = ["assemble", "estimate", "estimate_text", "parse_content", "partial", "usage_of"]
 
 Price = Callable[[Tokens], float | None]
 
@@ -58,7 +58,7 @@ def assemble(answer: Answer, call: Call, price: Price, parse_as: Any = None) -> 
     response = _response(answer, calls, usage_of(answer, call, price))
     # Content beside tool calls is not the final answer, and a refusal is not JSON.
     if call.schema is not None and not calls and answer.end != "filtered":
-        response["data"]["parsed"] = _parsed(answer, call, parse_as)
+        response["data"]["parsed"] = parse_content(answer, call, parse_as)
     return response
 
 
@@ -152,7 +152,12 @@ def _bad_arguments(raw: RawToolCall, answer: Answer, call: Call) -> LLMResponseE
     return LLMResponseError(message, body=given)
 
 
-def _parsed(answer: Answer, call: Call, parse_as: Any) -> Any:
+def parse_content(answer: Answer, call: Call, parse_as: Any) -> Any:
+    """Return the parsed content of an answer; `parse_as` is the caller's `response_format`.
+
+    Raises:
+        LLMResponseError: it is not the requested JSON.
+    """
     content = answer.content or ""
     try:
         if is_pydantic_model(parse_as):

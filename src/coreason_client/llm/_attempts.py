@@ -14,8 +14,10 @@
   repeated once, without a wait.
 * Answers that do not match `response_format` are sent back once, with the reason.
 * Fallbacks. After the last attempt with a model, the next model is tried.
-* Once a delta was delivered, nothing is retried unless the caller chose it (`_answer_machine.py`).
-  The deadline then begins again.
+* Once a delta was delivered, nothing is retried unless the caller chose it (`_recovery.py`). The
+  deadline then begins again.
+* A router and budgets are behind a gate (`_gate.py`), which is asked before each attempt and learns
+  of its outcome. With a router, the gate selects the deployments and decides how long to wait.
 """
 
 import logging
@@ -26,11 +28,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Generic, TypeVar
 
-from .._drive import Step, Wait
+from .._drive import Action, Step, Wait
 from .._http._types import Request, Timeouts
 from .._retry import Backoff
 from ._classify import Failure
-from ._limits import Limits, Reservation
+from ._gate import Gate
+from ._limits import CallLimits, Limits
 from ._request_plan import RequestPlan
 from ._spent import Spent
 from .errors import LLMAuthenticationError, LLMError, LLMPermissionError, LLMTimeoutError
@@ -68,20 +71,23 @@ class Policy:
 class Attempts(Generic[PlanT]):
     """Decides which request is sent next, and when to give up."""
 
-    def __init__(self, plans: Sequence[PlanT], policy: Policy) -> None:
+    def __init__(
+        self, plans: Sequence[PlanT], policy: Policy, gate: Gate[PlanT] | None = None
+    ) -> None:
         self.plan = plans[0]
         self.timeout = policy.timeout  # of the current attempt
         self.on_break = policy.on_break
         self.spent = Spent()  # by the attempts that did not lead to the answer
         self._fallbacks = list(plans[1:])
         self._policy = policy
+        self.gate = gate
         self._deadline: float | None = None  # set by the first call of `seconds_left`
         self._sent = 0
         self._failures = 0  # of the current plan
         self._adjusted = False  # a parameter of the current plan was dropped or renamed
         self._wait: Wait | None = None
-        self._reservation: Reservation | None = None  # of the current attempt
-        self._previous_errors: list[LLMError] = []
+        self._limits = None if policy.limits is None else CallLimits(policy.limits)
+        self.previous_errors: list[LLMError] = []
         self._corrected = False  # an answer was sent back to be corrected
         self._start: float | None = None
 
@@ -90,20 +96,28 @@ class Attempts(Generic[PlanT]):
 
         Raises:
             LLMTimeoutError: the deadline has passed.
+            LLMError: a budget, or the limits of all deployments, do not allow the request.
         """
-        wait, self._wait = self._wait or self._limit_wait(), None
+        wait, self._wait = self._wait, None
+        gate = None if self.plan.free else self.gate
+        if wait is None and self._limits is not None and not self.plan.free:
+            wait = self._limit_wait(self._limits)
         if wait is not None:
             return wait
         left = self.seconds_left()
         if left <= 0:
             raise self.deadline_error()
+        if gate is not None and (step := self._gate_step(gate, left)) is not None:
+            return step
         try:
             if (step := self.plan.key_step(left)) is not None:
                 return step
             headers = self.plan.headers()
         except LLMError as error:  # there is no key for this model
-            self.record_failure(Failure(error, retryable=False))
+            self.record_failure(Failure(error, retryable=False, unsent=True))
             return self.next_step()
+        if gate is not None:
+            gate.sending()
         self._sent += 1
         self.timeout = min(self._policy.timeout, left)
         plan, timeouts = self.plan, _timeouts(self.timeout)
@@ -119,10 +133,14 @@ class Attempts(Generic[PlanT]):
         error.attempts = self._sent
         if error.partial is not None and not counted:
             self.add_spent(error.partial["usage"])
-        self._settle(0)
+        if self._limits is not None:
+            self._limits.settle(0)
         if self.plan.refresh_key(error):
             logger.warning("%s; fetching a new key", error)
+            if self.gate is not None:
+                self.gate.release()
             return
+        verdict = None if self.gate is None else self.gate.failed(failure)
         if failure.invalid is not None and self._correct(failure.invalid, error):
             return
         if failure.unsupported is not None and not self._adjusted:
@@ -135,25 +153,47 @@ class Attempts(Generic[PlanT]):
                     error.model,
                 )
                 return
+        if verdict == "next":
+            logger.warning("attempt %d failed (%s); trying another one", self._sent, error)
+            return
         self._failures += 1
-        delay = self._delay(failure)
+        delay = self._delay(failure, paced=verdict == "retry")
         if delay is None:
             self._fall_back(error)
         else:
-            self._log_retry(error, delay)
-            self._wait = Wait(delay)
+            _log_retry(self._sent, error, delay)
+            self._wait = Wait(delay) if delay > 0 else None
+
+    def record_break(self, failure: Failure) -> None:
+        """Record a failed attempt that is not retried, or only by another request."""
+        if self._limits is not None:
+            self._limits.settle(0)
+        if self.gate is not None:
+            self.gate.failed(failure)
+
+    def close(self) -> Action | None:
+        """End the call, whatever its state; return the action to perform, if there is one."""
+        if self._limits is not None:
+            self._limits.close()
+        return None if self.gate is None else self.gate.close()
 
     def continue_with(self, plan: PlanT) -> None:
         """Send another request of the same call: its attempts begin anew, the deadline stays."""
-        self._settle(0)  # the request before, if it had no usage
+        if self._limits is not None:
+            self._limits.settle(0)  # the request before, if it had no usage
         self.plan = plan
+        if self.gate is not None:
+            self.gate.keep(plan)
         self._sent = 0
         self._failures = 0
         self._adjusted = False
 
     def record_success(self, response: AnyResponse) -> AnyResponse:
         """Record the answer, and set the time of the whole call in it."""
-        self._settle(response["usage"]["total_tokens"])
+        if self._limits is not None:
+            self._limits.settle(response["usage"]["total_tokens"])
+        if self.gate is not None:
+            self.gate.succeeded(response["usage"])
         response["seconds"] = self.seconds()
         self.spent.set(response)
         return response
@@ -161,28 +201,32 @@ class Attempts(Generic[PlanT]):
     def add_spent(self, usage: Usage) -> None:
         """Count the usage of an attempt that did not lead to the answer."""
         self.spent.add(self.plan, usage)
-        self._settle(usage["total_tokens"])
+        if self._limits is not None:
+            self._limits.settle(usage["total_tokens"])
+        if self.gate is not None:
+            self.gate.used(usage)
 
     def retry_with(self, plan: PlanT, failure: Failure) -> bool:
         """Plan another request to the same model after a failure; False if there is none left."""
         failure.error.attempts = self._sent
-        self._settle(0)
+        if not plan.free:  # otherwise the answer goes on, and is settled at its end
+            self.record_break(failure)
         self._failures += 1
         delay = self._delay(failure)
         if delay is None:
             return False
         self.plan = plan
-        self._log_retry(failure.error, delay)
+        if self.gate is not None and not plan.free:
+            self.gate.keep(plan, alone=True)
+        _log_retry(self._sent, failure.error, delay)
         self._wait = Wait(delay)
         return True
 
-    def progressed(self) -> None:
-        """Count failures anew: the answer has grown since the last one."""
-        self._failures = 0
-
-    def restart_deadline(self) -> None:
+    def restart_deadline(self, *, forget_failures: bool = False) -> None:
         """Begin the deadline again: it does not cover the time in which an answer arrives."""
         self._deadline = self._policy.clock() + self._policy.deadline
+        if forget_failures:
+            self._failures = 0
 
     def final_error(self, error: LLMError) -> LLMError:
         """Add the history of the whole call to the error that ends it, and return the error."""
@@ -192,7 +236,7 @@ class Attempts(Generic[PlanT]):
             error.args = (f"{error} (tried {self._sent} times)",)
         if isinstance(error, _KEY_ERRORS):
             logger.error("%s", error)
-        for previous in self._previous_errors:
+        for previous in self.previous_errors:
             error.add_note(f"model {previous.model} was tried before and failed: {previous}")
         return error
 
@@ -212,8 +256,12 @@ class Attempts(Generic[PlanT]):
         route = self.plan.route
         return self._timeout_error(f"no answer from {route.profile.name} for model {route.model}")
 
-    def _log_retry(self, error: LLMError, delay: float) -> None:
-        logger.warning("attempt %d failed (%s); retrying in %.1f s", self._sent, error, delay)
+    def _gate_step(self, gate: Gate[PlanT], left: float) -> Step | None:
+        """Return the next step of the gate, None if the attempt may be sent."""
+        while isinstance(step := gate.before(left), LLMError):
+            self._fall_back(step)
+        self.plan = gate.plan
+        return step
 
     def _correct(self, answer: str, error: LLMError) -> bool:
         """Send an answer back to be corrected; False if that was done before."""
@@ -225,13 +273,20 @@ class Attempts(Generic[PlanT]):
             return False
         logger.warning("%s; asking the model to correct it", error)
         self.plan = plan
+        if self.gate is not None:
+            self.gate.keep(plan)
         return True
 
-    def _delay(self, failure: Failure) -> float | None:
-        """Return the seconds before the next attempt, None if there is no next attempt."""
+    def _delay(self, failure: Failure, *, paced: bool = False) -> float | None:
+        """Return the seconds before the next attempt, None if there is no next attempt.
+
+        `paced`: the gate decides how long to wait, and another deployment may be used.
+        """
         policy = self._policy
-        if not failure.retryable or self._failures > policy.max_retries:
+        if not (failure.retryable or paced) or self._failures > policy.max_retries:
             return None
+        if paced:
+            return 0.0 if self.seconds_left() > 0 else None
         delay = policy.backoff.retry_delay(self._failures, failure.error.retry_after, policy.jitter)
         return None if delay is None or delay >= self.seconds_left() else delay
 
@@ -241,43 +296,31 @@ class Attempts(Generic[PlanT]):
         Raises:
             LLMError: there is no other model, or the deadline has passed.
         """
-        if not self._fallbacks or self.seconds_left() <= 0:
+        plan: PlanT | None = None
+        if self.seconds_left() > 0:
+            if self.gate is not None:
+                plan = self.gate.fall_back(error)
+            elif self._fallbacks:
+                plan = self._fallbacks.pop(0)
+        if plan is None:
             raise self.final_error(error)
         level = logging.ERROR if isinstance(error, _KEY_ERRORS) else logging.WARNING
         logger.log(level, "model %s failed; trying the next model: %s", error.model, error)
-        self._previous_errors.append(error)
-        self.plan = self._fallbacks.pop(0)
+        self.previous_errors.append(error)
+        self.plan = plan
         self._failures = 0
         self._adjusted = self._corrected = False
 
-    def _limit_wait(self) -> Wait | None:
+    def _limit_wait(self, limits: CallLimits) -> Wait | None:
         """Return the wait that the client's own rate limits require before the next request."""
-        limits = self._policy.limits
-        if limits is None:
-            return None
-        now, left = self._policy.clock(), self.seconds_left()
-        if self._reservation is None:
-            self._reservation = limits.reserve(self.plan.estimated_tokens, now, left)
-            if self._reservation is None:
-                raise self._limit_error()
-        seconds = limits.wait(self._reservation, now)
-        if seconds > 0 and seconds >= left:
-            limits.cancel(self._reservation)
-            raise self._limit_error()
+        tokens = self.plan.estimated_tokens
+        seconds = limits.wait(tokens, self._policy.clock(), self.seconds_left())
+        if seconds is None:
+            raise self._timeout_error(
+                "the request was not sent: requests_per_minute or tokens_per_minute of this client "
+                "does not allow it"
+            )
         return Wait(seconds) if seconds > 0 else None
-
-    def _settle(self, tokens: int) -> None:
-        """Correct the reservation of a finished attempt."""
-        reservation, self._reservation = self._reservation, None
-        if self._policy.limits is not None and reservation is not None:
-            self._policy.limits.settle(reservation, tokens)
-
-    def _limit_error(self) -> LLMError:
-        """Return the error for a request that the client's own limits delay too long."""
-        return self._timeout_error(
-            "the request was not sent: requests_per_minute or tokens_per_minute of this client "
-            "does not allow it"
-        )
 
     def _timeout_error(self, reason: str) -> LLMError:
         route = self.plan.route
@@ -292,3 +335,7 @@ class Attempts(Generic[PlanT]):
 @lru_cache(maxsize=64)  # nearly all attempts have the same timeout
 def _timeouts(seconds: float) -> Timeouts:
     return Timeouts(min(_CONNECT_SECONDS, seconds), seconds, seconds, seconds)
+
+
+def _log_retry(attempt: int, error: LLMError, delay: float) -> None:
+    logger.warning("attempt %d failed (%s); retrying in %.1f s", attempt, error, delay)

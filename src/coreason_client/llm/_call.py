@@ -53,7 +53,7 @@ class Call:
 
     `temperature` and `max_tokens` are None if the provider's own default applies. `prompt_cache`
     is the lifetime of cached prompts, None if the caller did not ask for caching. `raw` asks for
-    the provider's reply in the response object.
+    the provider's reply in the response object. `resume` asks for a stream that can be resumed.
     """
 
     model: str
@@ -68,6 +68,7 @@ class Call:
     stream: bool = False
     prompt_cache: PromptCache | None = None
     raw: bool = False
+    resume: bool = False
 
 
 def is_pydantic_model(value: Any) -> bool:

@@ -35,6 +35,7 @@ def check_call(
     stream: bool = False,
     prompt_cache: Any = False,
     raw: Any = False,
+    resume: Any = False,
 ) -> Call:
     """Return the call that the arguments describe.
 
@@ -62,7 +63,8 @@ def check_call(
         extra=_extra(extra),
         stream=stream,
         prompt_cache=check_prompt_cache(prompt_cache),
-        raw=_raw(raw),
+        raw=check_flag("raw", raw),
+        resume=check_flag("resume", resume),
     )
 
 
@@ -108,12 +110,6 @@ def _max_tokens(value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= _MOST_TOKENS:
         rule = f"must be a whole number from 1 to {_MOST_TOKENS}, or None"
         raise invalid("max_tokens", rule, value)
-    return value
-
-
-def _raw(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise invalid("raw", "must be True or False", value)
     return value
 
 

@@ -9,7 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from .._http._checks import shown as shown_url
-from .._http._types import FINAL_FAILURES, TIMEOUT_FAILURES, ResponseHead, TransportFailure
+from .._http._types import (
+    FINAL_FAILURES,
+    TIMEOUT_FAILURES,
+    UNSENT_FAILURES,
+    FailureKind,
+    ResponseHead,
+    TransportFailure,
+)
 from .._retry import RETRIED_STATUSES
 from .._secret import redacted_cause
 from ._fault import Fault, Malformed
@@ -152,13 +159,14 @@ class Failure:
 
     `retryable`: a retry may succeed. `unsupported`: a parameter that the provider rejects; without
     it, the request may succeed. `invalid`: the answer that does not match `response_format`; the
-    model may correct it.
+    model may correct it. `unsent`: the provider was not reached, so nothing is billed.
     """
 
     error: LLMError
     retryable: bool
     unsupported: str | None = None
     invalid: str | None = None
+    unsent: bool = False
 
 
 def http_failure(
@@ -210,7 +218,8 @@ def connection_failure(
         message = f"{what} {source}: {clean_text(route.redact(str(failure)))}"
     error = kind(message, provider=route.profile.name, model=route.model)
     error.__cause__ = redacted_cause(failure.__cause__, route.redact)
-    return Failure(error, failure.kind not in FINAL_FAILURES)
+    unsent = failure.kind in UNSENT_FAILURES or failure.kind is FailureKind.CERTIFICATE
+    return Failure(error, failure.kind not in FINAL_FAILURES, unsent=unsent)
 
 
 def malformed_failure(

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from .._drive import Flow
 from .._http._checks import check_headers
 from ..errors import ArgumentError
 from ._answer import Tokens
 from ._attempts import BACKOFF, Attempts, PlanT, Policy
-from ._background import check_resume, has_background
+from ._background import check_resume
 from ._call import Call
 from ._check_call import check_call, check_flag, check_on_break
 from ._continuation import accepts_prefix
@@ -16,6 +17,7 @@ from ._cost import cost
 from ._default_model import DEFAULT_MODEL
 from ._embed_call import check_embed
 from ._embed_plan import EmbedPlan, embed_format
+from ._generate import generate_flow
 from ._limits import Limits
 from ._models import ModelsPlan
 from ._plan import Plan
@@ -24,7 +26,15 @@ from ._route import Route, Target, check_base_url, check_provider
 from ._wire_choice import Wire, check_wire
 from .credentials import KeyLike, check_key_like
 from .errors import LLMRequestError
-from .types import CallOptions, OnBreak
+from .types import CallOptions, OnBreak, Response
+
+if TYPE_CHECKING:
+    from .router._call_gate import CallGate
+    from .router._routing import Routing
+    from .router._state import State
+    from .router.budgets import Budget
+    from .router.cache import ResponseCache
+    from .router.deployments import Router
 
 __all__ = ["MAX_ANSWER_BYTES", "ClientCore", "check_model_name"]
 
@@ -59,6 +69,10 @@ class ClientCore:
         max_concurrency: int | None = None,
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
+        router: "Router | None" = None,
+        budgets: "Budget | Sequence[Budget] | None" = None,
+        cache: "ResponseCache | None" = None,
+        state: "State | None" = None,
     ) -> None:
         self.base_url = None if base_url is None else check_base_url(base_url)
         self.default_model = check_model_name("default_model", default_model)
@@ -86,6 +100,7 @@ class ClientCore:
         self._backoff = replace(BACKOFF, first=_positive_number("first_wait", first_wait))
         self._limits = _limits(requests_per_minute, tokens_per_minute)
         self._routes: dict[str, Route] = {}
+        self._routing = self._new_routing(router, budgets, cache, state)
 
     def __repr__(self) -> str:
         name, model = type(self).__name__, str(self.default_model)
@@ -126,10 +141,11 @@ class ClientCore:
             raise TypeError(
                 f"there is no option {min(unknown)!r}: use {', '.join(sorted(_OPTIONS))}"
             )
-        fallbacks = options.pop("fallbacks", ())
+        fallbacks, tags = options.pop("fallbacks", ()), options.pop("tags", ())
+        budget_key = options.pop("budget_key", None)
+        options.pop("cache", None)
         on_break = check_on_break(options.pop("on_break", "error"))
         reask = check_flag("reask", options.pop("reask", True))
-        resume = check_flag("resume", options.pop("resume", False))
         call = check_call(
             messages,
             self._model_or_default(model),
@@ -141,37 +157,60 @@ class ClientCore:
             **options,
         )
         reask = reask and (not stream or on_break == "restart")
-        plans = self._plans(call, fallbacks, resume=resume)
+        if self._routing is not None:
+            gate = self._routing.gate(call, _check_fallbacks(fallbacks), budget_key, tags)
+            if gate is not None:
+                models = gate.fallbacks.reachable()
+                return self._new_attempts(
+                    [gate.plan], models, on_break=on_break, reask=reask, gate=gate
+                )
+        elif tags:
+            raise LLMRequestError("tags select deployments of a router, but there is no router")
+        if call.resume:
+            check_resume(call, self._route(call.model))
+        plans = self._plans(call, fallbacks)
         return self._new_attempts(plans, on_break=on_break, reask=reask)
+
+    def _flow(
+        self, attempts: Attempts[Plan], response_format: Any, *, use_cache: bool
+    ) -> Flow[Response]:
+        """Return the flow of `generate`, which may look for the answer in the cache first."""
+        flow = generate_flow(attempts, response_format)
+        if self._routing is None or not use_cache:
+            return flow
+        return self._routing.cached(attempts, flow, response_format)
 
     def _price(self, model: str, tokens: Tokens) -> float | None:
         """Return the price of tokens; without a call before, this loads the price table."""
         route = self._route(model)
         return cost(route.profile.prices, route.model, tokens)
 
+    def _new_routing(self, router: Any, budgets: Any, cache: Any, state: Any) -> "Routing | None":
+        """Return the router, budgets, cache and state of the client, None if it has none."""
+        if router is None and budgets is None and cache is None and state is None:
+            return None
+        from .router._routing import Routing  # most programs do not need it
+
+        return Routing(router, budgets, cache, state, self._route)
+
     def _model_or_default(self, model: Any) -> Any:
         return self.default_model if model is DEFAULT_MODEL else model
 
-    def _plans(self, call: Call, fallbacks: Any, *, resume: bool = False) -> list[Plan]:
-        if resume:
-            check_resume(call, self._route(call.model))
-        plans = [self._plan(call, call.model, resume=resume)]
+    def _plans(self, call: Call, fallbacks: Any) -> list[Plan]:
+        plans = [self._plan(call, call.model)]
         if fallbacks:
-            names = _check_fallbacks(fallbacks)
-            plans += [self._plan(call, name, resume=resume) for name in names]
+            plans += [self._plan(call, name) for name in _check_fallbacks(fallbacks)]
         if not prices_loaded():
             deferred = DeferredPrice()
             for plan in plans:
                 plan.pricing = deferred
         return plans
 
-    def _plan(self, call: Call, model: str, *, resume: bool = False) -> Plan:
+    def _plan(self, call: Call, model: str) -> Plan:
         route = self._route(model)
         if route.model != call.model:
             call = replace(call, model=route.model)
-        if not resume:
-            return Plan(call, route, model)
-        return Plan(call, route, model, background=has_background(route.profile))
+        return Plan(call, route, model)
 
     def _route(self, model: str) -> Route:
         route = self._routes.get(model)
@@ -201,6 +240,17 @@ class ClientCore:
                 plan.pricing = DeferredPrice()
         return plans
 
+    def _embed_attempts(
+        self, plans: Sequence[EmbedPlan], budget_key: str | None
+    ) -> Attempts[EmbedPlan]:
+        """Return the attempts to send the requests for embeddings.
+
+        Raises:
+            LLMRequestError: a budget needs a key.
+        """
+        gate = None if self._routing is None else self._routing.embed_gate(plans[0], budget_key)
+        return self._new_attempts(plans[:1], len(plans), gate=gate)
+
     def _models_plan(self, provider: Any) -> ModelsPlan:
         """Return the request for the models of a provider, None for that of the default model.
 
@@ -228,6 +278,7 @@ class ClientCore:
         *,
         on_break: OnBreak = "error",
         reask: bool = True,
+        gate: "CallGate[PlanT] | None" = None,
     ) -> Attempts[PlanT]:
         """Return the attempts for plans; `requests` is their number, if there will be others."""
         count = (self.max_retries + 1) * (requests or len(plans))
@@ -241,7 +292,7 @@ class ClientCore:
             on_break,
             reask,
         )
-        return Attempts(plans, policy)
+        return Attempts(plans, policy, gate)
 
 
 def _limits(requests: float | None, tokens: float | None) -> Limits | None:

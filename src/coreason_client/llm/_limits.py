@@ -13,9 +13,12 @@ reserved for them stay within the limits.
 * A limit below one means one per longer window: 0.5 per minute is one every two minutes.
 """
 
+import threading
 from collections import deque
 
-__all__ = ["Limits", "Reservation"]
+from .. import _fork
+
+__all__ = ["CallLimits", "Limits", "Reservation"]
 
 _MINUTE = 60.0
 _MAX_ENTRIES = 1024  # above it, entries that are close together are merged
@@ -128,15 +131,25 @@ class Reservation:
 
 
 class Limits:
-    """Requests and tokens per minute; None for no limit."""
+    """Requests and tokens per minute; None for no limit. It may be used from several threads."""
 
     def __init__(self, requests: float | None, tokens: float | None) -> None:
         self._requests = None if requests is None else _Limit(requests)
         self._tokens = None if tokens is None else _Limit(tokens)
         self._last = float("-inf")  # the latest planned time
+        self._lock = threading.Lock()
+        _fork.register(self)
+
+    def after_fork(self) -> None:
+        """Replace the lock, which a thread of the parent process may hold."""
+        self._lock = threading.Lock()
 
     def reserve(self, tokens: int, now: float, max_wait: float) -> Reservation | None:
         """Plan a request with so many tokens; None if it would wait `max_wait` seconds or more."""
+        with self._lock:
+            return self._reserve(tokens, now, max_wait)
+
+    def _reserve(self, tokens: int, now: float, max_wait: float) -> Reservation | None:
         of_requests, of_tokens = self._requests, self._tokens
         time = start = max(now, self._last)
         if of_requests is not None:
@@ -155,6 +168,10 @@ class Limits:
         """Return the seconds before a request may be sent; at 0 it counts as sent now."""
         if reservation.sent:
             return 0.0
+        with self._lock:
+            return self._wait(reservation, now)
+
+    def _wait(self, reservation: Reservation, now: float) -> float:
         time = max(now, reservation.time)
         for share in reservation.shares:
             time = max(time, share.earliest(now))
@@ -167,10 +184,46 @@ class Limits:
 
     def cancel(self, reservation: Reservation) -> None:
         """Drop the reservation of a request that will not be sent."""
-        for share in reservation.shares:
-            share.correct(0)
+        with self._lock:
+            for share in reservation.shares:
+                share.correct(0)
 
     def settle(self, reservation: Reservation, tokens: int) -> None:
         """Correct the tokens of a request that was sent."""
         if reservation.tokens is not None:
-            reservation.tokens.correct(tokens)
+            with self._lock:
+                reservation.tokens.correct(tokens)
+
+
+class CallLimits:
+    """The reservations of one call, one for each attempt."""
+
+    __slots__ = ("_limits", "_reservation")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._reservation: Reservation | None = None
+
+    def wait(self, tokens: int, now: float, max_wait: float) -> float | None:
+        """Return the seconds before the next attempt; None if they are `max_wait` or more."""
+        if self._reservation is None:
+            self._reservation = self._limits.reserve(tokens, now, max_wait)
+            if self._reservation is None:
+                return None
+        seconds = self._limits.wait(self._reservation, now)
+        if seconds > 0 and seconds >= max_wait:
+            self.close()
+            return None
+        return seconds
+
+    def settle(self, tokens: int) -> None:
+        """Correct the reservation of an attempt that has ended."""
+        reservation, self._reservation = self._reservation, None
+        if reservation is not None:
+            self._limits.settle(reservation, tokens)
+
+    def close(self) -> None:
+        """Drop the reservation of an attempt that was not sent."""
+        reservation, self._reservation = self._reservation, None
+        if reservation is not None and not reservation.sent:
+            self._limits.cancel(reservation)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 from .._http._types import Request, Timeouts
 from ._answer import Answer
-from ._background import background_body, cancel_url, resume_url
+from ._background import background_body, cancel_url, has_background, resume_url
 from ._call import Call
 from ._continuation import (
     FIELDS,
@@ -39,7 +39,7 @@ class Plan(RequestPlan):
     """One model to try: the call, its route and the encoded request.
 
     `requested_model` is the name that the caller used, `dropped` are the parameters that the
-    provider has rejected. `background` asks for a response whose stream can be resumed.
+    provider has rejected. `background`: the request is for a response whose stream can be resumed.
     """
 
     call: Call
@@ -47,7 +47,7 @@ class Plan(RequestPlan):
     requested_model: str = ""
     pricing: Pricing = cost
     dropped: tuple[str, ...] = ()
-    background: bool = False
+    background: bool = field(default=False, init=False)
     body: dict[str, Any] = field(init=False)
     content: bytes = field(init=False)
     url: str = field(init=False)
@@ -62,7 +62,8 @@ class Plan(RequestPlan):
             call = replace(call, messages=sent_messages(call.messages, profile))
         body = {**adapter.body(call, profile), **continuation_fields(self.prefix, profile)}
         self.body = with_extra(body, call.extra)
-        if self.background:
+        if call.resume and has_background(profile):
+            self.background = True
             self.body = background_body(self.body)
         for name in self.dropped:
             self._drop(name)
@@ -126,8 +127,7 @@ class Plan(RequestPlan):
         return plan
 
     def _arguments(self, call: Call) -> tuple[Any, ...]:
-        known = (self.route, self.requested_model, self.pricing, self.dropped, self.background)
-        return call, *known
+        return call, self.route, self.requested_model, self.pricing, self.dropped
 
     def _drop(self, name: str) -> None:
         value = self.body.pop(name, None)
@@ -141,3 +141,4 @@ class ResumedPlan(Plan):
     """A plan that reads the rest of a stream instead of sending the call again."""
 
     method: ClassVar[str] = "GET"
+    free: ClassVar[bool] = True

@@ -10,11 +10,12 @@ import threading
 from concurrent.futures import Future
 from contextlib import suppress
 
+from .._drive import Action
 from . import _cost
 from ._answer import Tokens
 from .types import Usage
 
-__all__ = ["DeferredPrice", "load_prices", "prices_loaded"]
+__all__ = ["DeferredPrice", "PricesAction", "load_prices", "prices_loaded"]
 
 _FORK_WAIT = 5.0  # seconds that a fork waits for the table
 
@@ -62,6 +63,20 @@ async def _wait() -> None:
 
     load_prices().add_done_callback(call_wake)
     await woken
+
+
+class PricesAction(Action):
+    """A step that waits until the table is loaded."""
+
+    __slots__ = ()
+
+    def perform(self) -> None:
+        """Wait in this thread."""
+        load_prices().result()
+
+    async def perform_async(self) -> None:
+        """Wait without blocking the event loop."""
+        await _wait()
 
 
 class DeferredPrice:

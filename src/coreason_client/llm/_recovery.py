@@ -81,6 +81,7 @@ class Recovery:
         if attempts.on_break == "continue" and self._continue(failure, reader, continuation):
             return
         if attempts.on_break != "restart":
+            attempts.record_break(failure)
             raise attempts.final_error(failure.error)
         attempts.record_failure(failure, counted=True)
         self.restarted = str(failure.error)
@@ -128,9 +129,7 @@ class Recovery:
         if self._began is None or self._clock() - self._began > RESUMABLE_SECONDS:
             return False
         if reader.started:
-            attempts.restart_deadline()
-        if reader.sequence != self._resumed_after:
-            attempts.progressed()
+            attempts.restart_deadline(forget_failures=reader.sequence != self._resumed_after)
         if not attempts.retry_with(plan.resumed(response_id, reader.sequence), failure):
             return False
         self._break = self._break or failure

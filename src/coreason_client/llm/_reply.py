@@ -53,7 +53,7 @@ def read_answer(
             answered["data"]["content"] = before + (answered["data"]["content"] or "")
         if answer.items:
             answered["data"]["provider_items"] = {plan.route.profile.name: answer.items}
-        return {
+        response: Response = {
             "status": "success",
             "data": answered["data"],
             "usage": answered["usage"],
@@ -62,6 +62,7 @@ def read_answer(
             "request_id": request_id(head),
             "seconds": 0.0,  # set when the call ends
         }
+        return response
     except LLMError as error:
         if not answer.is_empty or answer.reasoning:
             error.partial = partial(answer, plan.call, plan.price)

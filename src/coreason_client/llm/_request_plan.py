@@ -23,6 +23,7 @@ class RequestPlan(ABC):
 
     Attributes:
         method: the HTTP method.
+        free: True if the request costs nothing, and so counts for no limit and no budget.
         route: the provider, its base URL and key.
         requested_model: the name that the caller used for the model.
         pricing: the function that returns prices.
@@ -33,6 +34,7 @@ class RequestPlan(ABC):
     __slots__ = ("_fetcher", "content", "pricing", "requested_model", "route", "url")
 
     method: ClassVar[str] = "POST"
+    free: ClassVar[bool] = False
     route: Route
     requested_model: str
     pricing: Pricing

@@ -33,7 +33,14 @@ from .errors import LLMAuthenticationError, LLMRequestError
 from .providers import ADAPTERS
 from .providers.profiles import COMPATIBLE, PROFILES
 
-__all__ = ["Route", "Target", "check_base_url", "check_provider", "known_host"]
+__all__ = [
+    "Route",
+    "Target",
+    "check_base_url",
+    "check_provider",
+    "known_host",
+    "provider_prefix",
+]
 
 _BY_NAME: Mapping[str, Profile] = {profile.name: profile for profile in (*PROFILES, COMPATIBLE)}
 _DEFAULT = _BY_NAME["openai"]
@@ -214,6 +221,12 @@ def check_provider(name: str, argument: str = "provider") -> str:
     if name not in _BY_NAME:
         raise ArgumentError(argument, f"must be one of {', '.join(_BY_NAME)}", name)
     return name
+
+
+def provider_prefix(model: str) -> str:
+    """Return the provider that a model names as its prefix, that of OpenAI if it names none."""
+    prefix = model.partition("/")[0] if "/" in model else ""
+    return prefix if prefix in _BY_NAME else _DEFAULT.name
 
 
 def known_host(url: str) -> bool:

@@ -12,7 +12,7 @@ from .._http._types import Headers, ResponseHead
 from .._retry import parse_seconds, retry_after
 from ._fault import Fault
 
-__all__ = ["server_delay"]
+__all__ = ["reset_seconds", "server_delay"]
 
 _LIMITS = (
     *(f"x-ratelimit-{{}}-{limit}" for limit in ("requests", "tokens")),
@@ -57,11 +57,15 @@ def _resets(headers: Headers, now: Callable[[], float]) -> Iterator[float]:
         value = headers.get(limit.format("reset"))
         if value is None or parse_seconds(headers.get(limit.format("remaining"))):
             continue
-        wait = _duration(value)
-        if wait is None:
-            wait = _until(value, headers, now)
+        wait = reset_seconds(value, headers, now)
         if wait is not None:
             yield wait
+
+
+def reset_seconds(value: str, headers: Headers, now: Callable[[], float]) -> float | None:
+    """Return the seconds until a reset: a duration, a number of seconds, or an RFC 3339 time."""
+    wait = _duration(value)
+    return _until(value, headers, now) if wait is None else wait
 
 
 def _duration(value: str) -> float | None:

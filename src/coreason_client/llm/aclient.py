@@ -12,7 +12,6 @@ from ._client_core import MAX_ANSWER_BYTES, ClientCore
 from ._default_model import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
 from ._embed import embed_flow, joined
 from ._from_env import environment_arguments, missing_extra
-from ._generate import generate_flow
 from ._models import models_flow
 from ._plan import Plan
 from ._price_table import DeferredPrice, load_prices
@@ -33,6 +32,10 @@ from .types import (
 
 if TYPE_CHECKING:
     from ._session_async import Session, Sessions
+    from .router._state import State
+    from .router.budgets import Budget
+    from .router.cache import ResponseCache
+    from .router.deployments import Router
 
 __all__ = ["AsyncLLMClient"]
 
@@ -60,6 +63,11 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
         max_concurrency: the maximum number of calls at a time; further calls wait.
         requests_per_minute: the limit in every window of 60 seconds.
         tokens_per_minute: the limit in every window of 60 seconds.
+        router: several deployments behind one name.
+        budgets: limits on the dollars that calls may cost.
+        cache: answers to requests that were sent before.
+        state: where router and budgets are stored: by default a `MemoryState` of this client; a
+            `ValkeyState` is shared by many processes, and also stores the answers of the cache.
 
     Raises:
         ValueError: an argument is invalid.
@@ -83,6 +91,10 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
         max_concurrency: int | None = None,
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
+        router: "Router | None" = None,
+        budgets: "Budget | Sequence[Budget] | None" = None,
+        cache: "ResponseCache | None" = None,
+        state: "State | None" = None,
     ) -> None:
         super().__init__(
             api_key,
@@ -100,6 +112,10 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
             max_concurrency=max_concurrency,
             requests_per_minute=requests_per_minute,
             tokens_per_minute=tokens_per_minute,
+            router=router,
+            budgets=budgets,
+            cache=cache,
+            state=state,
         )
         self._sessions = sessions = _sessions(max_concurrency)
         # A client that is garbage-collected without being closed closes its connections silently.
@@ -178,9 +194,13 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
             response_format=response_format,
         )
         session = await self._session()
-        async with session.slot(attempts.seconds_left, attempts.deadline_error):
-            flow = generate_flow(attempts, response_format)
-            response = await run_async(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
+        try:
+            async with session.slot(attempts.seconds_left, attempts.deadline_error):
+                flow = self._flow(attempts, response_format, use_cache=options.get("cache", True))
+                response = await run_async(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
+        finally:
+            if (action := attempts.close()) is not None:
+                await action.perform_async()
         if isinstance(attempts.plan.pricing, DeferredPrice):
             await attempts.plan.pricing.set_async(response["usage"])
             attempts.spent.set(response)
@@ -249,6 +269,7 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
         *,
         dimensions: int | None = None,
         extra: Mapping[str, Any] | None = None,
+        budget_key: str | None = None,
     ) -> EmbeddingResponse:
         """Return the embeddings of texts, in their order.
 
@@ -259,6 +280,7 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
             model: the embedding model, optionally as `provider/model`.
             dimensions: the number of dimensions of the vectors, if the model has several.
             extra: further fields of the request body, for this provider only.
+            budget_key: the name whose budget pays for the call, for a budget per key.
 
         Raises:
             LLMRequestError: an argument is wrong, or the provider rejected the request.
@@ -266,11 +288,15 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
                 reason.
         """
         plans = self._embed_plans(input, model, dimensions, extra)
-        attempts = self._new_attempts(plans[:1], len(plans))
+        attempts = self._embed_attempts(plans, budget_key)
         session = await self._session()
-        async with session.slot(attempts.seconds_left, attempts.deadline_error):
-            flow = embed_flow(attempts, plans)
-            responses = await run_async(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
+        try:
+            async with session.slot(attempts.seconds_left, attempts.deadline_error):
+                flow = embed_flow(attempts, plans)
+                responses = await run_async(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
+        finally:
+            if (action := attempts.close()) is not None:
+                await action.perform_async()
         for plan, response in zip(plans, responses, strict=True):
             if isinstance(plan.pricing, DeferredPrice):
                 await plan.pricing.set_async(response["usage"])
@@ -304,12 +330,12 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
         if isinstance(attempts.plan.pricing, DeferredPrice):
             received = _with_price(received, attempts, attempts.plan.pricing, machine)
         slot = session.slot(attempts.seconds_left, attempts.deadline_error)
-        async with slot, aclosing(received) as deltas:
-            try:
+        try:
+            async with slot, aclosing(received) as deltas:
                 async for delta in deltas:
                     yield delta
-            finally:
-                await run_async(machine.cancel_flow(), session.sender(whole=True))
+        finally:
+            await run_async(machine.close_flow(), session.sender(whole=True))
 
     async def _session(self) -> "Session":
         load_prices()

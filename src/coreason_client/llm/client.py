@@ -14,7 +14,6 @@ from ._client_core import MAX_ANSWER_BYTES, ClientCore
 from ._default_model import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
 from ._embed import embed_flow, joined
 from ._from_env import environment_arguments, missing_extra
-from ._generate import generate_flow
 from ._models import models_flow
 from ._plan import Plan
 from ._price_table import DeferredPrice, load_prices
@@ -35,6 +34,10 @@ from .types import (
 
 if TYPE_CHECKING:
     from ._session_sync import Session, Sessions
+    from .router._state import State
+    from .router.budgets import Budget
+    from .router.cache import ResponseCache
+    from .router.deployments import Router
 
 __all__ = ["LLMClient"]
 
@@ -62,6 +65,11 @@ class LLMClient(ClientCore, ClientBase):
         max_concurrency: the maximum number of calls at a time; further calls wait.
         requests_per_minute: the limit in every window of 60 seconds.
         tokens_per_minute: the limit in every window of 60 seconds.
+        router: several deployments behind one name.
+        budgets: limits on the dollars that calls may cost.
+        cache: answers to requests that were sent before.
+        state: where router and budgets are stored: by default a `MemoryState` of this client; a
+            `ValkeyState` is shared by many processes, and also stores the answers of the cache.
 
     Raises:
         ValueError: an argument is invalid.
@@ -85,6 +93,10 @@ class LLMClient(ClientCore, ClientBase):
         max_concurrency: int | None = None,
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
+        router: "Router | None" = None,
+        budgets: "Budget | Sequence[Budget] | None" = None,
+        cache: "ResponseCache | None" = None,
+        state: "State | None" = None,
     ) -> None:
         super().__init__(
             api_key,
@@ -102,6 +114,10 @@ class LLMClient(ClientCore, ClientBase):
             max_concurrency=max_concurrency,
             requests_per_minute=requests_per_minute,
             tokens_per_minute=tokens_per_minute,
+            router=router,
+            budgets=budgets,
+            cache=cache,
+            state=state,
         )
         self._sessions = sessions = _sessions(max_concurrency)
         # A client that is garbage-collected without being closed closes its connections silently.
@@ -180,9 +196,13 @@ class LLMClient(ClientCore, ClientBase):
             response_format=response_format,
         )
         session = self._session()
-        with session.slot(attempts.seconds_left, attempts.deadline_error):
-            flow = generate_flow(attempts, response_format)
-            response = run(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
+        try:
+            with session.slot(attempts.seconds_left, attempts.deadline_error):
+                flow = self._flow(attempts, response_format, use_cache=options.get("cache", True))
+                response = run(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
+        finally:
+            if (action := attempts.close()) is not None:
+                action.perform()
         if isinstance(attempts.plan.pricing, DeferredPrice):
             attempts.plan.pricing.set(response["usage"])
             attempts.spent.set(response)
@@ -251,6 +271,7 @@ class LLMClient(ClientCore, ClientBase):
         *,
         dimensions: int | None = None,
         extra: Mapping[str, Any] | None = None,
+        budget_key: str | None = None,
     ) -> EmbeddingResponse:
         """Return the embeddings of texts, in their order.
 
@@ -261,6 +282,7 @@ class LLMClient(ClientCore, ClientBase):
             model: the embedding model, optionally as `provider/model`.
             dimensions: the number of dimensions of the vectors, if the model has several.
             extra: further fields of the request body, for this provider only.
+            budget_key: the name whose budget pays for the call, for a budget per key.
 
         Raises:
             LLMRequestError: an argument is wrong, or the provider rejected the request.
@@ -268,11 +290,15 @@ class LLMClient(ClientCore, ClientBase):
                 reason.
         """
         plans = self._embed_plans(input, model, dimensions, extra)
-        attempts = self._new_attempts(plans[:1], len(plans))
+        attempts = self._embed_attempts(plans, budget_key)
         session = self._session()
-        with session.slot(attempts.seconds_left, attempts.deadline_error):
-            flow = embed_flow(attempts, plans)
-            responses = run(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
+        try:
+            with session.slot(attempts.seconds_left, attempts.deadline_error):
+                flow = embed_flow(attempts, plans)
+                responses = run(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
+        finally:
+            if (action := attempts.close()) is not None:
+                action.perform()
         for plan, response in zip(plans, responses, strict=True):
             if isinstance(plan.pricing, DeferredPrice):
                 plan.pricing.set(response["usage"])
@@ -304,11 +330,11 @@ class LLMClient(ClientCore, ClientBase):
         if isinstance(attempts.plan.pricing, DeferredPrice):
             received = _with_price(received, attempts, attempts.plan.pricing, machine)
         slot = session.slot(attempts.seconds_left, attempts.deadline_error)
-        with slot, closing(received) as deltas:
-            try:
+        try:
+            with slot, closing(received) as deltas:
                 yield from deltas
-            finally:
-                run(machine.cancel_flow(), session.sender(whole=True))
+        finally:
+            run(machine.close_flow(), session.sender(whole=True))
 
     def _session(self) -> "Session":
         load_prices()

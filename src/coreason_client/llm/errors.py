@@ -10,6 +10,8 @@
     ├── LLMNotFoundError         there is no such model, or no such URL
     ├── LLMRateLimitError        too many requests or tokens at the moment
     ├── LLMQuotaError            the credit or the quota is exhausted
+    ├── LLMBudgetError           the request would exceed a budget; it was not sent
+    ├── LLMStateError            the state of budgets cannot be reached; the request was not sent
     ├── LLMTimeoutError          no answer in time; also a TimeoutError
     ├── LLMConnectionError       no connection, or it broke; also a ConnectionError
     ├── LLMServerError           the provider failed
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LLMAuthenticationError",
+    "LLMBudgetError",
     "LLMConnectionError",
     "LLMContextLengthError",
     "LLMError",
@@ -43,6 +46,7 @@ __all__ = [
     "LLMRequestError",
     "LLMResponseError",
     "LLMServerError",
+    "LLMStateError",
     "LLMTimeoutError",
 ]
 
@@ -124,6 +128,44 @@ class LLMRateLimitError(LLMError):
 
 class LLMQuotaError(LLMError):
     """The credit or the quota is exhausted; waiting does not help."""
+
+
+class LLMBudgetError(LLMError):
+    """The request would exceed a budget and was not sent.
+
+    Attributes:
+        limit: the limit of the budget in dollars.
+        used: the dollars spent in this period.
+        reserved: the dollars reserved for calls in flight.
+        requested: the dollars that this request could cost, None if it has no known bound.
+        key: the `budget_key` of the call if the budget is per key, else None.
+        resets_at: the end of the period in seconds since 1970, None if it does not end.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        limit: float = 0.0,
+        used: float = 0.0,
+        reserved: float = 0.0,
+        requested: float | None = None,
+        key: str | None = None,
+        resets_at: float | None = None,
+        provider: str | None = None,
+        model: str | None = None,
+    ) -> None:
+        super().__init__(message, provider=provider, model=model)
+        self.limit = limit
+        self.used = used
+        self.reserved = reserved
+        self.requested = requested
+        self.key = key
+        self.resets_at = resets_at
+
+
+class LLMStateError(LLMError):
+    """The state of budgets and deployments cannot be reached; the request was not sent."""
 
 
 class LLMTimeoutError(LLMError, TimeoutError):

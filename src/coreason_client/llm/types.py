@@ -1,6 +1,6 @@
 """The types of messages, options, responses and deltas of the AI client."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NotRequired, TypeAlias, TypedDict
 
@@ -48,6 +48,9 @@ class CallOptions(TypedDict, total=False):
         stop: text, or a list of texts, at which the answer ends.
         fallbacks: other models, tried in order if the first one fails.
         extra: further fields of the request body, for this provider only.
+        budget_key: the name whose budget pays for the call, for a budget per key.
+        tags: words that a deployment of the router must have to get the call.
+        cache: False to send the request although the client has a cache; streams are never cached.
         on_break: what to do if a stream breaks in the middle of the answer: "error" (the default)
             raises the error with the received part; "continue" lets the model continue its text,
             where it can; "restart" asks again, and announces it by a `Restarted` delta.
@@ -66,6 +69,9 @@ class CallOptions(TypedDict, total=False):
     stop: str | Sequence[str] | None
     fallbacks: Sequence[str]
     extra: Mapping[str, Any] | None
+    budget_key: str | None
+    tags: Collection[str]
+    cache: bool
     on_break: OnBreak
     resume: bool
     reask: bool
@@ -165,7 +171,7 @@ class Response(Answered[Parsed], Generic[Parsed]):
     present if other attempts cost something too, such as a stream that broke: the usage of all
     attempts, while `usage` is that of the attempt that led to the answer. `raw` is
     present if the call asked for it: the JSON of the provider's reply, or of the events of a stream
-    in a list.
+    in a list. `cached` is present, and true, if the answer comes from a `ResponseCache`.
     """
 
     model: str
@@ -173,6 +179,7 @@ class Response(Answered[Parsed], Generic[Parsed]):
     request_id: str | None
     seconds: float
     spent: NotRequired[Usage]
+    cached: NotRequired[bool]
     raw: NotRequired[Any]
 
 

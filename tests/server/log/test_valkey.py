@@ -19,6 +19,7 @@ from redis._parsers.base import BaseParser
 from redis.crc import key_slot
 from redis.exceptions import ResponseError
 
+from coreason_client._valkey_address import parse_address
 from coreason_client.server.errors import (
     LogUnavailable,
     UnknownStream,
@@ -30,7 +31,6 @@ from coreason_client.server.log import (
     ValkeyStreamLog,
 )
 from coreason_client.server.log.valkey import _scripts as scripts
-from coreason_client.server.log.valkey._address import parse_address
 from coreason_client.server.log.valkey._errors import is_transient, rejected, reply_error
 from coreason_client.server.log.valkey._keys import KeyNames, digest
 from coreason_client.server.log.valkey._subscription import _merge

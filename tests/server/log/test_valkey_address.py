@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 import pytest
 
-from coreason_client.server.log.valkey._address import parse_address
+from coreason_client._valkey_address import parse_address
 
 PASSWORD = "tops3cret/9"
 

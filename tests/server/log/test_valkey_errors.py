@@ -5,7 +5,7 @@ from ssl import SSLCertVerificationError
 import pytest
 from redis import exceptions as store
 
-from coreason_client.server.log.valkey._address import parse_address
+from coreason_client._valkey_address import parse_address
 from coreason_client.server.log.valkey._errors import (
     PatienceExceeded,
     is_transient,

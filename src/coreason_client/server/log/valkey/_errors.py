@@ -4,8 +4,8 @@ from ssl import SSLCertVerificationError
 
 from redis import exceptions as store
 
+from ...._valkey_address import Address
 from ...errors import LogUnavailable
-from ._address import Address
 
 __all__ = [
     "NO_ANSWER",

@@ -12,7 +12,7 @@ from redis.exceptions import AuthenticationError, InvalidResponse, ReadOnlyError
 from redis.exceptions import ConnectionError as StoreConnectionError
 from redis.exceptions import TimeoutError as StoreTimeoutError
 
-from ._address import Address
+from ...._valkey_address import Address
 from ._command_queue import Health, Job, fail, settle, settle_all
 from ._errors import QueueStopped
 from ._resp import MORE, Command, make_reader, pack

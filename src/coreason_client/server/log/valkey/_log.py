@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from uuid import UUID
 
 from ...._per_loop import PerLoop
+from ...._valkey_address import parse_address
 from ....errors import ArgumentError
 from ...errors import LogUnavailable, UnknownStream
 from .._live import LiveLog
@@ -26,7 +27,6 @@ from ..base import (
     StreamMeta,
 )
 from . import _scripts as scripts
-from ._address import parse_address
 from ._entries import begin_append, close_stream, read_journal, read_page
 from ._errors import ForeignValue, foreign_data
 from ._expiry import Claims, drop_old

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from uuid import UUID, uuid4
 
+from ...._valkey_address import Address
 from ...errors import LogUnavailable
 from .._waiters import Waiters
 from . import _scripts as scripts
-from ._address import Address
 from ._errors import rejected
 from ._indexes import Indexes
 from ._keys import KeyNames

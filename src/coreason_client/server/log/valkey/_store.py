@@ -13,8 +13,8 @@ from redis.exceptions import NoScriptError
 from redis.exceptions import TimeoutError as StoreTimeoutError
 
 from ...._retry import Backoff
+from ...._valkey_address import Address
 from ...errors import LogUnavailable
-from ._address import Address
 from ._command_queue import CommandQueue
 from ._errors import (
     STORE_ERRORS,

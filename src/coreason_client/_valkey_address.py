@@ -1,11 +1,11 @@
-"""The address of a store: parsing it, and hiding its credentials."""
+"""The address of a Valkey store: parsing it, and hiding its credentials."""
 
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from ...._secret import redact
-from ....errors import ArgumentError
+from ._secret import redact
+from .errors import ArgumentError
 
 __all__ = ["Address", "parse_address"]
 

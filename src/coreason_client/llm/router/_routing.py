@@ -1,0 +1,173 @@
+"""`Routing`: the router, the budgets and the state of one client; makes the gate of each call."""
+
+import random
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ..._drive import Flow
+from ...errors import ArgumentError
+from .._attempts import Attempts
+from .._call import Call
+from .._embed_plan import EmbedPlan
+from .._plan import Plan
+from .._route import Route, Target, provider_prefix
+from ..errors import LLMRequestError
+from ..types import Response
+from ._call_gate import CallGate, Option, Stage, Terms
+from ._selection import Fallbacks, select, weighted_order
+from ._state import MemoryState, State
+from .budgets import Budget, check_budgets
+from .cache import ResponseCache, cached_flow
+from .deployments import Deployment, Router, check_tags
+
+__all__ = ["Routing"]
+
+
+class Routing:
+    """The router, the budgets and the state of one client.
+
+    `route` returns the route of a model without a deployment of its own.
+
+    Raises:
+        ArgumentError: an argument is invalid.
+        LLMError: a deployment or a fallback has no key or no base URL.
+    """
+
+    def __init__(
+        self, router: Any, budgets: Any, cache: Any, state: Any, route: Callable[[str], Route]
+    ) -> None:
+        if router is not None and not isinstance(router, Router):
+            raise ArgumentError("router", "must be a Router", router)
+        if state is not None and not isinstance(state, State):
+            raise ArgumentError("state", "must be a MemoryState or a ValkeyState", state)
+        if cache is not None and not isinstance(cache, ResponseCache):
+            raise ArgumentError("cache", "must be a ResponseCache", cache)
+        self.router: Router | None = router
+        self.cache: ResponseCache | None = cache
+        self.budgets: Sequence[Budget] = check_budgets(budgets)
+        self.state: State = MemoryState() if state is None else state
+        self._route = route
+        self._routes: Mapping[str, Route] = {}
+        self._random = random.random
+        self._wall = time.time
+        if router is not None:
+            self._routes = {
+                one.id: self._deployment_route(one)
+                for some in router.deployments.values()
+                for one in some
+            }
+            for model in router.models():  # a missing key is found now, not in an emergency
+                route(model)
+
+    def gate(
+        self,
+        call: Call,
+        fallbacks: Sequence[str] = (),
+        budget_key: str | None = None,
+        tags: Collection[str] = (),
+    ) -> CallGate[Plan] | None:
+        """Return the gate of a call, None if nothing has to be decided.
+
+        `call.model` is the name that the caller used.
+
+        Raises:
+            LLMRequestError: an argument of the call is wrong.
+        """
+        router = self.router
+        _check_options(budget_key, tags)
+        if router is None and not self.budgets and not tags:
+            return None
+        if tags and (router is None or call.model not in router.deployments):
+            raise LLMRequestError(
+                f"tags select deployments of a router, but the router has none for {call.model!r}"
+            )
+        for name in fallbacks:
+            if router is None or name not in router.deployments:
+                self._route(name)
+        terms = self._terms(budget_key)
+        open_stage = partial(self._open_stage, call, tags)
+        usable = partial(self._has_tags, tags)
+        names = Fallbacks(call.model, router, fallbacks, usable)
+        return CallGate(call.model, open_stage, names, terms)
+
+    def embed_gate(self, plan: EmbedPlan, budget_key: str | None) -> CallGate[EmbedPlan] | None:
+        """Return the gate of a request for embeddings, None if there is no budget.
+
+        Raises:
+            LLMRequestError: an argument of the call is wrong.
+        """
+        _check_options(budget_key, ())
+        if not self.budgets:
+            return None
+        name = plan.requested_model
+        option = Option(None, plan.route, lambda: plan)
+        stage = Stage(name, [option], option)
+        return CallGate(name, lambda _: stage, Fallbacks(name, None, ()), self._terms(budget_key))
+
+    def cached(
+        self, attempts: Attempts[Plan], flow: Flow[Response], parse_as: Any
+    ) -> Flow[Response]:
+        """Return a flow that looks for the answer in the cache before it sends anything."""
+        if self.cache is None:
+            return flow
+        gate = attempts.gate
+        name, plan = ("", attempts.plan) if gate is None else gate.cache_plan()
+        return cached_flow(self.cache, self.state, plan, name, attempts, flow, parse_as)
+
+    def _terms(self, budget_key: str | None) -> Terms:
+        for budget in self.budgets:
+            budget.account(budget_key, 0.0)  # raises if the key is missing
+        cooldown = 0.0 if self.router is None else self.router.cooldown
+        return Terms(self.state, self.budgets, budget_key, cooldown, self._wall)
+
+    def _open_stage(self, call: Call, tags: Collection[str], name: str) -> Stage[Plan]:
+        """Return a stage with its options in random order.
+
+        Raises:
+            LLMRequestError: it has no deployment with these tags.
+        """
+        if self.router is None or name not in self.router.deployments:
+            option = _option(call, None, self._route(name), name)
+            return Stage(name, [option], option)
+        found = select(name, self.router.deployments[name], tags)
+        options = {one.id: _option(call, one, self._routes[one.id], one.model) for one in found}
+        order = weighted_order(found, self._random)
+        return Stage(name, [options[one.id] for one in order], options[found[0].id])
+
+    def _has_tags(self, tags: Collection[str], name: str) -> bool:
+        """Return True if a name has a deployment with these tags; a plain model has no tags."""
+        if not tags:
+            return True
+        some = () if self.router is None else self.router.deployments.get(name, ())
+        return any(set(tags) <= set(one.tags) for one in some)
+
+    def _deployment_route(self, deployment: Deployment) -> Route:
+        base_url, key, model = deployment.base_url, deployment.api_key, deployment.model
+        if base_url is None and key is None:
+            return self._route(model)
+        provider = deployment.provider
+        if base_url is None and provider is None:  # the key belongs to the provider of the model
+            provider = provider_prefix(model)
+        headers, wire = dict(deployment.headers), deployment.wire
+        return Target(base_url, key, {}, provider, headers, wire).route(model)
+
+
+def _option(call: Call, deployment: Deployment | None, route: Route, model: str) -> Option[Plan]:
+    def make_plan() -> Plan:
+        own = call if route.model == call.model else replace(call, model=route.model)
+        return Plan(own, route, model)
+
+    return Option(deployment, route, make_plan, "" if deployment is None else deployment.id)
+
+
+def _check_options(budget_key: Any, tags: Any) -> None:
+    if budget_key is not None and (not isinstance(budget_key, str) or not budget_key):
+        raise LLMRequestError(f"budget_key must be text that is not empty, got {budget_key!r}")
+    if tags:
+        try:
+            check_tags(tags)
+        except ArgumentError as error:
+            raise LLMRequestError(str(error), argument_error=error) from None
