@@ -169,7 +169,7 @@ def test_every_error_has_the_same_root(error: CoreasonError) -> None:
 
 def test_every_kind_of_error_is_among_the_examples() -> None:
     known = {
-        *(CoreasonError, *CAP_KINDS, CAPStreamReset, *LLM_KINDS),
+        *(CoreasonError, *CAP_KINDS, CAPStreamReset, *LLM_KINDS, llm_errors.LLMBudgetError),
         *(ArgumentError, MissingExtraError, SSEEventTooLarge),
     }
     assert {type(error) for error in examples()} == known

@@ -112,7 +112,9 @@ def test_the_base_url_follows_from_the_region() -> None:
     urls = {"bedrock": "https://private.example"}
     ours = Target(None, None, {"bedrock": key}, base_urls=urls)
     assert ours.route("bedrock/m").base == "https://private.example"
-    with pytest.raises(LLMRequestError, match=r"^bedrock has no default base URL: set AWS_REGION"):
+    with pytest.raises(
+        LLMRequestError, match=r"^bedrock has no default base URL: set LLM_API_BASE_URL, or AWS_R"
+    ):
         Target(None, None, {"bedrock": AWS}).route("bedrock/m")
 
 

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.llm import _frames
-from coreason_client.llm._fault import FaultReceived, Malformed
 from coreason_client.llm._frames import FrameDecoder, FrameTooLarge, Framing
-from tests.llm.eventstream import encode, event, exception, frame
+from tests.llm.eventstream import event, frame
 
 SIZES = st.integers(1, 40)
 
@@ -108,50 +107,3 @@ def test_json_instead_of_an_event_stream_is_kept_whole(size: int) -> None:
     for piece in pieces(b' {"output": {}}', size):
         assert list(frames.events(piece)) == []
     assert frames.whole() == b'{"output": {}}'
-
-
-@pytest.mark.parametrize(
-    ("sent", "message", "codes"),
-    [
-        (
-            exception("throttlingException", {"message": "Too many requests"}),
-            *("Too many requests", ("ThrottlingException",)),
-        ),
-        (
-            exception("modelStreamErrorException", []),
-            *("ModelStreamErrorException", ("ModelStreamErrorException",)),
-        ),
-        (
-            encode(
-                {":message-type": "error", ":error-code": "Slow", ":error-message": "Busy"}, b""
-            ),
-            *("Busy", ("Slow",)),
-        ),
-        (encode({":message-type": "note"}, b""), "a frame of type 'note'", ()),
-    ],
-)
-@given(size=SIZES)
-def test_a_frame_that_is_an_error(
-    sent: bytes, message: str, codes: tuple[str, ...], size: int
-) -> None:
-    frames = FrameDecoder("eventstream")
-    seen: list[bytes] = []
-    with pytest.raises(FaultReceived) as caught:
-        for piece in pieces(event("messageStart", 1) + sent, size):
-            for one in frames.events(piece):
-                seen.append(one.data_bytes)  # noqa: PERF401 - those before the error count
-    assert seen == [b"1"]
-    assert caught.value.fault.message == message
-    assert caught.value.fault.codes == codes
-
-
-@given(size=SIZES)
-def test_a_damaged_event_stream(size: int) -> None:
-    body = event("messageStart", 1) + event("metadata", {})[:-1] + b"\0"
-    frames, seen = FrameDecoder("eventstream"), []
-    with pytest.raises(Malformed, match="damaged: the checksum of a frame is wrong") as caught:
-        for piece in pieces(body, size):
-            for one in frames.events(piece):
-                seen.append(one.data_bytes)  # noqa: PERF401 - those before the error count
-    assert seen == [b"1"]
-    assert caught.value.__context__ is None

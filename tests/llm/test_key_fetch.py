@@ -308,3 +308,21 @@ def test_an_async_callable_in_the_sync_client_is_an_error_that_names_the_other()
         client.generate(MESSAGES, "m")
     assert type(caught.value) is LLMRequestError
     assert str(caught.value) == "api_key is an async callable; use it with AsyncLLMClient"
+
+
+def test_a_follow_up_of_a_call_uses_the_key_of_the_call() -> None:
+    tokens = Tokens()
+    play = played(tokens, reply())
+    play.run()
+    plan = play.attempts.plan
+    after = plan.corrected("Hi", "it is not JSON")
+    assert after is not None
+    assert after.key_step(1.0) is None
+    assert after.headers()["Authorization"] == bearer(TOKENS[0])[0]
+    assert tokens.calls == 1
+    assert after.refresh_key(LLMAuthenticationError("expired"))
+    step = after.key_step(1.0)
+    assert step is not None
+    step.perform()
+    assert after.key_step(1.0) is None
+    assert after.headers()["Authorization"] == bearer(TOKENS[1])[0]

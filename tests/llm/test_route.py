@@ -70,6 +70,29 @@ def target(base_url: str | None = None, **options: Any) -> Target:
         # Elsewhere the prefix decides, and without one it is compatible with OpenAI.
         ("http://proxy:8080", "anthropic/claude", "anthropic", "http://proxy:8080/v1", "claude"),
         ("http://proxy:8080", "gemini/g", "gemini", "http://proxy:8080/v1beta", "g"),
+        ("http://proxy:8080", "vertex/g", "vertex", "http://proxy:8080/v1", "g"),
+        ("http://proxy:8080", "bedrock/m:0", "bedrock", "http://proxy:8080", "m:0"),
+        # A region is a part of the host.
+        (
+            *("https://bedrock-runtime.us-east-1.amazonaws.com", "amazon.nova-pro-v1:0"),
+            *("bedrock", "https://bedrock-runtime.us-east-1.amazonaws.com", None),
+        ),
+        (
+            *("https://bedrock-runtime-fips.us-east-1.amazonaws.com/", "bedrock/m"),
+            *("bedrock", "https://bedrock-runtime-fips.us-east-1.amazonaws.com", "m"),
+        ),
+        (
+            *("https://a-b.bedrock-runtime.us-east-1.vpce.amazonaws.com", "m"),
+            *("bedrock", "https://a-b.bedrock-runtime.us-east-1.vpce.amazonaws.com", "m"),
+        ),
+        (
+            *("https://aiplatform.googleapis.com/v1/projects/p/locations/global", "g"),
+            *("vertex", "https://aiplatform.googleapis.com/v1/projects/p/locations/global", "g"),
+        ),
+        (
+            *("https://aiplatform.eu.rep.googleapis.com/v1/projects/p/locations/eu", "g"),
+            *("vertex", "https://aiplatform.eu.rep.googleapis.com/v1/projects/p/locations/eu", "g"),
+        ),
         ("http://proxy:8080", "ollama/llama3", "ollama", "http://proxy:8080/api", "llama3"),
         ("http://proxy:8080", "openai/gpt-4o", "openai", "http://proxy:8080/v1", "gpt-4o"),
         ("http://proxy/llm/v2/", "a/b", "openai-compatible", "http://proxy/llm/v2", "a/b"),
@@ -183,6 +206,8 @@ def test_the_query_of_a_base_url_is_kept() -> None:
         ("anthropic/m", "x-api-key", KEY),
         ("gemini/m", "x-goog-api-key", KEY),
         ("azure/m", "api-key", KEY),
+        ("vertex/m", "Authorization", f"Bearer {KEY}"),
+        ("bedrock/m", "Authorization", f"Bearer {KEY}"),
         ("ollama/m", "Authorization", f"Bearer {KEY}"),
     ],
 )
@@ -329,3 +354,44 @@ def test_a_provider_that_nobody_knows() -> None:
 )
 def test_the_provider_that_a_model_names(model: str, provider: str) -> None:
     assert provider_prefix(model) == provider
+
+
+@pytest.mark.parametrize(
+    ("model", "header"),
+    [
+        ("openai/m", "Authorization"),
+        ("anthropic/m", "x-api-key"),
+        ("azure/m", "Authorization"),  # a token of Entra ID, not a key
+        ("vertex/m", "Authorization"),
+    ],
+)
+def test_the_header_of_a_key_that_a_callable_returned(model: str, header: str) -> None:
+    route = target("http://proxy:8080", api_key=lambda: "token").route(model)
+    assert (route.key, header in route.headers) == (None, False)
+    fetched = route.with_key("a-token-of-an-hour")
+    assert fetched.headers[header].removeprefix("Bearer ") == "a-token-of-an-hour"
+    assert "api-key" not in fetched.headers
+    assert fetched.redact("a-token-of-an-hour") == "***"
+    assert "a-token-of-an-hour" not in repr(fetched)
+    assert fetched.without_key().headers == route.headers
+
+
+def test_a_header_of_the_caller_stays_when_the_key_is_fetched() -> None:
+    headers = {"authorization": "Token x", "X-A": "b"}
+    route = target("http://proxy:8080", api_key=lambda: "token", headers=headers).route("m")
+    fetched = route.with_key("a-token-of-an-hour")
+    assert {**fetched.headers, **headers} == fetched.headers
+    assert "Authorization" not in fetched.headers
+
+
+def test_other_providers_can_have_their_own_address() -> None:
+    urls = {"azure": "https://mine.openai.azure.com", "anthropic": "http://proxy:1/v9?a=b"}
+    ours = target(keys={"azure": "k", "anthropic": "k"}, base_urls=urls)
+    assert ours.route("azure/m").base == "https://mine.openai.azure.com/openai/v1"
+    route = ours.route("anthropic/claude")
+    assert (route.base, route.query) == ("http://proxy:1/v9", "a=b")
+    assert ours.route("gpt-4o").base == "https://api.openai.com/v1"
+
+
+def test_a_name_without_a_slash_is_no_prefix() -> None:
+    assert target("http://proxy:8080", provider="openai").route("openai").model == "openai"

@@ -16,13 +16,16 @@ import coreason_client.llm as llm
 from coreason_client.llm import (
     DEFAULT_MODEL,
     AsyncLLMClient,
+    AWSCredentials,
     LLMAuthenticationError,
+    LLMError,
     LLMRequestError,
     LLMTimeoutError,
     generate,
     generate_sync,
     stream,
 )
+from coreason_client.llm._cloud_settings import CLOUD_VARIABLES
 from coreason_client.llm.settings import LLMSettings, read_settings
 from tests.llm.server import Provider, Received, Replied, provider
 
@@ -42,7 +45,9 @@ ANSWER = Replied(
 @pytest.fixture(autouse=True)
 def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An environment without our variables, in an empty folder."""
-    for name in (*VARIABLES, *[name for name in os.environ if name.endswith("_API_KEY")]):
+    clouds = ("_API_KEY", "_ACCESS_TOKEN", "_BEARER_TOKEN_BEDROCK")
+    keys = [name for name in os.environ if name.endswith(clouds)]
+    for name in (*VARIABLES, *CLOUD_VARIABLES, *keys):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
 
@@ -343,6 +348,112 @@ def test_a_providers_own_key(
     assert key == "sk-own"
 
 
+AWS = {
+    "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
+    "AWS_SECRET_ACCESS_KEY": "secret-of-aws",
+    "AWS_DEFAULT_REGION": "eu-central-1",
+}
+FRANKFURT = "https://bedrock-runtime.eu-central-1.amazonaws.com/model/m/converse-stream"
+GOOGLE = {"GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_OAUTH_ACCESS_TOKEN": "ya29.token"}
+VERTEX = "aiplatform.googleapis.com/v1/projects/p/locations/"
+
+
+@pytest.mark.parametrize("place", ["environment", ".env"])
+@pytest.mark.parametrize(
+    ("values", "model", "url", "key"),
+    [
+        (
+            *(AWS, "bedrock/m", FRANKFURT),
+            AWSCredentials("AKIDEXAMPLE", "secret-of-aws", region="eu-central-1"),
+        ),
+        (
+            {**AWS, "AWS_SESSION_TOKEN": "t", "AWS_REGION": "eu-central-1"},
+            *("bedrock/m", FRANKFURT),
+            AWSCredentials("AKIDEXAMPLE", "secret-of-aws", "t", "eu-central-1"),
+        ),
+        ({**AWS, "AWS_BEARER_TOKEN_BEDROCK": "ABSK"}, "bedrock/m", FRANKFURT, "ABSK"),
+        (
+            *(GOOGLE, "vertex/gemini-2.5-pro"),
+            f"https://{VERTEX}global/publishers/google/models/gemini-2.5-pro",
+            "ya29.token",
+        ),
+        (
+            *({**GOOGLE, "GOOGLE_CLOUD_LOCATION": "us-east1"}, "vertex/gemini-2.5-pro"),
+            f"https://us-east1-{VERTEX}us-east1/publishers/google/models/gemini-2.5-pro",
+            "ya29.token",
+        ),
+        (
+            {
+                "AZURE_OPENAI_ENDPOINT": "https://mine.openai.azure.com/",
+                "AZURE_OPENAI_API_KEY": "azure-key",
+            },
+            *("azure/my-deployment", "https://mine.openai.azure.com/openai/v1/chat/completions"),
+            "azure-key",
+        ),
+    ],
+)
+def test_the_variables_of_the_clouds(
+    values: dict[str, str],
+    model: str,
+    url: str,
+    key: object,
+    place: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if place == ".env":
+        write_env(**values)
+    else:
+        for name, value in values.items():
+            monkeypatch.setenv(name, value)
+    found, used = sent_to(AsyncLLMClient.from_env(), model)
+    assert found.partition(":streamGenerateContent")[0] == url
+    assert used == key
+    assert "secret-of-aws" not in repr(read_settings())
+
+
+@pytest.mark.parametrize(
+    ("values", "model", "message"),
+    [
+        (
+            *({"AWS_REGION": "us-east-1"}, "bedrock/m"),
+            "set AWS_BEARER_TOKEN_BEDROCK or the variables of AWS credentials, or set LLM_API",
+        ),
+        ({"AWS_BEARER_TOKEN_BEDROCK": "ABSK"}, "bedrock/m", "set LLM_API_BASE_URL, or AWS_REGION"),
+        ({"GOOGLE_OAUTH_ACCESS_TOKEN": "t"}, "vertex/m", "or GOOGLE_CLOUD_PROJECT and GOOGLE_CLOU"),
+        ({"AZURE_OPENAI_API_KEY": "k"}, "azure/m", "or AZURE_OPENAI_ENDPOINT"),
+        (
+            {"AZURE_OPENAI_ENDPOINT": "mine", "AZURE_OPENAI_API_KEY": "k"},
+            *("azure/m", "AZURE_OPENAI_ENDPOINT must"),
+        ),
+    ],
+)
+def test_a_missing_variable_of_a_cloud_is_named(
+    values: dict[str, str], model: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(LLMError, match=message):
+        sent_to(AsyncLLMClient.from_env(), model)
+
+
+def test_variables_of_clouds_that_are_not_used_may_be_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LLM_API_KEY", "sk-some")
+    for name in CLOUD_VARIABLES:
+        monkeypatch.setenv(name, "not a value")
+    assert sent_to(AsyncLLMClient.from_env(), "gpt-4o")[1] == "sk-some"
+
+
+def test_variables_of_clouds_do_not_lead_past_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLM_API_KEY", "sk-some")
+    monkeypatch.setenv("LLM_API_BASE_URL", "http://proxy:8080")
+    for name, value in AWS.items():
+        monkeypatch.setenv(name, value)
+    url, key = sent_to(AsyncLLMClient.from_env(), "bedrock/m")
+    assert (url, key) == ("http://proxy:8080/model/m/converse-stream", "sk-some")
+
+
 def test_no_key_goes_to_another_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLM_API_KEY", "sk-of-openai")
     with pytest.raises(LLMAuthenticationError, match="ANTHROPIC_API_KEY") as caught:
@@ -415,6 +526,8 @@ def test_two_configurations_in_one_process() -> None:
         *({"tokens_per_minute": value} for value in (0, "many")),
         *({"first_wait": 0}, {"deadline": 0}, {"default_model": ""}, {"api_key": "a b"}),
         *({"base_url": "nowhere"}, {"provider": "nobody"}, {"keys": {"nobody": "k"}}),
+        *({"base_urls": {"nobody": "https://a"}}, {"base_urls": {"azure": "nowhere"}}),
+        *({"api_key": 7}, {"keys": {"bedrock": ["k"]}}),
         {"headers": {"X-A": "line\nend"}},
     ],
     ids=str,

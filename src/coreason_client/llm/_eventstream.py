@@ -14,11 +14,10 @@ decoder wait for bytes that never come.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from struct import Struct
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from uuid import UUID
 from zlib import crc32
 
@@ -41,8 +40,7 @@ class EventStreamError(Exception):
     """The bytes are not a valid event stream, or a frame exceeds the size limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """One decoded frame."""
 
     headers: Mapping[str, HeaderValue]
@@ -88,10 +86,10 @@ class EventStreamDecoder:
         self._check_lengths(total, headers_length)
         if len(buffer) < total:
             return None
-        frame = bytes(buffer[:total])
+        frame = bytes(buffer) if len(buffer) == total else bytes(buffer[:total])
         del buffer[:total]
         end = total - _CHECKSUM.size
-        if _CHECKSUM.unpack_from(frame, end)[0] != crc32(frame[:end]):
+        if _CHECKSUM.unpack_from(frame, end)[0] != crc32(memoryview(frame)[:end]):
             raise EventStreamError("the checksum of a frame is wrong")
         start = _PRELUDE.size + headers_length
         return Message(_headers(frame[_PRELUDE.size : start]), frame[start:end])

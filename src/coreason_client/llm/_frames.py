@@ -7,13 +7,13 @@ starts with a zero, begins like a JSON value.
 
 from collections.abc import Iterator
 from enum import Enum, auto
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ..sse import ServerSentEvent, SSEDecoder, SSEEventTooLarge
-from ._eventstream import EventStreamDecoder, EventStreamError, Message
-from ._fault import Fault, FaultReceived, Malformed
-from ._json import mapping, parse_or_none, text
 from ._lines import LineDecoder, LineTooLong
+
+if TYPE_CHECKING:
+    from ._event_frames import EventFrames
 
 __all__ = ["FrameDecoder", "FrameTooLarge", "Framing"]
 
@@ -52,41 +52,34 @@ class FrameDecoder:
     def __init__(self, framing: Framing, *, declared_json: bool = False) -> None:
         ndjson = framing == "ndjson"
         self._lines = LineDecoder(_MAX_EVENT_BYTES) if ndjson else None
-        binary = framing == "eventstream"
-        self._binary = EventStreamDecoder(_MAX_EVENT_BYTES) if binary else None
+        self._binary = _event_frames() if framing == "eventstream" else None
         self._sse = SSEDecoder(_MAX_EVENT_BYTES, event_fields=_EVENT_FIELDS)
         self._form = _Form.STREAM if ndjson else _Form.UNKNOWN
         self._claims_json = declared_json
         self._body = bytearray()  # bytes that are, or may be, a complete answer
 
     def events(self, chunk: bytes) -> Iterator[ServerSentEvent]:
-        """Decode bytes and yield the events that are now complete.
+        """Decode bytes and yield the events that are now complete, also those before an error.
 
         Raises:
             FrameTooLarge: an event or the complete answer exceeds its size limit.
             FaultReceived: a frame of an event stream is an error.
             Malformed: an event stream is damaged.
-
-        All events before an error are yielded.
         """
         if self._form is not _STREAM:
             chunk = self._stream_bytes(chunk)
-        broken = ""
+        if self._binary is not None:
+            yield from self._binary.events(chunk)
+            return
         try:
-            if self._binary is not None:
-                yield from map(_event, self._binary.messages(chunk))
-            elif self._lines is None:
+            if self._lines is None:
                 yield from self._sse.events(chunk)
             else:
                 yield from map(ServerSentEvent, self._lines.lines(chunk))
             return
         except (SSEEventTooLarge, LineTooLong):
             pass
-        except EventStreamError as error:
-            broken = str(error)
         # Not inside `except`: the context of the error would contain data from the provider.
-        if broken:
-            raise Malformed(f"the event stream is damaged: {broken}")
         raise FrameTooLarge("an event", _MAX_EVENT_BYTES)
 
     def flush(self) -> list[ServerSentEvent]:
@@ -122,18 +115,7 @@ class FrameDecoder:
         return _Form.STREAM
 
 
-def _event(message: Message) -> ServerSentEvent:
-    """Return the event in a frame.
+def _event_frames() -> "EventFrames":
+    from ._event_frames import EventFrames  # only one provider needs it
 
-    Raises:
-        FaultReceived: the frame is an exception or an error; its type is the code.
-    """
-    headers = message.headers
-    kind = headers.get(":message-type", "event")
-    if kind == "event":
-        return ServerSentEvent(message.payload, text(headers.get(":event-type")).encode())
-    described = mapping(parse_or_none(message.payload))
-    code = text(headers.get(":exception-type")) or text(headers.get(":error-code"))
-    code = code[:1].upper() + code[1:]  # the same exceptions begin with a capital outside of frames
-    reason = text(described.get("message")) or text(headers.get(":error-message"))
-    raise FaultReceived(Fault(reason or code or f"a frame of type {kind!r}", (code,) * bool(code)))
+    return EventFrames(_MAX_EVENT_BYTES)

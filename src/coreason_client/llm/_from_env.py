@@ -61,18 +61,27 @@ def client_arguments(configuration: "Configuration", base_url: str | None) -> di
             check_base_url(configuration.base_url, "LLM_API_BASE_URL")
         if configuration.api_key is not None:
             check_key(configuration.api_key, "LLM_API_KEY")
-        if (endpoint := configuration.base_urls.get("azure")) is not None:
-            check_base_url(endpoint, "AZURE_OPENAI_ENDPOINT")
         for profile in PROFILES:
             if (key := configuration.keys.get(profile.name)) is not None:
                 check_key_like(key, profile.key_variable)
         check_model_name("DEFAULT_MODEL", configuration.default_model)
+        base_urls = _base_urls(configuration)
     except ArgumentError as error:
         raise LLMRequestError(str(error), argument_error=error) from None
     if base_url is None or known_host(base_url):
         arguments["keys"] = configuration.keys
-        arguments["base_urls"] = configuration.base_urls
+        arguments["base_urls"] = base_urls
     return arguments
+
+
+def _base_urls(configuration: "Configuration") -> dict[str, str]:
+    """Return the base URLs of providers; that of Azure must be valid only if its key is set."""
+    urls = {**configuration.base_urls}
+    if "azure" not in configuration.keys:
+        urls.pop("azure", None)
+    elif "azure" in urls:
+        check_base_url(urls["azure"], "AZURE_OPENAI_ENDPOINT")
+    return urls
 
 
 def missing_extra() -> MissingExtraError:

@@ -164,11 +164,10 @@ class Target:
             given = bedrock_url(key.region)
         if given is None:
             if not profile.base_url:
-                names = filter(None, (profile.base_url_variables, "LLM_API_BASE_URL"))
-                variables = ", or ".join(names)
+                names = filter(None, ("LLM_API_BASE_URL", profile.base_url_variables))
                 raise LLMRequestError(
-                    f"{profile.name} has no default base URL: set {variables}, or pass base_url in "
-                    "Python code"
+                    f"{profile.name} has no default base URL: set {', or '.join(names)}, or pass "
+                    "base_url in Python code"
                 )
             return profile.base_url, ""
         parts = urlsplit(given)
@@ -188,9 +187,10 @@ class Target:
             if self.api_key is not None:
                 home = shown(self.base_url or _DEFAULT.base_url)
                 reason = f"model {model!r} belongs to {profile.name}, but the key is for {home}"
+            credentials = " or the variables of AWS credentials" if profile.signs else ""
             message = (
-                f"{reason}: set {profile.key_variable}, or set LLM_API_BASE_URL to "
-                f"{profile.base_url} together with LLM_API_KEY"
+                f"{reason}: set {profile.key_variable}{credentials}, or set LLM_API_BASE_URL to "
+                f"{shown(base)} together with LLM_API_KEY"
             )
         return LLMAuthenticationError(message, provider=profile.name, model=model)
 

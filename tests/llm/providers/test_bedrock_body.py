@@ -108,3 +108,26 @@ def test_a_schema_that_is_not_json_is_refused() -> None:
 )
 def test_which_models_take_a_temperature(model: str, *, sent: bool) -> None:
     assert ("temperature" in body(model)["inferenceConfig"]) is sent
+
+
+def test_parameters_without_a_value_are_left_out() -> None:
+    assert "inferenceConfig" not in body(temperature=None, max_tokens=None)
+
+
+def test_a_forced_answer_forbids_other_tools_if_the_caller_does() -> None:
+    called = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        ],
+    }
+    messages = [*USER, called, {"role": "tool", "tool_call_id": "1", "content": "ok"}]
+    options = {"tools": [{"type": "function", "function": {"name": "f"}}], "schema": SCHEMA}
+    for choice, sent in (
+        ("none", {"tool": {"name": "coreason_json_answer"}}),
+        ("auto", {"any": {}}),
+    ):
+        config = body("amazon.nova-pro-v1:0", messages=messages, tool_choice=choice, **options)
+        assert config["toolConfig"]["toolChoice"] == sent
+        assert len(config["toolConfig"]["tools"]) == 2

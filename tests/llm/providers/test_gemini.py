@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from coreason_client.llm._answer import Answer, RawToolCall, Tokens
 from coreason_client.llm._call import Call
 from coreason_client.llm._fault import Fault, FaultReceived, Malformed
 from coreason_client.llm._profile import Profile
-from coreason_client.llm.providers.gemini import ADAPTER
+from coreason_client.llm.providers.gemini import ADAPTER, VERTEX
 from coreason_client.llm.types import TextDelta
 
 PROFILE = Profile(name="gemini", wire="gemini")
@@ -550,3 +551,30 @@ def test_a_failed_stream_keeps_what_had_come_before_the_failure() -> None:
     assert caught.value.code == "OTHER"
     assert reader.answer().reasoning == "Think"
     assert reader.end is None
+
+
+VERTEX_BASE = "https://aiplatform.googleapis.com/v1/projects/p/locations/global"
+
+
+@pytest.mark.parametrize(
+    ("base", "model", "path"),
+    [
+        (VERTEX_BASE, "gemini-2.5-pro", "publishers/google/models/gemini-2.5-pro"),
+        (VERTEX_BASE, "models/gemini-2.5-pro", "publishers/google/models/gemini-2.5-pro"),
+        (
+            f"{VERTEX_BASE}/publishers/google",
+            *("gemini-2.5-pro", "publishers/google/models/gemini-2.5-pro"),
+        ),
+        (
+            *(VERTEX_BASE, "publishers/google/models/gemini-2.5-pro"),
+            "publishers/google/models/gemini-2.5-pro",
+        ),
+        (VERTEX_BASE, "endpoints/123", "endpoints/123"),
+        (VERTEX_BASE, "a/b?c", "publishers/google/models/a%2Fb%3Fc"),
+    ],
+)
+def test_urls_of_vertex(base: str, model: str, path: str) -> None:
+    call = Call(model=model, messages=[{"role": "user", "content": "Hi"}])
+    assert VERTEX.url(base, call) == f"{VERTEX_BASE}/{path}:generateContent"
+    streamed = VERTEX.url(base, replace(call, stream=True))
+    assert streamed == f"{VERTEX_BASE}/{path}:streamGenerateContent?alt=sse"

@@ -226,6 +226,17 @@ REQUESTS: list[Unary] = [
         data=HELLO,
     ),
     Unary(
+        name="an answer to be continued ends without blanks",
+        model=MODEL,
+        messages=[
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": " The answer is: \n"},
+        ],
+        sent={**SENT, "messages": [HI, assistant(says(" The answer is:"))]},
+        reply=reply(says(" 42")),
+        data=said(" 42"),
+    ),
+    Unary(
         name="temperature, max_tokens, stop texts and fields of the caller",
         model=NOVA,
         ask={

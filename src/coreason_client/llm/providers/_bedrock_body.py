@@ -13,7 +13,6 @@
 import json
 import re
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any
 
 from pydantic_core import from_json
@@ -103,6 +102,9 @@ def _conversation(call: Call) -> dict[str, Any]:
         # At least one message is required, so lone system prompts become a user message.
         _add(turns, "user", system)
         return {"messages": turns}
+    last = turns[-1]["content"][-1]
+    if turns[-1]["role"] == "assistant" and "text" in last:
+        last["text"] = last["text"].rstrip()  # Claude rejects white space there
     return {"messages": turns, "system": system} if system else {"messages": turns}
 
 
@@ -147,7 +149,11 @@ def _tool_use(call: Mapping[str, Any]) -> dict[str, Any]:
 def _sent_id(id_: str) -> str:
     """Return the id of a call in the allowed form; ids of other providers may differ from it."""
     allowed = _NOT_IN_ID.sub(lambda match: f"_{ord(match[0]):x}_", id_)
-    return allowed if len(allowed) <= _MAX_ID else sha256(id_.encode()).hexdigest()
+    if len(allowed) <= _MAX_ID:
+        return allowed
+    from hashlib import sha256  # rare, and slow to import
+
+    return sha256(id_.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 # Tools, parameters and schemas.
@@ -171,7 +177,8 @@ def _tool_config(call: Call) -> dict[str, Any] | None:
         return None
     config: dict[str, Any] = {"tools": specs}
     if forced:
-        config["toolChoice"] = {"any": {}} if functions else {"tool": {"name": ANSWER_TOOL}}
+        free = functions and call.tool_choice != "none"
+        config["toolChoice"] = {"any": {}} if free else {"tool": {"name": ANSWER_TOOL}}
     elif functions and call.tool_choice not in (None, "none"):
         config["toolChoice"] = _choice(call.tool_choice)
     return config
