@@ -157,6 +157,29 @@ def test_the_error_of_a_provider(
     assert KEY not in f"{error} {error.body}"
 
 
+def test_a_callable_returns_the_key_once_for_all_requests(server: Provider) -> None:
+    tokens = iter(["token-1", "token-2", "token-3"])
+    with LLMClient(lambda: next(tokens), server.url) as ours:
+        ours.embed(["a"] * 2049, MODEL)
+    assert [sent.headers["authorization"] for sent in server.received] == ["Bearer token-1"] * 2
+
+
+def test_a_key_that_expires_between_two_requests_is_fetched_again(server: Provider) -> None:
+    tokens = iter(["token-1", "token-2", "token-3"])
+
+    def answer(received: Received) -> Replied:
+        expired = (
+            len(received.json["input"]) == 1 and "token-1" in received.headers["authorization"]
+        )
+        return refused(401, "invalid_api_key") if expired else embedded(received)
+
+    server.reply = answer
+    with LLMClient(lambda: next(tokens), server.url) as ours:
+        assert len(ours.embed(["a"] * 2049, MODEL)["data"]["embeddings"]) == 2049
+    sent = [request.headers["authorization"][-1] for request in server.received]
+    assert sent == ["1", "1", "2"]
+
+
 def test_the_deadline_is_that_of_the_whole_call(embed: Any, server: Provider) -> None:
     server.reply = lambda received: Replied(silent=True)
     with pytest.raises(LLMTimeoutError):

@@ -2,6 +2,7 @@
 
 from . import (
     a2a_server,
+    calls,
     cli,
     client,
     clouds,
@@ -27,6 +28,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *trust.MUTANTS,
     *models.MUTANTS,
     *clouds.MUTANTS,
+    *calls.MUTANTS,
     *responses.MUTANTS,
     *cli.MUTANTS,
     *server.MUTANTS,

@@ -15,11 +15,8 @@ from ._check_call import check_call, check_flag, check_on_break
 from ._continuation import accepts_prefix
 from ._cost import cost
 from ._default_model import DEFAULT_MODEL
-from ._embed_call import check_embed
-from ._embed_plan import EmbedPlan, embed_format
 from ._generate import generate_flow
 from ._limits import Limits
-from ._models import ModelsPlan
 from ._plan import Plan
 from ._price_table import DeferredPrice, prices_loaded
 from ._route import Route, Target, check_base_url, check_provider
@@ -29,6 +26,8 @@ from .errors import LLMRequestError
 from .types import CallOptions, OnBreak, Response
 
 if TYPE_CHECKING:
+    from ._embed_plan import EmbedPlan
+    from ._models import ModelsPlan
     from .router._call_gate import CallGate
     from .router._routing import Routing
     from .router._state import State
@@ -220,13 +219,18 @@ class ClientCore:
             route = self._routes[model] = self._target.route(model)
         return route
 
-    def _embed_plans(self, texts: Any, model: Any, dimensions: Any, extra: Any) -> list[EmbedPlan]:
+    def _embed_plans(
+        self, texts: Any, model: Any, dimensions: Any, extra: Any
+    ) -> "list[EmbedPlan]":
         """Return the requests for embeddings, each with as many texts as the provider accepts.
 
         Raises:
             LLMRequestError: an argument is wrong, or the provider has no embeddings.
             LLMAuthenticationError: there is no key.
         """
+        from ._embed_call import check_embed  # most programs do not need embeddings
+        from ._embed_plan import EmbedPlan, embed_format
+
         call = check_embed(texts, model, dimensions, extra)
         route = self._route(call.model)
         size = embed_format(route).texts_per_request(route.model)
@@ -241,8 +245,8 @@ class ClientCore:
         return plans
 
     def _embed_attempts(
-        self, plans: Sequence[EmbedPlan], budget_key: str | None
-    ) -> Attempts[EmbedPlan]:
+        self, plans: "Sequence[EmbedPlan]", budget_key: str | None
+    ) -> "Attempts[EmbedPlan]":
         """Return the attempts to send the requests for embeddings.
 
         Raises:
@@ -251,13 +255,15 @@ class ClientCore:
         gate = None if self._routing is None else self._routing.embed_gate(plans[0], budget_key)
         return self._new_attempts(plans[:1], len(plans), gate=gate)
 
-    def _models_plan(self, provider: Any) -> ModelsPlan:
+    def _models_plan(self, provider: Any) -> "ModelsPlan":
         """Return the request for the models of a provider, None for that of the default model.
 
         Raises:
             LLMRequestError: there is no such provider, or the base URL belongs to another one.
             LLMAuthenticationError: there is no key.
         """
+        from ._models import ModelsPlan  # most programs do not need it
+
         if provider is None:
             return ModelsPlan(self._route(self.default_model))
         try:

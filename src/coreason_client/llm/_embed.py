@@ -16,6 +16,7 @@ from ._embed_plan import EmbedPlan
 from ._fault import Malformed
 from ._generate import call_flow
 from ._json_reply import json_reply
+from ._spent import add_usages
 from .types import EmbeddingResponse, Usage
 
 __all__ = ["embed_flow", "joined", "read_embeddings"]
@@ -32,6 +33,7 @@ def embed_flow(
     responses: list[EmbeddingResponse] = []
     for plan in plans:
         if plan is not attempts.plan:
+            plan.route = attempts.plan.route  # with its key, if a callable returned it
             attempts.continue_with(plan)
         response = yield from call_flow(attempts, read_embeddings)
         responses.append(attempts.record_success(response))
@@ -86,18 +88,8 @@ def joined(responses: Sequence[EmbeddingResponse]) -> EmbeddingResponse:
     if len(responses) == 1:
         return last
     vectors = [vector for one in responses for vector in one["data"]["embeddings"]]
-    return {**last, "data": {"embeddings": vectors}, "usage": _sum([r["usage"] for r in responses])}
-
-
-def _sum(usages: Sequence[Usage]) -> Usage:
-    prompt = sum(usage["prompt_tokens"] for usage in usages)
-    known = [cost for usage in usages if (cost := usage["cost_estimate"]) is not None]
-    total: Usage = {
-        "prompt_tokens": prompt,
-        "completion_tokens": 0,
-        "total_tokens": prompt,
-        "cost_estimate": sum(known) if len(known) == len(usages) else None,
+    return {
+        **last,
+        "data": {"embeddings": vectors},
+        "usage": add_usages([r["usage"] for r in responses]),
     }
-    if any(usage.get("estimated") for usage in usages):
-        total["estimated"] = True
-    return total

@@ -10,9 +10,7 @@ from ._answer_machine import AnswerMachine
 from ._attempts import Attempts
 from ._client_core import MAX_ANSWER_BYTES, ClientCore
 from ._default_model import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
-from ._embed import embed_flow, joined
 from ._from_env import environment_arguments, missing_extra
-from ._models import models_flow
 from ._plan import Plan
 from ._price_table import DeferredPrice, load_prices
 from ._returned_async import AsyncClientBase, returned
@@ -287,6 +285,8 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
             LLMError: there are no embeddings; the class and the fields of the error give the
                 reason.
         """
+        from ._embed import embed_flow, joined  # most programs do not need it
+
         plans = self._embed_plans(input, model, dimensions, extra)
         attempts = self._embed_attempts(plans, budget_key)
         session = await self._session()
@@ -312,6 +312,8 @@ class AsyncLLMClient(ClientCore, AsyncClientBase):
             LLMRequestError: there is no such provider, or it has no list.
             LLMError: there is no list; the class and the fields of the error give the reason.
         """
+        from ._models import models_flow  # most programs do not need it
+
         attempts = self._new_attempts([self._models_plan(provider)])
         session = await self._session()
         async with session.slot(attempts.seconds_left, attempts.deadline_error):

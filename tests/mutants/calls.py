@@ -1,0 +1,141 @@
+"""Mutants of the arguments, embeddings and lists of models of the AI client."""
+
+from .mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_LLM = "coreason_client/llm"
+_FIT = f"{_LLM}/_fit_call.py"
+_FIT_TESTS = ("tests/llm/test_fit_call.py",)
+_PARTS = f"{_LLM}/_check_parts.py"
+_PART_TESTS = ("tests/llm/test_check_parts.py",)
+_CACHE = f"{_LLM}/_prompt_cache.py"
+_CACHE_TESTS = ("tests/llm/test_prompt_cache.py",)
+_EMBED = f"{_LLM}/_embed.py"
+_EMBED_TESTS = ("tests/llm/test_embed.py", "tests/llm/providers/test_embeddings.py")
+_FORMATS = f"{_LLM}/providers/embeddings.py"
+_FORMAT_TESTS = ("tests/llm/providers/test_embeddings.py",)
+_LISTS = f"{_LLM}/providers/model_lists.py"
+_LIST_TESTS = ("tests/llm/providers/test_model_lists.py",)
+
+MUTANTS = (
+    Mutant(
+        "the highest temperature of a provider is refused",
+        _FIT,
+        "call.temperature > profile.max_temperature",
+        "call.temperature >= profile.max_temperature",
+        _FIT_TESTS,
+    ),
+    Mutant(
+        "parts are not compared with what a provider accepts",
+        _FIT,
+        "    _check_parts(call, adapter, profile)\n",
+        "",
+        _FIT_TESTS,
+    ),
+    Mutant(
+        "every provider gets the role developer",
+        _FIT,
+        "return call if profile.developer_role else _without_developer(call)",
+        "return call",
+        _FIT_TESTS,
+    ),
+    Mutant(
+        "a file may have two sources",
+        _PARTS,
+        "if len(given) != 1:",
+        "if not given:",
+        _PART_TESTS,
+    ),
+    Mutant(
+        "a file without a name has none",
+        _PARTS,
+        'if source == "file_data" and name is None:',
+        "if False:",
+        _PART_TESTS,
+    ),
+    Mutant(
+        "the first user message is cached, not the last",
+        _CACHE,
+        "*asked[-1:]",
+        "*asked[:1]",
+        _CACHE_TESTS,
+    ),
+    Mutant(
+        "the key of a cache depends on the whole conversation",
+        _CACHE,
+        "beginning = [*call.tools, *first]",
+        "beginning = [*call.tools, *call.messages]",
+        _CACHE_TESTS,
+    ),
+    Mutant(
+        "a raw reply is always in the response",
+        f"{_LLM}/_reply.py",
+        "if plan.call.raw and not isinstance(outcome, Failure):",
+        "if not isinstance(outcome, Failure):",
+        ("tests/llm/test_raw.py",),
+    ),
+    Mutant(
+        "a vector may have NaN",
+        f"{_LLM}/_vectors.py",
+        "if not vector or not math.isfinite(sum(vector)):",
+        "if not vector:",
+        ("tests/llm/test_vectors.py",),
+    ),
+    Mutant(
+        "base64 is read with the most significant byte first",
+        f"{_LLM}/_vectors.py",
+        'sys.byteorder == "big"',
+        'sys.byteorder == "little"',
+        ("tests/llm/test_vectors.py",),
+    ),
+    Mutant(
+        "too few vectors are accepted",
+        _EMBED,
+        "if len(embedded.vectors) != len(plan.call.texts):",
+        "if len(embedded.vectors) > len(plan.call.texts):",
+        _EMBED_TESTS,
+    ),
+    Mutant(
+        "a call fetches its key for every request",
+        _EMBED,
+        "            plan.route = attempts.plan.route  # with its key, if a callable returned it\n",
+        "",
+        ("tests/llm/test_embed.py",),
+    ),
+    Mutant(
+        "the attempts of earlier requests count for later ones",
+        f"{_LLM}/_attempts.py",
+        "        self._sent = 0\n        self._failures = 0\n        self._adjusted",
+        "        self._failures = 0\n        self._adjusted",
+        ("tests/llm/test_embed.py",),
+    ),
+    Mutant(
+        "vectors are in the order of the reply",
+        _FORMATS,
+        '            found.sort(key=lambda item: item["index"])\n',
+        "            pass\n",
+        _FORMAT_TESTS,
+    ),
+    Mutant(
+        "the dimensions of embeddings are dropped if the provider rejects them",
+        f"{_LLM}/_embed_plan.py",
+        '*("dimensions", "output_dimension", "parameters"),',
+        "",
+        ("tests/llm/test_embed_plan.py",),
+    ),
+    Mutant(
+        "a list of models goes on after its last page",
+        _LISTS,
+        'if mapping(reply).get("has_more") is True else ""',
+        'if True else ""',
+        _LIST_TESTS,
+    ),
+    Mutant(
+        "a list of models never ends",
+        f"{_LLM}/_models.py",
+        "if page.cursor is None or page.cursor == attempts.plan.cursor:",
+        "if page.cursor is None:",
+        ("tests/llm/test_models.py",),
+    ),
+)
