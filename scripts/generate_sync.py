@@ -35,6 +35,8 @@ PAIRS = {
     "cap/aclient.py": "cap/client.py",
     "llm/_streams_async.py": "llm/_streams_sync.py",
     "llm/aclient.py": "llm/client.py",
+    "llm/tools/_run_async.py": "llm/tools/_run_sync.py",
+    "llm/tools/_runs_async.py": "llm/tools/_runs_sync.py",
 }
 
 # Text of docstrings and comments that differs in the sync files, replaced in this order.
@@ -76,8 +78,10 @@ NAMES = {
     "close_stream_async": "close_stream",
     "default_async_resolver": "default_resolver",
     "drive_async": "drive",
+    "given_tools_async": "given_tools",
     "lock_async": "lock",
     "perform_async": "perform",
+    "open_async": "open",
     "open_response_async": "open_response",
     "run_async": "run",
     "run_calls_async": "run_calls",
@@ -96,9 +100,11 @@ _LEFTOVER = re.compile(r"(?i)async|\bawait|\b_*a(?:close|closing|enter|exit|iter
 _MODULES = {Path(a).stem: Path(b).stem for a, b in PAIRS.items()} | {
     # Pairs that are written by hand.
     "_async": "_sync",
+    "_calls_async": "_calls_sync",
     "_returned_async": "_returned_sync",
     "_sender_async": "_sender_sync",
     "_session_async": "_session_sync",
+    "_turns_async": "_turns_sync",
 }
 _FIXES = "F401,F811,I,RUF022,SIM117"  # unused and repeated imports, order, nested `with`
 

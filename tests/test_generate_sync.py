@@ -17,6 +17,8 @@ BY_HAND = {
     "a2a/_grpc/_sender_async.py",
     "llm/_returned_async.py",
     "llm/_session_async.py",
+    "llm/tools/_calls_async.py",
+    "llm/tools/_turns_async.py",
 }
 
 

@@ -14,6 +14,7 @@ SRC = Path(__file__).parent.parent / "src"
 PACKAGES: dict[str, set[str]] = {
     "coreason_manifest.definitions": set(),
     "coreason_client": {"public"},
+    "coreason_client._agent_context": set(),
     "coreason_client._closing_async": set(),
     "coreason_client._closing_sync": set(),
     "coreason_client._fallback": set(),
@@ -96,6 +97,11 @@ PACKAGES: dict[str, set[str]] = {
         "coreason_client.llm._session_sync",
     },
     "coreason_client.llm.functions": {"core", "coreason_client.llm", "coreason_client.llm.client"},
+    "coreason_client.llm.tools.functions": {
+        "coreason_client.llm",
+        "coreason_client.llm.client",
+        "coreason_client.llm.functions",
+    },
     "coreason_client.llm.providers": {"coreason_client.llm"},
     "coreason_client.server": {
         "server core",
@@ -188,6 +194,7 @@ GROUPS: dict[str, set[str]] = {
         "coreason_manifest.definitions",
         "coreason_client.sse",
         "coreason_client.errors",
+        "coreason_client._agent_context",
         "coreason_client._fallback",
         "coreason_client._per_loop",
         "coreason_client._retry",
@@ -208,6 +215,7 @@ GROUPS: dict[str, set[str]] = {
         "coreason_client._retry",
         "coreason_client._retry_budget",
         "coreason_client._connections",
+        "coreason_client._agent_context",
         "coreason_client._secret",
         "coreason_client._trace",
         "coreason_client._closing_async",
@@ -248,7 +256,12 @@ GROUPS: dict[str, set[str]] = {
 LAZY_PACKAGES = {"coreason_client", "coreason_client.a2a", "coreason_client.llm"}
 # Third-party libraries, and the only packages that may import them.
 LIBRARIES: dict[str, tuple[str, ...]] = {
-    "httpx2": ("coreason_client._http",),
+    "httpx2": (
+        "coreason_client._http",
+        # A client of the official MCP package, which takes one.
+        "coreason_client.llm.tools._mcp_connection",
+    ),
+    "mcp": ("coreason_client.llm.tools._mcp_connection",),
     "httpcore2": (
         "coreason_client._http",
         # Webhooks need a connection to an address that was checked, and nothing of a client: no

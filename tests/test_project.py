@@ -33,6 +33,7 @@ def test_the_dependencies_are_the_chosen_ones() -> None:
     assert names(project["dependencies"]) == {"pydantic", "httpx2"}
     assert {extra: names(found) for extra, found in project["optional-dependencies"].items()} == {
         "llm": {"aiohttp", "genai-prices", "pydantic-settings"},
+        "mcp": {"mcp"},
         "server": {"starlette", "uvicorn"},
         "cli": {"typer", "rich"},
         "valkey": {"redis"},

@@ -17,7 +17,10 @@ from coreason_client import (
     CAPClient,
     PacketStream,
     a2a,
+    llm,
 )
+from coreason_client.llm.tools._runs_async import AsyncRuns
+from coreason_client.llm.tools._runs_sync import Runs
 
 FACES = ["coreason_client", "coreason_client.a2a", "coreason_client.llm", "coreason_client.sse"]
 DEFINITIONS = [
@@ -35,6 +38,8 @@ TWINS = [
     (a2a.CardTransport, a2a.AsyncCardTransport),
     (a2a.Transport, a2a.AsyncTransport),
     (a2a.EventStream, a2a.AsyncEventStream),
+    (Runs, AsyncRuns),
+    (llm.RunStream, llm.AsyncRunStream),
 ]
 RENAMED = {
     "close": "aclose",

@@ -35,7 +35,11 @@
     │   ├── LLMServerError        the provider failed
     │   │   └── LLMOverloadedError    it is overloaded
     │   ├── LLMFilteredError      the answer was withheld by a content filter
-    │   └── LLMResponseError      a response that does not match the provider's protocol
+    │   ├── LLMResponseError      a response that does not match the provider's protocol
+    │   ├── LLMRunLimitError      a run with tools has reached one of its limits
+    │   │   └── LLMRunTimeoutError    its time limit; also an LLMTimeoutError
+    │   ├── LLMToolError          a tool has failed too often in a run
+    │   └── ToolAbort             a tool has ended the run
     ├── LogError                  an operation of a server's log failed
     │   ├── Fenced                another process has taken over the stream
     │   ├── LogUnavailable        the store of the log does not respond

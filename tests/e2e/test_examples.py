@@ -1,8 +1,11 @@
 """The programs under `examples/` do what their docstrings say."""
 
+import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -10,6 +13,8 @@ import pytest
 
 from coreason_client import A2AClient, CAPClient
 from coreason_client.a2a import Task, TaskState
+from tests.llm.server import ServerInThread
+from tests.llm.tools.answers import streamed_calls, streamed_text
 from tests.server.program import PATIENCE, Program
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -97,3 +102,22 @@ def test_the_a2a_agent_asks_and_goes_on_after_a_kill(tmp_path: Path) -> None:
             refused = client.send_message("99")
             assert isinstance(refused, Task)
             assert refused.status.state is TaskState.REJECTED
+
+
+def test_the_model_calls_the_functions_of_the_program(tmp_path: Path) -> None:
+    far = ("distance", {"start": "Lima", "end": "Riga"})
+    unknown = ("distance", {"start": "Lima", "end": "Atlantis"})
+    with ServerInThread(streamed_calls(far, unknown), streamed_text("Far.")) as model:
+        shown = subprocess.run(
+            [sys.executable, EXAMPLES / "tools.py", "How far is it?"],
+            env={**os.environ, "LLM_API_KEY": "key", "LLM_API_BASE_URL": model.url},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=PATIENCE,
+        ).stdout
+    assert "distance {'start': 'Lima', 'end': 'Riga'}" in shown
+    assert re.search(r"distance -> 11\d\d\d\.0|distance -> 11\d\d\d", shown)
+    assert "distance -> Error: KeyError: 'Atlantis'" in shown
+    assert re.search(r"Far\.\n\(2 answers, \d+ tokens\)\n$", shown)

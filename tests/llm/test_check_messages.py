@@ -377,3 +377,11 @@ def test_the_error_for_a_wrong_type_has_the_argument_as_a_field() -> None:
         check_messages([USER, {"role": "user", "content": 5}])
     assert caught.value.argument_error is not None
     assert caught.value.argument_error.argument == "messages[1].content"
+
+
+def test_a_tool_result_may_be_an_error() -> None:
+    for given, kept in ((True, True), (False, None), (None, None)):
+        [*_, checked] = check_messages([USER, CALLED, {**RESULT, "is_error": given}])
+        assert checked.get("is_error") is kept
+    message = rejection(check_messages, [USER, CALLED, {**RESULT, "is_error": "yes"}])
+    assert message.startswith("messages[2].is_error must be true or false")

@@ -16,6 +16,7 @@ from . import (
     responses,
     router,
     server,
+    tools,
     trust,
 )
 from .mutant import Mutant
@@ -29,6 +30,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *models.MUTANTS,
     *clouds.MUTANTS,
     *calls.MUTANTS,
+    *tools.MUTANTS,
     *responses.MUTANTS,
     *cli.MUTANTS,
     *server.MUTANTS,

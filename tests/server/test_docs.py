@@ -41,7 +41,10 @@ def check(folder: Path, blocks: list[str]) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.timeout(300)  # without a cache mypy reads all dependencies
 def test_the_examples_of_the_documents_type_check(tmp_path: Path) -> None:
-    names = ("README.md", "docs/cap.md", "docs/server.md", "docs/a2a-server.md", "docs/durable.md")
+    names = (
+        *("README.md", "docs/cap.md", "docs/server.md", "docs/a2a-server.md", "docs/durable.md"),
+        "docs/tools.md",
+    )
     pages = [blocks_of(page) for page in names]
     assert all(pages)
     blocks = [block for page in pages for block in page]

@@ -86,6 +86,8 @@ class AnswerWriter:
                 error.partial["usage"] = added(error.partial["usage"], progress, self._price)
             raise
         response["usage"] = added(response["usage"], progress, self._price)
+        data = response["data"]
+        data["content"] = f"{progress.text}{data['content'] or ''}"
         return response
 
     def _price(self, prompt: int, completion: int) -> float | None:

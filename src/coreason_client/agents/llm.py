@@ -6,25 +6,26 @@ Readers receive:
 * The reasoning of the model, if its provider sends it, as THOUGHT_TRACE events, one per paragraph:
   one per token would be most of the stream. Reasoning is not part of the answer and is not sent to
   a model later.
+* With tools, an EVENT of type TOOL_CALL for each call, and one of type TOOL_RESULT for its result;
+  the results follow in the order of the calls.
 * At the end, one EVENT of type USAGE with the model, the tokens and the cost. It is a plain object
   with the keys of a presentation event: no presentation type is meant for numbers, and a
   MARKDOWN_BLOCK would look like a part of the answer.
 * If the model fails, an error at the end of the stream. Its code and message come from the table
   below; the provider's message is only logged, for the operator of the agent.
 
-In a durable application the answer is one step. After a restart, a model that accepts the beginning
-of its answer continues it; the usage is then that of all requests, with an estimate for those that
-were interrupted. Any other model is asked again, and its answer is compared with what was written:
-the first difference is rewound, or ends the stream for clients without rewinds.
+In a durable application each answer of the model is a step, and each tool call is one. After a
+restart, a model that accepts the beginning of its answer continues it; the usage is then that of
+all requests, with an estimate for those that were interrupted. Any other model is asked again, and
+its answer is compared with what was written: the first difference is rewound, or ends the stream
+for clients without rewinds.
 """
 
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
-from uuid import uuid4
 
-from coreason_manifest.definitions._base import utc_now
 from coreason_manifest.definitions.message import Role
 from coreason_manifest.definitions.presentation import StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest
@@ -46,13 +47,22 @@ from ..llm.errors import (
     LLMRateLimitError,
     LLMRequestError,
     LLMResponseError,
+    LLMRunLimitError,
+    LLMRunTimeoutError,
     LLMServerError,
     LLMTimeoutError,
+    LLMToolError,
+    ToolAbort,
 )
+from ..llm.tools._given_tools import GivenTools, given_tools_async
+from ..llm.tools._perform import known_secrets
+from ..llm.tools._run_limits import RunLimits
 from ._answer import AnswerWriter
 from ._prompt import UnreadableError, conversation
+from ._tool_run import AnswerFailed, ToolRun, event
 
 if TYPE_CHECKING:
+    from ..llm import MCPServer, Tool
     from ..server import AgentStream
 
 __all__ = ["USAGE", "llm_agent"]
@@ -103,6 +113,10 @@ _ERRORS: dict[type[LLMError], tuple[str, str]] = {
     ),
     LLMFilteredError: ("model_filtered", "The model's provider withheld the answer."),
     LLMResponseError: ("model_response", "The answer of the model's provider is invalid."),
+    LLMRunLimitError: ("run_limit", "The agent has reached a limit before it had an answer."),
+    LLMRunTimeoutError: ("run_timeout", "The agent had no answer in time: try again."),
+    LLMToolError: ("tool_failed", "A tool of the agent has failed too often."),
+    ToolAbort: ("tool_aborted", "A tool of the agent has stopped the answer."),
     LLMError: ("model_error", "The model gave no answer."),
 }
 
@@ -127,9 +141,13 @@ def llm_agent(
     temperature: float | None = 0.7,
     max_tokens: int | None = 2000,
     fallbacks: Sequence[str] = (),
+    tools: "Sequence[Callable[..., Any] | Tool | MCPServer]" = (),
+    max_turns: int = 10,
+    max_cost: float | None = None,
     history_turns: int = 20,
     history_chars: int = 50_000,
     thoughts: bool = True,
+    tool_events: bool = True,
     tell_errors: bool = False,
 ) -> Agent:
     """Return an agent that answers with a model.
@@ -143,11 +161,16 @@ def llm_agent(
             None for the provider's default.
         max_tokens: the maximum length of an answer, or None for the provider's default.
         fallbacks: other models, tried in order if the first one fails.
+        tools: functions, `Tool` values and MCP servers that the model may call. A server that is
+            not open is opened for each request.
+        max_turns: the maximum number of answers of the model for one request.
+        max_cost: the dollars at which no further answer is requested.
         history_turns: the maximum number of earlier turns that are sent. None is sent if the
             request contains answers, because it is then the complete conversation. Cancelled and
             broken turns count; turns that the model rejected are left out.
         history_chars: the maximum length of these turns together.
         thoughts: False hides the reasoning of the model from readers.
+        tool_events: False hides the calls of tools and their results from readers.
         tell_errors: True shows readers the message of the AI client, which may contain text of the
             provider; use it only if the readers are the operators of the agent.
 
@@ -162,6 +185,9 @@ def llm_agent(
     _check_maximum("history_turns", history_turns)
     _check_maximum("history_chars", history_chars)
     agent = _ModelAgent(
+        tools=given_tools_async(list(tools)) if tools else None,
+        limits=RunLimits(max_turns=max_turns, max_cost=max_cost),
+        tool_events=tool_events,
         model=model,
         client=client,
         system=system,
@@ -187,6 +213,9 @@ def _check_maximum(name: str, value: Any) -> None:
 class _ModelAgent:
     """Sends requests to the model and passes its answers on."""
 
+    tools: GivenTools | None
+    limits: RunLimits
+    tool_events: bool
     model: str | None
     client: AsyncLLMClient | None = field(repr=False)
     system: str | None
@@ -209,6 +238,10 @@ class _ModelAgent:
             await stream.fail(_UNSUPPORTED, str(error))
             return
 
+        if self.tools is not None:
+            await self._run(messages, stream, self.tools)
+            return
+
         async def answer() -> dict[str, Any]:
             return await self._write_answer(messages, stream)
 
@@ -217,18 +250,55 @@ class _ModelAgent:
         if "error" in ended:
             await stream.fail(**ended["error"])
         else:
-            await stream.write_packet(StreamOpCode.EVENT, _usage_event(ended["usage"]))
+            await stream.write_packet(StreamOpCode.EVENT, event(USAGE, ended["usage"]))
 
-    async def _write_answer(self, messages: list[Message], stream: "AgentStream") -> dict[str, Any]:
-        """Write the answer; return the data of its USAGE event, or the error that ended it."""
+    async def _run(self, messages: list[Message], stream: "AgentStream", tools: GivenTools) -> None:
+        """Answer with a model that calls tools."""
+
+        async def write_answer(
+            messages: list[Message], definitions: list[dict[str, Any]]
+        ) -> dict[str, Any]:
+            return await self._write_answer(messages, stream, definitions)
+
         try:
-            if self.client is None:
-                self.client = AsyncLLMClient.from_env()
-            model = self.client.default_model if self.model is None else self.model
-            answer = AnswerWriter(self.client, model, self.options, stream, thoughts=self.thoughts)
+            secrets = known_secrets(self._client())
+            run = ToolRun(stream, tools, self.limits, secrets, show_calls=self.tool_events)
+            result = (await run.run(messages, write_answer)).result
+        except AnswerFailed as failed:
+            await stream.fail(**failed.with_usage())
+        except LLMError as error:
+            await stream.fail(**self._error(error, stream))
+        else:
+            if result is not None:
+                usage = _usage_data(result.response["model"], result.response)
+                usage |= {**result.usage, "turns": result.turns}
+                await stream.write_packet(StreamOpCode.EVENT, event(USAGE, usage))
+
+    def _client(self) -> AsyncLLMClient:
+        if self.client is None:
+            self.client = AsyncLLMClient.from_env()
+        return self.client
+
+    async def _write_answer(
+        self,
+        messages: list[Message],
+        stream: "AgentStream",
+        tools: list[dict[str, Any]] | None = None,
+    ) -> dict[str, Any]:
+        """Write the answer; return its outcome for the journal.
+
+        That is the error that ended it, the data of its USAGE event, or, with tools, the response.
+        """
+        try:
+            client = self._client()
+            model = client.default_model if self.model is None else self.model
+            options = self.options if tools is None else {**self.options, "tools": tools}
+            answer = AnswerWriter(client, model, options, stream, thoughts=self.thoughts)
             response = await answer.write(messages)
         except LLMError as error:
             return {"error": self._error(error, stream)}
+        if tools is not None:
+            return {"response": response}
         return {"usage": _usage_data(model, response)}
 
     def _error(self, error: LLMError, stream: "AgentStream") -> dict[str, Any]:
@@ -247,6 +317,8 @@ class _ModelAgent:
             details["retry_after"] = error.retry_after
         if error.partial is not None:  # it is billed, although it is incomplete
             details["usage"] = error.partial["usage"]
+        elif error.usage is not None:  # the usage of the answers before it
+            details["usage"] = error.usage
         if self.tell_errors:
             message = str(error)
         return {"code": code, "message": message, "details": details or None}
@@ -261,12 +333,3 @@ def _usage_data(model: str, response: Response) -> dict[str, Any]:
     if response["data"].get("filtered"):
         data["filtered"] = True
     return data
-
-
-def _usage_event(data: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "id": str(uuid4()),
-        "timestamp": utc_now().isoformat(),
-        "type": USAGE,
-        "data": data,
-    }

@@ -26,9 +26,13 @@ if TYPE_CHECKING:
         LLMRateLimitError,
         LLMRequestError,
         LLMResponseError,
+        LLMRunLimitError,
+        LLMRunTimeoutError,
         LLMServerError,
         LLMStateError,
         LLMTimeoutError,
+        LLMToolError,
+        ToolAbort,
     )
     from .functions import (
         embed,
@@ -46,6 +50,33 @@ if TYPE_CHECKING:
     from .router.cache import ResponseCache
     from .router.deployments import Deployment, Router
     from .streams import AsyncLLMStream, LLMStream
+    from .tools._run_limits import (
+        RunOptions,
+    )
+    from .tools.events import (
+        RunEvent,
+        RunFinished,
+        RunResult,
+        ToolCallFinished,
+        ToolCallStarted,
+        TurnFinished,
+    )
+    from .tools.functions import (
+        run,
+        run_stream,
+        run_stream_sync,
+        run_sync,
+    )
+    from .tools.mcp import (
+        MCPServer,
+    )
+    from .tools.run_streams import (
+        AsyncRunStream,
+        RunStream,
+    )
+    from .tools.tool import (
+        Tool,
+    )
     from .types import (
         Delta,
         EmbeddingData,
@@ -91,6 +122,10 @@ _NAMES = {
         "LLMServerError",
         "LLMStateError",
         "LLMTimeoutError",
+        "LLMRunLimitError",
+        "LLMRunTimeoutError",
+        "LLMToolError",
+        "ToolAbort",
     ),
     ".functions": (
         "embed",
@@ -108,6 +143,27 @@ _NAMES = {
     ".router.cache": ("ResponseCache",),
     ".router.deployments": ("Deployment", "Router"),
     ".streams": ("AsyncLLMStream", "LLMStream"),
+    ".tools._run_limits": ("RunOptions",),
+    ".tools.events": (
+        "RunEvent",
+        "RunFinished",
+        "RunResult",
+        "ToolCallFinished",
+        "ToolCallStarted",
+        "TurnFinished",
+    ),
+    ".tools.functions": (
+        "run",
+        "run_stream",
+        "run_stream_sync",
+        "run_sync",
+    ),
+    ".tools.mcp": ("MCPServer",),
+    ".tools.run_streams": (
+        "AsyncRunStream",
+        "RunStream",
+    ),
+    ".tools.tool": ("Tool",),
     ".types": (
         "Delta",
         "EmbeddingData",
@@ -137,6 +193,7 @@ __all__ = [  # noqa: RUF022 - sorted like the names of the other packages
     "AWSCredentials",
     "AsyncLLMClient",
     "AsyncLLMStream",
+    "AsyncRunStream",
     "Budget",
     "DEFAULT_MODEL",
     "Delta",
@@ -159,10 +216,14 @@ __all__ = [  # noqa: RUF022 - sorted like the names of the other packages
     "LLMRateLimitError",
     "LLMRequestError",
     "LLMResponseError",
+    "LLMRunLimitError",
+    "LLMRunTimeoutError",
     "LLMServerError",
     "LLMStateError",
     "LLMStream",
     "LLMTimeoutError",
+    "LLMToolError",
+    "MCPServer",
     "Media",
     "MemoryState",
     "Message",
@@ -176,9 +237,19 @@ __all__ = [  # noqa: RUF022 - sorted like the names of the other packages
     "ResponseData",
     "Restarted",
     "Router",
+    "RunEvent",
+    "RunFinished",
+    "RunOptions",
+    "RunResult",
+    "RunStream",
     "TextDelta",
+    "Tool",
+    "ToolAbort",
     "ToolCall",
     "ToolCallDelta",
+    "ToolCallFinished",
+    "ToolCallStarted",
+    "TurnFinished",
     "Usage",
     "UsageDelta",
     "ValkeyState",
@@ -188,6 +259,10 @@ __all__ = [  # noqa: RUF022 - sorted like the names of the other packages
     "generate_sync",
     "models",
     "models_sync",
+    "run",
+    "run_stream",
+    "run_stream_sync",
+    "run_sync",
     "stream",
     "stream_sync",
 ]

@@ -21,7 +21,7 @@ _KEYS: dict[str, frozenset[str]] = {
     "assistant": frozenset(
         {"role", "content", "name", "tool_calls", "reasoning", "prefix", "provider_items"}
     ),
-    "tool": frozenset({"role", "content", "name", "tool_call_id"}),
+    "tool": frozenset({"role", "content", "name", "tool_call_id", "is_error"}),
 }
 _LISTS = (list, tuple)  # a constant, because `list | tuple` would build a union on every call
 _TEXT_ROLES = ("system", "developer", "user", "assistant")
@@ -233,7 +233,13 @@ def _tool_message(where: str, message: Mapping[str, Any]) -> dict[str, Any]:
         raise invalid(
             f"{where}.tool_call_id", "must be the id of the call that this is the result of", id_
         )
-    return _text_message(where, message)
+    checked = _text_message(where, message)
+    is_error = checked.get("is_error")
+    if is_error is not None and not isinstance(is_error, bool):
+        raise invalid(f"{where}.is_error", "must be true or false, or be left out", is_error)
+    if not is_error:
+        checked.pop("is_error", None)
+    return checked
 
 
 _BY_ROLE: dict[str, Callable[[str, Mapping[str, Any]], dict[str, Any]]] = {

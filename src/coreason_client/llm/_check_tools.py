@@ -7,11 +7,11 @@ from typing import Any
 from ._argument_errors import invalid, quoted
 from .errors import LLMRequestError
 
-__all__ = ["check_tool_choice", "check_tools"]
+__all__ = ["FUNCTION_NAME", "check_tool_choice", "check_tools"]
 
 _TOOL_KEYS = frozenset({"type", "function"})
 _FUNCTION_KEYS = frozenset({"name", "description", "parameters", "strict"})
-_FUNCTION_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}", re.ASCII)  # accepted by all providers
+FUNCTION_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}", re.ASCII)  # accepted by all providers
 _CHOICES = ("auto", "none", "required")
 
 
@@ -51,7 +51,7 @@ def _check_tool(where: str, tool: Any) -> str:
             f"{where} must not have {quoted(unknown)}: a function has no such key"
         )
     name = function.get("name")
-    if not isinstance(name, str) or not _FUNCTION_NAME.fullmatch(name):
+    if not isinstance(name, str) or not FUNCTION_NAME.fullmatch(name):
         raise invalid(f"{where}.name", "must be 1 to 64 letters, digits, _ or -", name)
     if not isinstance(function.get("description", ""), str):
         raise invalid(f"{where}.description", "must be text", function["description"])

@@ -18,6 +18,7 @@ from ._streams_async import AsyncLLMStream
 from ._wire_choice import Wire
 from .credentials import KeyLike
 from .errors import LLMConnectionError, LLMError
+from .tools._runs_async import AsyncRuns
 from .types import (
     CallOptions,
     Delta,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncLLMClient"]
 
 
-class AsyncLLMClient(ClientCore, AsyncClientBase):
+class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
     """A client for the models of any provider; it keeps only connections between calls.
 
     Args:

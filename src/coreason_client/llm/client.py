@@ -20,6 +20,7 @@ from ._streams_sync import LLMStream
 from ._wire_choice import Wire
 from .credentials import KeyLike
 from .errors import LLMConnectionError, LLMError
+from .tools._runs_sync import Runs
 from .types import (
     CallOptions,
     Delta,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["LLMClient"]
 
 
-class LLMClient(ClientCore, ClientBase):
+class LLMClient(ClientCore, Runs, ClientBase):
     """A client for the models of any provider; it keeps only connections between calls.
 
     Args:

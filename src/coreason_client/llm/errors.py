@@ -17,7 +17,11 @@
     ├── LLMServerError           the provider failed
     │   └── LLMOverloadedError   the provider is overloaded
     ├── LLMFilteredError         the provider withheld the answer
-    └── LLMResponseError         the answer cannot be parsed
+    ├── LLMResponseError         the answer cannot be parsed
+    ├── LLMRunLimitError         a run has reached one of its limits
+    │   └── LLMRunTimeoutError   its time limit; also an LLMTimeoutError
+    ├── LLMToolError             a tool has failed too often in a run
+    └── ToolAbort                a tool has ended the run; raised by tools
 
 Errors are classified by the status and the code that the provider sent. The one exception is a
 request that is too long, for which most providers have no code: it is recognised by their exact
@@ -29,7 +33,7 @@ from typing import TYPE_CHECKING
 from ..errors import ArgumentError, CoreasonError
 
 if TYPE_CHECKING:
-    from .types import PartialResponse, Usage
+    from .types import Message, PartialResponse, Usage
 
 __all__ = [
     "LLMAuthenticationError",
@@ -45,9 +49,13 @@ __all__ = [
     "LLMRateLimitError",
     "LLMRequestError",
     "LLMResponseError",
+    "LLMRunLimitError",
+    "LLMRunTimeoutError",
     "LLMServerError",
     "LLMStateError",
     "LLMTimeoutError",
+    "LLMToolError",
+    "ToolAbort",
 ]
 
 
@@ -69,7 +77,13 @@ class LLMError(CoreasonError):
         argument_error: the wrong argument and the rule that it breaks, if the error was found
             before anything was sent.
         invalid_because: how the answer differs from `response_format`, if that is the reason.
+        conversation: the messages of the run that the error ended, with the results of all tool
+            calls, to continue from there; None if the error ended no run.
+        usage: the tokens and the cost of this run, None if there was none.
     """
+
+    conversation: "list[Message] | None" = None
+    usage: "Usage | None" = None
 
     def __init__(
         self,
@@ -193,3 +207,39 @@ class LLMResponseError(LLMError):
 
     `body` is the part that cannot be parsed, `partial` the rest.
     """
+
+
+class LLMRunLimitError(LLMError):
+    """A run has reached one of its limits.
+
+    Attributes:
+        limit: the name of the limit, such as "max_turns".
+        maximum: its value.
+        reached: the value that was reached, None if the price of the model is not known.
+    """
+
+    limit: str = ""
+    maximum: float = 0
+    reached: float | None = None
+
+
+class LLMRunTimeoutError(LLMRunLimitError, LLMTimeoutError):
+    """A run has reached its time limit."""
+
+
+class LLMToolError(LLMError):
+    """A tool has failed too often in a row, so the run was ended.
+
+    Attributes:
+        tool: the name of the tool.
+        failures: the number of failures in a row.
+        result: the last error, as the model would have received it.
+    """
+
+    tool: str = ""
+    failures: int = 0
+    result: str = ""
+
+
+class ToolAbort(LLMError):
+    """Raised by a tool to end the run; `run` raises it with the conversation so far."""

@@ -131,3 +131,12 @@ def test_a_forced_answer_forbids_other_tools_if_the_caller_does() -> None:
         config = body("amazon.nova-pro-v1:0", messages=messages, tool_choice=choice, **options)
         assert config["toolConfig"]["toolChoice"] == sent
         assert len(config["toolConfig"]["tools"]) == 2
+
+
+@pytest.mark.parametrize("marked", [{}, {"is_error": True}])
+def test_an_error_of_a_tool_has_a_status(marked: dict[str, bool]) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    asked = {"role": "assistant", "content": None, "tool_calls": [call]}
+    result = {"role": "tool", "tool_call_id": "c", "content": "no", **marked}
+    [sent] = body(messages=[*USER, asked, result])["messages"][-1]["content"]
+    assert sent["toolResult"].get("status") == ("error" if marked else None)

@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 
 from coreason_client import ArgumentError
+from coreason_client._agent_context import set_current_stream
 from coreason_client.server import AgentStream, MemoryStreamLog, StepFailed, StreamEnded, step
 from coreason_client.server.durable._journal import Journal
 from coreason_client.server.durable._notes import Begun, Checkpoint, Done, Note, parse_note
@@ -19,7 +20,6 @@ from coreason_client.server.durable._replay import Logged
 from coreason_client.server.engine import _durable_writer
 from coreason_client.server.engine._conversation import conversation_of, dump_turn, make_turn
 from coreason_client.server.engine._durable_writer import DurableWriter, Origin
-from coreason_client.server.engine._step_context import set_current_stream
 from coreason_client.server.engine._steps import JournaledSteps, Steps
 from coreason_client.server.log import AgentVersion, NewStream
 from coreason_manifest.definitions.message import ChatMessage
@@ -60,7 +60,7 @@ class Life:
         self.writer = DurableWriter(self.request, meta, self.log, origin, on_stop=self.stops.append)
         self.writer.agent = asyncio.current_task()
         stream = AgentStream(self.writer, JournaledSteps(self.writer))
-        set_current_stream(stream)
+        set_current_stream(stream, durable=True)
         return stream
 
     async def notes(self) -> list[Note]:
@@ -527,7 +527,7 @@ def plain_stream() -> Iterator[Callable[[], Awaitable[AgentStream]]]:
         log, request = MemoryStreamLog(), ServiceRequest.model_validate(envelope("q"))
         opened = await log.open(NewStream(uuid4(), "p", request.request_id, "f"), "me")
         stream = agent_stream(request, opened.meta, log)
-        set_current_stream(stream)
+        set_current_stream(stream, durable=True)
         return stream
 
     yield make

@@ -123,7 +123,10 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
     """Return the blocks of a message, none for a blank one."""
     blocks = content_blocks(message["content"])
     if message["role"] == "tool":
-        return [{"toolResult": {"toolUseId": _sent_id(message["tool_call_id"]), "content": blocks}}]
+        result = {"toolUseId": _sent_id(message["tool_call_id"]), "content": blocks}
+        if "is_error" in message:
+            result["status"] = "error"
+        return [{"toolResult": result}]
     for number, call in enumerate(message.get("tool_calls", ())):
         reasoning = _reasoning_blocks(call.get("signature"))
         if number == 0:

@@ -332,7 +332,12 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
         return []
     blocks = content_blocks(message["content"])
     if message["role"] == "tool":
-        result = {"type": "tool_result", "tool_use_id": _sent_id(message["tool_call_id"])}
+        result: dict[str, Any] = {
+            "type": "tool_result",
+            "tool_use_id": _sent_id(message["tool_call_id"]),
+        }
+        if "is_error" in message:
+            result["is_error"] = True
         return [{**result, "content": blocks} if blocks else result]
     for number, call in enumerate(message.get("tool_calls", ())):
         thinking = _thinking_blocks(call.get("signature"))

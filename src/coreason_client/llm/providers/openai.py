@@ -125,6 +125,7 @@ def _message(message: Mapping[str, Any], profile: Profile) -> Mapping[str, Any]:
     if (
         plain
         and message["role"] != "assistant"
+        and "is_error" not in message
         and ("name" not in message or profile.message_names)
     ):
         return message
@@ -139,6 +140,7 @@ def _message(message: Mapping[str, Any], profile: Profile) -> Mapping[str, Any]:
         sent["tool_calls"] = [_sent_call(call, profile) for call in sent["tool_calls"]]
     if "tool_call_id" in sent:
         sent["tool_call_id"] = _sent_id(sent["tool_call_id"], profile)
+        sent.pop("is_error", None)
     return sent
 
 

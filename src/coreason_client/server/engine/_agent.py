@@ -12,6 +12,7 @@ from coreason_manifest.definitions.presentation import (
 )
 from coreason_manifest.definitions.service import ServiceRequest
 
+from ..._agent_context import set_current_sync_stream
 from ..stream import AgentStream
 from ..sync_stream import Bridge, SyncAgentStream
 from ._step_context import in_thread
@@ -95,7 +96,9 @@ def _from_plain(agent: Callable[..., Any], name: str) -> Runner:
 
         def work() -> object:
             in_thread()
-            returned = agent(request, SyncAgentStream(bridge))
+            sync_stream = SyncAgentStream(bridge)
+            set_current_sync_stream(sync_stream)
+            returned = agent(request, sync_stream)
             if not isinstance(returned, Iterator):
                 return returned
             _write_all(bridge, returned)

@@ -11,6 +11,7 @@ from uuid import UUID
 from coreason_manifest.definitions.presentation import StreamError
 from coreason_manifest.definitions.service import ServiceRequest
 
+from ..._agent_context import set_current_stream
 from .._options import Options
 from ..durable._journal import Journal
 from ..errors import Fenced, LogError, StreamEnded
@@ -22,7 +23,6 @@ from ..stream import AgentStream
 from ._agent import Runner
 from ._durable_writer import DurableWriter, Origin
 from ._end_errors import ABANDONED, AGENT_ERROR, CANCELLED, PRODUCER_LOST, SERVER_STOPPED
-from ._step_context import set_current_stream
 from ._steps import JournaledSteps, Steps
 from ._writer import StreamWriter
 
@@ -72,7 +72,8 @@ class Producer:
         loop = asyncio.get_running_loop()
         self._stop = loop.create_future()
         self._writer, steps = self._make_writer(request, log, origin)
-        agent = _run(runner, request, AgentStream(self._writer, steps))
+        stream, durable = AgentStream(self._writer, steps), isinstance(steps, JournaledSteps)
+        agent = _run(runner, request, stream, durable=durable)
         self.agent = loop.create_task(agent, context=traced.context)
         self._writer.agent = self.agent
         self.task = loop.create_task(self._supervise())
@@ -277,8 +278,10 @@ def _agent_ended(agent: asyncio.Future[None]) -> None:
         logger.error("an agent failed after it was cancelled", exc_info=error)
 
 
-async def _run(runner: Runner, request: ServiceRequest, stream: AgentStream) -> None:
-    set_current_stream(stream)
+async def _run(
+    runner: Runner, request: ServiceRequest, stream: AgentStream, *, durable: bool
+) -> None:
+    set_current_stream(stream, durable=durable)
     await runner(request, stream)
 
 

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from ..durable._notes import Policy
@@ -16,11 +15,9 @@ __all__ = [
     "OpenStep",
     "caller",
     "current_step",
-    "current_stream",
     "in_step",
     "in_thread",
     "innermost_step",
-    "set_current_stream",
 ]
 
 
@@ -59,8 +56,6 @@ class OpenStep:
 
 
 _step: contextvars.ContextVar[OpenStep | None] = contextvars.ContextVar("step", default=None)
-# An `AgentStream`, which is defined above this module.
-_stream: contextvars.ContextVar[Any] = contextvars.ContextVar("stream", default=None)
 # The thread of a plain agent: each of its calls runs in a new task of the event loop.
 _thread: contextvars.ContextVar[int | None] = contextvars.ContextVar("thread", default=None)
 
@@ -87,16 +82,6 @@ def in_step(step: OpenStep) -> Iterator[None]:
     finally:
         step.ended = True
         _step.reset(token)
-
-
-def set_current_stream(stream: object) -> None:
-    """Regard this context as that of the agent of a stream."""
-    _stream.set(stream)
-
-
-def current_stream() -> Any:
-    """Return the stream of the agent that calls, None outside agents."""
-    return _stream.get()
 
 
 def in_thread() -> None:

@@ -1,0 +1,142 @@
+"""Executes the tool calls of a turn: concurrently, and plain functions in threads."""
+
+import asyncio
+import inspect
+import time
+from collections.abc import AsyncGenerator, Coroutine, Sequence
+from contextlib import aclosing
+from typing import Any, TypeAlias
+
+from ..._agent_context import durable_stream
+from ._journal import dump_output, load_output
+from ._output import ToolOutput, output_of
+from ._perform import failed, refused, too_late
+from ._run_machine import CallTools, Requested, RunMachine
+from ._threads import run_in_thread
+from ._toolset import RunnableTool, Toolset
+from .events import ToolCallFinished, ToolCallStarted
+
+__all__ = ["AsyncCalls"]
+
+_Timed: TypeAlias = tuple[ToolOutput, float]
+
+
+class AsyncCalls:
+    """Executes calls; at most `parallel` at a time.
+
+    In a durable agent each call is a step, so it is not executed again after a restart. `stream` is
+    the stream of the agent; by default, that of the durable agent that calls.
+    """
+
+    def __init__(
+        self, toolset: Toolset, parallel: int, secrets: Sequence[str] = (), stream: Any = None
+    ) -> None:
+        self._toolset = toolset
+        self._slots = asyncio.Semaphore(parallel)
+        self._secrets = secrets
+        self._stream = durable_stream() if stream is None else stream
+
+    async def complete(self, step: CallTools, machine: RunMachine) -> None:
+        """Execute the calls of a turn and record their outputs, without events."""
+        if len(step.calls) == 1 and machine.seconds_left() is None:  # needs no task of its own
+            machine.record_output(0, *await self._work(step.calls[0]))
+            machine.end_calls()
+            return
+        async with aclosing(self.events(step, machine)) as events:
+            async for _ in events:
+                pass
+
+    async def events(
+        self, step: CallTools, machine: RunMachine
+    ) -> AsyncGenerator[ToolCallStarted | ToolCallFinished]:
+        """Execute the calls of a turn and record their outputs.
+
+        The calls that remain when the run is stopped, cancelled or closed are cancelled.
+        """
+        for requested in step.calls:
+            call = requested.call
+            yield ToolCallStarted(step.turn, call["id"], call["name"], call["arguments"])
+        tasks: list[asyncio.Task[_Timed]] = []
+        # A restarted agent must see the results in the same order.
+        in_order = self._stream is not None
+        try:
+            for requested in step.calls:  # the numbers of the steps are taken in this order
+                tasks.append(asyncio.create_task(self._work(requested)))  # noqa: PERF401
+            waiting = dict(enumerate(tasks))
+            while waiting and not machine.stopping:
+                awaited = [next(iter(waiting.values()))] if in_order else waiting.values()
+                done, _ = await asyncio.wait(
+                    awaited,
+                    timeout=_not_negative(machine.seconds_left()),
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                if not done:
+                    machine.stop(machine.timeout_error())
+                for index in [index for index, task in waiting.items() if task in done]:
+                    output, seconds = waiting.pop(index).result()
+                    yield machine.record_output(index, output, seconds)
+        finally:
+            await _cancel(tasks)
+        machine.end_calls()
+
+    def _work(self, requested: Requested) -> Coroutine[Any, Any, _Timed]:
+        output = refused(self._toolset, requested)
+        tool = self._toolset.find(requested.call["name"])
+        if output is not None or tool is None:
+            return _immediate(output or ToolOutput(""))
+        if self._stream is None:
+            return self._timed(tool, requested)
+
+        async def call() -> dict[str, Any]:
+            return dump_output(*await self._timed(tool, requested))
+
+        call.__qualname__ = f"tool {tool.name}"  # in the journal
+        step = self._stream.step(f"tool {tool.name}", call, on_restart=tool.on_restart)
+        return _loaded(step)
+
+    async def _timed(self, tool: RunnableTool, requested: Requested) -> _Timed:
+        async with self._slots:
+            start = time.monotonic()
+            output = await self._perform(tool, requested)
+            return output, time.monotonic() - start
+
+    async def _perform(self, tool: RunnableTool, requested: Requested) -> ToolOutput:
+        limit = asyncio.timeout(tool.timeout)
+        try:
+            async with limit:
+                function = tool.bind(requested.call["arguments"])
+                if tool.is_async:
+                    value = await function()
+                else:
+                    value = await run_in_thread(function, f"coreason-tool-{tool.name}")
+                if inspect.isawaitable(value):
+                    value = await value
+            return output_of(value)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return failed(tool, error, self._secrets)  # raised by the tool itself
+        except Exception as error:  # noqa: BLE001 - the model gets it
+            if limit.expired() and isinstance(error, TimeoutError):
+                return too_late(tool)
+            return failed(tool, error, self._secrets)
+
+
+async def _immediate(output: ToolOutput) -> _Timed:
+    return output, 0.0
+
+
+async def _loaded(step: Coroutine[Any, Any, dict[str, Any]]) -> _Timed:
+    return load_output(await step)
+
+
+def _not_negative(seconds: float | None) -> float | None:
+    return None if seconds is None else max(seconds, 0.0)
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[_Timed]]) -> None:
+    """Cancel the tasks that are not done, and wait for their end."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,62 @@
+"""The `tools` argument of a run: functions, and MCP servers that are opened when it begins."""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from typing import Any
+
+from .._argument_errors import invalid
+from ._toolset import Toolset, function_tool
+from .mcp import MCPServer
+
+__all__ = ["GivenTools", "given_tools", "given_tools_async"]
+
+
+class GivenTools:
+    """The checked tools of a run; `toolset` is None if servers must be opened for it.
+
+    Raises:
+        LLMRequestError: a tool is wrong.
+    """
+
+    def __init__(self, tools: Any, *, allow_async: bool) -> None:
+        if not isinstance(tools, list | tuple | None):
+            raise invalid("tools", "must be a list of functions, Tools and MCPServers", tools)
+        given: Sequence[Any] = tools or ()
+        self._servers = [tool for tool in given if isinstance(tool, MCPServer)]
+        self._functions = [
+            function_tool(tool, f"tools[{index}]", allow_async=allow_async)
+            for index, tool in enumerate(given)
+            if not isinstance(tool, MCPServer)
+        ]
+        functions = Toolset(self._functions)  # checks the names
+        self.toolset = None if self._servers else functions
+
+    @asynccontextmanager
+    async def open_async(self) -> AsyncIterator[Toolset]:
+        """Open the servers and return all tools; leaving the context closes the servers.
+
+        Raises:
+            LLMConnectionError: a server cannot be opened.
+        """
+        async with AsyncExitStack() as stack:
+            served = [
+                await stack.enter_async_context(server._tools_async()) for server in self._servers
+            ]
+            yield Toolset(self._functions, served)
+
+    @contextmanager
+    def open(self) -> Iterator[Toolset]:
+        """Open the servers and return all tools, like `open_async`."""
+        with ExitStack() as stack:
+            served = [stack.enter_context(server._tools_sync()) for server in self._servers]
+            yield Toolset(self._functions, served)
+
+
+def given_tools_async(tools: Any) -> GivenTools:
+    """Return the checked tools for the async client."""
+    return GivenTools(tools, allow_async=True)
+
+
+def given_tools(tools: Any) -> GivenTools:
+    """Return the checked tools for the sync client."""
+    return GivenTools(tools, allow_async=False)

@@ -1,0 +1,277 @@
+"""The rules of a run, in which a model calls tools until it answers. No I/O.
+
+* A turn is an answer of the model, with the results of the tool calls in it. The first answer
+  without tool calls ends the run.
+* Every call gets exactly one result, and the results are sent in the order of the calls. A call
+  that was interrupted gets a result that says so: the conversation is valid at any time.
+* The limits are checked before each request to the model.
+* An error of a tool is a result. Too many errors in a row of the same tool end the run.
+* A call at the end of an answer that was cut off may lack arguments, so it is not executed.
+* A forced `tool_choice` applies to the first turn: otherwise the run would never end.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .._check_messages import check_messages
+from .._provider_text import clean_text
+from ..errors import LLMError, LLMRunLimitError, LLMRunTimeoutError, LLMToolError
+from ..types import Message, Response, ToolCall, Usage
+from ._output import ToolOutput, bounded, error_output
+from ._run_limits import Exceeded, RunLimits
+from ._usage import NO_USAGE, added
+from .events import RunResult, ToolCallFinished, TurnFinished
+
+__all__ = ["AskModel", "CallTools", "Requested", "RunMachine", "conversation"]
+
+_CUT_OFF = "the call was cut off at max_tokens; make it again, with shorter arguments"
+_INTERRUPTED = "the call was interrupted, and may or may not have taken effect"
+# Keys of an answer that are not part of the conversation.
+_NOT_SENT = frozenset({"finish_reason", "filtered", "media", "parsed", "truncated"})
+
+
+@dataclass(frozen=True, slots=True)
+class AskModel:
+    """A step: send the conversation to the model."""
+
+    turn: int
+    messages: list[Message]
+    tool_choice: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """A call that the model requests; a call with a `refusal` is not executed."""
+
+    index: int
+    call: ToolCall
+    refusal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallTools:
+    """A step: execute the calls of a turn."""
+
+    turn: int
+    calls: Sequence[Requested]
+
+
+def conversation(messages: Any) -> list[Message]:
+    """Return the messages of the caller as a new list.
+
+    Raises:
+        LLMRequestError: a message is wrong.
+    """
+    check_messages(messages)
+    return [dict(message) for message in messages]
+
+
+class RunMachine:
+    """Decides what a run does next, and keeps its conversation.
+
+    Attributes:
+        messages: the conversation so far.
+        turns: the number of requests to the model.
+        usage: the tokens and the cost so far.
+        result: the result, once the run has ended.
+        stopping: True if no more calls of this turn are to be executed.
+    """
+
+    def __init__(
+        self,
+        messages: Sequence[Message],
+        limits: RunLimits,
+        *,
+        tool_choice: Any = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.messages: list[Message] = list(messages)
+        self.turns = 0
+        self.usage = NO_USAGE
+        self.result: RunResult | None = None
+        self.stopping = False
+        self._limits = limits
+        self._tool_choice = tool_choice
+        self._clock = clock
+        self._start = clock()
+        self._calls: list[Requested] = []  # of the current turn
+        self._outputs: dict[int, ToolOutput] = {}  # by the index of the call
+        self._finished: dict[int, ToolCallFinished] = {}
+        self._earlier: list[ToolCallFinished] = []
+        self._errors: Counter[str] = Counter()  # in a row, by tool
+        self._final_error: LLMError | None = None
+        self._turn: TurnFinished | None = None
+
+    def next_step(self) -> AskModel | CallTools | None:
+        """Return the next step, None if the run has ended.
+
+        Raises:
+            LLMRunLimitError: a limit forbids another turn.
+            LLMToolError: a tool has failed too often.
+            ToolAbort: a tool has ended the run.
+        """
+        if self.result is not None:
+            return None
+        if self._calls:
+            return CallTools(self.turns, self._calls)
+        if self._final_error is not None:
+            raise self.ended_by(self._final_error)
+        self._check_limits()
+        self.turns += 1
+        choice = self._tool_choice
+        if self.turns > 1 and choice not in (None, "none"):
+            choice = "auto"
+        return AskModel(self.turns, list(self.messages), choice)
+
+    def record_answer(self, response: Response) -> None:
+        """Record the answer of the model."""
+        data = response["data"]
+        spent = _spent(response)
+        self._turn = TurnFinished(self.turns, response, spent)
+        self.usage = added(self.usage, spent)
+        self.messages.append(_assistant_message(dict(data)))
+        calls = data["tool_calls"]
+        if not calls:
+            self.result = RunResult(
+                response, self.messages, self.usage, self.turns, list(self._earlier)
+            )
+            return
+        cut_off = len(calls) - 1 if data.get("truncated") else None
+        self._calls = [
+            Requested(index, call, _CUT_OFF if index == cut_off else None)
+            for index, call in enumerate(calls)
+        ]
+
+    def record_output(self, index: int, output: ToolOutput, seconds: float) -> ToolCallFinished:
+        """Record the output of a call of this turn."""
+        call = self._calls[index].call
+        text = bounded(output.text, self._limits.max_result_chars)
+        finished = ToolCallFinished(
+            self.turns, call["id"], call["name"], call["arguments"], text, output.is_error, seconds
+        )
+        self._outputs[index] = output
+        self._finished[index] = finished
+        if output.abort is not None:
+            self.stop(output.abort)
+        return finished
+
+    def stop(self, error: LLMError) -> None:
+        """End the run with an error after this turn; no more calls are executed."""
+        self.stopping = True
+        self._final_error = self._final_error or error
+
+    def end_calls(self) -> None:
+        """End the turn: append the results to the conversation, in the order of the calls."""
+        images: list[str] = []
+        for requested in self._calls:
+            if requested.index not in self._finished:
+                self.record_output(requested.index, error_output(_INTERRUPTED), 0.0)
+            finished = self._finished[requested.index]
+            self._earlier.append(finished)
+            self.messages.append(_tool_message(finished))
+            images += self._outputs[requested.index].images
+            self._count_errors(finished)
+        if images:
+            self.messages.append(_image_message(images))
+        self._calls, self._outputs, self._finished = [], {}, {}
+
+    def final_result(self) -> RunResult:
+        """Return the result of a run that has ended."""
+        if self.result is None:
+            raise RuntimeError("the run has not ended")
+        return self.result
+
+    def turn_finished(self) -> TurnFinished:
+        """Return the event for the end of a turn."""
+        if self._turn is None:
+            raise RuntimeError("no turn has begun")
+        return self._turn
+
+    @property
+    def calling(self) -> bool:
+        """True while the calls of a turn are to be executed."""
+        return bool(self._calls)
+
+    def seconds_left(self) -> float | None:
+        """Return the seconds until the time limit, None if there is none."""
+        timeout = self._limits.timeout
+        return None if timeout is None else timeout - (self._clock() - self._start)
+
+    def timeout_error(self) -> LLMError:
+        """Return the error for a run that has reached its time limit."""
+        timeout = self._limits.timeout or 0.0
+        return _limit_error(Exceeded("timeout", timeout, self._clock() - self._start))
+
+    def ended_by(self, error: LLMError) -> LLMError:
+        """Add the conversation and the usage to the error that ends the run, and return it."""
+        if self._calls:
+            self.end_calls()
+        error.conversation = self.messages
+        error.usage = self.usage if error.spent is None else added(self.usage, error.spent)
+        return error
+
+    def _check_limits(self) -> None:
+        seconds = self._clock() - self._start
+        exceeded = self._limits.exceeded(self.turns, self.usage, seconds)
+        if exceeded is not None:
+            raise self.ended_by(_limit_error(exceeded))
+
+    def _count_errors(self, finished: ToolCallFinished) -> None:
+        if not finished.is_error:
+            del self._errors[finished.name]
+            return
+        self._errors[finished.name] += 1
+        if self._errors[finished.name] >= self._limits.max_tool_errors:
+            self.stop(_tool_error(finished, self._errors[finished.name]))
+
+
+def _spent(response: Response) -> Usage:
+    """Return the usage of all attempts of a call."""
+    return response.get("spent") or response["usage"]
+
+
+def _assistant_message(data: dict[str, Any]) -> Message:
+    """Return an answer as a message, with everything that the provider expects back."""
+    message: Message = {"role": "assistant"}
+    message |= {key: value for key, value in data.items() if key not in _NOT_SENT}
+    if not message["tool_calls"]:
+        del message["tool_calls"]
+    return message
+
+
+def _tool_message(finished: ToolCallFinished) -> Message:
+    message: Message = {"role": "tool", "tool_call_id": finished.id, "content": finished.result}
+    if finished.is_error:
+        message["is_error"] = True
+    return message
+
+
+def _image_message(images: Sequence[str]) -> Message:
+    """Return a user message with images: not every provider accepts them in a tool result."""
+    parts: list[dict[str, Any]] = [{"type": "text", "text": "Images returned by the tools:"}]
+    parts += [{"type": "image_url", "image_url": {"url": image}} for image in images]
+    return {"role": "user", "content": parts}
+
+
+def _limit_error(exceeded: Exceeded) -> LLMRunLimitError:
+    limit, maximum, spent = exceeded
+    if spent is None:
+        reached = f"the price of the model is not known, so {limit} ({maximum:g}) cannot be checked"
+    else:
+        reached = f"it has reached {limit}: {spent:g} of {maximum:g}"
+    kind = LLMRunTimeoutError if limit == "timeout" else LLMRunLimitError
+    error = kind(f"the run was ended, because {reached}; `conversation` has the messages so far")
+    error.limit, error.maximum, error.reached = exceeded
+    return error
+
+
+def _tool_error(finished: ToolCallFinished, failures: int) -> LLMToolError:
+    error = LLMToolError(
+        f"the run was ended, because the tool {finished.name!r} has failed {failures} times in a "
+        f"row; the last time with: {clean_text(finished.result)}"
+    )
+    error.tool, error.failures, error.result = finished.name, failures, finished.result
+    return error

@@ -1,0 +1,154 @@
+"""The tools of a run: what the model sees of them, and the function of each. No I/O."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from .._argument_errors import invalid
+from .._check_tools import FUNCTION_NAME, check_tools
+from ..errors import LLMRequestError
+from ._function_schema import function_schema
+from ._names import unique_names
+from .tool import Tool
+
+__all__ = ["RunnableTool", "Toolset", "function_tool", "is_async"]
+
+_MAX_LISTED = 50
+_ASYNC_MARK = "_coreason_async"  # of functions that are steps of an agent
+
+
+@dataclass(frozen=True, slots=True)
+class RunnableTool:
+    """A tool of a run.
+
+    `bind` returns a function without parameters for a call with arguments; it raises
+    `ArgumentsError` if they are invalid. `is_async` is True if that function is async.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    bind: Callable[[Mapping[str, Any]], Callable[[], Any]]
+    is_async: bool
+    timeout: float | None = None
+    on_restart: str = "rerun"
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """The tool in the format of OpenAI."""
+        function: dict[str, Any] = {"name": self.name, "parameters": self.parameters}
+        if self.description:
+            function["description"] = self.description
+        return {"type": "function", "function": function}
+
+
+class Toolset:
+    """The tools of one run, by name.
+
+    Raises:
+        LLMRequestError: two functions have the same name, or a name is not valid.
+    """
+
+    def __init__(
+        self,
+        functions: Sequence[RunnableTool],
+        served: Sequence[tuple[str, Sequence[RunnableTool]]] = (),
+    ) -> None:
+        tools = [*functions, *_renamed(functions, served)] if served else functions
+        self.definitions = [tool.definition for tool in tools]
+        self._tools = {tool.name: tool for tool in tools}
+        # All other checks are those of the client, before its first request.
+        if len(self._tools) < len(tools) or not all(map(FUNCTION_NAME.fullmatch, self._tools)):
+            check_tools(self.definitions)
+
+    def find(self, name: str) -> RunnableTool | None:
+        """Return a tool, None if there is no such tool."""
+        return self._tools.get(name)
+
+    def unknown(self, name: str) -> str:
+        """Return the message for a model that calls a tool which does not exist."""
+        names = ", ".join(list(self._tools)[:_MAX_LISTED])
+        return f"there is no tool {name[:100]!r}; the tools are: {names or 'none'}"
+
+
+def _renamed(
+    functions: Sequence[RunnableTool], served: Sequence[tuple[str, Sequence[RunnableTool]]]
+) -> Iterator[RunnableTool]:
+    """Yield the tools of servers with names that are unique."""
+    named = unique_names(
+        [tool.name for tool in functions],
+        [(server, [tool.name for tool in tools]) for server, tools in served],
+    )
+    for (_, tools), names in zip(served, named, strict=True):
+        for tool, name in zip(tools, names, strict=True):
+            yield replace(tool, name=name)
+
+
+def function_tool(tool: Any, where: str, *, allow_async: bool) -> RunnableTool:
+    """Return the tool for a function or a `Tool`; `where` is its name in an error.
+
+    Raises:
+        LLMRequestError: it is wrong, or async in the sync client.
+    """
+    found = _function_tool(tool if isinstance(tool, Tool) else Tool(tool), where)
+    if found.is_async and not allow_async:
+        raise LLMRequestError(
+            f"{where} must not be async in the sync client, got the async function "
+            f"{found.name!r}; use AsyncLLMClient"
+        )
+    return found
+
+
+def _function_tool(tool: Tool, where: str) -> RunnableTool:
+    function = tool.function
+    if not callable(function):
+        raise invalid(where, "must be a function, a Tool or an MCPServer", function)
+    name = tool.name or getattr(function, "__name__", None)
+    if name is None:
+        raise LLMRequestError(f"{where} must have a name; pass Tool(…, name=…)")
+    _check_options(tool, where)
+    if tool.parameters is None:
+        schema = function_schema(function, where)
+        description, parameters = schema.description, schema.parameters
+        bind = partial(_bind_validated, function, schema.validated)
+    else:
+        description, parameters = inspect.getdoc(function) or "", tool.parameters
+        bind = partial(_bind_validated, function, dict)
+    return RunnableTool(
+        name,
+        description if tool.description is None else tool.description,
+        parameters,
+        bind,
+        is_async(function),
+        tool.timeout,
+        tool.on_restart,
+    )
+
+
+def _bind_validated(
+    function: Callable[..., Any],
+    validate: Callable[[Mapping[str, Any]], dict[str, Any]],
+    arguments: Mapping[str, Any],
+) -> Callable[[], Any]:
+    return partial(function, **validate(arguments))
+
+
+def _check_options(tool: Tool, where: str) -> None:
+    timeout = tool.timeout
+    if timeout is not None and (isinstance(timeout, bool) or not 0 < timeout < 1e9):
+        raise invalid(f"{where}.timeout", "must be a number greater than 0", timeout)
+    if tool.on_restart not in ("rerun", "fail"):
+        raise invalid(f"{where}.on_restart", 'must be "rerun" or "fail"', tool.on_restart)
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Return True if a call of the function returns a coroutine."""
+    while isinstance(function, partial):
+        function = function.func
+    return (
+        inspect.iscoroutinefunction(function)
+        or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+        or getattr(function, _ASYNC_MARK, False) is True
+    )

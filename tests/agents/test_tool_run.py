@@ -1,0 +1,198 @@
+"""A model with tools as an agent: over real connections, and with a process that dies anywhere."""
+
+import asyncio
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from coreason_client.agents.llm import llm_agent
+from coreason_client.llm import LLMRateLimitError, LLMRequestError, ToolAbort
+from tests.cli.models import Model as Served
+from tests.cli.models import chunk, model, spoken, streamed
+from tests.llm.server import Replied
+from tests.llm.tools.answers import response
+from tests.llm.tools.scripted import Model
+
+from . import durable
+from .test_llm import events, failure, read, request, serving, text
+
+CITIES = ["Rome", "Oslo"]
+
+
+def called(*cities: str, text: str = "") -> Replied:
+    """A stream in which the model calls the tool for some cities."""
+    calls = [
+        {
+            "index": number,
+            "id": f"call_{number}",
+            "type": "function",
+            "function": {"name": "weather", "arguments": json.dumps({"city": city})},
+        }
+        for number, city in enumerate(cities)
+    ]
+    begin = [chunk(content=text)] if text else []
+    return streamed([*begin, chunk(tool_calls=calls), *spoken(finish="tool_calls")])
+
+
+def said(*texts: str) -> Replied:
+    return streamed(spoken(*texts))
+
+
+def weather(city: str) -> str:
+    """Return the weather."""
+    if city == "Atlantis":
+        raise ValueError("no such city")
+    if city == "Home":
+        raise ToolAbort("private")
+    return f"blue in {city}"
+
+
+def shown(packets: Any) -> list[tuple[str, Any]]:
+    found = []
+    for event in events(packets):
+        assert isinstance(event, dict)
+        data = dict(event["data"])
+        if "seconds" in data:
+            assert 0 <= data.pop("seconds") < 10
+        found.append((event["type"], data))
+    return found
+
+
+def test_calls_and_results_are_events_of_the_stream() -> None:
+    with (
+        model(called(*CITIES, text="Let me see."), said("Both ", "blue.")) as served,
+        serving(served, tools=[weather]) as client,
+    ):
+        packets = read(client, request("What is the weather?"))
+    assert text(packets) == "Let me see.\n\nBoth blue."
+    *calls, usage = shown(packets)
+    assert calls == [
+        *(
+            (
+                "TOOL_CALL",
+                {"turn": 1, "call_id": f"call_{n}", "name": "weather", "arguments": {"city": city}},
+            )
+            for n, city in enumerate(CITIES)
+        ),
+        *(
+            (
+                "TOOL_RESULT",
+                {
+                    "turn": 1,
+                    "call_id": f"call_{n}",
+                    "name": "weather",
+                    "result": f"blue in {city}",
+                    "is_error": False,
+                },
+            )
+            for n, city in enumerate(CITIES)
+        ),
+    ]
+    assert usage[0] == "USAGE"
+    assert (usage[1]["turns"], usage[1]["total_tokens"]) == (2, 2 * 29)
+    assert usage[1]["finish_reason"] == "stop"
+    assert _roles(served) == ["user", "assistant", "tool", "tool"]
+
+
+def _roles(served: Served) -> list[str]:
+    return [role for role, _ in served.sent()]
+
+
+def test_calls_can_be_hidden() -> None:
+    with (
+        model(called("Rome"), said("Blue.")) as served,
+        serving(served, tools=[weather], tool_events=False) as client,
+    ):
+        packets = read(client, request("What is the weather?"))
+    assert [kind for kind, _ in shown(packets)] == ["USAGE"]
+
+
+def test_an_error_of_a_tool_is_shown_and_the_model_goes_on() -> None:
+    with (
+        model(called("Atlantis"), said("Sunk.")) as served,
+        serving(served, tools=[weather]) as client,
+    ):
+        packets = read(client, request("What is the weather?"))
+    result = shown(packets)[1][1]
+    assert (result["is_error"], result["result"]) == (True, "Error: ValueError: no such city")
+    assert text(packets) == "Sunk."
+
+
+@pytest.mark.parametrize(
+    ("replies", "options", "code"),
+    [
+        ([called("Rome")], {"max_turns": 2}, "run_limit"),
+        ([called("Home")], {}, "tool_aborted"),
+        ([called("Atlantis")], {}, "tool_failed"),
+        ([called("Rome"), Replied(429)], {}, "model_rate_limit"),
+    ],
+)
+def test_a_run_without_an_answer_ends_the_stream(
+    replies: list[Replied], options: dict[str, Any], code: str
+) -> None:
+    with (
+        model(*replies) as served,
+        serving(served, tools=[weather], **options) as client,
+    ):
+        _, error = failure(client, request("What is the weather?"))
+    assert error.code == code
+    assert error.details is not None
+    assert error.details["usage"]["total_tokens"] % 29 == 0
+    assert error.details["usage"]["total_tokens"] > 0
+
+
+def test_wrong_tools_are_refused_when_the_agent_is_made() -> None:
+    with pytest.raises(LLMRequestError, match=r"tools\[0\]"):
+        llm_agent("m", tools=[5])  # type: ignore[list-item]
+    with pytest.raises(LLMRequestError, match="max_turns"):
+        llm_agent("m", max_turns=0)
+
+
+# Durable.
+
+SCRIPT = [
+    response(*(("weather", {"city": city}) for city in CITIES), content="Let me see."),
+    response(("weather", {"city": "Atlantis"})),
+    response(content="Both are blue."),
+]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_process_may_die_at_any_time(*, fails: bool) -> None:
+    done: list[str] = []
+
+    def counted(city: str) -> str:
+        done.append(city)
+        return weather(city)
+
+    counted.__name__ = "weather"
+    script: list[Any] = list(SCRIPT)
+    if fails:
+        script[2] = LLMRateLimitError("slow down", retry_after=3.0)
+
+    def agent() -> Any:
+        client: Any = Model(*script)
+        return llm_agent("m", client=client, tools=[counted])
+
+    async def go() -> None:
+        expected, appends = await durable.undisturbed(agent(), durable.request())
+        for number in range(appends):
+            for stored in (False, True):
+                done.clear()
+                answer = await durable.run(agent(), durable.request(), [(number, stored)])
+                assert answer.outcome == expected.outcome
+                assert _without_seconds(answer) == _without_seconds(expected)
+                # Only what the death interrupted was done again, also by the process before it.
+                assert max(Counter(done).values(), default=0) <= 2
+
+    asyncio.run(go())
+
+
+def _without_seconds(answer: Any) -> list[tuple[str, Any]]:
+    packets = durable.shown(answer)
+    for op, payload in packets:
+        if op == "EVENT":
+            payload["data"].pop("seconds", None)
+    return packets

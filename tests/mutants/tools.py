@@ -1,0 +1,140 @@
+"""Mutants of the tool loop of the AI client."""
+
+from .mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_TOOLS = "coreason_client/llm/tools"
+_MACHINE = f"{_TOOLS}/_run_machine.py"
+_MACHINE_TESTS = ("tests/llm/tools/test_run_machine.py",)
+_RUN_TESTS = ("tests/llm/tools/test_tools_run.py",)
+_DURABLE_TESTS = ("tests/llm/tools/test_durable_run.py",)
+
+MUTANTS = (
+    Mutant(
+        "a run has no limits",
+        _MACHINE,
+        "        self._check_limits()\n        self.turns += 1\n",
+        "        self.turns += 1\n",
+        _MACHINE_TESTS,
+    ),
+    Mutant(
+        "broken attempts do not count against the limits of a run",
+        _MACHINE,
+        'response.get("spent") or response["usage"]',
+        'response["usage"]',
+        _MACHINE_TESTS,
+    ),
+    Mutant(
+        "a call that was cut off is executed",
+        _MACHINE,
+        'len(calls) - 1 if data.get("truncated") else None',
+        "None",
+        _MACHINE_TESTS,
+    ),
+    Mutant(
+        "a forced choice of tools is forced for ever",
+        _MACHINE,
+        '            choice = "auto"\n',
+        "            pass\n",
+        _MACHINE_TESTS,
+    ),
+    Mutant(
+        "a call that was interrupted has no result",
+        _MACHINE,
+        "                self.record_output(requested.index, error_output(_INTERRUPTED), 0.0)\n",
+        "                continue\n",
+        _MACHINE_TESTS,
+    ),
+    Mutant(
+        "a tool may fail for ever",
+        _MACHINE,
+        "            self.stop(_tool_error(finished, self._errors[finished.name]))\n",
+        "            pass\n",
+        _MACHINE_TESTS,
+    ),
+    Mutant(
+        "a success of a tool does not end its row of errors",
+        _MACHINE,
+        "            del self._errors[finished.name]\n",
+        "",
+        _MACHINE_TESTS,
+    ),
+    Mutant(
+        "an error of a run has no conversation",
+        _MACHINE,
+        "        error.conversation = self.messages\n",
+        "",
+        _MACHINE_TESTS,
+    ),
+    Mutant(
+        "a price that is not known is no obstacle for max_cost",
+        f"{_TOOLS}/_run_limits.py",
+        "(cost is None or cost >= self.max_cost)",
+        "cost is not None and cost >= self.max_cost",
+        _MACHINE_TESTS,
+    ),
+    Mutant(
+        "calls that remain are not cancelled",
+        f"{_TOOLS}/_calls_async.py",
+        "        task.cancel()\n",
+        "        pass\n",
+        _RUN_TESTS,
+    ),
+    Mutant(
+        "plain functions block the event loop",
+        f"{_TOOLS}/_calls_async.py",
+        'await run_in_thread(function, f"coreason-tool-{tool.name}")',
+        "function()",
+        _RUN_TESTS,
+    ),
+    Mutant(
+        "an error of a tool shows the key of the client",
+        f"{_TOOLS}/_output.py",
+        '        message = message.replace(secret, "***")\n',
+        "        pass\n",
+        ("tests/llm/tools/test_output.py",),
+    ),
+    Mutant(
+        "a tool of a durable agent is called again after a restart",
+        f"{_TOOLS}/_calls_async.py",
+        "        if self._stream is None:\n            return self._timed(tool, requested)\n",
+        "        return self._timed(tool, requested)\n",
+        _DURABLE_TESTS,
+    ),
+    Mutant(
+        "the answer of a model is requested again after a restart",
+        f"{_TOOLS}/_turns_async.py",
+        "            received = self._journaled(received, stream)\n",
+        "            pass\n",
+        _DURABLE_TESTS,
+    ),
+    Mutant(
+        "the results of a durable agent come in any order",
+        f"{_TOOLS}/_calls_async.py",
+        "        in_order = self._stream is not None\n",
+        "        in_order = False\n",
+        ("tests/llm/tools/test_durable_run.py", "tests/agents/test_tool_run.py"),
+    ),
+    Mutant(
+        "an abort of a tool is forgotten in the journal",
+        f"{_TOOLS}/_journal.py",
+        '"abort": None if output.abort is None else str(output.abort),',
+        '"abort": None,',
+        ("tests/llm/tools/test_tools_journal.py",),
+    ),
+    Mutant(
+        "the tools of servers may have the same name",
+        f"{_TOOLS}/_names.py",
+        "    while candidate in used:\n",
+        "    while False:\n",
+        ("tests/llm/tools/test_names.py",),
+    ),
+    Mutant(
+        "structured content is sent twice",
+        f"{_TOOLS}/_mcp_content.py",
+        "if structured is not None and not _repeats(texts, structured):",
+        "if structured is not None:",
+        ("tests/llm/tools/test_mcp_content.py",),
+    ),
+)
