@@ -89,13 +89,19 @@ PACKAGES: dict[str, set[str]] = {
         "coreason_client.a2a._transport_async",
         "coreason_client._http",
     },
-    "coreason_client.llm": {"core", "coreason_client.llm.providers"},  # and see LAZY_PACKAGES
+    "coreason_client.llm": {  # and see LAZY_PACKAGES
+        "core",
+        "coreason_client.llm.observe",
+        "coreason_client.llm.providers",
+    },
     "coreason_client.llm._session_sync": {"core", "coreason_client._http"},
     "coreason_client.llm.client": {
         "core",
         "coreason_client.llm",
         "coreason_client.llm._session_sync",
+        "coreason_client.llm.observe",
     },
+    "coreason_client.llm.observe": {"core", "coreason_client.llm"},
     "coreason_client.llm.functions": {"core", "coreason_client.llm", "coreason_client.llm.client"},
     "coreason_client.llm.tools.functions": {
         "coreason_client.llm",
@@ -145,7 +151,11 @@ PACKAGES: dict[str, set[str]] = {
         "coreason_client.server.sync_stream",
     },
     "coreason_client.server.log": {"server core", "coreason_client._lazy"},
-    "coreason_client.server.observe": {"server core", "coreason_client.server.log"},
+    "coreason_client.server.observe": {
+        "server core",
+        "coreason_client._trace",
+        "coreason_client.server.log",
+    },
     "coreason_client.server.http": {
         "server core",
         "coreason_client._http._checks",
@@ -302,7 +312,11 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "google": ("coreason_client.a2a._grpc",),
     "genai_prices": ("coreason_client.llm._cost",),
     "prometheus_client": ("coreason_client.server.observe._metrics",),
-    "opentelemetry": ("coreason_client.server.observe._spans",),
+    "opentelemetry": (
+        "coreason_client.llm.observe._instruments",
+        "coreason_client.llm.observe.telemetry",  # types
+        "coreason_client.server.observe._spans",
+    ),
 }
 
 # Imported only to check whether an extra is installed.

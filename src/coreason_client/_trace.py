@@ -1,4 +1,4 @@
-"""The W3C trace context of the caller's span, as headers. Pure.
+"""The W3C trace context of the caller's span as headers, and the names of errors. Pure.
 
 If OpenTelemetry was never imported, there is no current span. So it is looked up in `sys.modules`
 and never imported here; without tracing this costs one dict lookup.
@@ -7,7 +7,7 @@ and never imported here; without tracing this costs one dict lookup.
 import sys
 from collections.abc import Mapping
 
-__all__ = ["trace_headers"]
+__all__ = ["error_type", "trace_headers"]
 
 
 def trace_headers(*caller_headers: Mapping[str, str]) -> dict[str, str]:
@@ -27,6 +27,13 @@ def trace_headers(*caller_headers: Mapping[str, str]) -> dict[str, str]:
     if span.trace_state:
         headers["tracestate"] = span.trace_state.to_header()
     return headers
+
+
+def error_type(error: BaseException) -> str:
+    """Return the `error.type` of an exception: its class; its text may contain secrets."""
+    kind = type(error)
+    name = kind.__qualname__
+    return name if kind.__module__ == "builtins" else f"{kind.__module__}.{name}"
 
 
 def _has_traceparent(headers: Mapping[str, str]) -> bool:

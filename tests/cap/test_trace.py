@@ -16,7 +16,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from coreason_client import AsyncCAPClient, CAPClient
 from coreason_client._retry import Backoff
-from coreason_client._trace import trace_headers
+from coreason_client._trace import error_type, trace_headers
 from coreason_client.a2a._call import Settings
 from coreason_client.a2a._dialects import OPERATIONS, V10
 from coreason_client.cap import _protocol
@@ -204,3 +204,17 @@ def test_the_a2a_clients_send_it_too() -> None:
         assert sent()["tracestate"] == "a=b"
         assert sent(traceparent=OWN)["traceparent"] == OWN
         assert "tracestate" not in sent(traceparent=OWN)
+
+
+class Broken(Exception):
+    """An error of this module."""
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [(KeyError("secret"), "KeyError"), (Broken("secret"), "tests.cap.test_trace.Broken")],
+)
+def test_the_type_of_an_error_is_its_class_and_not_its_text(
+    error: BaseException, expected: str
+) -> None:
+    assert error_type(error) == expected

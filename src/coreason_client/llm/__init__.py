@@ -44,6 +44,8 @@ if TYPE_CHECKING:
         stream,
         stream_sync,
     )
+    from .observe.hooks import RequestInfo, ResponseInfo
+    from .observe.telemetry import Telemetry
     from .router._state import MemoryState
     from .router._valkey import ValkeyState
     from .router.budgets import Budget
@@ -137,6 +139,8 @@ _NAMES = {
         "stream",
         "stream_sync",
     ),
+    ".observe.hooks": ("RequestInfo", "ResponseInfo"),
+    ".observe.telemetry": ("Telemetry",),
     ".router._state": ("MemoryState",),
     ".router._valkey": ("ValkeyState",),
     ".router.budgets": ("Budget",),
@@ -232,9 +236,11 @@ __all__ = [  # noqa: RUF022 - sorted like the names of the other packages
     "PartialData",
     "PartialResponse",
     "ReasoningDelta",
+    "RequestInfo",
     "Response",
     "ResponseCache",
     "ResponseData",
+    "ResponseInfo",
     "Restarted",
     "Router",
     "RunEvent",
@@ -242,6 +248,7 @@ __all__ = [  # noqa: RUF022 - sorted like the names of the other packages
     "RunOptions",
     "RunResult",
     "RunStream",
+    "Telemetry",
     "TextDelta",
     "Tool",
     "ToolAbort",

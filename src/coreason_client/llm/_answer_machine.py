@@ -65,7 +65,7 @@ class AnswerMachine:
     @property
     def on_break(self) -> OnBreak:
         """What happens if the stream breaks in the middle of the answer."""
-        return self._attempts.on_break
+        return self._attempts.policy.on_break
 
     def spent(self) -> Usage | None:
         """Return the usage of all attempts so far, None if nothing was received."""
@@ -124,6 +124,7 @@ class AnswerMachine:
     def accepts(self, head: ResponseHead) -> bool:
         """Return True if the body of this response is a stream or a complete answer."""
         self._head = head
+        self._attempts.observer.head_received(head)
         if self._attempts.gate is not None:
             self._attempts.gate.received(head)
         framing = self._attempts.plan.route.adapter.framing
@@ -142,6 +143,7 @@ class AnswerMachine:
         """
         route = self._attempts.plan.route
         self._settled = True
+        self._attempts.observer.body_received(body)
         fault = route.adapter.fault(parse_or_none(body))
         if head.status != 200 or fault is not None:
             failure = http_failure(route, head, fault, body)
@@ -156,7 +158,7 @@ class AnswerMachine:
         Raises:
             LLMError: the stream contains an error, or is malformed.
         """
-        deltas = self._read(self._frames.events(chunk))
+        deltas = self._read(self._attempts.observer.watched(self._frames.events(chunk)))
         return self._recovery.announced(deltas) if self._recovery.restarted else deltas
 
     @property
@@ -202,6 +204,7 @@ class AnswerMachine:
                 self._fail(http_failure(attempts.plan.route, self._head, fault, body))
             return
         self._settled = True
+        attempts.observer.body_received(body)
         result = Reply(self._head, body)
         outcome = read_reply(attempts.plan, result, self._parse_as, attempts.timeout)
         if isinstance(outcome, Failure):

@@ -37,6 +37,7 @@ from ._limits import CallLimits, Limits
 from ._request_plan import RequestPlan
 from ._spent import Spent
 from .errors import LLMAuthenticationError, LLMError, LLMPermissionError, LLMTimeoutError
+from .observe._call_observer import NOT_OBSERVED, CallObserver
 from .types import Measured, OnBreak, Usage
 
 __all__ = ["BACKOFF", "Attempts", "PlanT", "Policy"]
@@ -69,17 +70,21 @@ class Policy:
 
 
 class Attempts(Generic[PlanT]):
-    """Decides which request is sent next, and when to give up."""
+    """Decides which request is sent next, and when to give up.
+
+    Attributes:
+        policy: timeouts, retries and limits.
+        observer: reports every attempt.
+    """
 
     def __init__(
         self, plans: Sequence[PlanT], policy: Policy, gate: Gate[PlanT] | None = None
     ) -> None:
         self.plan = plans[0]
         self.timeout = policy.timeout  # of the current attempt
-        self.on_break = policy.on_break
         self.spent = Spent()  # by the attempts that did not lead to the answer
         self._fallbacks = list(plans[1:])
-        self._policy = policy
+        self.policy = policy
         self.gate = gate
         self._deadline: float | None = None  # set by the first call of `seconds_left`
         self._sent = 0
@@ -90,6 +95,7 @@ class Attempts(Generic[PlanT]):
         self.previous_errors: list[LLMError] = []
         self._corrected = False  # an answer was sent back to be corrected
         self._start: float | None = None
+        self.observer: CallObserver = NOT_OBSERVED
 
     def next_step(self) -> Step:
         """Return the next request, or the wait or the action before it.
@@ -97,6 +103,7 @@ class Attempts(Generic[PlanT]):
         Raises:
             LLMTimeoutError: the deadline has passed.
             LLMError: a budget, or the limits of all deployments, do not allow the request.
+            Exception: whatever the hook `on_request` raises.
         """
         wait, self._wait = self._wait, None
         gate = None if self.plan.free else self.gate
@@ -119,9 +126,10 @@ class Attempts(Generic[PlanT]):
         if gate is not None:
             gate.sending()
         self._sent += 1
-        self.timeout = min(self._policy.timeout, left)
+        self.timeout = min(self.policy.timeout, left)
         plan, timeouts = self.plan, _timeouts(self.timeout)
-        return Request(plan.method, plan.url, headers, plan.content, timeouts)
+        request = Request(plan.method, plan.url, headers, plan.content, timeouts)
+        return self.observer.attempt_started(plan, request)
 
     def record_failure(self, failure: Failure, *, counted: bool = False) -> None:
         """Record a failed attempt; `counted`: what it received is counted as spent already.
@@ -135,6 +143,7 @@ class Attempts(Generic[PlanT]):
             self.add_spent(error.partial["usage"])
         if self._limits is not None:
             self._limits.settle(0)
+        self.observer.attempt_failed(error)
         if self.plan.refresh_key(error):
             logger.warning("%s; fetching a new key", error)
             if self.gate is not None:
@@ -196,6 +205,7 @@ class Attempts(Generic[PlanT]):
             self.gate.succeeded(response["usage"])
         response["seconds"] = self.seconds()
         self.spent.set(response)
+        self.observer.attempt_succeeded(response)
         return response
 
     def add_spent(self, usage: Usage) -> None:
@@ -216,6 +226,7 @@ class Attempts(Generic[PlanT]):
         if delay is None:
             return False
         self.plan = plan
+        self.observer.attempt_failed(failure.error, continued=True)
         if self.gate is not None and not plan.free:
             self.gate.keep(plan, alone=True)
         _log_retry(self._sent, failure.error, delay)
@@ -224,7 +235,7 @@ class Attempts(Generic[PlanT]):
 
     def restart_deadline(self, *, forget_failures: bool = False) -> None:
         """Begin the deadline again: it does not cover the time in which an answer arrives."""
-        self._deadline = self._policy.clock() + self._policy.deadline
+        self._deadline = self.policy.clock() + self.policy.deadline
         if forget_failures:
             self._failures = 0
 
@@ -242,13 +253,13 @@ class Attempts(Generic[PlanT]):
 
     def seconds(self) -> float:
         """Return the seconds since the beginning of the call."""
-        return 0.0 if self._start is None else self._policy.clock() - self._start
+        return 0.0 if self._start is None else self.policy.clock() - self._start
 
     def seconds_left(self) -> float:
         """Return the seconds until the deadline; the first call starts the clock."""
-        now = self._policy.clock()
+        now = self.policy.clock()
         if self._deadline is None:
-            self._start, self._deadline = now, now + self._policy.deadline
+            self._start, self._deadline = now, now + self.policy.deadline
         return self._deadline - now
 
     def deadline_error(self) -> LLMError:
@@ -265,7 +276,7 @@ class Attempts(Generic[PlanT]):
 
     def _correct(self, answer: str, error: LLMError) -> bool:
         """Send an answer back to be corrected; False if that was done before."""
-        if self._corrected or not self._policy.reask:
+        if self._corrected or not self.policy.reask:
             return False
         self._corrected = True
         plan = self.plan.corrected(answer, error.invalid_because or "")
@@ -282,7 +293,7 @@ class Attempts(Generic[PlanT]):
 
         `paced`: the gate decides how long to wait, and another deployment may be used.
         """
-        policy = self._policy
+        policy = self.policy
         if not (failure.retryable or paced) or self._failures > policy.max_retries:
             return None
         if paced:
@@ -314,7 +325,7 @@ class Attempts(Generic[PlanT]):
     def _limit_wait(self, limits: CallLimits) -> Wait | None:
         """Return the wait that the client's own rate limits require before the next request."""
         tokens = self.plan.estimated_tokens
-        seconds = limits.wait(tokens, self._policy.clock(), self.seconds_left())
+        seconds = limits.wait(tokens, self.policy.clock(), self.seconds_left())
         if seconds is None:
             raise self._timeout_error(
                 "the request was not sent: requests_per_minute or tokens_per_minute of this client "
@@ -325,7 +336,7 @@ class Attempts(Generic[PlanT]):
     def _timeout_error(self, reason: str) -> LLMError:
         route = self.plan.route
         error = LLMTimeoutError(
-            f"{reason} within the deadline of {self._policy.deadline:g} s",
+            f"{reason} within the deadline of {self.policy.deadline:g} s",
             provider=route.profile.name,
             model=route.model,
         )

@@ -23,11 +23,14 @@ from ._route import Route, Target, check_base_url, check_provider
 from ._wire_choice import Wire, check_wire
 from .credentials import KeyLike, check_key_like
 from .errors import LLMRequestError
+from .observe._observation import Observation
 from .types import CallOptions, OnBreak, Response
 
 if TYPE_CHECKING:
     from ._embed_plan import EmbedPlan
     from ._models import ModelsPlan
+    from .observe.hooks import RequestHook, ResponseHook
+    from .observe.telemetry import Telemetry
     from .router._call_gate import CallGate
     from .router._routing import Routing
     from .router._state import State
@@ -72,6 +75,9 @@ class ClientCore:
         budgets: "Budget | Sequence[Budget] | None" = None,
         cache: "ResponseCache | None" = None,
         state: "State | None" = None,
+        telemetry: "Telemetry | bool | None" = None,
+        on_request: "RequestHook | None" = None,
+        on_response: "ResponseHook | None" = None,
     ) -> None:
         self.base_url = None if base_url is None else check_base_url(base_url)
         self.default_model = check_model_name("default_model", default_model)
@@ -99,6 +105,7 @@ class ClientCore:
         self._backoff = replace(BACKOFF, first=_positive_number("first_wait", first_wait))
         self._limits = _limits(requests_per_minute, tokens_per_minute)
         self._routes: dict[str, Route] = {}
+        self._observation = Observation(telemetry, on_request, on_response)
         self._routing = self._new_routing(router, budgets, cache, state)
 
     def __repr__(self) -> str:
@@ -298,7 +305,9 @@ class ClientCore:
             on_break,
             reask,
         )
-        return Attempts(plans, policy, gate)
+        attempts = Attempts(plans, policy, gate)
+        attempts.observer = self._observation.observer(plans[0])
+        return attempts
 
 
 def _limits(requests: float | None, tokens: float | None) -> Limits | None:

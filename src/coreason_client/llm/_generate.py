@@ -30,8 +30,11 @@ def call_flow(attempts: Attempts[PlanT], read: ReadReply[PlanT, Value]) -> Flow[
         result = yield step
         if not isinstance(step, Request):
             continue
-        if attempts.gate is not None and isinstance(result, Reply):
-            attempts.gate.received(result.head)
+        if isinstance(result, Reply):
+            attempts.observer.head_received(result.head)
+            attempts.observer.body_received(result.body)
+            if attempts.gate is not None:
+                attempts.gate.received(result.head)
         outcome = read(attempts.plan, result, attempts.timeout)
         if not isinstance(outcome, Failure):
             return outcome

@@ -78,9 +78,10 @@ class Recovery:
             attempts.record_failure(failure)
             return
         failure.error.partial = self._partial
-        if attempts.on_break == "continue" and self._continue(failure, reader, continuation):
+        if attempts.policy.on_break == "continue" and self._continue(failure, reader, continuation):
             return
-        if attempts.on_break != "restart":
+        attempts.observer.attempt_failed(failure.error)
+        if attempts.policy.on_break != "restart":
             attempts.record_break(failure)
             raise attempts.final_error(failure.error)
         attempts.record_failure(failure, counted=True)

@@ -18,6 +18,7 @@ from ._streams_async import AsyncLLMStream
 from ._wire_choice import Wire
 from .credentials import KeyLike
 from .errors import LLMConnectionError, LLMError
+from .observe._call_observer import NOT_OBSERVED, CallObserver
 from .tools._runs_async import AsyncRuns
 from .types import (
     CallOptions,
@@ -31,6 +32,8 @@ from .types import (
 
 if TYPE_CHECKING:
     from ._session_async import Session, Sessions
+    from .observe.hooks import RequestHook, ResponseHook
+    from .observe.telemetry import Telemetry
     from .router._state import State
     from .router.budgets import Budget
     from .router.cache import ResponseCache
@@ -67,6 +70,12 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
         cache: answers to requests that were sent before.
         state: where router and budgets are stored: by default a `MemoryState` of this client; a
             `ValkeyState` is shared by many processes, and also stores the answers of the cache.
+        telemetry: True or a `Telemetry` to report calls to OpenTelemetry, False to report nothing.
+            The default reports them if the program has configured an SDK of OpenTelemetry.
+        on_request: called before each request with a `RequestInfo`; if it raises an exception, the
+            request is not sent and the call ends with that exception. A sync callable.
+        on_response: called after each attempt with a `ResponseInfo`; an exception that it raises is
+            logged. A sync callable.
 
     Raises:
         ValueError: an argument is invalid.
@@ -94,6 +103,9 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
         budgets: "Budget | Sequence[Budget] | None" = None,
         cache: "ResponseCache | None" = None,
         state: "State | None" = None,
+        telemetry: "Telemetry | bool | None" = None,
+        on_request: "RequestHook | None" = None,
+        on_response: "ResponseHook | None" = None,
     ) -> None:
         super().__init__(
             api_key,
@@ -115,6 +127,9 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
             budgets=budgets,
             cache=cache,
             state=state,
+            telemetry=telemetry,
+            on_request=on_request,
+            on_response=on_response,
         )
         self._sessions = sessions = _sessions(max_concurrency)
         # A client that is garbage-collected without being closed closes its connections silently.
@@ -192,17 +207,19 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
             {**options},
             response_format=response_format,
         )
-        session = await self._session()
-        try:
-            async with session.slot(attempts.seconds_left, attempts.deadline_error):
-                flow = self._flow(attempts, response_format, use_cache=options.get("cache", True))
-                response = await run_async(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
-        finally:
-            if (action := attempts.close()) is not None:
-                await action.perform_async()
-        if isinstance(attempts.plan.pricing, DeferredPrice):
-            await attempts.plan.pricing.set_async(response["usage"])
-            attempts.spent.set(response)
+        with attempts.observer:
+            session = await self._session()
+            try:
+                async with session.slot(attempts.seconds_left, attempts.deadline_error):
+                    use_cache = options.get("cache", True)
+                    flow = self._flow(attempts, response_format, use_cache=use_cache)
+                    response = await run_async(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
+            finally:
+                if (action := attempts.close()) is not None:
+                    await action.perform_async()
+            if isinstance(attempts.plan.pricing, DeferredPrice):
+                await attempts.plan.pricing.set_async(response["usage"])
+                attempts.spent.set(response)
         return returned(response)
 
     @overload
@@ -259,7 +276,11 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
             stream=True,
         )
         machine = AnswerMachine(attempts, response_format)
-        return AsyncLLMStream(machine, self._deltas(attempts, machine))
+        deltas = self._deltas(attempts, machine)
+        if attempts.observer is not NOT_OBSERVED:
+            attempts.observer.set_spent(machine.spent)
+            deltas = _observed(deltas, attempts.observer)
+        return AsyncLLMStream(machine, deltas)
 
     async def embed(
         self,
@@ -290,18 +311,21 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
 
         plans = self._embed_plans(input, model, dimensions, extra)
         attempts = self._embed_attempts(plans, budget_key)
-        session = await self._session()
-        try:
-            async with session.slot(attempts.seconds_left, attempts.deadline_error):
-                flow = embed_flow(attempts, plans)
-                responses = await run_async(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
-        finally:
-            if (action := attempts.close()) is not None:
-                await action.perform_async()
-        for plan, response in zip(plans, responses, strict=True):
-            if isinstance(plan.pricing, DeferredPrice):
-                await plan.pricing.set_async(response["usage"])
-        return returned(joined(responses))
+        with attempts.observer:
+            session = await self._session()
+            try:
+                async with session.slot(attempts.seconds_left, attempts.deadline_error):
+                    flow = embed_flow(attempts, plans)
+                    responses = await run_async(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
+            finally:
+                if (action := attempts.close()) is not None:
+                    await action.perform_async()
+            for plan, response in zip(plans, responses, strict=True):
+                if isinstance(plan.pricing, DeferredPrice):
+                    await plan.pricing.set_async(response["usage"])
+            whole = joined(responses)
+            attempts.observer.answered(whole)
+        return returned(whole)
 
     async def models(self, provider: str | None = None) -> list[ModelInfo]:
         """Return the models of a provider.
@@ -316,10 +340,11 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
         from ._models import models_flow  # most programs do not need it
 
         attempts = self._new_attempts([self._models_plan(provider)])
-        session = await self._session()
-        async with session.slot(attempts.seconds_left, attempts.deadline_error):
-            flow = models_flow(attempts)
-            return await run_async(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
+        with attempts.observer:
+            session = await self._session()
+            async with session.slot(attempts.seconds_left, attempts.deadline_error):
+                flow = models_flow(attempts)
+                return await run_async(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
 
     async def aclose(self) -> None:
         """Close the connections; may be called twice."""
@@ -354,6 +379,14 @@ def _sessions(max_concurrency: int | None) -> "Sessions":
     except ModuleNotFoundError as error:
         raise missing_extra() from error
     return Sessions(max_concurrency)
+
+
+async def _observed(deltas: AsyncGenerator[Delta], observer: CallObserver) -> AsyncGenerator[Delta]:
+    """Yield deltas; the observer sees how the stream ends."""
+    with observer:
+        async with aclosing(deltas):
+            async for delta in deltas:
+                yield delta
 
 
 async def _with_price(

@@ -20,6 +20,7 @@ from ._streams_sync import LLMStream
 from ._wire_choice import Wire
 from .credentials import KeyLike
 from .errors import LLMConnectionError, LLMError
+from .observe._call_observer import NOT_OBSERVED, CallObserver
 from .tools._runs_sync import Runs
 from .types import (
     CallOptions,
@@ -33,6 +34,8 @@ from .types import (
 
 if TYPE_CHECKING:
     from ._session_sync import Session, Sessions
+    from .observe.hooks import RequestHook, ResponseHook
+    from .observe.telemetry import Telemetry
     from .router._state import State
     from .router.budgets import Budget
     from .router.cache import ResponseCache
@@ -69,6 +72,12 @@ class LLMClient(ClientCore, Runs, ClientBase):
         cache: answers to requests that were sent before.
         state: where router and budgets are stored: by default a `MemoryState` of this client; a
             `ValkeyState` is shared by many processes, and also stores the answers of the cache.
+        telemetry: True or a `Telemetry` to report calls to OpenTelemetry, False to report nothing.
+            The default reports them if the program has configured an SDK of OpenTelemetry.
+        on_request: called before each request with a `RequestInfo`; if it raises an exception, the
+            request is not sent and the call ends with that exception. A sync callable.
+        on_response: called after each attempt with a `ResponseInfo`; an exception that it raises is
+            logged. A sync callable.
 
     Raises:
         ValueError: an argument is invalid.
@@ -96,6 +105,9 @@ class LLMClient(ClientCore, Runs, ClientBase):
         budgets: "Budget | Sequence[Budget] | None" = None,
         cache: "ResponseCache | None" = None,
         state: "State | None" = None,
+        telemetry: "Telemetry | bool | None" = None,
+        on_request: "RequestHook | None" = None,
+        on_response: "ResponseHook | None" = None,
     ) -> None:
         super().__init__(
             api_key,
@@ -117,6 +129,9 @@ class LLMClient(ClientCore, Runs, ClientBase):
             budgets=budgets,
             cache=cache,
             state=state,
+            telemetry=telemetry,
+            on_request=on_request,
+            on_response=on_response,
         )
         self._sessions = sessions = _sessions(max_concurrency)
         # A client that is garbage-collected without being closed closes its connections silently.
@@ -194,17 +209,19 @@ class LLMClient(ClientCore, Runs, ClientBase):
             {**options},
             response_format=response_format,
         )
-        session = self._session()
-        try:
-            with session.slot(attempts.seconds_left, attempts.deadline_error):
-                flow = self._flow(attempts, response_format, use_cache=options.get("cache", True))
-                response = run(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
-        finally:
-            if (action := attempts.close()) is not None:
-                action.perform()
-        if isinstance(attempts.plan.pricing, DeferredPrice):
-            attempts.plan.pricing.set(response["usage"])
-            attempts.spent.set(response)
+        with attempts.observer:
+            session = self._session()
+            try:
+                with session.slot(attempts.seconds_left, attempts.deadline_error):
+                    use_cache = options.get("cache", True)
+                    flow = self._flow(attempts, response_format, use_cache=use_cache)
+                    response = run(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
+            finally:
+                if (action := attempts.close()) is not None:
+                    action.perform()
+            if isinstance(attempts.plan.pricing, DeferredPrice):
+                attempts.plan.pricing.set(response["usage"])
+                attempts.spent.set(response)
         return returned(response)
 
     @overload
@@ -261,7 +278,11 @@ class LLMClient(ClientCore, Runs, ClientBase):
             stream=True,
         )
         machine = AnswerMachine(attempts, response_format)
-        return LLMStream(machine, self._deltas(attempts, machine))
+        deltas = self._deltas(attempts, machine)
+        if attempts.observer is not NOT_OBSERVED:
+            attempts.observer.set_spent(machine.spent)
+            deltas = _observed(deltas, attempts.observer)
+        return LLMStream(machine, deltas)
 
     def embed(
         self,
@@ -292,18 +313,21 @@ class LLMClient(ClientCore, Runs, ClientBase):
 
         plans = self._embed_plans(input, model, dimensions, extra)
         attempts = self._embed_attempts(plans, budget_key)
-        session = self._session()
-        try:
-            with session.slot(attempts.seconds_left, attempts.deadline_error):
-                flow = embed_flow(attempts, plans)
-                responses = run(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
-        finally:
-            if (action := attempts.close()) is not None:
-                action.perform()
-        for plan, response in zip(plans, responses, strict=True):
-            if isinstance(plan.pricing, DeferredPrice):
-                plan.pricing.set(response["usage"])
-        return returned(joined(responses))
+        with attempts.observer:
+            session = self._session()
+            try:
+                with session.slot(attempts.seconds_left, attempts.deadline_error):
+                    flow = embed_flow(attempts, plans)
+                    responses = run(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
+            finally:
+                if (action := attempts.close()) is not None:
+                    action.perform()
+            for plan, response in zip(plans, responses, strict=True):
+                if isinstance(plan.pricing, DeferredPrice):
+                    plan.pricing.set(response["usage"])
+            whole = joined(responses)
+            attempts.observer.answered(whole)
+        return returned(whole)
 
     def models(self, provider: str | None = None) -> list[ModelInfo]:
         """Return the models of a provider.
@@ -318,10 +342,11 @@ class LLMClient(ClientCore, Runs, ClientBase):
         from ._models import models_flow  # most programs do not need it
 
         attempts = self._new_attempts([self._models_plan(provider)])
-        session = self._session()
-        with session.slot(attempts.seconds_left, attempts.deadline_error):
-            flow = models_flow(attempts)
-            return run(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
+        with attempts.observer:
+            session = self._session()
+            with session.slot(attempts.seconds_left, attempts.deadline_error):
+                flow = models_flow(attempts)
+                return run(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
 
     def close(self) -> None:
         """Close the connections; may be called twice."""
@@ -353,6 +378,12 @@ def _sessions(max_concurrency: int | None) -> "Sessions":
     except ModuleNotFoundError as error:
         raise missing_extra() from error
     return Sessions(max_concurrency)
+
+
+def _observed(deltas: Generator[Delta], observer: CallObserver) -> Generator[Delta]:
+    """Yield deltas; the observer sees how the stream ends."""
+    with observer, closing(deltas):
+        yield from deltas
 
 
 def _with_price(

@@ -7,7 +7,7 @@ The names follow the semantic conventions for generative AI (`invoke_agent`). A 
 the duration and the outcome, and never the content of a conversation.
 
 The agent runs in a context in which its span is current, so spans that the agent starts are its
-children, even if the request that started the agent has ended. The LLM client starts no spans.
+children, even if the request that started the agent has ended. So are the spans of the AI client.
 Without a configured SDK nothing is recorded, but the context of the caller is still propagated.
 """
 
@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import contextvars
 from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from ..._trace import error_type
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -229,12 +231,6 @@ class _TracedRun(AgentRun):
         span.set_attribute("coreason.outcome", outcome)
         if failure is not None or outcome not in _NO_FAILURES:
             # Only the type: the text of an exception may contain secrets.
-            span.set_attribute("error.type", outcome if failure is None else _name(failure))
+            span.set_attribute("error.type", outcome if failure is None else error_type(failure))
             span.set_status(self._failed)
         span.end()
-
-
-def _name(error: BaseException) -> str:
-    kind = type(error)
-    inner = kind.__qualname__
-    return inner if kind.__module__ == "builtins" else f"{kind.__module__}.{inner}"

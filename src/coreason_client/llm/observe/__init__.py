@@ -1,0 +1,1 @@
+"""Telemetry and hooks of the AI client."""

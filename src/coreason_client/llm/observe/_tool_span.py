@@ -1,0 +1,93 @@
+"""The spans of tool calls and of runs, as the conventions define them."""
+
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, Self
+
+from ..._trace import error_type
+from . import _telemetry_names as names
+from ._attributes import Attributes
+from ._content import as_json
+from ._instruments import Instruments
+from ._report import report
+from ._work_span import WorkSpan
+
+__all__ = ["run_span", "tool_span"]
+
+
+def tool_span(
+    instruments: Instruments, name: str, call_id: str, arguments: Any, kind: str
+) -> WorkSpan:
+    """Return the span of a tool call: `execute_tool` and the name of the tool."""
+    shared = {
+        names.OPERATION_NAME: names.EXECUTE_TOOL,
+        names.TOOL_NAME: name,
+        names.TOOL_TYPE: kind,
+    }
+    attributes: Attributes = {**shared, names.TOOL_CALL_ID: call_id}
+    if instruments.options.record_content:
+        attributes[names.TOOL_CALL_ARGUMENTS] = as_json(arguments)
+    title = f"{names.EXECUTE_TOOL} {name}"
+    return _OpenSpan(instruments, title, attributes, names.TOOL_DURATION, shared)
+
+
+def run_span(instruments: Instruments) -> WorkSpan:
+    """Return the span of a run: `invoke_agent`; the calls of models and tools are its children."""
+    shared = {names.OPERATION_NAME: names.INVOKE_AGENT}
+    return _OpenSpan(instruments, names.INVOKE_AGENT, {**shared}, names.AGENT_DURATION, shared)
+
+
+class _OpenSpan(WorkSpan):
+    """A span that is reported."""
+
+    __slots__ = ("_error", "_instruments", "_metric", "_shared", "_span")
+
+    def __init__(
+        self,
+        instruments: Instruments,
+        name: str,
+        attributes: Attributes,
+        metric: names.Metric,
+        shared: Attributes,
+    ) -> None:
+        self._instruments = instruments
+        self._metric = metric
+        self._shared = shared
+        self._error: str | None = None
+        self._span = instruments.span(name, attributes, client=False)
+
+    def __enter__(self) -> Self:
+        report(self._span.begin)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if isinstance(error, Exception):
+            self._error = error_type(error)
+        report(self._end, error)
+
+    def _end(self, error: BaseException | None) -> None:
+        found = {} if self._error is None else {names.ERROR_TYPE: self._error}
+        outcome = "error" if found else "complete" if error is None else _stopped(error)
+        self._span.set({names.OUTCOME: outcome, **found})
+        seconds, context = self._span.measure(), self._span.context
+        self._instruments.record(self._metric, seconds, {**self._shared, **found}, context)
+        self._span.end(failed=bool(found))
+
+    def current(self) -> AbstractContextManager[Any]:
+        return self._span.current()
+
+    def set_result(self, result: Any) -> None:
+        if self._instruments.options.record_content:
+            report(lambda: self._span.set({names.TOOL_CALL_RESULT: as_json(result)}))
+
+    def set_error(self, kind: str) -> None:
+        self._error = kind
+
+
+def _stopped(error: BaseException) -> str:
+    return "closed" if isinstance(error, GeneratorExit) else "cancelled"
