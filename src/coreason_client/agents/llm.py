@@ -36,6 +36,7 @@ from ..llm._check_call import check_call
 from ..llm._check_text import check_text
 from ..llm.errors import (
     LLMAuthenticationError,
+    LLMBudgetError,
     LLMConnectionError,
     LLMContextLengthError,
     LLMError,
@@ -50,6 +51,7 @@ from ..llm.errors import (
     LLMRunLimitError,
     LLMRunTimeoutError,
     LLMServerError,
+    LLMStateError,
     LLMTimeoutError,
     LLMToolError,
     ToolAbort,
@@ -97,6 +99,8 @@ _ERRORS: dict[type[LLMError], tuple[str, str]] = {
         "model_rate_limit",
         "The model has received too many requests: try again later.",
     ),
+    LLMBudgetError: ("model_budget", "The budget for the model is used up."),
+    LLMStateError: ("model_state", "The budget for the model cannot be checked at the moment."),
     LLMQuotaError: (
         "model_quota",
         f"The agent's quota for its model is exhausted. {_ASK_THE_OPERATOR}",

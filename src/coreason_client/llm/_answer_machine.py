@@ -82,12 +82,13 @@ class AnswerMachine:
         What was received of an answer that the caller left counts as spent. An answer that the
         provider would go on producing is cancelled.
         """
-        if self.response is None:
-            yield from self._recovery.cancel_flow(self._reader)
         if not self._settled and self._reader.started:
             self._settled = True
             self._attempts.add_spent(self._recovery.received(self._reader)["usage"])
-        if (action := self._attempts.close()) is not None:
+        action = self._attempts.close()  # first: it needs no I/O unless the state is elsewhere
+        if self.response is None:
+            yield from self._recovery.cancel_flow(self._reader)
+        if action is not None:
             yield action
 
     def _reset(self) -> None:

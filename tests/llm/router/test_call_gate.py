@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from coreason_client._drive import Action
+from coreason_client._drive import Action, Wait
 from coreason_client._http._types import FailureKind, TransportFailure
 from coreason_client.llm import (
     Budget,
@@ -23,6 +23,7 @@ from coreason_client.llm import (
     LLMTimeoutError,
     TextDelta,
 )
+from coreason_client.llm._classify import Failure
 from coreason_client.llm._key_fetch import FetchKey
 from coreason_client.llm.router._commands import Acquire, Acquired
 from coreason_client.llm.router._state import Command, MemoryState, State
@@ -629,6 +630,24 @@ def test_a_deployment_without_a_price_is_passed_over() -> None:
     site = Site({"fast": [unpriced, "b"]}, budgets=BUDGET)
     site.generate()
     assert site.hosts == ["b"]
+
+
+def test_a_stream_that_is_resumed_is_reserved_once() -> None:
+    """The provider bills one answer, however often its stream is read."""
+    site = budget_site()
+    attempts = site.attempts(MODEL, stream=True)
+    while isinstance(step := attempts.next_step(), Action):
+        step.perform()
+    before = site.totals(BUDGET)
+    for number in range(2):
+        failure = Failure(LLMConnectionError("broken"), retryable=True)
+        assert attempts.retry_with(attempts.plan.resumed("resp_1", number), failure)
+        assert isinstance(attempts.next_step(), Wait)
+        request: Any = attempts.next_step()
+        assert request.method == "GET"
+        assert site.totals(BUDGET) == before
+    close(attempts)
+    assert site.totals(BUDGET) == (before[1], 0)
 
 
 # Keys that are fetched.
