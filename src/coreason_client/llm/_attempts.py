@@ -123,13 +123,14 @@ class Attempts(Generic[PlanT]):
         except LLMError as error:  # there is no key for this model
             self.record_failure(Failure(error, retryable=False, unsent=True))
             return self.next_step()
-        if gate is not None:
-            gate.sending()
-        self._sent += 1
         self.timeout = min(self.policy.timeout, left)
         plan, timeouts = self.plan, _timeouts(self.timeout)
         request = Request(plan.method, plan.url, headers, plan.content, timeouts)
-        return self.observer.attempt_started(plan, request)
+        request = self.observer.attempt_started(plan, request)
+        self._sent += 1  # not before: a hook may refuse the request
+        if gate is not None:
+            gate.sending()
+        return request
 
     def record_failure(self, failure: Failure, *, counted: bool = False) -> None:
         """Record a failed attempt; `counted`: what it received is counted as spent already.

@@ -11,6 +11,7 @@ import pytest
 
 from coreason_client import Secret
 from coreason_client.llm import (
+    Budget,
     LLMAuthenticationError,
     LLMConnectionError,
     LLMError,
@@ -326,3 +327,22 @@ def test_a_stream_that_is_answered_with_json_has_a_body(server: Provider) -> Non
     read(server, "sync", **log.hooks())
     assert log.responses[0].body == server.replies[0].body
     assert SSE["content-type"] != log.responses[0].headers["content-type"]
+
+
+def test_a_request_that_a_hook_refuses_costs_nothing(server: Provider) -> None:
+    """The budget is large enough for one reservation, not for two."""
+    server.replies = [answer()]
+    refusing = [True]
+
+    def refuse(_: RequestInfo) -> None:
+        if refusing.pop():
+            raise Veto
+
+    def work(client: Any) -> None:
+        with pytest.raises(Veto):
+            client.generate(MESSAGES)
+        refusing.append(False)
+        assert client.generate(MESSAGES)["data"]["content"] == "Paris"
+
+    budget = Budget(0.003, period=86_400, unpriced=1e-6)
+    synchronously(server, work, on_request=refuse, budgets=budget)
