@@ -194,6 +194,7 @@ PACKAGES: dict[str, set[str]] = {
     "coreason_client.cli": {
         "public",
         "coreason_client._http._checks",
+        "coreason_client.llm.providers",  # their names, for shell completion
         "coreason_client.server",
         "coreason_client.agents",
     },

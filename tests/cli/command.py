@@ -1,5 +1,6 @@
 """Runs the command, in another process or in this one; every wait is bounded."""
 
+import atexit
 import codecs
 import fcntl
 import io
@@ -7,6 +8,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -30,6 +32,9 @@ from coreason_client.cli._app import app
 PATIENCE = 30.0
 COMMAND = [sys.executable, "-m", "coreason_client"]
 MODEL_VARIABLES = ("LLM_", "DEFAULT_MODEL", "AI_TIMEOUT", "MAX_RETRIES")
+# Conversations with models are saved here, and not among those of the developer.
+DATA = tempfile.mkdtemp(prefix="coreason-data-")
+atexit.register(shutil.rmtree, DATA, ignore_errors=True)
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
 
 
@@ -41,7 +46,8 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(changing) and not name.endswith("_API_KEY")
     }
-    return {**kept, "TERM": "xterm-256color", "PYTHONWARNINGS": "error", **(extra or {})}
+    set_here = {"TERM": "xterm-256color", "PYTHONWARNINGS": "error", "XDG_DATA_HOME": DATA}
+    return {**kept, **set_here, **(extra or {})}
 
 
 def coreason(

@@ -8,9 +8,8 @@ import pytest
 
 from coreason_client import ArgumentError
 from coreason_client.a2a import Part
-from coreason_client.cli.a2a import _attachments
 from coreason_client.cli.a2a._attachments import attached_parts
-from coreason_client.cli.exits import ExitCode, Failure
+from coreason_client.cli.exits import Failure
 
 
 @pytest.mark.parametrize(
@@ -69,38 +68,6 @@ def test_stdin_is_a_file_of_text_or_of_bytes(
     assert (part.content, part.filename, part.media_type) == (content, "stdin", media_type)
     with pytest.raises(Failure, match="--attach - can be given once"):
         attached_parts(["-", "-"])
-
-
-def test_files_have_a_limit_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_attachments, "MAX_ATTACHED_BYTES", 1024 * 1024)
-    for name in ("one", "two"):
-        (tmp_path / name).write_bytes(b"x" * 512 * 1024)
-    paths = [str(tmp_path / name) for name in ("one", "two")]
-    assert [len(part.content or b"") for part in attached_parts(paths)] == [512 * 1024] * 2
-    (tmp_path / "three").write_bytes(b"x")
-    with pytest.raises(Failure) as caught:
-        attached_parts([*paths, str(tmp_path / "three")])
-    assert str(caught.value) == (
-        f"--attach {tmp_path / 'three'}: the files are larger than 1 MiB together;"
-        " attach a URL instead"
-    )
-    assert caught.value.code is ExitCode.USAGE
-
-
-def test_a_file_without_an_end_is_not_read_forever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_attachments, "MAX_ATTACHED_BYTES", 1024 * 1024)
-    with pytest.raises(Failure, match="larger than 1 MiB"):
-        attached_parts(["/dev/zero"])
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [("missing", "no such file or directory"), (".", "is a directory"), ("a\0b", "null")],
-)
-def test_a_file_that_cannot_be_read(tmp_path: Path, name: str, reason: str) -> None:
-    with pytest.raises(Failure, match=f"^--attach .*: .*{reason}") as caught:
-        attached_parts([f"{tmp_path}/{name}"])
-    assert caught.value.code is ExitCode.USAGE
 
 
 def test_a_name_that_is_not_utf_8_can_be_sent(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHELLS = {"", "sh", "bash", "console"}
 INLINE = re.compile(r"`(coreason [^`]*? --[^`]*)`")
 PAGES = ["README.md", "docs/cli.md"]
+# Options that act while they are parsed; this one would change the files of the developer's shell.
+ACTING = ["--install-completion"]
 
 
 def a2a_help(group: typer.Typer, name: str) -> dict[str, str]:
@@ -28,7 +30,14 @@ def a2a_help(group: typer.Typer, name: str) -> dict[str, str]:
     return found
 
 
-HELP = {"chat": chat.EPILOG, "llm": llm.EPILOG, "serve": serve.EPILOG, **a2a_help(a2a.app, "a2a")}
+HELP = {
+    "chat": chat.EPILOG,
+    "llm": llm.EPILOG,
+    "llm models": llm.MODELS_EPILOG,
+    "llm logs": llm.LOGS_EPILOG,
+    "serve": serve.EPILOG,
+    **a2a_help(a2a.app, "a2a"),
+}
 
 
 def commands(script: str) -> list[list[str]]:
@@ -69,6 +78,9 @@ def documented() -> list[tuple[str, list[str]]]:
 def parse(arguments: list[str]) -> None:
     """Parse a command line as the command would; nothing is run."""
     command = typer.main.get_command(app)
+    if arguments == ACTING:
+        assert ACTING[0] in [name for option in command.params for name in option.opts]
+        return
     context = command.make_context("coreason", list(arguments))
     while hasattr(command, "resolve_command"):
         rest = [*context._protected_args, *context.args]

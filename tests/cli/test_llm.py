@@ -70,6 +70,32 @@ def test_json_is_the_response_object(how: str) -> None:
     assert bool(served.received[0].json.get("stream")) is (how == "--stream")
 
 
+def test_words_need_no_quotes_and_piped_text_follows_them() -> None:
+    with model(answer("Yes.")) as served:
+        for arguments in (["what", "is", "SSE"], ["-m", MODEL, "what", "-t", "0", "is", "SSE"]):
+            assert ask(served, *arguments) == (0, "Yes.\n", "")
+            assert served.sent() == [("user", "what is SSE")]
+        done = coreason_here("llm", "summarise", "this", stdin="a file\n", env=served.env)
+        assert (done.returncode, done.stdout) == (0, "Yes.\n")
+        assert served.sent() == [("user", "summarise this\n\na file")]
+
+
+def test_stdin_can_be_an_attachment(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1")
+    with model(answer("Yes.")) as served:
+        arguments = ["llm", "-m", MODEL, "-a", "-", "-a", str(tmp_path / "a.py")]
+        for words in (["Same?"], []):
+            done = coreason_here(*arguments, *words, stdin="%PDF-1.7", env=served.env)
+            assert (done.returncode, done.stdout, done.stderr) == (0, "Yes.\n", "")
+            [(_, [pdf, *texts])] = served.sent()
+            assert pdf["file"]["filename"] == "stdin.pdf"
+            assert pdf["file"]["file_data"].startswith("data:application/pdf;base64,")
+            assert [part["text"] for part in texts] == ["File a.py:\n\nx = 1", *words]
+        done = coreason_here(*arguments, "Same?", "-", stdin="%PDF-1.7", env=served.env)
+    assert done.returncode == 2
+    assert "stdin is already the attachment" in done.stderr
+
+
 def test_an_answer_that_is_not_streamed_is_printed_as_well() -> None:
     choice = {"message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}
     with model(Replied(body=json.dumps({"choices": [choice]}).encode())) as served:
@@ -138,7 +164,10 @@ def test_ctrl_c_stops_at_once_and_closes_the_connection() -> None:
         process.signal(signal.SIGINT)
         assert served.was_left()
         assert process.end() == 130
-        assert process.errors == ""
+        assert process.text == "\n"
+        assert re.fullmatch(
+            "To continue this conversation: coreason llm --cid .*\n", process.errors
+        )
 
 
 def test_a_reader_that_goes_away_is_no_drama() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coreason_client.cli._load import load_agent
+from coreason_client.cli._load import load_agent, load_object
 from coreason_client.cli.exits import ExitCode, Failure
 
 
@@ -78,3 +78,14 @@ def test_the_traceback_of_a_failed_import_is_logged(caplog: pytest.LogCaptureFix
         load_agent("bad_agent:agent")
     assert "Traceback" in caplog.text
     assert "ValueError: bad day" in caplog.text
+
+
+def test_an_error_names_the_option_and_an_example() -> None:
+    with pytest.raises(Failure, match=r"^--tool must be given as .*, such as m:f, got 'f'$"):
+        load_object("f", "--tool", "m:f")
+
+
+def test_the_current_directory_is_added_once(folder: Path) -> None:
+    for _ in range(2):
+        load_object("good_agent:agent", "--tool", "m:f")
+    assert sys.path.count(str(folder)) == 1

@@ -16,7 +16,15 @@ from .command import coreason, coreason_here, environment
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["chat", "-h"], ["llm", "-h"], ["serve", "--help"]]
+    "arguments",
+    [
+        ["--help"],
+        ["chat", "-h"],
+        ["llm", "-h"],
+        ["llm", "models", "-h"],
+        ["llm", "logs", "-h"],
+        ["serve", "--help"],
+    ],
 )
 def test_help_has_examples_and_every_exit_code(arguments: list[str]) -> None:
     result = CliRunner().invoke(app, arguments)
@@ -29,7 +37,17 @@ def test_help_has_examples_and_every_exit_code(arguments: list[str]) -> None:
 @pytest.mark.parametrize("columns", [80, 120])
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["chat"], ["llm"], ["serve"], ["a2a"], ["a2a", "task"], ["a2a", "send"]],
+    [
+        [],
+        ["chat"],
+        ["llm"],
+        ["llm", "models"],
+        ["llm", "logs"],
+        ["serve"],
+        ["a2a"],
+        ["a2a", "task"],
+        ["a2a", "send"],
+    ],
     ids=" ".join,
 )
 def test_help_fits_the_terminal_and_no_summary_is_truncated(
@@ -136,15 +154,23 @@ def test_a_missing_extra_is_one_sentence(missing: str, arguments: list[str], say
     assert done.stderr.count("\n") == 1
 
 
-def test_help_and_version_load_no_client_and_no_server() -> None:
+@pytest.mark.parametrize(
+    ("arguments", "heavy"),
+    [
+        (["--help"], {"pydantic", "httpx2", "starlette", "uvicorn", "aiohttp", "sqlite3"}),
+        (["llm", "--help"], {"httpx2", "aiohttp", "asyncio", "sqlite3", "coreason_client.llm"}),
+        (["llm", "logs", "--help"], {"httpx2", "asyncio", "sqlite3", "coreason_client.llm"}),
+    ],
+)
+def test_help_loads_no_client_and_no_server(arguments: list[str], heavy: set[str]) -> None:
     program = (
         "import sys\n"
-        "sys.argv = ['coreason', '--help']\n"
+        f"sys.argv = ['coreason', *{arguments!r}]\n"
         "from coreason_client.__main__ import main\n"
         "try:\n"
         "    main()\n"
         "finally:\n"
-        "    heavy = {'pydantic', 'httpx2', 'starlette', 'uvicorn', 'aiohttp'} & set(sys.modules)\n"
+        f"    heavy = {heavy!r} & set(sys.modules)\n"
         "    assert not heavy, heavy\n"
     )
     done = run_program(program)

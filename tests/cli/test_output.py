@@ -88,7 +88,7 @@ def test_nothing_but_the_output_writes_or_cleans() -> None:
     assert {name: kinds for name, kinds in found.items() if kinds} == {
         "_events.py": {"write"},
         "_packets.py": {"write"},
-        "llm.py": {"write"},
+        "_exchange.py": {"write"},
     }
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from coreason_client.cli import _question
-from coreason_client.cli._question import question
+from coreason_client.cli._question import joined_words, question
 from coreason_client.cli.exits import Failure
 from tests.a2a.peer.process import running_peer
 
@@ -85,6 +85,24 @@ def test_no_question_or_several_are_refused(
 ) -> None:
     with stdin_from(pipe_with(""), monkeypatch), pytest.raises(Failure):
         question(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "arguments"),
+    [
+        (None, []),
+        (["what"], ["what"]),
+        (["what", "is", "SSE"], ["what is SSE"]),
+        (["what  is", "this"], ["what  is this"]),
+        (["-"], ["-"]),
+        (["explain", "this", "-"], ["explain this", "-"]),
+        (["-", "explain"], ["explain", "-"]),
+        (["7", "-", "3"], ["7 - 3"]),
+        (["-", "-"], ["-", "-"]),
+    ],
+)
+def test_words_without_quotes_are_one_text(words: list[str] | None, arguments: list[str]) -> None:
+    assert joined_words(words) == arguments
 
 
 def never_closed_pipe() -> tuple[int, Callable[[], None]]:

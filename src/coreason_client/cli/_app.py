@@ -7,12 +7,13 @@ import typer
 
 from coreason_client import __version__
 
+from ._group import CommandGroup
 from .a2a import app as a2a
 from .chat import EPILOG as CHAT_EPILOG
 from .chat import chat
 from .exits import EXIT_CODES_HELP
 from .llm import EPILOG as LLM_EPILOG
-from .llm import llm
+from .llm import LOGS_EPILOG, MODELS_EPILOG, llm, logs, models
 from .output import print_stdout
 from .serve import EPILOG as SERVE_EPILOG
 from .serve import serve
@@ -32,7 +33,7 @@ Examples:
 """
 
 app = typer.Typer(
-    add_completion=False,
+    cls=CommandGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -65,4 +66,6 @@ def _coreason(
 app.command(epilog=CHAT_EPILOG)(chat)
 app.command(epilog=SERVE_EPILOG)(serve)
 app.command(epilog=LLM_EPILOG)(llm)
+app.command("llm models", epilog=MODELS_EPILOG, hidden=True)(models)
+app.command("llm logs", epilog=LOGS_EPILOG, hidden=True)(logs)
 app.add_typer(a2a, name="a2a")

@@ -1,4 +1,4 @@
-"""Imports the agent for `coreason serve`."""
+"""Imports objects that are named on the command line, such as the agent for `coreason serve`."""
 
 import importlib
 import logging
@@ -7,13 +7,20 @@ from pathlib import Path
 
 from .exits import ExitCode, Failure
 
-__all__ = ["load_agent"]
+__all__ = ["load_agent", "load_object"]
 
 logger = logging.getLogger("coreason_client.cli")
 
 
 def load_agent(name: str) -> object:
+    """Import the agent `module:attribute`; see `load_object`."""
+    return load_object(name, "the agent", "my_agent:assist")
+
+
+def load_object(name: str, what: str, example: str) -> object:
     """Import `module:attribute`, with the current directory first on sys.path.
+
+    `what` and `example` are used in the error.
 
     Raises:
         Failure: the name has another form, the import fails, or there is no such attribute.
@@ -21,10 +28,11 @@ def load_agent(name: str) -> object:
     module_name, _, attribute = name.partition(":")
     if not (module_name and attribute):
         raise Failure(
-            f"the agent must be given as MODULE:ATTRIBUTE, such as my_agent:assist, got {name!r}",
+            f"{what} must be given as MODULE:ATTRIBUTE, such as {example}, got {name!r}",
             ExitCode.USAGE,
         )
-    sys.path.insert(0, str(Path.cwd()))
+    if sys.path[:1] != [str(Path.cwd())]:
+        sys.path.insert(0, str(Path.cwd()))
     found: object = _import(module_name)
     for part in attribute.split("."):
         try:

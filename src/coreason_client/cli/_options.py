@@ -9,7 +9,7 @@ from coreason_client import ArgumentError
 
 from .exits import ExitCode, Failure
 
-__all__ = ["System", "Verbose", "reject_system", "usage_error", "value_source"]
+__all__ = ["BaseUrl", "System", "Verbose", "reject_system", "usage_error", "value_source"]
 
 Verbose = Annotated[
     int,
@@ -19,6 +19,16 @@ Verbose = Annotated[
         count=True,
         show_default=False,
         help="Show logs on stderr; -vv includes those of libraries.",
+    ),
+]
+
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        envvar="LLM_API_BASE_URL",
+        metavar="URL",
+        help="Base URL of the API that the key is for.",
+        show_default="the provider's",
     ),
 ]
 

@@ -19,7 +19,7 @@ import typer
 from .exits import ExitCode, Failure
 from .output import print_stderr
 
-__all__ = ["FIRST_BYTE_TIMEOUT", "TextArguments", "question"]
+__all__ = ["FIRST_BYTE_TIMEOUT", "TextArguments", "joined_words", "question"]
 
 FIRST_BYTE_TIMEOUT = 10.0
 
@@ -31,6 +31,18 @@ TextArguments = Annotated[
         show_default=False,
     ),
 ]
+
+
+def joined_words(words: Sequence[str] | None) -> list[str]:
+    """Return the arguments of `question` for a text whose words need no quotes.
+
+    Only a `-` at the beginning or the end means stdin.
+    """
+    words = list(words or ())
+    from_stdin = "-" in (words[:1] + words[-1:])
+    if from_stdin:
+        words.pop(0 if words[0] == "-" else -1)
+    return [*([" ".join(words)] if words else []), *(["-"] if from_stdin else [])]
 
 
 def question(

@@ -7,10 +7,11 @@ from coreason_client import ArgumentError
 from coreason_client.a2a import Message, Part, Task, TaskState, TaskStatus
 from coreason_client.a2a.types import Role
 
+from .._text import encodable
 from ..exits import Failure
 from ._agent import AgentOptions
 
-__all__ = ["MessageIds", "checked_id", "encodable", "next_step", "state_name"]
+__all__ = ["MessageIds", "checked_id", "next_step", "state_name"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +65,6 @@ class MessageIds:
         """Return the options of a command that continues with these ids."""
         task = ["--task", self.task_id] if self.task_id else []
         return [*task, *(["--context", self.context_id] if self.context_id else [])]
-
-
-def encodable(text: str) -> str:
-    """Return an argument that JSON can encode, also if its bytes were not UTF-8."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def checked_id(argument: str, text: str) -> str:

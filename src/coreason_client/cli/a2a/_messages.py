@@ -153,8 +153,9 @@ def _message(
     """Return a function that returns the message; the text and the files are read at once."""
     from coreason_client.a2a import Part
 
+    from .._text import encodable
     from ._attachments import attached_parts
-    from ._ids import MessageIds, encodable
+    from ._ids import MessageIds
 
     ids = MessageIds.from_options(context_id, task_id)
     files = attached_parts(attached or ())

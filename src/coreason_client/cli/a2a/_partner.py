@@ -4,9 +4,10 @@ from contextlib import suppress
 
 from coreason_client.a2a import A2AClient, A2AError, Part, TaskNotCancelableError
 
+from .._text import encodable
 from ..output import print_stderr
 from ._agent import AgentOptions
-from ._ids import MessageIds, encodable
+from ._ids import MessageIds
 from ._redaction import redacting
 from ._saved_files import SavedFiles
 from ._show import AnswerView

@@ -1,0 +1,7 @@
+"""The commands `coreason llm`, `coreason llm models` and `coreason llm logs`."""
+
+from ._ask import EPILOG, llm
+from ._logs import LOGS_EPILOG, logs
+from ._models import MODELS_EPILOG, models
+
+__all__ = ["EPILOG", "LOGS_EPILOG", "MODELS_EPILOG", "llm", "logs", "models"]

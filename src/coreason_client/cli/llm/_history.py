@@ -1,0 +1,99 @@
+"""The conversation that a question belongs to: its earlier turns, and where it is saved."""
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+from urllib.parse import urlsplit
+
+from ..exits import ExitCode, Failure
+from ..output import print_stderr
+from ._choose import MAX_CANDIDATES, chosen_id
+from ._data_file import data_file
+from ._store import Store, StoreError
+from ._turns import Turn
+
+__all__ = ["History", "default_store", "find_conversation", "open_history", "without_query"]
+
+_ID_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A conversation; `turns` is empty if it is new."""
+
+    conversation: str
+    turns: Sequence[Turn]
+    saves: bool
+
+    def save(self, **fields: Any) -> bool:
+        """Save a turn, and return True; on failure print a warning, because the answer counts.
+
+        `fields` are those of `Turn`, without `conversation` and `time`.
+        """
+        if not self.saves:
+            return False
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        try:
+            default_store().save(Turn(conversation=self.conversation, time=now, **fields))
+        except StoreError as error:
+            with suppress(OSError):
+                print_stderr(f"warning: the conversation is not saved: {error}")
+            return False
+        return True
+
+
+def open_history(*, continue_last: bool, cid: str | None, saves: bool) -> History:
+    """Return the conversation to continue, or a new one.
+
+    Raises:
+        Failure: there is no such conversation, or it cannot be read.
+    """
+    if continue_last and cid is not None:
+        raise Failure("--continue and --cid cannot be used together", ExitCode.USAGE)
+    if not continue_last and cid is None:
+        return History(token_hex(_ID_BYTES), (), saves)
+    store = default_store()
+    conversation = _last(store) if cid is None else find_conversation(store, cid)
+    return History(conversation, store.turns(conversation), saves)
+
+
+def find_conversation(store: Store, prefix: str, option: str = "--cid") -> str:
+    """Return the id of the conversation that begins with a prefix.
+
+    Raises:
+        Failure: there is none, or several, or the file cannot be read.
+    """
+    if not prefix:
+        raise Failure(f"{option} must not be empty", ExitCode.USAGE)
+    return chosen_id(prefix, store.ids(prefix, MAX_CANDIDATES + 1), option)
+
+
+def _last(store: Store) -> str:
+    found = store.conversations(1)
+    if not found:
+        raise Failure("--continue: there is no saved conversation yet", ExitCode.USAGE)
+    return found[0].conversation
+
+
+def default_store(lock_timeout: float | None = None) -> Store:
+    """Return the store in the data directory of the user.
+
+    Raises:
+        StoreError: the home directory is unknown.
+    """
+    try:
+        home = Path.home()
+    except RuntimeError as error:
+        raise StoreError(str(error)) from None
+    return Store(data_file(os.environ, sys.platform, home), lock_timeout)
+
+
+def without_query(url: str | None) -> str | None:
+    """Return a base URL without its query, which may contain a key."""
+    return url if url is None else urlsplit(url)._replace(query="", fragment="").geturl()

@@ -1,0 +1,144 @@
+"""`coreason llm logs`: the saved conversations."""
+
+import logging
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from coreason_client import ArgumentError
+
+from .._logs import show_logs
+from ..exits import EXIT_CODES_HELP, ExitCode, Failure, exit_codes
+from ..output import Output, open_output, print_stderr, show_rows
+from ._completion import complete_conversation
+
+if TYPE_CHECKING:
+    from ._turns import Turn
+
+__all__ = ["LOGS_EPILOG", "logs"]
+
+LOGS_EPILOG = f"""\
+\b
+Examples:
+  coreason llm logs
+  coreason llm logs -n 3 -q "commit message"
+  coreason llm logs --cid 3f9a
+  coreason llm logs --cid 3f9a --json | jq .usage
+  coreason llm logs --delete 3f9a
+
+{EXIT_CODES_HELP}
+"""
+
+
+def logs(
+    cid: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="Show this conversation; the beginning of its ID is enough.",
+            show_default=False,
+            autocompletion=complete_conversation,
+        ),
+    ] = None,
+    count: Annotated[
+        int,
+        typer.Option("-n", metavar="N", help="Number of conversations, or of turns; 0 shows all."),
+    ] = 10,
+    query: Annotated[
+        str,
+        typer.Option(
+            "-q", metavar="TEXT", help="Only those that contain this text.", show_default=False
+        ),
+    ] = "",
+    delete: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="Delete this conversation.",
+            show_default=False,
+            autocompletion=complete_conversation,
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one object per line.")] = False,
+) -> None:
+    """List the saved conversations, or show or delete one.
+
+    The latest is the first in the list, and the last turn of a conversation is at the end.
+    """
+    with exit_codes():
+        show_logs(0, default_level=logging.CRITICAL)
+        if count < 0:
+            raise ArgumentError("-n", "must be 0 or more", count)
+        if delete is not None:
+            if cid is not None:
+                raise Failure("--cid and --delete cannot be used together", ExitCode.USAGE)
+            _delete(delete)
+        elif cid is not None:
+            _show(cid, count, query, as_json=as_json)
+        else:
+            _list(count, query, as_json=as_json)
+
+
+def _delete(prefix: str) -> None:
+    from ._history import default_store, find_conversation
+
+    store = default_store()
+    conversation = find_conversation(store, prefix, "--delete")
+    store.delete(conversation)
+    print_stderr(f"deleted {conversation}")
+
+
+def _list(count: int, query: str, *, as_json: bool) -> None:
+    from ._history import default_store
+    from ._log_rows import summary_json, summary_row
+
+    store = default_store()
+    # One more than the limit, to find out whether there are more.
+    found = store.conversations(count + 1 if count else -1, query)
+    listed = found[:count] if count else found
+    if as_json:
+        output = open_output(as_json=True)
+        for one in listed:
+            output.record(partial(summary_json, one))
+    else:
+        local_time = sys.stdout.isatty()
+        show_rows(summary_row(one, local_time=local_time) for one in listed)
+    if len(found) > len(listed):
+        print_stderr(f"there are more conversations than -n {count}")
+    elif not found:
+        print_stderr(f"no conversations {'with this text ' if query else ''}in {store.path}")
+
+
+def _show(prefix: str, count: int, query: str, *, as_json: bool) -> None:
+    from ._history import default_store, find_conversation
+    from ._log_rows import matches, turn_json
+
+    store = default_store()
+    turns = store.turns(find_conversation(store, prefix))
+    found = [turn for turn in turns if matches(turn, query)]
+    chosen = found[-count:]
+    with open_output(as_json=as_json) as output:
+        for index, turn in enumerate(chosen):
+            if as_json:
+                output.record(partial(turn_json, turn))
+            else:
+                output.lines([""] if index else [])
+                _show_turn(output, turn)
+    if len(found) > len(chosen):
+        print_stderr(f"there are more turns than -n {count}")
+    elif not found:
+        print_stderr("no turns with this text")
+
+
+def _show_turn(output: Output, turn: "Turn") -> None:
+    from ._log_rows import heading, message_lines
+    from ._turns import text_of
+
+    output.lines([heading(turn, local_time=sys.stdout.isatty())])
+    for message in turn.messages:
+        if message.get("role") == "assistant" and (text := text_of(message.get("content"))):
+            output.block(text)
+        if lines := list(message_lines(message)):
+            output.lines(lines)

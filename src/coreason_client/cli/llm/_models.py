@@ -1,0 +1,85 @@
+"""`coreason llm models`: the models of a provider."""
+
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .._logs import show_logs
+from .._options import BaseUrl, Verbose
+from ..exits import EXIT_CODES_HELP, exit_codes
+from ..output import open_output, print_stderr, show_rows
+from ._completion import complete_provider
+
+if TYPE_CHECKING:
+    from coreason_client.llm import ModelInfo
+
+__all__ = ["MODELS_EPILOG", "models"]
+
+MODELS_EPILOG = f"""\
+\b
+Examples:
+  coreason llm models
+  coreason llm models anthropic
+  coreason llm models ollama --json | jq -r .id
+
+{EXIT_CODES_HELP}
+"""
+
+
+def models(
+    provider: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PROVIDER",
+            help="Name of the provider.",
+            show_default="that of DEFAULT_MODEL or the base URL",
+            autocompletion=complete_provider,
+        ),
+    ] = None,
+    base_url: BaseUrl = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one object per line.")] = False,
+    verbose: Verbose = 0,
+) -> None:
+    """List the models of a provider, by the names that --model takes.
+
+    Beside each one: the tokens of its context, if the provider sends them, and its name. In a
+    pipe: the name for --model, the tokens of the context and of an answer, and its name.
+    """
+    with exit_codes():
+        show_logs(verbose, default_level=logging.CRITICAL)
+        found = _fetch(provider, base_url)
+        if as_json:
+            output = open_output(as_json=True)
+            for model in found:
+                output.record(partial(json.dumps, model, ensure_ascii=False))
+        else:
+            from ._model_rows import model_row
+
+            for_people = sys.stdout.isatty()
+            show_rows(model_row(model, provider, for_people=for_people) for model in found)
+        if not found:
+            print_stderr("the provider lists no models")
+
+
+def _fetch(provider: str | None, base_url: str | None) -> "Sequence[ModelInfo]":
+    import asyncio  # only here, so that `coreason --help` is quick
+
+    from .._llm_client import create_client, with_option_names
+
+    client = create_client() if base_url is None else create_client(base_url=base_url)
+    from coreason_client.llm import LLMError
+
+    async def fetch() -> "Sequence[ModelInfo]":
+        async with client:
+            return await client.models(provider)
+
+    try:
+        found = asyncio.run(fetch())
+    except LLMError as error:
+        raise with_option_names(error) from None
+    return sorted(found, key=lambda model: model["id"])
