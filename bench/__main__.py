@@ -25,6 +25,7 @@ _COMPARED = (
     "aiohttp",
     "openai",
     "litellm",
+    "pydantic-ai-slim",
     "dbos",
     "redis",
     "hiredis",

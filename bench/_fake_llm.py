@@ -2,7 +2,8 @@
 
 The path begins with how a stream comes: `/burst` as fast as it is read, `/paced` a flush each
 millisecond. A flush is one write of one to seven chunks, each an event and an HTTP chunk of its
-own. Cookies are left out: keeping them costs some clients more than the call.
+own. Cookies are left out: keeping them costs some clients more than the call. A question with tools
+is answered with a tool call, and its result with the text.
 """
 
 import asyncio
@@ -81,8 +82,13 @@ def _with_headers(head: bytes) -> bytes:
 
 
 def _whole() -> bytes:
-    message = {"role": "assistant", "content": TEXT, "refusal": None, "annotations": []}
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+    text: dict[str, Any] = {"role": "assistant", "content": TEXT, "refusal": None}
+    message = {**text, "annotations": []}
+    return _reply(message, "stop")
+
+
+def _reply(message: dict[str, Any], finish: str) -> bytes:
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
     reply = {**_COMMON, "object": "chat.completion", "choices": [choice], "usage": _USAGE}
     body = _compact(reply | _MARKS)
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
@@ -112,7 +118,14 @@ def _flushes() -> list[bytes]:
     return [_with_headers(SSE_HEAD) + first, *flushes, last + done]
 
 
-_WHOLE, _STREAM = _whole(), _flushes()
+def _tool_call() -> bytes:
+    function = {"name": "get_weather", "arguments": '{"city":"Oslo","unit":"celsius"}'}
+    call = {"id": "call_a8Qm2LxW7", "type": "function", "function": function}
+    message = {"role": "assistant", "content": None, "refusal": None, "tool_calls": [call]}
+    return _reply(message, "tool_calls")
+
+
+_WHOLE, _TOOL_CALL, _STREAM = _whole(), _tool_call(), _flushes()
 
 
 class _Connection(asyncio.Protocol):
@@ -130,7 +143,10 @@ class _Connection(asyncio.Protocol):
         if not end or length is None or len(body) < int(length[1]):
             return
         self._request = b""
-        if json.loads(body).get("stream"):
+        asked = json.loads(body)
+        if asked.get("tools") and asked["messages"][-1]["role"] == "user":
+            self._transport.write(_TOOL_CALL)
+        elif asked.get("stream"):
             pace = _PACE if head.startswith(b"POST /paced") else 0
             self._send(iter(_STREAM), pace)
         else:

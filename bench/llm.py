@@ -20,6 +20,9 @@ from coreason_client.llm import AsyncLLMClient, TextDelta
 
 from ._child import child
 from ._fake_llm import CHUNKS, COMPLETION_TOKENS, MODEL, TEXT, texts
+from ._llm_answers import BODY, KEY, MESSAGES, Answer, checked_turn
+from ._llm_sync import sync_rows
+from ._llm_tools import tool_rows
 from ._measure import (
     Costs,
     Effort,
@@ -31,7 +34,6 @@ from ._measure import (
     compare,
     measure,
     seconds,
-    timed,
 )
 from .imports import _child_cpu
 
@@ -39,16 +41,10 @@ __all__ = ["table"]
 
 _RAW, _OURS, _FUNCTION = "aiohttp", "AsyncLLMClient", "generate()"
 _OPENAI, _LITELLM = "openai", "litellm"
-_CALL_GOAL, _STREAM_GOAL, _IMPORT_GOAL = at_most(1.4), at_most(2), at_most(1.2)
+_CALL_GOAL, _FUNCTION_GOAL, _STREAM_GOAL = at_most(1.3), at_most(1.4), at_most(1.0)
+_IMPORT_GOAL = at_most(1.2)
 _CALLS, _STREAMS = 500, 10  # a multiple of every concurrency
 _SLOW = {_OPENAI: 5, _LITELLM: 10}  # by how much less those do in a turn, where they can
-_KEY = "sk-nobody"
-_MESSAGES = [
-    {"role": "system", "content": "You are an analyst. Answer in one short paragraph."},
-    {"role": "user", "content": "How was the year? Say where revenue grew, and by how much."},
-]
-_SAMPLING = {"temperature": 0.7, "max_tokens": 2000}
-_BODY = {"model": MODEL, "messages": _MESSAGES, **_SAMPLING}
 _WITH_USAGE = {"stream": True, "stream_options": {"include_usage": True}}
 
 _LEAST = """
@@ -56,7 +52,7 @@ import aiohttp, pydantic
 class Model(pydantic.BaseModel):
     name: str
 """
-_CLIENT = "from coreason_client.llm import AsyncLLMClient\nLLMClient('key')"
+_CLIENT = "from coreason_client.llm import AsyncLLMClient\nAsyncLLMClient('key')"
 _BARE = "aiohttp and pydantic"
 _BASE, _PRICES = "aiohttp, pydantic and a model", "price table"
 _IMPORTS = {
@@ -69,8 +65,7 @@ _IMPORTS = {
     _LITELLM: "import litellm",
 }
 
-_Answer: TypeAlias = tuple[str, int]  # the text, and the tokens that it took
-_Ask: TypeAlias = Callable[[], Coroutine[Any, Any, _Answer]]
+_Ask: TypeAlias = Callable[[], Coroutine[Any, Any, Answer]]
 
 
 class _Clients:
@@ -84,9 +79,9 @@ class _Clients:
         # As ours is: else 500 calls would wait for 100 connections, and those not outlive a round.
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
         self._http = aiohttp.ClientSession(connector=connector)
-        self._ours = AsyncLLMClient(_KEY, url)
-        self._openai = openai.AsyncOpenAI(api_key=_KEY, base_url=url)
-        os.environ |= {"LLM_API_KEY": _KEY, "LLM_API_BASE_URL": url}
+        self._ours = AsyncLLMClient(KEY, url)
+        self._openai = openai.AsyncOpenAI(api_key=KEY, base_url=url)
+        os.environ |= {"LLM_API_KEY": KEY, "LLM_API_BASE_URL": url}
 
     async def aclose(self) -> None:
         async with AsyncExitStack() as stack:
@@ -113,19 +108,19 @@ class _Clients:
         }
 
     def _post(self, body: dict[str, Any]) -> Any:
-        headers = {"Authorization": f"Bearer {_KEY}", "Content-Type": "application/json"}
+        headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
         url = f"{self._url}/chat/completions"
         return self._http.post(url, data=json.dumps(body).encode(), headers=headers)
 
-    async def _raw_call(self) -> _Answer:
-        async with self._post(_BODY) as response:
+    async def _raw_call(self) -> Answer:
+        async with self._post(BODY) as response:
             reply = json.loads(await response.read())
         text = reply["choices"][0]["message"]["content"]
         return text, reply["usage"]["completion_tokens"]
 
-    async def _raw_stream(self) -> _Answer:
+    async def _raw_stream(self) -> Answer:
         pieces, tokens = [], 0
-        async with self._post(_BODY | _WITH_USAGE) as response:
+        async with self._post(BODY | _WITH_USAGE) as response:
             async for line in response.content:
                 if not line.startswith(b"data: ") or line == b"data: [DONE]\n":
                     continue
@@ -137,42 +132,42 @@ class _Clients:
                     tokens = usage["completion_tokens"]
         return "".join(pieces), tokens
 
-    async def _our_stream(self) -> _Answer:
-        async with self._ours.stream(_MESSAGES, MODEL) as stream:
+    async def _our_stream(self) -> Answer:
+        async with self._ours.stream(MESSAGES, MODEL) as stream:
             pieces = [delta.text async for delta in stream if isinstance(delta, TextDelta)]
             response = await stream.result()
         return "".join(pieces), response["usage"]["completion_tokens"]
 
-    async def _openai_call(self) -> _Answer:
-        reply = await self._openai.chat.completions.create(**_BODY)  # type: ignore[call-overload]
+    async def _openai_call(self) -> Answer:
+        reply = await self._openai.chat.completions.create(**BODY)  # type: ignore[call-overload]
         return reply.choices[0].message.content, reply.usage.completion_tokens
 
-    async def _openai_stream(self) -> _Answer:
-        body = _BODY | _WITH_USAGE
+    async def _openai_stream(self) -> Answer:
+        body = BODY | _WITH_USAGE
         chunks = await self._openai.chat.completions.create(**body)  # type: ignore[call-overload]
         return await _gathered(chunks)
 
-    async def _litellm_call(self) -> _Answer:
-        reply: Any = await self._litellm(_BODY)
+    async def _litellm_call(self) -> Answer:
+        reply: Any = await self._litellm(BODY)
         return reply.choices[0].message.content, reply.usage.completion_tokens
 
-    async def _litellm_stream(self) -> _Answer:
-        return await _gathered(await self._litellm(_BODY | _WITH_USAGE))
+    async def _litellm_stream(self) -> Answer:
+        return await _gathered(await self._litellm(BODY | _WITH_USAGE))
 
     async def _litellm(self, body: dict[str, Any]) -> Any:
         named = body | {"model": f"openai/{MODEL}"}
-        return await litellm.acompletion(api_base=self._url, api_key=_KEY, **named)
+        return await litellm.acompletion(api_base=self._url, api_key=KEY, **named)
 
 
-async def _our_call(generate: Callable[..., Coroutine[Any, Any, Any]]) -> _Answer:
-    response = await generate(_MESSAGES, MODEL)
+async def _our_call(generate: Callable[..., Coroutine[Any, Any, Any]]) -> Answer:
+    response = await generate(MESSAGES, MODEL)
     usage = response["usage"]
     if not usage["cost_estimate"]:
         raise AssertionError("the answer was not priced")
     return response["data"]["content"], usage["completion_tokens"]
 
 
-async def _gathered(chunks: AsyncIterator[Any]) -> _Answer:
+async def _gathered(chunks: AsyncIterator[Any]) -> Answer:
     """Read a stream of objects, which are alike in openai and in litellm."""
     pieces, tokens = [], 0
     async for chunk in chunks:
@@ -188,36 +183,17 @@ async def _gathered(chunks: AsyncIterator[Any]) -> _Answer:
 
 def _at_once(
     ask: _Ask, times: int, concurrency: int
-) -> Callable[[], Coroutine[Any, Any, list[_Answer]]]:
+) -> Callable[[], Coroutine[Any, Any, list[Answer]]]:
     """Make what asks so many times, and so many at any moment."""
 
-    async def some() -> list[_Answer]:
+    async def some() -> list[Answer]:
         return [await ask() for _ in range(times // concurrency)]
 
-    async def everything() -> list[_Answer]:
+    async def everything() -> list[Answer]:
         found = await asyncio.gather(*(some() for _ in range(concurrency)))
         return [answer for answers in found for answer in answers]
 
     return everything
-
-
-def _turn(ask: Callable[[], list[_Answer]], expected: list[_Answer], units: int) -> Turn:
-    """Make a turn whose answers are looked at when the time has been taken."""
-    found: list[_Answer] = []
-
-    def work() -> int:
-        found[:] = ask()
-        return units
-
-    measured = timed(work, units)
-
-    def turn() -> float:
-        spent = measured()
-        if found != expected:
-            raise AssertionError("the answers are not the ones that were sent")
-        return spent
-
-    return turn
 
 
 @contextmanager
@@ -238,7 +214,7 @@ def _measured(
     asks: Callable[[_Clients], dict[str, _Ask]],
     concurrency: int,
     answers: int,
-    answer: _Answer,
+    answer: Answer,
     units: int,
     effort: Effort,
 ) -> Costs:
@@ -248,7 +224,7 @@ def _measured(
         def turn(name: str, ask: _Ask) -> Turn:
             times = max(answers // _SLOW.get(name, 1), concurrency)
             work = _at_once(ask, times, concurrency)
-            return _turn(lambda: runner.run(work()), [answer] * times, times * units)
+            return checked_turn(lambda: runner.run(work()), [answer] * times, times * units)
 
         return measure({name: turn(name, ask) for name, ask in asks(clients).items()}, effort)
 
@@ -274,7 +250,7 @@ def _call_rows(effort: Effort) -> list[Row]:
         where = f"CPU per call, {concurrency} at once: "
         rows += [
             compare(costs, _OURS, _RAW, _CALL_GOAL, where=where),
-            compare(costs, _FUNCTION, _RAW, _CALL_GOAL, where=where),
+            compare(costs, _FUNCTION, _RAW, _FUNCTION_GOAL, where=where),
             compare(costs, _OPENAI, _RAW, where=where),
             compare(costs, _LITELLM, _RAW, where=where),
         ]
@@ -313,10 +289,16 @@ def _import_rows(effort: Effort) -> list[Row]:
 
 
 def table(effort: Effort) -> Table:
-    """Compare on calls, on streams, and on imports."""
+    """Compare on calls, sync and with tools, on streams, and on imports."""
     some = effort.fewer(3)
     return Table(
         "Chat completions; CPU of the client's process",
         None,
-        [*_call_rows(some), *_stream_rows(some), *_import_rows(effort.fewer(5))],
+        [
+            *_call_rows(some),
+            *sync_rows(some),
+            *tool_rows(some),
+            *_stream_rows(some),
+            *_import_rows(effort.fewer(5)),
+        ],
     )

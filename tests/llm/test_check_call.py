@@ -92,6 +92,7 @@ def test_a_temperature_from_0_to_2_is_taken(temperature: float) -> None:
     assert check(temperature=temperature).temperature == temperature
 
 
+@pytest.mark.proves("R37b")
 def test_none_leaves_temperature_and_max_tokens_to_the_provider() -> None:
     call = check(temperature=None, max_tokens=None)
     assert (call.temperature, call.max_tokens) == (None, None)

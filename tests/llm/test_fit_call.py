@@ -32,6 +32,7 @@ def test_a_call_that_fits_stays_as_it_is(model: str) -> None:
     assert fit is call
 
 
+@pytest.mark.proves("R37a")
 def test_the_error_for_a_temperature_names_the_maximum_of_the_provider() -> None:
     error = rejection("anthropic/claude-sonnet-4-5", temperature=1.5)
     assert str(error) == (

@@ -49,6 +49,7 @@ class SlowLoader:
 def loader(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowLoader]:
     slow = SlowLoader()
     monkeypatch.setattr(_price_table, "_loading", None)
+    monkeypatch.setattr(_price_table, "_ended", False)
     monkeypatch.setattr(_cost, "load", slow)
     yield slow
     slow.may_end.set()
@@ -216,6 +217,7 @@ except LLMError:
 
 def test_a_table_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_price_table, "_loading", None)
+    monkeypatch.setattr(_price_table, "_ended", False)
     monkeypatch.setitem(sys.modules, "genai_prices.data_snapshot", None)
     _cost._price.cache_clear()
 

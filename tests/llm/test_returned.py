@@ -40,6 +40,7 @@ async def await_response(_: Any) -> None:
     await response
 
 
+@pytest.mark.proves("R36")
 @pytest.mark.parametrize("use", [enter_client, enter_stream, iterate, await_stream, await_response])
 def test_async_use_of_the_sync_client(use: Callable[[Any], Awaitable[None]]) -> None:
     async def go() -> None:

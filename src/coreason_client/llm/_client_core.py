@@ -143,15 +143,16 @@ class ClientCore:
             LLMAuthenticationError: there is no key.
             TypeError: there is no such option.
         """
-        if unknown := options.keys() - _OPTIONS:
-            raise TypeError(
-                f"there is no option {min(unknown)!r}: use {', '.join(sorted(_OPTIONS))}"
-            )
-        fallbacks, tags = options.pop("fallbacks", ()), options.pop("tags", ())
-        budget_key = options.pop("budget_key", None)
-        options.pop("cache", None)
-        on_break = check_on_break(options.pop("on_break", "error"))
-        reask = check_flag("reask", options.pop("reask", True))
+        fallbacks, tags, budget_key = (), (), None
+        on_break: OnBreak = "error"
+        reask = True
+        if options:
+            _check_names(options)
+            fallbacks, tags = options.pop("fallbacks", ()), options.pop("tags", ())
+            budget_key = options.pop("budget_key", None)
+            check_flag("cache", options.pop("cache", True))
+            on_break = check_on_break(options.pop("on_break", "error"))
+            reask = check_flag("reask", options.pop("reask", True))
         call = check_call(
             messages,
             self._model_or_default(model),
@@ -308,6 +309,12 @@ class ClientCore:
         attempts = Attempts(plans, policy, gate)
         attempts.observer = self._observation.observer(plans[0])
         return attempts
+
+
+def _check_names(options: Mapping[str, Any]) -> None:
+    if unknown := options.keys() - _OPTIONS:
+        known = ", ".join(sorted(_OPTIONS))
+        raise TypeError(f"there is no option {min(unknown)!r}; the options are {known}")
 
 
 def _limits(requests: float | None, tokens: float | None) -> Limits | None:

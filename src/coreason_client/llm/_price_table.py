@@ -21,6 +21,7 @@ _FORK_WAIT = 5.0  # seconds that a fork waits for the table
 
 _lock = threading.Lock()
 _loading: Future[None] | None = None
+_ended = False  # loading has ended; asking the future takes a lock, for every call
 
 
 def load_prices() -> Future[None]:
@@ -37,14 +38,16 @@ def load_prices() -> Future[None]:
 
 def prices_loaded() -> bool:
     """Return True if loading has ended, with the table or without."""
-    return _loading is not None and _loading.done()
+    return _ended
 
 
 def _run(loading: Future[None]) -> None:
+    global _ended
     try:
         with suppress(Exception):  # `cost` raises it again
             _cost.load()
     finally:
+        _ended = True
         loading.set_result(None)
 
 

@@ -83,6 +83,8 @@ class Session:
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=True,
         )
+        self._whole_sender = _Sender(self, whole=True)
+        self._stream_sender = _Sender(self, whole=False)
         self._urls: dict[str, tuple[URL, URL | None]] = {}
         self._sockets: WeakSet[socket.socket] = WeakSet()
         self.reading: set[aiohttp.ClientResponse] = set()
@@ -94,7 +96,7 @@ class Session:
 
     def sender(self, *, whole: bool) -> "_Sender":
         """Return a sender; with `whole` the read timeout applies to the complete answer."""
-        return _Sender(self, whole=whole)
+        return self._whole_sender if whole else self._stream_sender
 
     def slot(
         self, seconds_left: Callable[[], float], deadline_error: Callable[[], Exception]

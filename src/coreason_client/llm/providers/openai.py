@@ -40,6 +40,11 @@ _ENDS: Mapping[str, End] = {
     "content_filter": "filtered",
     "sensitive": "filtered",
 }
+# The keys of a message that may have something besides its text.
+_BESIDE_TEXT = (
+    *("tool_calls", "function_call", "refusal", "reasoning_content", "reasoning"),
+    *("images", "audio"),
+)
 _FAILED = frozenset({"error", "network_error"})
 _DONE = b"[DONE]"
 _PLAIN_ROLES = ("system", "developer", "user")
@@ -79,6 +84,21 @@ class OpenAI(Adapter):
 
     def answer(self, reply: Mapping[str, Any]) -> Answer:
         """Read a completion."""
+        try:  # by far the most common answer: one text that ended by itself
+            [choice] = reply["choices"]
+            message = choice["message"]
+            content = message["content"]
+            if (
+                content.__class__ is str
+                and choice["finish_reason"] == "stop"
+                and not any(map(message.get, _BESIDE_TEXT))
+            ):
+                return Answer(content, tokens=with_billing(_tokens(reply), reply))
+        except (KeyError, ValueError, TypeError, AttributeError):
+            pass
+        return self._any_answer(reply)
+
+    def _any_answer(self, reply: Mapping[str, Any]) -> Answer:
         choices = items(reply.get("choices"))
         if not choices:
             raise Malformed("the answer has no choices")
