@@ -289,3 +289,51 @@ def test_the_cost_of_a_stream_that_was_left_is_known() -> None:
     assert after["estimated"] is True
     assert after["cost_estimate"] is not None
     assert after["cost_estimate"] > 0
+
+
+# Other formats.
+
+
+def claude_events(text: str) -> list[bytes]:
+    def event(kind: str, **fields: Any) -> bytes:
+        return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
+
+    pieces = [text[at : at + 3] for at in range(0, len(text), 3)]
+    block = {"type": "text", "text": ""}
+    return [
+        event("message_start", message={"usage": {"input_tokens": 9, "output_tokens": 1}}),
+        event("content_block_start", index=0, content_block=block),
+        *(
+            event("content_block_delta", index=0, delta={"type": "text_delta", "text": piece})
+            for piece in pieces
+        ),
+        event("content_block_stop", index=0),
+        event("message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 20}),
+        event("message_stop"),
+    ]
+
+
+def beginning(message: Any) -> str:
+    content: Any = message["content"]
+    return content if isinstance(content, str) else "".join(part["text"] for part in content)
+
+
+@pytest.mark.parametrize("at", [3, 5, COUNT, COUNT + 1, COUNT + 2, COUNT + 3])
+def test_an_older_claude_continues_its_answer(server: Provider, at: int) -> None:
+    asked: list[Any] = []
+
+    def reply(received: Received) -> Replied:
+        asked.append(received.json["messages"])
+        last = asked[-1][-1]
+        begun = beginning(last) if last["role"] == "assistant" else ""
+        events = claude_events(TEXT[len(begun) :])
+        if len(asked) > 1:
+            return Replied(200, SSE, chunks=events)
+        return Replied(200, SSE, chunks=events[:at], cut=True)
+
+    server.reply = reply
+    with client(server, "anthropic") as ours:
+        response = ours.stream(MESSAGES, "claude-sonnet-4-5", on_break="continue").result()
+    assert response["data"]["content"] == TEXT
+    assert beginning(asked[1][-1]) == TEXT[: (at - 2) * 3].rstrip()
+    assert response["spent"]["prompt_tokens"] > response["usage"]["prompt_tokens"]

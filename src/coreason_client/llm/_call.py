@@ -24,7 +24,8 @@ class Schema:
     strict: bool | None = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Not frozen: that would double the cost of creating one, and every call creates one.
+@dataclass(slots=True, kw_only=True)
 class Call:
     """A checked request.
 

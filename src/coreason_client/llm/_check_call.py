@@ -1,6 +1,7 @@
 """Checks of all arguments of a call, before anything is sent."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, get_args
 
 from ._argument_errors import invalid
@@ -18,6 +19,7 @@ __all__ = ["check_call", "check_flag", "check_on_break"]
 _NUMBERS = (int, float)  # a constant, because `int | float` would build a union on every call
 _MOST_TOKENS = 2**31 - 1
 _ON_BREAK = get_args(OnBreak)
+_NO_EXTRA: Mapping[str, Any] = MappingProxyType({})
 _HIGHEST_TEMPERATURE = 2  # of any provider; `Profile.max_temperature` may be lower
 
 
@@ -44,27 +46,28 @@ def check_call(
     """
     if not isinstance(model, str) or not model.strip():
         raise invalid("model", "must be the name of a model", model)
-    checked_tools = check_tools(tools)
+    checked_tools = () if tools is None else check_tools(tools)
     checked_messages = check_messages(messages)
     if response_format is not None and prefix_of(checked_messages) is not None:
         raise LLMRequestError(
             "response_format must be left out if the last message is the beginning of the answer: "
             "the rest of an answer is no JSON value"
         )
+    # Most calls have few arguments; a check that is not needed is not called.
     return Call(
         model=model,
         messages=checked_messages,
         tools=checked_tools,
         temperature=_temperature(temperature),
         max_tokens=_max_tokens(max_tokens),
-        tool_choice=check_tool_choice(tool_choice, checked_tools),
-        schema=check_response_format(response_format),
-        stop=_stop(stop),
-        extra=_extra(extra),
+        tool_choice=None if tool_choice is None else check_tool_choice(tool_choice, checked_tools),
+        schema=None if response_format is None else check_response_format(response_format),
+        stop=() if stop is None else _stop(stop),
+        extra=_NO_EXTRA if extra is None else _extra(extra),
         stream=stream,
-        prompt_cache=check_prompt_cache(prompt_cache),
-        raw=check_flag("raw", raw),
-        resume=check_flag("resume", resume),
+        prompt_cache=None if prompt_cache is False else check_prompt_cache(prompt_cache),
+        raw=False if raw is False else check_flag("raw", raw),
+        resume=False if resume is False else check_flag("resume", resume),
     )
 
 
@@ -114,8 +117,6 @@ def _max_tokens(value: Any) -> int | None:
 
 
 def _stop(stop: Any) -> Sequence[str]:
-    if stop is None:
-        return ()
     texts = [stop] if isinstance(stop, str) else stop
     if not isinstance(texts, list | tuple) or not all(isinstance(t, str) and t for t in texts):
         raise invalid("stop", "must be text, or a list of texts, none of them empty", stop)
@@ -123,8 +124,6 @@ def _stop(stop: Any) -> Sequence[str]:
 
 
 def _extra(extra: Any) -> Mapping[str, Any]:
-    if extra is None:
-        return {}
     if not isinstance(extra, Mapping) or not all(isinstance(key, str) for key in extra):
         raise invalid("extra", "must be an object of fields for the provider", extra)
     if "stream" in extra:

@@ -301,7 +301,11 @@ def _header_codes(head: ResponseHead) -> tuple[str, ...]:
 
 def request_id(head: ResponseHead) -> str | None:
     """Return the provider's id of a request, None if it sent none."""
-    return next((head.headers[name] for name in _REQUEST_IDS if name in head.headers), None)
+    headers = head.headers
+    for name in _REQUEST_IDS:
+        if name in headers:
+            return headers[name]
+    return None
 
 
 def _text(body: bytes, route: Route) -> str:

@@ -54,7 +54,7 @@ def _check_parts(call: Call, adapter: Adapter, profile: Profile) -> None:
 
 
 def _without_developer(call: Call) -> Call:
-    if all(message["role"] != "developer" for message in call.messages):
+    if "developer" not in [message["role"] for message in call.messages]:
         return call
     messages = [
         {**message, "role": "system"} if message["role"] == "developer" else message

@@ -56,19 +56,24 @@ class Plan(RequestPlan):
     def __post_init__(self) -> None:
         adapter, profile, base = self.route.adapter, self.route.profile, self.route.base
         call = self.call = fit_call(self.call, adapter, profile)
-        if self.prefix is not None:
+        prefix = self.prefix
+        if prefix is not None:
             check_continuation(profile, call.model)
             base = continuation_base(base, profile)
             call = replace(call, messages=sent_messages(call.messages, profile))
-        body = {**adapter.body(call, profile), **continuation_fields(self.prefix, profile)}
-        self.body = with_extra(body, call.extra)
+        body = adapter.body(call, profile)
+        if prefix is not None:
+            body.update(continuation_fields(prefix, profile))
+        if call.extra:
+            body = with_extra(body, call.extra)
         if call.resume and has_background(profile):
             self.background = True
-            self.body = background_body(self.body)
+            body = background_body(body)
+        self.body = body
         for name in self.dropped:
             self._drop(name)
         self.url = with_query(adapter.url(base, call), self.route.query)
-        self.content = encode_body(self.body, call.model)
+        self.content = encode_body(body, call.model)
 
     @property
     def prefix(self) -> str | None:

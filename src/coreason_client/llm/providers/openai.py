@@ -135,7 +135,14 @@ ADAPTER: Adapter = OpenAI()
 
 
 def _messages(messages: Sequence[Mapping[str, Any]], profile: Profile) -> list[Mapping[str, Any]]:
-    return [_message(message, profile) for message in messages]
+    return [
+        message
+        if len(message) == 2
+        and message["role"] in _PLAIN_ROLES
+        and message["content"].__class__ is str  # by far the most common message
+        else _message(message, profile)
+        for message in messages
+    ]
 
 
 def _message(message: Mapping[str, Any], profile: Profile) -> Mapping[str, Any]:
