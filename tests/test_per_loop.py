@@ -129,6 +129,32 @@ def test_calls_and_closes_from_a_thread_without_a_loop(registry: Registry) -> No
         assert value.closed_on == [value.loop]
 
 
+def test_a_close_from_elsewhere_while_the_loop_ends(registry: Registry) -> None:
+    """As for a client that is garbage-collected just before its loop ends."""
+    reported: list[dict[str, Any]] = []
+
+    async def main() -> Value:
+        value = await opened(registry)
+        value.loop.set_exception_handler(lambda _, context: reported.append(context))
+        registry.close_everywhere()
+        return value
+
+    value = asyncio.run(main())
+    assert value.closed_on == [value.loop]
+    assert not reported
+
+
+def test_a_close_from_elsewhere_that_is_cancelled(registry: Registry) -> None:
+    async def main() -> Value:
+        value = await opened(registry)
+        registry.close_everywhere()
+        await asyncio.sleep(0)  # the close has begun; `asyncio.run` cancels its task
+        return value
+
+    value = asyncio.run(main())
+    assert value.closed_on == [value.loop]
+
+
 def left_behind(registry: Registry) -> Value:
     """Open a value on a loop that is closed and does not end in order."""
     loop = asyncio.new_event_loop()

@@ -5,6 +5,7 @@ to the parent process. So each loop has its own value, which is closed when the 
 latest. A forked child starts without values (see `_fork`).
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
@@ -29,7 +30,7 @@ class PerLoop(Generic[T]):
         self._current_loop = current_loop
         self._leave = leave
         self._values: dict[Any, T] = {}
-        self._guards: dict[Any, AsyncGenerator[None]] = {}
+        self._guards: dict[Any, tuple[AsyncGenerator[None], _Closing]] = {}
         _fork.register(self)
 
     def __len__(self) -> int:
@@ -54,19 +55,19 @@ class PerLoop(Generic[T]):
         """Set the value of the running loop; the end of the loop or `aclose` calls `close`."""
         loop = self._current_loop()
         self._values[loop] = value
-        guard = self._guards[loop] = self._guard(loop, value, close)
+        closing = _Closing(close)
+        guard = self._guard(loop, value, closing)
+        self._guards[loop] = guard, closing
         await anext(guard)
 
-    async def _guard(
-        self, loop: Any, value: T, close: Callable[[], Awaitable[object]]
-    ) -> AsyncGenerator[None]:
+    async def _guard(self, loop: Any, value: T, closing: "_Closing") -> AsyncGenerator[None]:
         # `asyncio.run`, and everything else that ends a loop cleanly, closes the async generators
         # of the loop while it still runs. That is the last opportunity to close connections.
         try:
             yield
         finally:
             self.discard(loop, value)
-            await close()
+            await closing.finish()
 
     def discard(self, loop: Any, value: T) -> None:
         """Remove a value without closing it, unless its loop has a new value by now."""
@@ -76,15 +77,15 @@ class PerLoop(Generic[T]):
 
     async def aclose(self) -> None:
         """Close the value of the running loop, if it was opened."""
-        guard = self._guards.get(self._current_loop())
-        if guard is not None:
-            await guard.aclose()
+        guarded = self._guards.get(self._current_loop())
+        if guarded is not None:
+            await guarded[0].aclose()
 
     def close_everywhere(self) -> None:
         """Remove all values and start closing each on its own loop; safe from any thread."""
         guards, self._guards, self._values = self._guards, {}, {}
-        for loop, guard in guards.items():
-            _call_on(loop, _close_soon, loop, guard)
+        for loop, (guard, closing) in guards.items():
+            _call_on(loop, closing.start, loop, guard)
 
     async def close_dead(self, disconnect: Callable[[T], object]) -> None:
         """Close the values of loops that were closed without a clean end.
@@ -93,11 +94,11 @@ class PerLoop(Generic[T]):
         """
         for loop, value in self.items():
             if loop.is_closed():
-                guard = self._guards.get(loop)
+                guarded = self._guards.get(loop)
                 self.discard(loop, value)
                 disconnect(value)
-                if guard is not None:
-                    await guard.aclose()
+                if guarded is not None:
+                    await guarded[0].aclose()
 
     def forget_dead(self) -> None:
         """Remove the values whose loops are closed."""
@@ -131,10 +132,34 @@ def _call_on(loop: Any, function: Callable[..., object], *arguments: object) -> 
         loop.call_soon_threadsafe(function, *arguments)
 
 
-_closing: set[Any] = set()  # event loops hold only weak references to tasks
+_started: set[Any] = set()  # event loops hold only weak references to tasks
 
 
-def _close_soon(loop: Any, guard: AsyncGenerator[None]) -> None:
-    task = loop.create_task(guard.aclose())
-    _closing.add(task)
-    task.add_done_callback(_closing.discard)
+class _Closing:
+    """Closes a value once, although a task and the end of the loop may both ask for it.
+
+    The task does not close the guard: the end of the loop does, and an async generator must not be
+    closed twice at the same time.
+    """
+
+    def __init__(self, close: Callable[[], Awaitable[object]]) -> None:
+        self._close = close
+        self._task: Any = None
+
+    def start(self, loop: Any, guard: AsyncGenerator[None]) -> None:
+        """Start closing in a task, which keeps the guard; called on the loop."""
+        self._task = task = loop.create_task(self._closed(guard))
+        _started.add(task)
+        task.add_done_callback(_started.discard)
+
+    async def finish(self) -> None:
+        """Close the value, unless the task has done so; waits for a running task."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+            if not self._task.cancelled():
+                return
+        await self._close()
+
+    async def _closed(self, guard: AsyncGenerator[None]) -> None:
+        await self._close()
+        del guard  # until here the end of the loop waits for this task

@@ -47,3 +47,12 @@ def test_the_routes_that_are_kept_are_bounded() -> None:
     for number in range(300):
         core._route(f"model-{number}")
     assert len(core._routes) <= 256
+
+
+@pytest.mark.parametrize("value", ["no", 1, None])
+def test_cache_must_be_true_or_false(value: Any) -> None:
+    with (
+        LLMClient("k", "http://127.0.0.1:9", "m") as ours,
+        pytest.raises(LLMRequestError, match=r"^cache must be True or False, got "),
+    ):
+        ours.generate(MESSAGES, cache=value)

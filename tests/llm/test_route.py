@@ -395,3 +395,10 @@ def test_other_providers_can_have_their_own_address() -> None:
 
 def test_a_name_without_a_slash_is_no_prefix() -> None:
     assert target("http://proxy:8080", provider="openai").route("openai").model == "openai"
+
+
+def test_secrets_in_the_query_of_a_base_url_are_redacted() -> None:
+    base_url = "https://proxy.example/v1?code=s3cret%2Fcode&api-version=2024-10-21&sig=abc"
+    route = target(base_url).route("m")
+    text = "/v1/chat/completions?code=s3cret%2Fcode&api-version=2024-10-21 s3cret/code"
+    assert route.redact(text) == "/v1/chat/completions?code=***&api-version=2024-10-21 ***"

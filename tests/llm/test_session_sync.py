@@ -1,5 +1,7 @@
 """The sync client against a provider on loopback: time limits, closing, threads and breaks."""
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -157,3 +159,38 @@ def test_a_forked_child_has_all_slots() -> None:
         session.after_fork()
         with session.slot(lambda: 0.0, lambda: TimeoutError("no slot")):
             pass
+
+
+def test_a_close_during_a_call_is_named_as_the_reason() -> None:
+    raised: list[Exception] = []
+
+    def call() -> None:
+        try:
+            ours.generate(MESSAGES)
+        except LLMConnectionError as error:
+            raised.append(error)
+
+    with ServerInThread(Replied(silent=True)) as server, client(server, max_retries=0) as ours:
+        thread = threading.Thread(target=call)
+        thread.start()
+        deadline = time.monotonic() + LIMIT
+        while not server.received and time.monotonic() < deadline:
+            time.sleep(0.005)
+        ours.close()
+        thread.join(LIMIT)
+    assert [str(error).rpartition(": ")[2] for error in raised] == ["the client was closed"]
+
+
+_LEFT_OPEN = """
+import sys
+from coreason_client import LLMClient
+client = LLMClient("k", sys.argv[1], "m")
+client.generate([{"role": "user", "content": "Hi"}])
+"""
+
+
+def test_a_client_that_is_open_when_the_program_ends_warns_of_nothing() -> None:
+    with ServerInThread(answer()) as server:
+        program = [sys.executable, "-X", "dev", "-W", "error", "-c", _LEFT_OPEN, server.url]
+        ended = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

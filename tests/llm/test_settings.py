@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import coreason_client.llm as llm
+from coreason_client.errors import ArgumentError
 from coreason_client.llm import (
     DEFAULT_MODEL,
     AsyncLLMClient,
@@ -535,6 +536,21 @@ def test_two_configurations_in_one_process() -> None:
 def test_an_argument_that_cannot_work(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         AsyncLLMClient(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "argument"),
+    [
+        ({"keys": "sk-1"}, "keys"),
+        ({"keys": {"openai": 5}}, "keys['openai']"),
+        ({"base_urls": "https://a.test"}, "base_urls"),
+        ({"base_urls": {"openai": 5}}, "base_urls['openai']"),
+    ],
+)
+def test_the_argument_that_is_wrong_is_named(options: dict[str, Any], argument: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        AsyncLLMClient(**options)
+    assert caught.value.argument == argument
 
 
 @pytest.mark.proves("R33b")

@@ -113,7 +113,7 @@ MUTANTS = (
     Mutant(
         "a value that does not conform is printed",
         f"{_LLM}/_schema.py",
-        "raise ValueError(problem)",
+        'raise PydanticCustomError("schema", "{problem}", {"problem": problem})',
         "pass",
         ("tests/cli/test_llm_schema.py",),
     ),

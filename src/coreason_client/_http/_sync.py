@@ -39,7 +39,11 @@ class SyncSender:
             TransportFailure: no response was received.
         """
         self._check_open()
-        return open_response(self._clients, request, self._authorization)
+        try:
+            return open_response(self._clients, request, self._authorization)
+        except TransportFailure:
+            self._check_open()  # if it was closed meanwhile, that is the reason
+            raise
 
     def sleep(self, seconds: float) -> None:
         """Wait; closing the sender ends the wait.

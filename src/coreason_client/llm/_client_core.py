@@ -19,7 +19,7 @@ from ._generate import generate_flow
 from ._limits import Limits
 from ._plan import Plan
 from ._price_table import DeferredPrice, prices_loaded
-from ._route import Route, Target, check_base_url, check_provider
+from ._route import Route, Target, check_base_url, check_by_provider, check_provider
 from ._wire_choice import Wire, check_wire
 from .credentials import KeyLike, check_key_like
 from .errors import LLMRequestError
@@ -90,17 +90,11 @@ class ClientCore:
         self._target = Target(
             self.base_url,
             None if api_key is None else check_key_like(api_key),
-            {
-                check_provider(name, "each name in keys"): check_key_like(key, name)
-                for name, key in (keys or {}).items()
-            },
+            check_by_provider("keys", keys, check_key_like),
             None if provider is None else check_provider(provider),
             dict(headers or {}),
             check_wire(wire),
-            {
-                check_provider(name, "each name in base_urls"): check_base_url(url, name)
-                for name, url in (base_urls or {}).items()
-            },
+            check_by_provider("base_urls", base_urls, check_base_url),
         )
         self._backoff = replace(BACKOFF, first=_positive_number("first_wait", first_wait))
         self._limits = _limits(requests_per_minute, tokens_per_minute)

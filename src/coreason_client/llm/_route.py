@@ -15,10 +15,11 @@ The rules:
 * If the key is a callable, the route has no key until it is fetched (`_key_fetch.py`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from urllib.parse import urlsplit
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlsplit
 
 from .._http._checks import check_url, merged_headers, shown
 from .._secret import header_secrets, redact
@@ -37,13 +38,17 @@ __all__ = [
     "Route",
     "Target",
     "check_base_url",
+    "check_by_provider",
     "check_provider",
     "known_host",
     "provider_prefix",
 ]
 
+Checked = TypeVar("Checked")
+
 _BY_NAME: Mapping[str, Profile] = {profile.name: profile for profile in (*PROFILES, COMPATIBLE)}
 _DEFAULT = _BY_NAME["openai"]
+_API_VERSION = "api-version"  # a parameter of Azure, which its messages may name
 _ENDPOINTS = ("/chat/completions", "/responses", "/v1/messages")
 
 
@@ -84,11 +89,15 @@ class Route:
         return self.headers
 
     def secrets(self) -> Sequence[str]:
-        """Return all secrets in the key and the headers."""
-        return [*key_secrets(self.key), *header_secrets(self.headers)]
+        """Return all secrets in the key, the headers and the query of the base URL."""
+        return [
+            *key_secrets(self.key),
+            *header_secrets(self.headers),
+            *(value for name, value in parse_qsl(self.query) if name != _API_VERSION),
+        ]
 
     def redact(self, text: str) -> str:
-        """Return a text without the key and without the secrets among the headers."""
+        """Return a text without these secrets."""
         return redact(text, self.secrets())
 
 
@@ -221,6 +230,24 @@ def check_provider(name: str, argument: str = "provider") -> str:
     if name not in _BY_NAME:
         raise ArgumentError(argument, f"must be one of {', '.join(_BY_NAME)}", name)
     return name
+
+
+def check_by_provider(
+    argument: str, given: Any, check: Callable[[Any, str], Checked]
+) -> dict[str, Checked]:
+    """Return the checked values of a mapping by provider name, empty if it is None.
+
+    Raises:
+        ArgumentError: it is not such a mapping.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ArgumentError(argument, "must be a mapping by provider name")
+    return {
+        check_provider(name, f"each name in {argument}"): check(value, f"{argument}[{name!r}]")
+        for name, value in given.items()
+    }
 
 
 def provider_prefix(model: str) -> str:

@@ -39,6 +39,13 @@ class Sessions:
         """Close the connections of a garbage-collected client."""
         self.close()
 
+    def __del__(self) -> None:
+        # When the program ends, objects are deleted without `abandon`.
+        try:  # noqa: SIM105 - modules, even ours, may be gone already
+            self.close()
+        except Exception:  # noqa: BLE001, S110
+            pass
+
 
 class Session:
     """The connections of one client."""

@@ -39,6 +39,8 @@ def test_a_wrong_argument_of_a_deployment(arguments: dict[str, Any], name: str) 
     ("deployments", "options", "name"),
     [
         ({}, {}, "deployments"),
+        (["m"], {}, "deployments"),
+        ({"a": ["m"]}, {"fallbacks": ["b"]}, "fallbacks"),
         ({"a": []}, {}, "deployments['a']"),
         ({"a": "m"}, {}, "deployments['a']"),
         ({"a": [7]}, {}, "deployments['a']"),

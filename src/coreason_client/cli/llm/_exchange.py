@@ -166,6 +166,7 @@ def _invalid_answer(error: "LLMError") -> Failure | None:
         return None
     cut = error.partial is not None and error.partial["data"].get("truncated")
     reason = " ".join(error.invalid_because.split())
+    reason = reason.replace("does not match schema: - answer:", "does not match --schema:", 1)
     remedy = ", because it was cut off; increase --max-tokens" if cut else ""
     return Failure(f"the answer {reason}{remedy}", ExitCode.PROTOCOL)
 

@@ -52,12 +52,13 @@ def schema_model(schema: dict[str, Any]) -> "type[RootModel[Any]]":
     The AI client asks the model once more if its answer does not match.
     """
     from pydantic import RootModel, model_validator
+    from pydantic_core import PydanticCustomError
 
     class Conforming(RootModel[Any]):
         @model_validator(mode="after")
         def _check(self) -> "Conforming":
             if (problem := schema_problem(self.root, schema)) is not None:
-                raise ValueError(problem)
+                raise PydanticCustomError("schema", "{problem}", {"problem": problem})
             return self
 
         @classmethod

@@ -121,7 +121,7 @@ class Router:
         filter_fallbacks: Mapping[str, Sequence[str]] | None = None,
         cooldown: float = 30.0,
     ) -> None:
-        if not deployments:
+        if not _check_mapping("deployments", "must name lists of deployments", deployments):
             raise ArgumentError("deployments", "must name at least one list of deployments")
         self.deployments: Mapping[str, Sequence[Deployment]] = {
             _check_name("each name in deployments", name): _check_deployments(name, some)
@@ -163,6 +163,12 @@ def _check_name(argument: str, value: Any) -> str:
     return value
 
 
+def _check_mapping(argument: str, rule: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ArgumentError(argument, rule, value)
+    return value
+
+
 def _check_deployments(name: str, some: Any) -> Sequence[Deployment]:
     if not isinstance(some, list | tuple) or not some:
         raise ArgumentError(f"deployments[{name!r}]", "must be a list of deployments", some)
@@ -178,7 +184,8 @@ def _check_deployments(name: str, some: Any) -> Sequence[Deployment]:
 
 def _check_fallbacks(argument: str, table: Any) -> Mapping[str, Sequence[str]]:
     checked: dict[str, Sequence[str]] = {}
-    for name, names in (table or {}).items():
+    given = _check_mapping(argument, "must map names to lists of names", table or {})
+    for name, names in given.items():
         if not isinstance(names, list | tuple) or not all(isinstance(one, str) for one in names):
             raise ArgumentError(f"{argument}[{name!r}]", "must be a list of names", names)
         checked[name] = tuple(names)
