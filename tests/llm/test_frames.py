@@ -107,3 +107,12 @@ def test_json_instead_of_an_event_stream_is_kept_whole(size: int) -> None:
     for piece in pieces(b' {"output": {}}', size):
         assert list(frames.events(piece)) == []
     assert frames.whole() == b'{"output": {}}'
+
+
+def test_a_stream_without_end_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_frames, "_MAX_STREAM_BYTES", 100)
+    decoder = FrameDecoder("sse")
+    for _ in range(9):
+        assert len(list(decoder.events(b"data: abc\n\n"))) == 1
+    with pytest.raises(FrameTooLarge, match="the stream is larger than 100 bytes"):
+        list(decoder.events(b"data: abc\n\n"))

@@ -291,6 +291,25 @@ def test_the_cost_of_a_stream_that_was_left_is_known() -> None:
     assert after["cost_estimate"] > 0
 
 
+def test_the_result_of_a_stream_that_was_left_has_what_was_received(server: Provider) -> None:
+    server.reply = lambda _: Replied(200, SSE, chunks=[event("Hi")], hold=True)
+    with client(server) as ours:
+        stream = ours.stream(MESSAGES)
+        next(stream)
+        stream.close()
+        with pytest.raises(LLMError, match="closed before its answer was complete") as caught:
+            stream.result()
+    assert caught.value.partial is not None
+    assert caught.value.partial["data"]["content"] == "Hi"
+    assert caught.value.spent is not None
+    assert caught.value.spent == stream.spent
+
+
+def test_objects_need_a_format(server: Provider) -> None:
+    with client(server) as ours, pytest.raises(LLMRequestError, match="response_format"):
+        ours.stream(MESSAGES).objects()
+
+
 # Other formats.
 
 

@@ -26,11 +26,10 @@ from ._raw import RawEvents
 from ._reader import Reader
 from ._recovery import Recovery
 from ._reply import read_answer, read_reply
-from .errors import LLMError
+from .errors import LLMError, LLMResponseError
 from .types import (
     Delta,
     Finish,
-    OnBreak,
     ReasoningDelta,
     Response,
     ResponseData,
@@ -50,10 +49,14 @@ class AnswerMachine:
 
     Attributes:
         response: the response object, once the answer is complete.
+        on_break: what happens if the stream breaks in the middle of the answer.
+        has_format: True if the answer has a `response_format`.
     """
 
     def __init__(self, attempts: Attempts[Plan], parse_as: Any = None) -> None:
         self.response: Response | None = None
+        self.on_break = attempts.policy.on_break
+        self.has_format = attempts.plan.call.schema is not None
         self._attempts = attempts
         self._parse_as = parse_as
         self._head = _NO_HEAD
@@ -61,11 +64,6 @@ class AnswerMachine:
         self._done = False
         self._recovery = Recovery(attempts)
         self._reset()
-
-    @property
-    def on_break(self) -> OnBreak:
-        """What happens if the stream breaks in the middle of the answer."""
-        return self._attempts.policy.on_break
 
     def spent(self) -> Usage | None:
         """Return the usage of all attempts so far, None if nothing was received."""
@@ -76,6 +74,13 @@ class AnswerMachine:
         usage = self._recovery.received(self._reader)["usage"]
         return self._attempts.spent.total(usage) or usage
 
+    def incomplete_error(self) -> LLMError:
+        """Return the error for a stream that was closed before its answer was complete."""
+        message = "the stream was closed before its answer was complete"
+        error = self._recovery.with_partial(LLMResponseError(message))
+        error.spent = self.spent()
+        return error
+
     def close_flow(self) -> Flow[None]:
         """End the call, whatever its state.
 
@@ -84,7 +89,7 @@ class AnswerMachine:
         """
         if not self._settled and self._reader.started:
             self._settled = True
-            self._attempts.add_spent(self._recovery.received(self._reader)["usage"])
+            self._recovery.left(self._reader)
         action = self._attempts.close()  # first: it needs no I/O unless the state is elsewhere
         if self.response is None:
             yield from self._recovery.cancel_flow(self._reader)

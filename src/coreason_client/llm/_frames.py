@@ -22,6 +22,7 @@ Framing: TypeAlias = Literal["sse", "ndjson", "eventstream"]
 
 _MAX_EVENT_BYTES = 10_000_000
 _MAX_WHOLE_BYTES = 64 * 1024 * 1024
+_MAX_STREAM_BYTES = 1024 * 1024 * 1024  # framing included: more than any answer has
 _MAX_BLANKS = 65_536
 _BLANK = b" \t\r\n\xef\xbb\xbf"  # white space and the byte order mark
 _STREAM_STARTS = b"\0deir:"  # a frame; or data, event, error, id, retry and comments
@@ -29,7 +30,7 @@ _EVENT_FIELDS = (b"error",)  # llama.cpp reports errors within a stream in this 
 
 
 class FrameTooLarge(Exception):
-    """An event or a complete answer exceeds its size limit."""
+    """An event, a complete answer or a stream exceeds its size limit."""
 
     def __init__(self, what: str, limit: int) -> None:
         super().__init__(f"{what} is larger than {limit} bytes")
@@ -47,7 +48,7 @@ _STREAM = _Form.STREAM
 class FrameDecoder:
     """Decodes the body of one response; `declared_json`: its content type is JSON."""
 
-    __slots__ = ("_binary", "_body", "_claims_json", "_form", "_lines", "_sse")
+    __slots__ = ("_binary", "_body", "_claims_json", "_form", "_lines", "_received", "_sse")
 
     def __init__(self, framing: Framing, *, declared_json: bool = False) -> None:
         ndjson = framing == "ndjson"
@@ -56,16 +57,20 @@ class FrameDecoder:
         self._sse = SSEDecoder(_MAX_EVENT_BYTES, event_fields=_EVENT_FIELDS)
         self._form = _Form.STREAM if ndjson else _Form.UNKNOWN
         self._claims_json = declared_json
+        self._received = 0  # bytes
         self._body = bytearray()  # bytes that are, or may be, a complete answer
 
     def events(self, chunk: bytes) -> Iterator[ServerSentEvent]:
         """Decode bytes and yield the events that are now complete, also those before an error.
 
         Raises:
-            FrameTooLarge: an event or the complete answer exceeds its size limit.
+            FrameTooLarge: an event, the complete answer or the stream exceeds its size limit.
             FaultReceived: a frame of an event stream is an error.
             Malformed: an event stream is damaged.
         """
+        self._received += len(chunk)
+        if self._received > _MAX_STREAM_BYTES:
+            raise FrameTooLarge("the stream", _MAX_STREAM_BYTES)
         if self._form is not _STREAM:
             chunk = self._stream_bytes(chunk)
         if self._binary is not None:

@@ -114,6 +114,11 @@ class Recovery:
         error.partial = self._partial
         return error
 
+    def left(self, reader: Reader) -> None:
+        """Record that the caller has left the stream: what was received counts as spent."""
+        self._partial = self.received(reader)
+        self._attempts.add_spent(self._partial["usage"])
+
     def announced(self, deltas: Iterator[Delta]) -> Iterator[Delta]:
         """Yield deltas, and `Restarted` before the first one of a new answer."""
         for delta in deltas:

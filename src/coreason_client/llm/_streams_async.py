@@ -6,7 +6,7 @@ from typing import Any, Generic
 from ._answer_machine import AnswerMachine
 from ._growing_value import GrowingValue
 from ._returned_async import AsyncStreamBase
-from .errors import LLMError, LLMRequestError, LLMResponseError
+from .errors import LLMError, LLMRequestError
 from .types import Delta, Parsed, Response, TextDelta, Usage
 
 __all__ = ["AsyncLLMStream"]
@@ -55,12 +55,20 @@ class AsyncLLMStream(AsyncStreamBase, Generic[Parsed]):
             )
         return self._texts()
 
-    async def objects(self) -> AsyncGenerator[Any]:
+    def objects(self) -> AsyncGenerator[Any]:
         """Yield the JSON value of the answer as it grows, for a call with `response_format`.
 
         Each value has what was received so far: the last string may be cut off, and missing parts
         are absent. A value is yielded when it has changed. `result()` has the parsed answer.
+
+        Raises:
+            LLMRequestError: the call has no `response_format`.
         """
+        if not self._machine.has_format:
+            raise LLMRequestError("objects() needs a call with response_format; use text() instead")
+        return self._objects()
+
+    async def _objects(self) -> AsyncGenerator[Any]:
         growing = GrowingValue()
         async for delta in self:
             if growing.add(delta):
@@ -79,7 +87,7 @@ class AsyncLLMStream(AsyncStreamBase, Generic[Parsed]):
         async for _ in self:
             pass
         if self._machine.response is None:
-            raise LLMResponseError("the stream was closed before its answer was complete")
+            raise self._machine.incomplete_error()
         return self._machine.response
 
     async def _texts(self) -> AsyncGenerator[str]:

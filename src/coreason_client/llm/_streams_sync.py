@@ -8,7 +8,7 @@ from typing import Any, Generic
 from ._answer_machine import AnswerMachine
 from ._growing_value import GrowingValue
 from ._returned_sync import StreamBase
-from .errors import LLMError, LLMRequestError, LLMResponseError
+from .errors import LLMError, LLMRequestError
 from .types import Delta, Parsed, Response, TextDelta, Usage
 
 __all__ = ["LLMStream"]
@@ -62,7 +62,15 @@ class LLMStream(StreamBase, Generic[Parsed]):
 
         Each value has what was received so far: the last string may be cut off, and missing parts
         are absent. A value is yielded when it has changed. `result()` has the parsed answer.
+
+        Raises:
+            LLMRequestError: the call has no `response_format`.
         """
+        if not self._machine.has_format:
+            raise LLMRequestError("objects() needs a call with response_format; use text() instead")
+        return self._objects()
+
+    def _objects(self) -> Generator[Any]:
         growing = GrowingValue()
         for delta in self:
             if growing.add(delta):
@@ -81,7 +89,7 @@ class LLMStream(StreamBase, Generic[Parsed]):
         for _ in self:
             pass
         if self._machine.response is None:
-            raise LLMResponseError("the stream was closed before its answer was complete")
+            raise self._machine.incomplete_error()
         return self._machine.response
 
     def _texts(self) -> Generator[str]:
