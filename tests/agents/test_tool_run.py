@@ -143,6 +143,18 @@ def test_a_run_without_an_answer_ends_the_stream(
     assert error.details["usage"]["total_tokens"] > 0
 
 
+def test_arguments_that_are_not_an_object_are_an_error_of_the_tool() -> None:
+    function = {"name": "weather", "arguments": '{"city": '}
+    call = {"index": 0, "id": "call_0", "type": "function", "function": function}
+    broken = streamed([chunk(tool_calls=[call]), *spoken(finish="tool_calls")])
+    with model(broken, said("Sorry.")) as served, serving(served, tools=[weather]) as client:
+        packets = read(client, request("What is the weather?"))
+    _, (kind, data), _ = shown(packets)
+    assert (kind, data["is_error"]) == ("TOOL_RESULT", True)
+    assert "not a JSON object" in data["result"]
+    assert text(packets) == "Sorry."
+
+
 def test_wrong_tools_are_refused_when_the_agent_is_made() -> None:
     with pytest.raises(LLMRequestError, match=r"tools\[0\]"):
         llm_agent("m", tools=[5])  # type: ignore[list-item]

@@ -455,3 +455,43 @@ def test_an_answer_that_was_cut_off_says_where() -> None:
     raw = RawToolCall("1", "f", '{"a": ')
     with pytest.raises(LLMResponseError, match=r"'f' were cut off at max_tokens \([0-9]+\)"):
         assemble(Answer(None, [raw], end="length"), CALL, free)
+
+
+# Calls that a run keeps.
+
+KEEPS = replace(CALL, keep_invalid_calls=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kept"),
+    [
+        ('{"a": ', '{"a": '),
+        ("[1]", "[1]"),
+        ("5", "5"),
+        ('{"a": NaN}', '{"a": NaN}'),
+        ({"a": float("inf")}, '{"a": Infinity}'),
+        (f'"{HALF}', '"?'),
+    ],
+)
+def test_a_run_keeps_a_call_with_arguments_that_are_not_an_object(
+    arguments: Any, kept: str
+) -> None:
+    answer = with_arguments(arguments)
+    with pytest.raises(LLMResponseError, match="not a JSON object"):
+        answered(answer)
+    data = answered(answer, KEEPS)["data"]
+    expected = {"id": "call_1", "name": "f", "arguments": {}, "invalid_arguments": kept}
+    assert data["tool_calls"] == [expected]
+    assert data["finish_reason"] == "tool_calls"
+    assert partial(answer, KEEPS, free)["data"]["tool_calls"] == []
+
+
+def test_a_run_keeps_a_call_that_was_cut_off() -> None:
+    data = answered(with_arguments('{"a": ', end="length"), KEEPS)["data"]
+    assert data["tool_calls"][0]["invalid_arguments"] == '{"a": '
+    assert data["truncated"]
+
+
+def test_valid_arguments_are_the_same_in_a_run() -> None:
+    answer = with_arguments('{"a": 1}')
+    assert answered(answer, KEEPS) == answered(answer)

@@ -1,6 +1,7 @@
 """Messages: every valid form is accepted, and the error for any other names its location."""
 
 import json
+import operator
 from collections import ChainMap
 from enum import StrEnum
 from types import MappingProxyType
@@ -9,7 +10,11 @@ from typing import Any
 import pytest
 
 from coreason_client.llm import LLMRequestError
-from coreason_client.llm._check_messages import check_messages
+from coreason_client.llm._check_messages import (
+    CheckedMessages,
+    check_messages,
+    check_next_messages,
+)
 
 from .calls import CALLED, HALF, HUGE, PIXEL, RESULT, USER, rejection
 
@@ -385,3 +390,43 @@ def test_a_tool_result_may_be_an_error() -> None:
         assert checked.get("is_error") is kept
     message = rejection(check_messages, [USER, CALLED, {**RESULT, "is_error": "yes"}])
     assert message.startswith("messages[2].is_error must be true or false")
+
+
+# Messages that were checked before.
+
+CHECKED = CheckedMessages(
+    check_messages(
+        [
+            {"role": "user", "content": "Hi"},
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": "c", "name": "f", "arguments": {"a": 1}}],
+            },
+        ]
+    )
+)
+NEXT = {"role": "tool", "tool_call_id": "c", "content": "1"}
+
+
+def test_checked_messages_are_not_checked_again() -> None:
+    assert check_messages(CHECKED) is CHECKED
+
+
+def test_only_the_next_messages_are_checked() -> None:
+    checked = check_next_messages(CHECKED, [NEXT])
+    assert list(checked) == check_messages([*CHECKED, NEXT])
+    assert all(map(operator.is_, checked, CHECKED))
+    assert check_messages(checked) is checked
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ({"role": "user", "content": 5}, r"messages\[2\]\.content"),
+        ({**NEXT, "tool_call_id": "d"}, r"messages\[2\]\.tool_call_id"),
+    ],
+)
+def test_a_wrong_next_message_is_an_error(message: dict[str, Any], words: str) -> None:
+    with pytest.raises(LLMRequestError, match=words):
+        check_next_messages(CHECKED, [message])

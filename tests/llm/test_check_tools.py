@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client.llm._check_tools import check_tool_choice, check_tools
+from coreason_client.llm._check_tools import CheckedTools, check_tool_choice, check_tools
 
 from .calls import WEATHER, rejection, tool
 
@@ -114,3 +114,8 @@ FUNCTION_IN_TOOLS = "tool_choice must name a function in tools, got "
 )
 def test_a_wrong_choice_of_tools_is_rejected(choice: Any, tools: Any, words: str) -> None:
     assert words in rejection(check_tool_choice, choice, tools)
+
+
+def test_checked_tools_are_not_checked_again() -> None:
+    tools = CheckedTools([{"type": "anything"}])
+    assert check_tools(tools) is tools

@@ -33,6 +33,20 @@ MUTANTS = (
         _MACHINE_TESTS,
     ),
     Mutant(
+        "a call with invalid arguments is executed",
+        _MACHINE,
+        "_CUT_OFF if index == cut_off else _refusal(call)",
+        "_CUT_OFF if index == cut_off else None",
+        _MACHINE_TESTS,
+    ),
+    Mutant(
+        "a tool that fails has a span without an error",
+        f"{_TOOLS}/_perform.py",
+        '        span.set_error("tool_error")\n',
+        "        pass\n",
+        ("tests/llm/observe/test_run_spans.py",),
+    ),
+    Mutant(
         "a forced choice of tools is forced for ever",
         _MACHINE,
         '            choice = "auto"\n',

@@ -4,15 +4,15 @@ Each answer of the model is a step that resumes, and each call is a step: a rest
 asks the model again for an answer that was complete, nor executes a call again that had ended.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from uuid import uuid4
 
 from coreason_manifest.definitions._base import utc_now
 from coreason_manifest.definitions.presentation import StreamOpCode
 
-from ..llm import Message, ToolCallFinished, ToolCallStarted, Usage
+from ..llm import AsyncLLMClient, Message, ToolCallFinished, ToolCallStarted, Usage
 from ..llm.tools._calls_async import AsyncCalls
 from ..llm.tools._given_tools import GivenTools
 from ..llm.tools._output import bounded
@@ -21,6 +21,7 @@ from ..llm.tools._run_machine import AskModel, RunMachine
 from ..llm.tools._usage import NO_USAGE, added
 
 if TYPE_CHECKING:
+    from ..llm.tools._model_client import AsyncModelClient
     from ..server import AgentStream
 
 __all__ = ["TOOL_CALL", "TOOL_RESULT", "AnswerFailed", "ToolRun", "event"]
@@ -33,6 +34,7 @@ TOOL_RESULT = "TOOL_RESULT"
 
 _MAX_SHOWN = 4_000  # characters of a result that readers get
 _PARAGRAPH = "\n\n"
+_Tools: TypeAlias = Sequence[Mapping[str, Any]]  # as the model sees them
 
 
 class AnswerFailed(Exception):
@@ -65,21 +67,21 @@ class ToolRun:
         stream: "AgentStream",
         tools: GivenTools,
         limits: RunLimits,
-        secrets: list[str],
+        client: AsyncLLMClient,
         *,
         show_calls: bool,
     ) -> None:
         self._stream = stream
         self._tools = tools
         self._limits = limits
-        self._secrets = secrets
+        self._client = client
         self._show_calls = show_calls
         self._needs_paragraph = False
 
     async def run(
         self,
         messages: list[Message],
-        write_answer: Callable[[list[Message], list[dict[str, Any]]], Awaitable[dict[str, Any]]],
+        write_answer: Callable[[list[Message], _Tools], Awaitable[dict[str, Any]]],
     ) -> RunMachine:
         """Run until there is an answer, and return the machine with the result.
 
@@ -90,7 +92,8 @@ class ToolRun:
         machine = RunMachine(messages, self._limits)
         async with self._tools.open_async() as toolset:
             parallel = self._limits.max_parallel_calls
-            calls = AsyncCalls(toolset, parallel, self._secrets, self._stream)
+            client = cast("AsyncModelClient", self._client)
+            calls = AsyncCalls(toolset, parallel, client, stream=self._stream)
             while (step := machine.next_step()) is not None:
                 if isinstance(step, AskModel):
                     ended = await self._answer(step, toolset.definitions, write_answer)
@@ -105,7 +108,7 @@ class ToolRun:
         return machine
 
     async def _answer(
-        self, step: AskModel, tools: list[dict[str, Any]], write_answer: Callable[..., Any]
+        self, step: AskModel, tools: _Tools, write_answer: Callable[..., Any]
     ) -> dict[str, Any]:
         if self._needs_paragraph:  # or the text of two answers would run together
             self._needs_paragraph = False

@@ -22,7 +22,7 @@ for clients without rewinds.
 """
 
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -32,6 +32,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from ..llm import AsyncLLMClient, Message, Response
 from ..llm._argument_errors import invalid
+from ..llm._call import KEEP_INVALID_CALLS
 from ..llm._check_call import check_call
 from ..llm._check_text import check_text
 from ..llm.errors import (
@@ -57,7 +58,6 @@ from ..llm.errors import (
     ToolAbort,
 )
 from ..llm.tools._given_tools import GivenTools, given_tools_async
-from ..llm.tools._perform import known_secrets
 from ..llm.tools._run_limits import RunLimits
 from ._answer import AnswerWriter
 from ._prompt import UnreadableError, conversation
@@ -260,13 +260,13 @@ class _ModelAgent:
         """Answer with a model that calls tools."""
 
         async def write_answer(
-            messages: list[Message], definitions: list[dict[str, Any]]
+            messages: list[Message], definitions: Sequence[Mapping[str, Any]]
         ) -> dict[str, Any]:
             return await self._write_answer(messages, stream, definitions)
 
         try:
-            secrets = known_secrets(self._client())
-            run = ToolRun(stream, tools, self.limits, secrets, show_calls=self.tool_events)
+            client = self._client()
+            run = ToolRun(stream, tools, self.limits, client, show_calls=self.tool_events)
             result = (await run.run(messages, write_answer)).result
         except AnswerFailed as failed:
             await stream.fail(**failed.with_usage())
@@ -287,7 +287,7 @@ class _ModelAgent:
         self,
         messages: list[Message],
         stream: "AgentStream",
-        tools: list[dict[str, Any]] | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
     ) -> dict[str, Any]:
         """Write the answer; return its outcome for the journal.
 
@@ -296,7 +296,9 @@ class _ModelAgent:
         try:
             client = self._client()
             model = client.default_model if self.model is None else self.model
-            options = self.options if tools is None else {**self.options, "tools": tools}
+            options = self.options
+            if tools is not None:
+                options = {**options, "tools": tools, KEEP_INVALID_CALLS: True}
             answer = AnswerWriter(client, model, options, stream, thoughts=self.thoughts)
             response = await answer.write(messages)
         except LLMError as error:

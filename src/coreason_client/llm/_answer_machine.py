@@ -312,5 +312,7 @@ def _as_deltas(data: ResponseData) -> Iterator[Delta]:
     if content := data["content"]:
         yield TextDelta(content)
     for index, call in enumerate(data["tool_calls"]):
-        arguments = to_json(call["arguments"], inf_nan_mode="constants").decode()
+        arguments = call.get("invalid_arguments")
+        if arguments is None:
+            arguments = to_json(call["arguments"], inf_nan_mode="constants").decode()
         yield ToolCallDelta(index, call["id"], call["name"], arguments)

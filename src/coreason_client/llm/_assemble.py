@@ -2,7 +2,8 @@
 
 The rules:
 
-* Arguments are an object. A tool call without an id gets one; one without a name is dropped.
+* Arguments are an object; others are an error, or are marked in a call that keeps them (a run).
+* A tool call without an id gets one; one without a name is dropped.
 * An answer with tool calls has the finish reason `tool_calls`, whatever the provider sent. If it
   was cut off at `max_tokens`, it is marked as `truncated`; a call with cut off arguments is an
   error.
@@ -50,7 +51,7 @@ def assemble(answer: Answer, call: Call, price: Price, parse_as: Any = None) -> 
         LLMFilteredError: the provider withheld the answer.
         LLMResponseError: the arguments of a tool call, or the requested JSON, cannot be parsed.
     """
-    calls = [_tool_call(raw, answer, call) for raw in answer.calls if raw.name]
+    calls = [_checked_call(raw, answer, call) for raw in answer.calls if raw.name]
     if answer.end == "filtered" and not calls and not answer.content and not answer.media:
         raise LLMFilteredError(
             "the provider withheld the answer: its filter blocked the prompt or the answer"
@@ -64,12 +65,11 @@ def assemble(answer: Answer, call: Call, price: Price, parse_as: Any = None) -> 
 
 def partial(answer: Answer, call: Call, price: Price) -> PartialResponse:
     """Return the received part of an answer; calls with broken arguments are left out."""
-    calls = []
-    for raw in answer.calls:
-        try:
-            calls.append(_tool_call(raw, answer, call))
-        except LLMResponseError:
-            continue
+    calls = [
+        _tool_call(raw, arguments)
+        for raw in answer.calls
+        if (arguments := _arguments(raw)) is not None
+    ]
     data: PartialData = {"content": answer.content, "tool_calls": calls}
     if answer.reasoning:
         data["reasoning"] = answer.reasoning
@@ -104,10 +104,17 @@ def _finish_reason(answer: Answer, calls: list[ToolCall]) -> FinishReason:
     return "length" if answer.end == "length" else "stop"
 
 
-def _tool_call(raw: RawToolCall, answer: Answer, call: Call) -> ToolCall:
+def _checked_call(raw: RawToolCall, answer: Answer, call: Call) -> ToolCall:
     arguments = _arguments(raw)
-    if arguments is None:
+    if arguments is not None:
+        return _tool_call(raw, arguments)
+    if not call.keep_invalid_calls:
         raise _bad_arguments(raw, answer, call)
+    text = _arguments_text(raw).encode("utf-8", "replace").decode()  # it is stored and sent
+    return {**_tool_call(raw, {}), "invalid_arguments": text}
+
+
+def _tool_call(raw: RawToolCall, arguments: dict[str, Any]) -> ToolCall:
     checked: ToolCall = {"id": raw.id or new_call_id(), "name": raw.name, "arguments": arguments}
     if raw.signature is not None:
         checked["signature"] = raw.signature
@@ -142,8 +149,12 @@ def _reject_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
+def _arguments_text(raw: RawToolCall) -> str:
+    return raw.arguments if isinstance(raw.arguments, str) else json.dumps(raw.arguments)
+
+
 def _bad_arguments(raw: RawToolCall, answer: Answer, call: Call) -> LLMResponseError:
-    given = raw.arguments if isinstance(raw.arguments, str) else json.dumps(raw.arguments)
+    given = _arguments_text(raw)
     what = f"the arguments of the tool call {raw.name!r}"
     if answer.end == "length":
         message = f"{what} were cut off at {_limit(call)}; increase it: {_short(given)}"

@@ -6,7 +6,10 @@ from typing import Any, Literal, TypeAlias
 
 from .types import Message
 
-__all__ = ["Call", "PromptCache", "Schema", "is_pydantic_model"]
+__all__ = ["KEEP_INVALID_CALLS", "Call", "PromptCache", "Schema", "is_pydantic_model"]
+
+KEEP_INVALID_CALLS = "_keep_invalid_calls"
+"""The internal option of `generate` and `stream` that sets `Call.keep_invalid_calls`."""
 
 PromptCache: TypeAlias = Literal["5m", "1h"]
 """The lifetime of a cached prompt."""
@@ -55,6 +58,8 @@ class Call:
     `temperature` and `max_tokens` are None if the provider's own default applies. `prompt_cache`
     is the lifetime of cached prompts, None if the caller did not ask for caching. `raw` asks for
     the provider's reply in the response object. `resume` asks for a stream that can be resumed.
+    `keep_invalid_calls`: a tool call whose arguments are not a JSON object is part of the answer,
+    with `invalid_arguments`, and not an error.
     """
 
     model: str
@@ -70,6 +75,7 @@ class Call:
     prompt_cache: PromptCache | None = None
     raw: bool = False
     resume: bool = False
+    keep_invalid_calls: bool = False
 
 
 def is_pydantic_model(value: Any) -> bool:

@@ -38,6 +38,7 @@ def check_call(
     prompt_cache: Any = False,
     raw: Any = False,
     resume: Any = False,
+    keep_invalid_calls: bool = False,
 ) -> Call:
     """Return the call that the arguments describe.
 
@@ -68,6 +69,7 @@ def check_call(
         prompt_cache=None if prompt_cache is False else check_prompt_cache(prompt_cache),
         raw=False if raw is False else check_flag("raw", raw),
         resume=False if resume is False else check_flag("resume", resume),
+        keep_invalid_calls=keep_invalid_calls,
     )
 
 

@@ -11,7 +11,7 @@ from ._check_parts import check_part
 from ._check_text import check_text, is_encodable
 from .errors import LLMRequestError
 
-__all__ = ["check_messages"]
+__all__ = ["CheckedMessages", "check_messages", "check_next_messages"]
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _KEYS: dict[str, frozenset[str]] = {
@@ -23,12 +23,19 @@ _KEYS: dict[str, frozenset[str]] = {
     ),
     "tool": frozenset({"role", "content", "name", "tool_call_id", "is_error"}),
 }
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)  # `dumps` would make one per call
 _LISTS = (list, tuple)  # a constant, because `list | tuple` would build a union on every call
 _TEXT_ROLES = ("system", "developer", "user", "assistant")
 # Keys of our response objects that an assistant message may have; they are dropped.
 _RESPONSE_KEYS = frozenset({"finish_reason", "filtered", "media", "parsed", "truncated"})
-_PLAIN_CALL_KEYS = frozenset({"id", "name", "arguments", "signature"})
+_PLAIN_CALL_KEYS = frozenset({"id", "name", "arguments", "signature", "invalid_arguments"})
 _WRAPPED_CALL_KEYS = frozenset({"id", "type", "function", "signature", "index"})
+
+
+class CheckedMessages(tuple[dict[str, Any], ...]):
+    """Messages in the form of `Call`: `check_messages` does not check them again."""
+
+    __slots__ = ()
 
 
 def check_messages(messages: Any) -> Sequence[dict[str, Any]]:
@@ -37,17 +44,37 @@ def check_messages(messages: Any) -> Sequence[dict[str, Any]]:
     Raises:
         LLMRequestError: a message is wrong.
     """
+    if isinstance(messages, CheckedMessages):
+        return messages
     if not isinstance(messages, _LISTS):
         raise invalid("messages", "must be a list of messages", messages)
     if not messages:
         raise LLMRequestError("messages must have at least one message, got an empty list")
-    checked = [
-        _simple_message(message) or _message(f"messages[{index}]", message)
-        for index, message in enumerate(messages)
-    ]
+    checked = _checked(messages, 0)
     _check_tool_results(checked)
     _check_prefix(checked)
     return checked
+
+
+def check_next_messages(earlier: CheckedMessages, messages: Sequence[Any]) -> CheckedMessages:
+    """Return a conversation that begins with messages which were checked before.
+
+    `messages` are those after them; they are checked.
+
+    Raises:
+        LLMRequestError: a message is wrong.
+    """
+    checked = [*earlier, *_checked(messages, len(earlier))]
+    _check_tool_results(checked)
+    _check_prefix(checked)
+    return CheckedMessages(checked)
+
+
+def _checked(messages: Sequence[Any], start: int) -> list[dict[str, Any]]:
+    return [
+        _simple_message(message) or _message(f"messages[{index}]", message)
+        for index, message in enumerate(messages, start)
+    ]
 
 
 def _simple_message(message: Any) -> dict[str, Any] | None:
@@ -213,7 +240,7 @@ def _arguments(where: str, arguments: Any) -> str:
 
 def _to_json(where: str, arguments: dict[str, Any]) -> str:
     try:
-        text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
+        text = _ENCODER.encode(arguments)
         # A model may have written half of a surrogate pair; it is sent back escaped.
         return text if is_encodable(text) else json.dumps(arguments)
     except (TypeError, ValueError, RecursionError) as error:

@@ -7,12 +7,18 @@ from typing import Any
 from ._argument_errors import invalid, quoted
 from .errors import LLMRequestError
 
-__all__ = ["FUNCTION_NAME", "check_tool_choice", "check_tools"]
+__all__ = ["CheckedTools", "check_tool_choice", "check_tools"]
 
 _TOOL_KEYS = frozenset({"type", "function"})
 _FUNCTION_KEYS = frozenset({"name", "description", "parameters", "strict"})
-FUNCTION_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}", re.ASCII)  # accepted by all providers
+_FUNCTION_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}", re.ASCII)  # accepted by all providers
 _CHOICES = ("auto", "none", "required")
+
+
+class CheckedTools(tuple[Mapping[str, Any], ...]):
+    """Tools that `check_tools` has accepted: it does not check them again."""
+
+    __slots__ = ()
 
 
 def check_tools(tools: Any) -> Sequence[Mapping[str, Any]]:
@@ -23,6 +29,8 @@ def check_tools(tools: Any) -> Sequence[Mapping[str, Any]]:
     """
     if tools is None:
         return ()
+    if isinstance(tools, CheckedTools):
+        return tools
     if not isinstance(tools, list | tuple):
         raise invalid("tools", "must be a list of tools", tools)
     known: set[str] = set()
@@ -51,7 +59,7 @@ def _check_tool(where: str, tool: Any) -> str:
             f"{where} must not have {quoted(unknown)}: a function has no such key"
         )
     name = function.get("name")
-    if not isinstance(name, str) or not FUNCTION_NAME.fullmatch(name):
+    if not isinstance(name, str) or not _FUNCTION_NAME.fullmatch(name):
         raise invalid(f"{where}.name", "must be 1 to 64 letters, digits, _ or -", name)
     if not isinstance(function.get("description", ""), str):
         raise invalid(f"{where}.description", "must be text", function["description"])

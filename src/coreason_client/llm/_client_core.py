@@ -10,7 +10,7 @@ from ..errors import ArgumentError
 from ._answer import Tokens
 from ._attempts import BACKOFF, Attempts, PlanT, Policy
 from ._background import check_resume
-from ._call import Call
+from ._call import KEEP_INVALID_CALLS, Call
 from ._check_call import check_call, check_flag, check_on_break
 from ._continuation import accepts_prefix
 from ._cost import cost
@@ -139,8 +139,9 @@ class ClientCore:
         """
         fallbacks, tags, budget_key = (), (), None
         on_break: OnBreak = "error"
-        reask = True
+        reask, keep_invalid_calls = True, False
         if options:
+            keep_invalid_calls = options.pop(KEEP_INVALID_CALLS, False)
             _check_names(options)
             fallbacks, tags = options.pop("fallbacks", ()), options.pop("tags", ())
             budget_key = options.pop("budget_key", None)
@@ -155,6 +156,7 @@ class ClientCore:
             max_tokens,
             response_format=response_format,
             stream=stream,
+            keep_invalid_calls=keep_invalid_calls,
             **options,
         )
         reask = reask and (not stream or on_break == "restart")

@@ -83,12 +83,15 @@ class ToolCall(TypedDict):
     """A function call that the model requests.
 
     `signature` is present if the provider needs it back with the call, as Gemini and Claude do.
+    `invalid_arguments` is present only in a run: what the model sent instead of a JSON object;
+    `arguments` is then empty.
     """
 
     id: str
     name: str
     arguments: dict[str, Any]
     signature: NotRequired[str]
+    invalid_arguments: NotRequired[str]
 
 
 class Media(TypedDict):

@@ -24,7 +24,7 @@ MESSAGES = [{"role": "user", "content": "What is the weather in Rome?"}]
 SSE = {"content-type": "text/event-stream"}
 USAGE = {"prompt_tokens": 3, "completion_tokens": 2}
 
-Wanted = tuple[str, dict[str, Any]]
+Wanted = tuple[str, dict[str, Any] | str]
 
 
 def said(text: str, **usage: Any) -> Replied:
@@ -48,10 +48,15 @@ def _wire_calls(wanted: tuple[Wanted, ...], start: int) -> list[dict[str, Any]]:
             "index": number - start,
             "id": f"call_{number}",
             "type": "function",
-            "function": {"name": name, "arguments": json.dumps(arguments)},
+            "function": {"name": name, "arguments": _wire_arguments(arguments)},
         }
         for number, (name, arguments) in enumerate(wanted, start)
     ]
+
+
+def _wire_arguments(arguments: dict[str, Any] | str) -> str:
+    """Return arguments as JSON; text is sent as it is."""
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
 def _event(delta: dict[str, Any], end: str | None = None) -> bytes:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from coreason_client.llm import Delta, Finish, Response, TextDelta, UsageDelta
+from coreason_client.llm.observe._observation import Observation
 
 __all__ = ["Model"]
 
@@ -17,6 +18,7 @@ class Model:
         self.answers = answers
         self.asked: Counter[int] = Counter()
         self.pieces = pieces
+        self._observation = Observation(telemetry=False)
         self._target = SimpleNamespace(api_key=None, keys={})
 
     default_model = "m"

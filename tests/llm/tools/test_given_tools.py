@@ -61,4 +61,4 @@ def test_a_server_that_cannot_be_opened_closes_the_others() -> None:
 @pytest.mark.parametrize("tools", [None, [], ()])
 def test_no_tools(tools: Any) -> None:
     with given_tools(tools).open() as toolset:
-        assert toolset.definitions == []
+        assert toolset.definitions == ()

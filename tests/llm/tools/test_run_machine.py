@@ -18,7 +18,7 @@ from coreason_client.llm import (
 from coreason_client.llm._check_messages import check_messages
 from coreason_client.llm.tools._output import ToolOutput, error_output
 from coreason_client.llm.tools._run_limits import RunLimits
-from coreason_client.llm.tools._run_machine import AskModel, CallTools, RunMachine
+from coreason_client.llm.tools._run_machine import AskModel, CallTools, RunMachine, conversation
 from tests.llm.play import Clock
 
 from .answers import MESSAGES, response
@@ -138,6 +138,27 @@ def test_the_last_call_of_an_answer_that_was_cut_off_is_not_executed() -> None:
     assert isinstance(step, CallTools)
     assert [call.refusal is None for call in step.calls] == [True, False]
     assert "cut off" in (step.calls[1].refusal or "")
+
+
+def test_a_call_with_invalid_arguments_is_not_executed_and_can_be_sent_back() -> None:
+    run = machine(max_tool_errors=2)
+    for _ in range(2):
+        ask(run)
+        answer = response(ADD, SUB)
+        answer["data"]["tool_calls"][1]["invalid_arguments"] = "x" * 5000
+        run.record_answer(answer)
+        step = run.next_step()
+        assert isinstance(step, CallTools)
+        first, second = step.calls
+        assert first.refusal is None
+        assert (second.refusal or "").startswith("the arguments are not a JSON object: 'xxx")
+        assert len(second.refusal or "") < 1200
+        run.record_output(0, ToolOutput("3"), 0.1)
+        run.record_output(1, error_output(second.refusal or ""), 0.0)
+        run.end_calls()
+        sent = check_messages(run.messages)
+        assert all("invalid_arguments" not in call for call in sent[1]["tool_calls"])
+    assert error(run, LLMToolError).tool == "sub"
 
 
 @pytest.mark.parametrize(
@@ -333,3 +354,15 @@ def _check_results(messages: list[Any]) -> None:
     assert sum("tool_call_id" in message for message in messages) == sum(
         len(message.get("tool_calls", ())) for message in messages
     )
+
+
+def test_each_message_is_checked_once_for_the_client() -> None:
+    own, checked = conversation(MESSAGES)
+    run = RunMachine(own, RunLimits(), checked=checked)
+    assert run.checked_messages() is checked
+    turn(run, ADD)
+    second = run.checked_messages()
+    assert second[0] is checked[0]
+    assert list(second) == check_messages(run.messages)
+    turn(run, ADD)
+    assert list(run.checked_messages()) == check_messages(run.messages)

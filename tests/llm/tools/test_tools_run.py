@@ -20,6 +20,7 @@ from coreason_client.llm import (
     LLMRunLimitError,
     LLMRunTimeoutError,
     LLMToolError,
+    ResponseCache,
     RunEvent,
     RunFinished,
     RunResult,
@@ -327,6 +328,71 @@ def test_context_variables_reach_the_tools(runner: Runner) -> None:
     with ServerInThread(runner.calls(("who", {}), ("who", {})), runner.said("You.")) as server:
         result = runner.run(server, [who])
     assert [call.result for call in result.tool_calls] == ["me", "me"]
+
+
+# Arguments that are not a JSON object.
+
+
+@pytest.mark.parametrize("broken", ['{"city": "Ro', "[1]"])
+def test_arguments_that_are_not_an_object_are_an_error_of_the_tool(
+    runner: Runner, broken: str
+) -> None:
+    replies = [runner.calls(("weather", broken), ROME, text="Hm."), runner.said("Blue.")]
+    with ServerInThread(*replies) as server:
+        result = runner.run(server, [weather])
+    failed, good = result.tool_calls
+    assert failed.is_error
+    assert failed.result.startswith("Error: the arguments are not a JSON object: ")
+    assert broken in failed.result
+    assert not good.is_error
+    sent = server.received[1].json["messages"]
+    assert sent[1]["tool_calls"][0]["function"] == {"name": "weather", "arguments": "{}"}
+    assert [message["content"] for message in sent[2:]] == [failed.result, good.result]
+    assert result.text == "Blue."
+
+
+def test_arguments_that_are_never_an_object_end_the_run(runner: Runner) -> None:
+    with ServerInThread(runner.calls(("weather", "{"))) as server:
+        with pytest.raises(LLMToolError) as caught:
+            runner.run(server, [weather])
+        assert len(server.received) == 3
+    assert (caught.value.tool, caught.value.failures) == ("weather", 3)
+    assert caught.value.conversation is not None
+    assert [m["role"] for m in caught.value.conversation] == ["user", *["assistant", "tool"] * 3]
+
+
+def test_such_a_call_is_an_error_outside_of_a_run(runner: Runner) -> None:
+    with (
+        ServerInThread(runner.calls(("weather", "{"))) as server,
+        sync_client(server) as ours,
+        pytest.raises(LLMResponseError, match="not a JSON object"),
+    ):
+        if runner.streamed:
+            ours.stream(MESSAGES).result()
+        else:
+            ours.generate(MESSAGES)
+
+
+def test_a_stream_that_breaks_in_a_call_is_not_such_a_call() -> None:
+    whole = streamed_calls(("weather", '{"city": "Ro'))
+    cut = Replied(200, whole.headers, chunks=list(whole.chunks or ())[:1], cut=True)
+    with (
+        ServerInThread(cut) as server,
+        sync_client(server) as ours,
+        pytest.raises(LLMConnectionError) as caught,
+    ):
+        ours.run_stream(MESSAGES, tools=[weather]).result()
+    assert caught.value.partial is not None
+    assert caught.value.partial["data"]["tool_calls"] == []
+
+
+def test_a_run_leaves_no_such_call_in_the_cache() -> None:
+    replies = [calls(("weather", "{")), said("Blue."), calls(ROME), said("Blue.")]
+    with ServerInThread(*replies) as server, sync_client(server, cache=ResponseCache()) as ours:
+        assert ours.run(MESSAGES, tools=[weather]).tool_calls[0].is_error
+        assert not ours.run(MESSAGES, tools=[weather]).tool_calls[0].is_error
+        assert ours.run(MESSAGES, tools=[weather]).text == "Blue."
+        assert len(server.received) == 4
 
 
 @pytest.mark.parametrize(

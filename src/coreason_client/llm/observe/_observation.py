@@ -6,6 +6,7 @@ Without hooks, and in a program that has not imported OpenTelemetry, it costs a 
 
 import inspect
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ArgumentError, MissingExtraError
@@ -59,13 +60,23 @@ class Observation:
         stream = getattr(getattr(plan, "call", None), "stream", False)
         return Observer(self._on_request, self._on_response, telemetry, stream=stream)
 
-    def tool(self, name: str, call_id: str, arguments: Any, kind: str = "function") -> WorkSpan:
-        """Return the span of one tool call; `kind` is "function", or "extension" for MCP."""
+    def tool(
+        self,
+        name: str,
+        call_id: str,
+        arguments: Any,
+        kind: str = "function",
+        secrets: Sequence[str] = (),
+    ) -> WorkSpan:
+        """Return the span of one tool call; `kind` is "function", or "extension" for MCP.
+
+        `secrets` are removed from everything that is recorded.
+        """
         if (instruments := self.instruments()) is None:
             return NO_SPAN
         from ._tool_span import tool_span
 
-        return tool_span(instruments, name, call_id, arguments, kind)
+        return tool_span(instruments, name, call_id, arguments, kind, secrets)
 
     def run(self) -> WorkSpan:
         """Return the span of a run of a model with tools."""

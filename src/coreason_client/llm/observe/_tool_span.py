@@ -1,9 +1,11 @@
 """The spans of tool calls and of runs, as the conventions define them."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Self
 
+from ..._secret import redact
 from ..._trace import error_type
 from . import _telemetry_names as names
 from ._attributes import Attributes
@@ -16,19 +18,27 @@ __all__ = ["run_span", "tool_span"]
 
 
 def tool_span(
-    instruments: Instruments, name: str, call_id: str, arguments: Any, kind: str
+    instruments: Instruments,
+    name: str,
+    call_id: str,
+    arguments: Any,
+    kind: str,
+    secrets: Sequence[str] = (),
 ) -> WorkSpan:
-    """Return the span of a tool call: `execute_tool` and the name of the tool."""
+    """Return the span of a tool call: `execute_tool` and the name of the tool.
+
+    `secrets` are removed from everything that is recorded.
+    """
     shared = {
         names.OPERATION_NAME: names.EXECUTE_TOOL,
         names.TOOL_NAME: name,
         names.TOOL_TYPE: kind,
     }
-    attributes: Attributes = {**shared, names.TOOL_CALL_ID: call_id}
+    attributes: Attributes = {**shared, names.TOOL_CALL_ID: redact(call_id, secrets)}
     if instruments.options.record_content:
-        attributes[names.TOOL_CALL_ARGUMENTS] = as_json(arguments)
+        attributes[names.TOOL_CALL_ARGUMENTS] = redact(as_json(arguments), secrets)
     title = f"{names.EXECUTE_TOOL} {name}"
-    return _OpenSpan(instruments, title, attributes, names.TOOL_DURATION, shared)
+    return _OpenSpan(instruments, title, attributes, names.TOOL_DURATION, shared, secrets)
 
 
 def run_span(instruments: Instruments) -> WorkSpan:
@@ -40,7 +50,7 @@ def run_span(instruments: Instruments) -> WorkSpan:
 class _OpenSpan(WorkSpan):
     """A span that is reported."""
 
-    __slots__ = ("_error", "_instruments", "_metric", "_shared", "_span")
+    __slots__ = ("_error", "_instruments", "_metric", "_secrets", "_shared", "_span")
 
     def __init__(
         self,
@@ -49,10 +59,12 @@ class _OpenSpan(WorkSpan):
         attributes: Attributes,
         metric: names.Metric,
         shared: Attributes,
+        secrets: Sequence[str] = (),
     ) -> None:
         self._instruments = instruments
         self._metric = metric
         self._shared = shared
+        self._secrets = secrets
         self._error: str | None = None
         self._span = instruments.span(name, attributes, client=False)
 
@@ -83,7 +95,10 @@ class _OpenSpan(WorkSpan):
 
     def set_result(self, result: Any) -> None:
         if self._instruments.options.record_content:
-            report(lambda: self._span.set({names.TOOL_CALL_RESULT: as_json(result)}))
+            report(lambda: self._set_result(result))
+
+    def _set_result(self, result: Any) -> None:
+        self._span.set({names.TOOL_CALL_RESULT: redact(as_json(result), self._secrets)})
 
     def set_error(self, kind: str) -> None:
         self._error = kind

@@ -6,6 +6,8 @@ from typing import Any, Self
 
 __all__ = ["NO_SPAN", "WorkSpan"]
 
+_NO_CONTEXT = nullcontext()
+
 
 class WorkSpan:
     """A context manager around a piece of work; the span begins and ends with the block.
@@ -28,7 +30,7 @@ class WorkSpan:
 
     def current(self) -> AbstractContextManager[Any]:
         """Make the span current for a block, which must not yield."""
-        return nullcontext()
+        return _NO_CONTEXT
 
     def set_result(self, result: Any) -> None:
         """Record a result; it becomes part of the span only if content is recorded."""

@@ -2,8 +2,8 @@
 
 The key of an answer is a hash of the provider, the URL and the whole body of the request; with a
 router, also of the name of its deployments, any of which may have answered. Only complete answers
-of `generate` are cached: no errors, no filtered or truncated answers, no answers of a fallback, and
-no streams.
+of `generate` are cached: no errors, no filtered or truncated answers, no answers with a tool call
+that is not valid, no answers of a fallback, and no streams.
 """
 
 import json
@@ -188,7 +188,7 @@ def cached_flow(
 def _is_complete(response: Response) -> bool:
     data = response["data"]
     cut = data["finish_reason"] == "length" or data.get("truncated") or data.get("filtered")
-    return not cut
+    return not cut and not any("invalid_arguments" in call for call in data["tool_calls"])
 
 
 def _stored(response: Response) -> bytes:

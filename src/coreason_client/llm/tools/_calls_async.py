@@ -8,9 +8,11 @@ from contextlib import aclosing
 from typing import Any, TypeAlias
 
 from ..._agent_context import durable_stream
+from ..observe._work_span import NO_SPAN, WorkSpan
 from ._journal import dump_output, load_output
+from ._model_client import AsyncModelClient
 from ._output import ToolOutput, output_of
-from ._perform import failed, refused, too_late
+from ._perform import failed, finish_span, known_secrets, refused, too_late, tool_span
 from ._run_machine import CallTools, Requested, RunMachine
 from ._threads import run_in_thread
 from ._toolset import RunnableTool, Toolset
@@ -25,20 +27,28 @@ class AsyncCalls:
     """Executes calls; at most `parallel` at a time.
 
     In a durable agent each call is a step, so it is not executed again after a restart. `stream` is
-    the stream of the agent; by default, that of the durable agent that calls.
+    the stream of the agent; by default, that of the durable agent that calls. The spans of calls
+    are children of `run_span`.
     """
 
     def __init__(
-        self, toolset: Toolset, parallel: int, secrets: Sequence[str] = (), stream: Any = None
+        self,
+        toolset: Toolset,
+        parallel: int,
+        client: AsyncModelClient,
+        run_span: WorkSpan = NO_SPAN,
+        stream: Any = None,
     ) -> None:
         self._toolset = toolset
-        self._slots = asyncio.Semaphore(parallel)
-        self._secrets = secrets
+        self._parallel = parallel
+        self._slots: asyncio.Semaphore | None = None  # a single call needs none
+        self._client = client
+        self._run_span = run_span
         self._stream = durable_stream() if stream is None else stream
 
     async def complete(self, step: CallTools, machine: RunMachine) -> None:
         """Execute the calls of a turn and record their outputs, without events."""
-        if len(step.calls) == 1 and machine.seconds_left() is None:  # needs no task of its own
+        if _needs_no_task(step, machine):
             machine.record_output(0, *await self._work(step.calls[0]))
             machine.end_calls()
             return
@@ -56,12 +66,20 @@ class AsyncCalls:
         for requested in step.calls:
             call = requested.call
             yield ToolCallStarted(step.turn, call["id"], call["name"], call["arguments"])
+        if _needs_no_task(step, machine):
+            with self._run_span.current():
+                output, seconds = await self._work(step.calls[0])
+            yield machine.record_output(0, output, seconds)
+            machine.end_calls()
+            return
         tasks: list[asyncio.Task[_Timed]] = []
+        self._slots = asyncio.Semaphore(self._parallel)
         # A restarted agent must see the results in the same order.
         in_order = self._stream is not None
         try:
-            for requested in step.calls:  # the numbers of the steps are taken in this order
-                tasks.append(asyncio.create_task(self._work(requested)))  # noqa: PERF401
+            with self._run_span.current():
+                for requested in step.calls:  # the numbers of the steps are taken in this order
+                    tasks.append(asyncio.create_task(self._work(requested)))  # noqa: PERF401
             waiting = dict(enumerate(tasks))
             while waiting and not machine.stopping:
                 awaited = [next(iter(waiting.values()))] if in_order else waiting.values()
@@ -95,32 +113,45 @@ class AsyncCalls:
         return _loaded(step)
 
     async def _timed(self, tool: RunnableTool, requested: Requested) -> _Timed:
+        if self._slots is None:
+            return await self._measured(tool, requested)
         async with self._slots:
-            start = time.monotonic()
-            output = await self._perform(tool, requested)
-            return output, time.monotonic() - start
+            return await self._measured(tool, requested)
+
+    async def _measured(self, tool: RunnableTool, requested: Requested) -> _Timed:
+        start = time.monotonic()
+        with tool_span(self._client, tool, requested) as span:
+            with span.current():
+                output = await self._perform(tool, requested)
+            finish_span(span, output)
+        return output, time.monotonic() - start
 
     async def _perform(self, tool: RunnableTool, requested: Requested) -> ToolOutput:
-        limit = asyncio.timeout(tool.timeout)
+        limit: asyncio.Timeout | None = None
         try:
-            async with limit:
-                function = tool.bind(requested.call["arguments"])
-                if tool.is_async:
-                    value = await function()
-                else:
-                    value = await run_in_thread(function, f"coreason-tool-{tool.name}")
-                if inspect.isawaitable(value):
-                    value = await value
-            return output_of(value)
+            if tool.timeout is None:
+                return output_of(await _called(tool, requested))
+            async with asyncio.timeout(tool.timeout) as limit:
+                return output_of(await _called(tool, requested))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return failed(tool, error, self._secrets)  # raised by the tool itself
+            return failed(tool, error, known_secrets(self._client))  # raised by the tool itself
         except Exception as error:  # noqa: BLE001 - the model gets it
-            if limit.expired() and isinstance(error, TimeoutError):
+            if limit is not None and limit.expired() and isinstance(error, TimeoutError):
                 return too_late(tool)
-            return failed(tool, error, self._secrets)
+            return failed(tool, error, known_secrets(self._client))
+
+
+async def _called(tool: RunnableTool, requested: Requested) -> Any:
+    """Call the function of a tool and return its value."""
+    function = tool.bind(requested.call["arguments"])
+    if tool.is_async:
+        value = await function()
+    else:
+        value = await run_in_thread(function, f"coreason-tool-{tool.name}")
+    return await value if inspect.isawaitable(value) else value
 
 
 async def _immediate(output: ToolOutput) -> _Timed:
@@ -129,6 +160,11 @@ async def _immediate(output: ToolOutput) -> _Timed:
 
 async def _loaded(step: Coroutine[Any, Any, dict[str, Any]]) -> _Timed:
     return load_output(await step)
+
+
+def _needs_no_task(step: CallTools, machine: RunMachine) -> bool:
+    """Return True if nothing but the end of the only call is to be awaited."""
+    return len(step.calls) == 1 and machine.seconds_left() is None
 
 
 def _not_negative(seconds: float | None) -> float | None:

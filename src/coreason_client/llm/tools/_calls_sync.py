@@ -2,14 +2,16 @@
 
 import queue
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from functools import partial
 from typing import Any, TypeAlias
 
 from ..._agent_context import durable_sync_stream
+from ..observe._work_span import NO_SPAN, WorkSpan
 from ._journal import dump_output, load_output
+from ._model_client import ModelClient
 from ._output import ToolOutput, output_of
-from ._perform import failed, refused, too_late
+from ._perform import failed, finish_span, known_secrets, refused, too_late, tool_span
 from ._run_machine import CallTools, Requested, RunMachine
 from ._threads import start_thread
 from ._toolset import RunnableTool, Toolset
@@ -23,13 +25,17 @@ _Timed: TypeAlias = tuple[ToolOutput, float]
 class Calls:
     """Executes calls; at most `parallel` at a time, and all in the caller's thread if that is 1.
 
-    In a durable agent the calls are executed one after the other, and each is a step.
+    In a durable agent the calls are executed one after the other, and each is a step. The spans of
+    calls are children of `run_span`.
     """
 
-    def __init__(self, toolset: Toolset, parallel: int, secrets: Sequence[str] = ()) -> None:
+    def __init__(
+        self, toolset: Toolset, parallel: int, client: ModelClient, run_span: WorkSpan = NO_SPAN
+    ) -> None:
         self._toolset = toolset
         self._parallel = parallel
-        self._secrets = secrets
+        self._client = client
+        self._run_span = run_span
 
     def complete(self, step: CallTools, machine: RunMachine) -> None:
         """Execute the calls of a turn and record their outputs, without events."""
@@ -53,7 +59,9 @@ class Calls:
             for requested in step.calls:
                 if machine.stopping or self._is_late(machine):
                     break
-                yield machine.record_output(requested.index, *self._work(requested))
+                with self._run_span.current():
+                    output, seconds = self._work(requested)
+                yield machine.record_output(requested.index, output, seconds)
         machine.end_calls()
 
     def _in_threads(self, step: CallTools) -> bool:
@@ -76,11 +84,12 @@ class Calls:
         while (remaining or running) and not machine.stopping:
             while remaining and running < self._parallel:
                 requested = remaining.pop(0)
-                start_thread(
-                    partial(self._work, requested),
-                    "coreason-tool",
-                    partial(_put, results, requested.index),
-                )
+                with self._run_span.current():
+                    start_thread(
+                        partial(self._work, requested),
+                        "coreason-tool",
+                        partial(_put, results, requested.index),
+                    )
                 running += 1
             left = machine.seconds_left()
             try:
@@ -111,7 +120,10 @@ class Calls:
 
     def _timed(self, tool: RunnableTool, requested: Requested) -> _Timed:
         start = time.monotonic()
-        output = self._perform(tool, requested)
+        with tool_span(self._client, tool, requested) as span:
+            with span.current():
+                output = self._perform(tool, requested)
+            finish_span(span, output)
         return output, time.monotonic() - start
 
     def _perform(self, tool: RunnableTool, requested: Requested) -> ToolOutput:
@@ -129,7 +141,7 @@ class Calls:
                 raise error
             return output_of(value)
         except Exception as error:  # noqa: BLE001 - the model gets it
-            return failed(tool, error, self._secrets)
+            return failed(tool, error, known_secrets(self._client))
 
 
 def _put(

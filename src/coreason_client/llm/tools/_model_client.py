@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol
 
+from ..observe._observation import Observation
 from ..streams import AsyncLLMStream, LLMStream
 from ..types import Response
 
@@ -11,6 +12,8 @@ __all__ = ["AsyncModelClient", "ModelClient"]
 
 class AsyncModelClient(Protocol):
     """The async client, as a run sees it."""
+
+    _observation: Observation
 
     def generate(
         self, messages: Sequence[Mapping[str, Any]], **options: Any
@@ -24,6 +27,7 @@ class ModelClient(Protocol):
 
     deadline: float | None
     timeout: float
+    _observation: Observation
 
     def generate(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> Response: ...
 

@@ -4,12 +4,14 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
+from ..observe._observation import Observation
+from ..observe._work_span import NO_SPAN, WorkSpan
 from ._function_schema import ArgumentsError
 from ._output import ToolOutput, error_output, failure_output
 from ._run_machine import Requested
 from ._toolset import RunnableTool, Toolset
 
-__all__ = ["failed", "known_secrets", "refused", "too_late"]
+__all__ = ["failed", "finish_span", "known_secrets", "refused", "too_late", "tool_span"]
 
 logger = logging.getLogger("coreason_client.llm")
 
@@ -35,6 +37,22 @@ def failed(tool: RunnableTool, error: BaseException, secrets: Iterable[str]) -> 
 def too_late(tool: RunnableTool) -> ToolOutput:
     """Return the output of a call that took longer than the timeout of its tool."""
     return error_output(f"the tool took longer than its timeout of {tool.timeout:g} s")
+
+
+def tool_span(client: Any, tool: RunnableTool, requested: Requested) -> WorkSpan:
+    """Return the span of a call, in a run of the client."""
+    observation: Observation = client._observation
+    if observation.instruments() is None:
+        return NO_SPAN
+    call, secrets = requested.call, known_secrets(client)
+    return observation.tool(tool.name, call["id"], call["arguments"], tool.kind, secrets)
+
+
+def finish_span(span: WorkSpan, output: ToolOutput) -> None:
+    """Record the output of a call in its span."""
+    span.set_result(output.text)
+    if output.is_error:
+        span.set_error("tool_error")
 
 
 def known_secrets(client: Any) -> list[str]:

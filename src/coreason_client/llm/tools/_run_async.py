@@ -6,11 +6,11 @@ from typing import Any, Generic
 
 from .._returned_async import AsyncStreamBase
 from ..errors import LLMError, LLMRequestError, LLMResponseError
+from ..observe._work_span import WorkSpan
 from ..types import Parsed, TextDelta
 from ._calls_async import AsyncCalls
 from ._given_tools import given_tools_async
 from ._model_client import AsyncModelClient
-from ._perform import known_secrets
 from ._run_limits import RunLimits
 from ._run_machine import AskModel, RunMachine, conversation
 from ._toolset import Toolset
@@ -102,17 +102,20 @@ class AsyncRun:
     ) -> None:
         limits = RunLimits.taken_from(options)
         self._given = given_tools_async(tools)
+        own, checked = conversation(messages)
         self._machine = RunMachine(
-            conversation(messages), limits, tool_choice=options.get("tool_choice")
+            own, limits, checked=checked, tool_choice=options.get("tool_choice")
         )
         self._turns = AsyncTurns(client, options)
         self._restarts = options.get("on_break") == "restart"
         self._parallel = limits.max_parallel_calls
-        self._secrets = known_secrets(client)
+        self._client = client
 
     def stream(self) -> AsyncRunStream:
         """Return a stream of the events; nothing is sent before it is iterated."""
-        return AsyncRunStream(self._machine, self._events(), restarts=self._restarts)
+        # Created here: its parent is the span that is current where `run_stream` is called.
+        span = self._client._observation.run()
+        return AsyncRunStream(self._machine, self._events(span), restarts=self._restarts)
 
     async def result(self) -> RunResult:
         """Run to the end and return the result, without events.
@@ -120,17 +123,18 @@ class AsyncRun:
         Raises:
             LLMError: the run ended with an error.
         """
-        try:
-            if self._given.toolset is not None:
-                return await self._complete(self._given.toolset)
-            async with self._given.open_async() as toolset:
-                return await self._complete(toolset)
-        except LLMError as error:
-            raise self._machine.ended_by(error) from error.__cause__
+        with self._client._observation.run() as span, span.current():
+            try:
+                if self._given.toolset is not None:
+                    return await self._complete(self._given.toolset)
+                async with self._given.open_async() as toolset:
+                    return await self._complete(toolset)
+            except LLMError as error:
+                raise self._machine.ended_by(error) from error.__cause__
 
     async def _complete(self, toolset: Toolset) -> RunResult:
         machine, turns = self._machine, self._turns
-        calls = AsyncCalls(toolset, self._parallel, self._secrets)
+        calls = AsyncCalls(toolset, self._parallel, self._client)
         while (step := machine.next_step()) is not None:
             if isinstance(step, AskModel):
                 machine.record_answer(await turns.complete(step, machine, toolset.definitions))
@@ -138,24 +142,26 @@ class AsyncRun:
                 await calls.complete(step, machine)
         return machine.final_result()
 
-    async def _events(self) -> AsyncGenerator[RunEvent]:
-        try:
-            async with (
-                self._given.open_async() as toolset,
-                aclosing(self._turn_events(toolset)) as events,
-            ):
-                async for event in events:
-                    yield event
-        except LLMError as error:
-            raise self._machine.ended_by(error) from error.__cause__
+    async def _events(self, span: WorkSpan) -> AsyncGenerator[RunEvent]:
+        with span:  # not current: the code of the caller runs between the events
+            try:
+                async with (
+                    self._given.open_async() as toolset,
+                    aclosing(self._turn_events(toolset, span)) as events,
+                ):
+                    async for event in events:
+                        yield event
+            except LLMError as error:
+                raise self._machine.ended_by(error) from error.__cause__
         yield RunFinished(self._machine.final_result())
 
-    async def _turn_events(self, toolset: Toolset) -> AsyncGenerator[RunEvent]:
+    async def _turn_events(self, toolset: Toolset, span: WorkSpan) -> AsyncGenerator[RunEvent]:
         machine, turns = self._machine, self._turns
-        calls = AsyncCalls(toolset, self._parallel, self._secrets)
+        calls = AsyncCalls(toolset, self._parallel, self._client, span)
         while (step := machine.next_step()) is not None:
             if isinstance(step, AskModel):
-                async with aclosing(turns.deltas(step, machine, toolset.definitions)) as deltas:
+                tools = toolset.definitions
+                async with aclosing(turns.deltas(step, machine, tools, span)) as deltas:
                     async for delta in deltas:
                         yield delta
                 machine.record_answer(turns.answer())

@@ -5,6 +5,7 @@ also ends a turn that is under way.
 """
 
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, NamedTuple, Self
 
 from .._argument_errors import invalid
@@ -73,7 +74,13 @@ class RunLimits:
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> Self:
         """Return the limits among the options of a run, and remove them there."""
-        return cls(**{name: options.pop(name) for name in _NAMES if name in options})
+        given = {name: options.pop(name) for name in options.keys() & _NAMES}
+        return cls(**given) if given else cls._default()
+
+    @classmethod
+    @cache
+    def _default(cls) -> Self:
+        return cls()
 
     def exceeded(self, turns: int, usage: Usage, seconds: float) -> Exceeded | None:
         """Return the limit that forbids another turn, None if there is none."""
@@ -89,7 +96,7 @@ class RunLimits:
         return None
 
 
-_NAMES = tuple(field.name for field in fields(RunLimits))
+_NAMES = frozenset(field.name for field in fields(RunLimits))
 
 
 def _check_whole(name: str, value: Any) -> None:

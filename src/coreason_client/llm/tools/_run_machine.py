@@ -6,17 +6,19 @@
   that was interrupted gets a result that says so: the conversation is valid at any time.
 * The limits are checked before each request to the model.
 * An error of a tool is a result. Too many errors in a row of the same tool end the run.
+* A call whose arguments are not a JSON object is not executed: it is an error of its tool.
 * A call at the end of an answer that was cut off may lack arguments, so it is not executed.
 * A forced `tool_choice` applies to the first turn: otherwise the run would never end.
 """
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .._check_messages import check_messages
+from .._call import KEEP_INVALID_CALLS
+from .._check_messages import CheckedMessages, check_messages, check_next_messages
 from .._provider_text import clean_text
 from ..errors import LLMError, LLMRunLimitError, LLMRunTimeoutError, LLMToolError
 from ..types import Message, Response, ToolCall, Usage
@@ -29,6 +31,7 @@ __all__ = ["AskModel", "CallTools", "Requested", "RunMachine", "conversation"]
 
 _CUT_OFF = "the call was cut off at max_tokens; make it again, with shorter arguments"
 _INTERRUPTED = "the call was interrupted, and may or may not have taken effect"
+_MAX_SHOWN = 1000  # characters of invalid arguments
 # Keys of an answer that are not part of the conversation.
 _NOT_SENT = frozenset({"finish_reason", "filtered", "media", "parsed", "truncated"})
 
@@ -40,6 +43,13 @@ class AskModel:
     turn: int
     messages: list[Message]
     tool_choice: Any
+
+    def call_options(
+        self, options: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """Return the options of the call of the model; `options` are those of the run."""
+        own = {"tools": tools or None, "tool_choice": self.tool_choice, KEEP_INVALID_CALLS: True}
+        return {**options, **own}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +69,20 @@ class CallTools:
     calls: Sequence[Requested]
 
 
-def conversation(messages: Any) -> list[Message]:
-    """Return the messages of the caller as a new list.
+def conversation(messages: Any) -> tuple[list[Message], CheckedMessages]:
+    """Return the messages of the caller as a new list, and in the form of `Call`.
 
     Raises:
         LLMRequestError: a message is wrong.
     """
-    check_messages(messages)
-    return [dict(message) for message in messages]
+    checked = CheckedMessages(check_messages(messages))
+    return [dict(message) for message in messages], checked
 
 
 class RunMachine:
     """Decides what a run does next, and keeps its conversation.
+
+    `checked` are the messages in the form of `Call`, if they were checked.
 
     Attributes:
         messages: the conversation so far.
@@ -85,6 +97,7 @@ class RunMachine:
         messages: Sequence[Message],
         limits: RunLimits,
         *,
+        checked: CheckedMessages | None = None,
         tool_choice: Any = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -93,13 +106,14 @@ class RunMachine:
         self.usage = NO_USAGE
         self.result: RunResult | None = None
         self.stopping = False
+        self._checked = CheckedMessages() if checked is None else checked
         self._limits = limits
         self._tool_choice = tool_choice
         self._clock = clock
         self._start = clock()
         self._calls: list[Requested] = []  # of the current turn
-        self._outputs: dict[int, ToolOutput] = {}  # by the index of the call
-        self._finished: dict[int, ToolCallFinished] = {}
+        # By the index of the call, with the images of the output.
+        self._finished: dict[int, tuple[ToolCallFinished, Sequence[str]]] = {}
         self._earlier: list[ToolCallFinished] = []
         self._errors: Counter[str] = Counter()  # in a row, by tool
         self._final_error: LLMError | None = None
@@ -126,6 +140,17 @@ class RunMachine:
             choice = "auto"
         return AskModel(self.turns, list(self.messages), choice)
 
+    def checked_messages(self) -> CheckedMessages:
+        """Return the conversation for the client; each message is checked once in a run.
+
+        Raises:
+            LLMRequestError: a message is wrong.
+        """
+        new = self.messages[len(self._checked) :]
+        if new:
+            self._checked = check_next_messages(self._checked, new)
+        return self._checked
+
     def record_answer(self, response: Response) -> None:
         """Record the answer of the model."""
         data = response["data"]
@@ -141,7 +166,7 @@ class RunMachine:
             return
         cut_off = len(calls) - 1 if data.get("truncated") else None
         self._calls = [
-            Requested(index, call, _CUT_OFF if index == cut_off else None)
+            Requested(index, call, _CUT_OFF if index == cut_off else _refusal(call))
             for index, call in enumerate(calls)
         ]
 
@@ -152,8 +177,7 @@ class RunMachine:
         finished = ToolCallFinished(
             self.turns, call["id"], call["name"], call["arguments"], text, output.is_error, seconds
         )
-        self._outputs[index] = output
-        self._finished[index] = finished
+        self._finished[index] = finished, output.images
         if output.abort is not None:
             self.stop(output.abort)
         return finished
@@ -169,14 +193,14 @@ class RunMachine:
         for requested in self._calls:
             if requested.index not in self._finished:
                 self.record_output(requested.index, error_output(_INTERRUPTED), 0.0)
-            finished = self._finished[requested.index]
+            finished, shown = self._finished[requested.index]
             self._earlier.append(finished)
             self.messages.append(_tool_message(finished))
-            images += self._outputs[requested.index].images
+            images += shown
             self._count_errors(finished)
         if images:
             self.messages.append(_image_message(images))
-        self._calls, self._outputs, self._finished = [], {}, {}
+        self._calls, self._finished = [], {}
 
     def final_result(self) -> RunResult:
         """Return the result of a run that has ended."""
@@ -226,6 +250,15 @@ class RunMachine:
         self._errors[finished.name] += 1
         if self._errors[finished.name] >= self._limits.max_tool_errors:
             self.stop(_tool_error(finished, self._errors[finished.name]))
+
+
+def _refusal(call: ToolCall) -> str | None:
+    """Return why a call is not executed, None if it is."""
+    invalid = call.get("invalid_arguments")
+    if invalid is None:
+        return None
+    shown = repr(bounded(invalid, _MAX_SHOWN))
+    return f"the arguments are not a JSON object: {shown}; make the call again, with a JSON object"
 
 
 def _spent(response: Response) -> Usage:

@@ -8,11 +8,11 @@ from typing import Any, Generic
 
 from .._returned_sync import StreamBase
 from ..errors import LLMError, LLMRequestError, LLMResponseError
+from ..observe._work_span import WorkSpan
 from ..types import Parsed, TextDelta
 from ._calls_sync import Calls
 from ._given_tools import given_tools
 from ._model_client import ModelClient
-from ._perform import known_secrets
 from ._run_limits import RunLimits
 from ._run_machine import AskModel, RunMachine, conversation
 from ._toolset import Toolset
@@ -104,17 +104,20 @@ class Run:
     ) -> None:
         limits = RunLimits.taken_from(options)
         self._given = given_tools(tools)
+        own, checked = conversation(messages)
         self._machine = RunMachine(
-            conversation(messages), limits, tool_choice=options.get("tool_choice")
+            own, limits, checked=checked, tool_choice=options.get("tool_choice")
         )
         self._turns = Turns(client, options)
         self._restarts = options.get("on_break") == "restart"
         self._parallel = limits.max_parallel_calls
-        self._secrets = known_secrets(client)
+        self._client = client
 
     def stream(self) -> RunStream:
         """Return a stream of the events; nothing is sent before it is iterated."""
-        return RunStream(self._machine, self._events(), restarts=self._restarts)
+        # Created here: its parent is the span that is current where `run_stream` is called.
+        span = self._client._observation.run()
+        return RunStream(self._machine, self._events(span), restarts=self._restarts)
 
     def result(self) -> RunResult:
         """Run to the end and return the result, without events.
@@ -122,17 +125,18 @@ class Run:
         Raises:
             LLMError: the run ended with an error.
         """
-        try:
-            if self._given.toolset is not None:
-                return self._complete(self._given.toolset)
-            with self._given.open() as toolset:
-                return self._complete(toolset)
-        except LLMError as error:
-            raise self._machine.ended_by(error) from error.__cause__
+        with self._client._observation.run() as span, span.current():
+            try:
+                if self._given.toolset is not None:
+                    return self._complete(self._given.toolset)
+                with self._given.open() as toolset:
+                    return self._complete(toolset)
+            except LLMError as error:
+                raise self._machine.ended_by(error) from error.__cause__
 
     def _complete(self, toolset: Toolset) -> RunResult:
         machine, turns = self._machine, self._turns
-        calls = Calls(toolset, self._parallel, self._secrets)
+        calls = Calls(toolset, self._parallel, self._client)
         while (step := machine.next_step()) is not None:
             if isinstance(step, AskModel):
                 machine.record_answer(turns.complete(step, machine, toolset.definitions))
@@ -140,23 +144,25 @@ class Run:
                 calls.complete(step, machine)
         return machine.final_result()
 
-    def _events(self) -> Generator[RunEvent]:
-        try:
-            with (
-                self._given.open() as toolset,
-                closing(self._turn_events(toolset)) as events,
-            ):
-                yield from events
-        except LLMError as error:
-            raise self._machine.ended_by(error) from error.__cause__
+    def _events(self, span: WorkSpan) -> Generator[RunEvent]:
+        with span:  # not current: the code of the caller runs between the events
+            try:
+                with (
+                    self._given.open() as toolset,
+                    closing(self._turn_events(toolset, span)) as events,
+                ):
+                    yield from events
+            except LLMError as error:
+                raise self._machine.ended_by(error) from error.__cause__
         yield RunFinished(self._machine.final_result())
 
-    def _turn_events(self, toolset: Toolset) -> Generator[RunEvent]:
+    def _turn_events(self, toolset: Toolset, span: WorkSpan) -> Generator[RunEvent]:
         machine, turns = self._machine, self._turns
-        calls = Calls(toolset, self._parallel, self._secrets)
+        calls = Calls(toolset, self._parallel, self._client, span)
         while (step := machine.next_step()) is not None:
             if isinstance(step, AskModel):
-                with closing(turns.deltas(step, machine, toolset.definitions)) as deltas:
+                tools = toolset.definitions
+                with closing(turns.deltas(step, machine, tools, span)) as deltas:
                     yield from deltas
                 machine.record_answer(turns.answer())
             else:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from .._argument_errors import invalid
-from .._check_tools import FUNCTION_NAME, check_tools
+from .._check_tools import CheckedTools, check_tools
 from ..errors import LLMRequestError
 from ._function_schema import function_schema
 from ._names import unique_names
@@ -24,7 +24,8 @@ class RunnableTool:
     """A tool of a run.
 
     `bind` returns a function without parameters for a call with arguments; it raises
-    `ArgumentsError` if they are invalid. `is_async` is True if that function is async.
+    `ArgumentsError` if they are invalid. `is_async` is True if that function is async. `kind` is
+    "function", or "extension" for a tool of an MCP server.
     """
 
     name: str
@@ -34,6 +35,7 @@ class RunnableTool:
     is_async: bool
     timeout: float | None = None
     on_restart: str = "rerun"
+    kind: str = "function"
 
     @property
     def definition(self) -> dict[str, Any]:
@@ -48,7 +50,7 @@ class Toolset:
     """The tools of one run, by name.
 
     Raises:
-        LLMRequestError: two functions have the same name, or a name is not valid.
+        LLMRequestError: two functions have the same name, or a tool is not valid.
     """
 
     def __init__(
@@ -57,11 +59,9 @@ class Toolset:
         served: Sequence[tuple[str, Sequence[RunnableTool]]] = (),
     ) -> None:
         tools = [*functions, *_renamed(functions, served)] if served else functions
-        self.definitions = [tool.definition for tool in tools]
+        # Checked once: the client would check them in every turn.
+        self.definitions = CheckedTools(check_tools([tool.definition for tool in tools]))
         self._tools = {tool.name: tool for tool in tools}
-        # All other checks are those of the client, before its first request.
-        if len(self._tools) < len(tools) or not all(map(FUNCTION_NAME.fullmatch, self._tools)):
-            check_tools(self.definitions)
 
     def find(self, name: str) -> RunnableTool | None:
         """Return a tool, None if there is no such tool."""
@@ -92,7 +92,7 @@ def function_tool(tool: Any, where: str, *, allow_async: bool) -> RunnableTool:
     Raises:
         LLMRequestError: it is wrong, or async in the sync client.
     """
-    found = _function_tool(tool if isinstance(tool, Tool) else Tool(tool), where)
+    found = _tool(tool, where) if isinstance(tool, Tool) else _plain_tool(tool, where)
     if found.is_async and not allow_async:
         raise LLMRequestError(
             f"{where} must not be async in the sync client, got the async function "
@@ -101,13 +101,25 @@ def function_tool(tool: Any, where: str, *, allow_async: bool) -> RunnableTool:
     return found
 
 
-def _function_tool(tool: Tool, where: str) -> RunnableTool:
-    function = tool.function
+def _plain_tool(function: Any, where: str) -> RunnableTool:
+    name = _name(function, None, where)
+    schema = function_schema(function, where)
+    bind = partial(_bind_validated, function, schema.validated)
+    return RunnableTool(name, schema.description, schema.parameters, bind, is_async(function))
+
+
+def _name(function: Any, given: str | None, where: str) -> str:
     if not callable(function):
         raise invalid(where, "must be a function, a Tool or an MCPServer", function)
-    name = tool.name or getattr(function, "__name__", None)
+    name: str | None = given or getattr(function, "__name__", None)
     if name is None:
         raise LLMRequestError(f"{where} must have a name; pass Tool(…, name=…)")
+    return name
+
+
+def _tool(tool: Tool, where: str) -> RunnableTool:
+    function = tool.function
+    name = _name(function, tool.name, where)
     _check_options(tool, where)
     if tool.parameters is None:
         schema = function_schema(function, where)

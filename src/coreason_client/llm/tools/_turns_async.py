@@ -1,12 +1,13 @@
 """Sends the conversation of a run to the model, and yields the deltas of its answer."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
 
 from ..._agent_context import durable_stream
 from ..errors import LLMError, LLMResponseError
+from ..observe._work_span import WorkSpan
 from ..types import Delta, Response
 from ._journal import dump_turn, load_turn, with_parsed
 from ._model_client import AsyncModelClient
@@ -29,18 +30,18 @@ class AsyncTurns:
         self._response: Response | None = None
 
     async def complete(
-        self, step: AskModel, machine: RunMachine, tools: list[dict[str, Any]]
+        self, step: AskModel, machine: RunMachine, tools: Sequence[Mapping[str, Any]]
     ) -> Response:
         """Return the answer, without its deltas.
 
         Raises:
             LLMError: there is no answer, or the time limit of the run is reached.
         """
-        options = self._call_options(step, tools)
+        options = step.call_options(self._options, tools)
         stream = durable_stream()
         if stream is not None:
             return await self._stored(step, machine, options, stream)
-        answer = self._client.generate(step.messages, **options)
+        answer = self._client.generate(machine.checked_messages(), **options)
         return await (answer if machine.seconds_left() is None else _limited(machine, answer))
 
     async def _stored(
@@ -51,7 +52,7 @@ class AsyncTurns:
 
         async def ask() -> dict[str, Any]:
             try:
-                answer = self._client.generate(step.messages, **options)
+                answer = self._client.generate(machine.checked_messages(), **options)
                 self._response = await _limited(machine, answer)
             except LLMError as error:
                 return dump_turn((), None, error)
@@ -74,29 +75,32 @@ class AsyncTurns:
         return self._response
 
     async def deltas(
-        self, step: AskModel, machine: RunMachine, tools: list[dict[str, Any]]
+        self,
+        step: AskModel,
+        machine: RunMachine,
+        tools: Sequence[Mapping[str, Any]],
+        run_span: WorkSpan,
     ) -> AsyncGenerator[Delta]:
-        """Yield the deltas of an answer.
+        """Yield the deltas of an answer; the span of the call is a child of `run_span`.
 
         Raises:
             LLMError: there is no answer, or the time limit of the run is reached.
         """
         self._response = None
         stream = durable_stream()
-        received = self._received(step, machine, self._call_options(step, tools))
+        received = self._received(step, machine, step.call_options(self._options, tools), run_span)
         if stream is not None:
             received = self._journaled(received, stream)
         async with aclosing(received) as deltas:
             async for delta in deltas:
                 yield delta
 
-    def _call_options(self, step: AskModel, tools: list[dict[str, Any]]) -> dict[str, Any]:
-        return {**self._options, "tools": tools or None, "tool_choice": step.tool_choice}
-
     async def _received(
-        self, step: AskModel, machine: RunMachine, options: dict[str, Any]
+        self, step: AskModel, machine: RunMachine, options: dict[str, Any], run_span: WorkSpan
     ) -> AsyncGenerator[Delta]:
-        async with self._client.stream(step.messages, **options) as stream:
+        with run_span.current():
+            opened = self._client.stream(machine.checked_messages(), **options)
+        async with opened as stream:
             while (delta := await _limited(machine, anext(stream, None))) is not None:
                 yield delta
             self._response = await stream.result()

@@ -1,12 +1,13 @@
 """Sends the conversation of a run to the model, and yields the deltas of its answer."""
 
 import copy
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
 from ..._agent_context import durable_sync_stream
 from ..errors import LLMError, LLMResponseError, LLMTimeoutError
+from ..observe._work_span import WorkSpan
 from ..types import Delta, Response
 from ._journal import dump_turn, load_turn, with_parsed
 from ._model_client import ModelClient
@@ -28,7 +29,7 @@ class Turns:
         self._response: Response | None = None
 
     def complete(
-        self, step: AskModel, machine: RunMachine, tools: list[dict[str, Any]]
+        self, step: AskModel, machine: RunMachine, tools: Sequence[Mapping[str, Any]]
     ) -> Response:
         """Return the answer, without its deltas.
 
@@ -46,14 +47,19 @@ class Turns:
         return self._response
 
     def deltas(
-        self, step: AskModel, machine: RunMachine, tools: list[dict[str, Any]]
+        self,
+        step: AskModel,
+        machine: RunMachine,
+        tools: Sequence[Mapping[str, Any]],
+        run_span: WorkSpan,
     ) -> Generator[Delta]:
-        """Yield the deltas of an answer.
+        """Yield the deltas of an answer; the span of the call is a child of `run_span`.
 
         Raises:
             LLMError: there is no answer, or the time limit of the run is reached.
         """
-        with closing(self._asked(self._received(step, machine, tools), machine)) as deltas:
+        received = self._received(step, machine, tools, run_span)
+        with closing(self._asked(received, machine)) as deltas:
             yield from deltas
 
     def _asked(self, received: Generator[Delta], machine: RunMachine) -> Generator[Delta]:
@@ -73,27 +79,34 @@ class Turns:
             raise machine.timeout_error() from None
 
     def _generated(
-        self, step: AskModel, machine: RunMachine, tools: list[dict[str, Any]]
+        self, step: AskModel, machine: RunMachine, tools: Sequence[Mapping[str, Any]]
     ) -> Generator[Delta]:
         """Request a complete answer, which has no deltas."""
         client = self._limited_client(machine)
-        self._response = client.generate(step.messages, **self._call_options(step, tools))
+        self._response = client.generate(
+            machine.checked_messages(), **step.call_options(self._options, tools)
+        )
         yield from ()
 
     def _received(
-        self, step: AskModel, machine: RunMachine, tools: list[dict[str, Any]]
+        self,
+        step: AskModel,
+        machine: RunMachine,
+        tools: Sequence[Mapping[str, Any]],
+        run_span: WorkSpan,
     ) -> Generator[Delta]:
         client = self._limited_client(machine)
-        with client.stream(step.messages, **self._call_options(step, tools)) as stream:
+        with run_span.current():
+            opened = client.stream(
+                machine.checked_messages(), **step.call_options(self._options, tools)
+            )
+        with opened as stream:
             for delta in stream:
                 yield delta
                 left = machine.seconds_left()
                 if left is not None and left <= 0:
                     raise machine.timeout_error()
             self._response = stream.result()
-
-    def _call_options(self, step: AskModel, tools: list[dict[str, Any]]) -> dict[str, Any]:
-        return {**self._options, "tools": tools or None, "tool_choice": step.tool_choice}
 
     def _limited_client(self, machine: RunMachine) -> ModelClient:
         """Return the client with the time that is left as its deadline; it shares everything."""

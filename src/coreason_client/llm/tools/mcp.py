@@ -179,6 +179,7 @@ class MCPServer:
                 tool.input_schema,
                 partial(bound, connection, tool.name),
                 is_async=bound is _bound_async,
+                kind="extension",
             )
             for tool in connection.tools
             if tool.name not in self._exclude
