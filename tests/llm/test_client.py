@@ -33,6 +33,7 @@ from coreason_client.llm import (
     LLMServerError,
     LLMTimeoutError,
     TextDelta,
+    _session_async,
     generate,
 )
 from coreason_client.llm._limits import Limits
@@ -688,7 +689,11 @@ def test_a_stream_of_a_thousand_chunks() -> None:
     run(go())
 
 
-def test_a_connection_is_used_again_if_the_body_ends_after_its_last_word() -> None:
+def test_a_connection_is_used_again_if_the_body_ends_after_its_last_word(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_session_async, "_END_WAIT", 10.0)  # however busy the machine is
+
     async def go() -> None:
         late = replace(streamed("a"), late=0.01)
         async with provider(late, late, answer()) as server, client(server) as ours:
@@ -772,7 +777,7 @@ def test_requests_beyond_the_limit_of_a_minute_are_not_sent() -> None:
     async def go() -> None:
         async with (
             provider(answer()) as server,
-            client(server, requests_per_minute=3, deadline=1) as ours,
+            client(server, requests_per_minute=3, deadline=30) as ours,  # less than a minute
         ):
             calls = (ours.generate(MESSAGES) for _ in range(10))
             results = await asyncio.gather(*calls, return_exceptions=True)

@@ -10,7 +10,13 @@ from typing import Any
 
 import pytest
 
-from coreason_client.llm import LLMClient, LLMConnectionError, LLMError, LLMTimeoutError
+from coreason_client.llm import (
+    LLMClient,
+    LLMConnectionError,
+    LLMError,
+    LLMTimeoutError,
+    _session_sync,
+)
 from coreason_client.llm._session_sync import Session
 
 from .server import Provider, Replied, ServerInThread
@@ -71,7 +77,10 @@ def test_a_stream_that_is_left_early_closes_its_connection() -> None:
         assert server.open_connections == 0
 
 
-def test_streams_use_one_connection_although_their_end_arrives_late() -> None:
+def test_streams_use_one_connection_although_their_end_arrives_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_session_sync, "_END_WAIT", LIMIT)  # however busy the machine is
     with ServerInThread(streamed("Hi", late=0.01)) as server:
         with client(server) as ours:
             for _ in range(3):

@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from time import monotonic
 from typing import Any, TypeAlias
 
 from pydantic import Field, SecretStr, ValidationError, create_model
@@ -96,20 +95,10 @@ def read_settings() -> Configuration:
 
 
 _Version: TypeAlias = tuple[str, int, int, int] | None
-_EXAMINED_FOR = 0.002  # seconds: many calls that begin at the same time look at `.env` once
-_examined: tuple[float, _Version] = (float("-inf"), None)  # when, and the version then
 
 
 def _env_file_version() -> _Version:
     """Return a value that changes whenever `.env` does, None if there is no such file."""
-    global _examined
-    now = monotonic()
-    if now - _examined[0] > _EXAMINED_FOR:
-        _examined = now, _stat_env_file()
-    return _examined[1]
-
-
-def _stat_env_file() -> _Version:
     try:
         found = os.stat(_ENV_FILE)  # noqa: PTH116 - creating a Path takes longer than the call
     except OSError:
