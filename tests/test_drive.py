@@ -70,6 +70,10 @@ class SyncResponse:
         if self._answer.broken:
             raise BROKEN
 
+    def collect(self, add: Callable[[bytes], None]) -> None:
+        for chunk in self.chunks():
+            add(chunk)
+
     def read(self, limit: int) -> bytes:
         self._network.log.append(f"read {limit}")
         return b"".join(self._answer.chunks)[:limit]
@@ -97,6 +101,9 @@ class AsyncResponse:
     async def chunks(self) -> AsyncGenerator[bytes]:
         for chunk in self._response.chunks():
             yield chunk
+
+    async def collect(self, add: Callable[[bytes], None]) -> None:
+        self._response.collect(add)
 
     async def read(self, limit: int) -> bytes:
         return self._response.read(limit)

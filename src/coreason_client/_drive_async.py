@@ -33,6 +33,7 @@ class _AsyncResponse(Protocol):
     head: ResponseHead
 
     def chunks(self) -> AsyncGenerator[bytes]: ...
+    def collect(self, add: Callable[[bytes], None]) -> Awaitable[None]: ...
     def read(self, limit: int) -> Awaitable[bytes]: ...
     def aclose(self) -> Awaitable[None]: ...
 
@@ -117,9 +118,7 @@ async def run_async(flow: Flow[Item], sender: AsyncOpener, limit: int = MAX_BODY
                         result = Reply(response.head, await response.read(MAX_BODY_BYTES))
                         continue
                     body = ReplyBody(step, response.head, limit, start)
-                    async with aclosing(response.chunks()) as chunks:
-                        async for chunk in chunks:
-                            body.add(chunk)
+                    await response.collect(body.add)
                     result = body.reply()
                 finally:
                     await response.aclose()

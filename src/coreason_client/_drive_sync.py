@@ -35,6 +35,7 @@ class _Response(Protocol):
     head: ResponseHead
 
     def chunks(self) -> Generator[bytes]: ...
+    def collect(self, add: Callable[[bytes], None]) -> None: ...
     def read(self, limit: int) -> bytes: ...
     def close(self) -> None: ...
 
@@ -114,9 +115,7 @@ def run(flow: Flow[Item], sender: SyncOpener, limit: int = MAX_BODY_BYTES) -> It
                         result = Reply(response.head, response.read(MAX_BODY_BYTES))
                         continue
                     body = ReplyBody(step, response.head, limit, start)
-                    with closing(response.chunks()) as chunks:
-                        for chunk in chunks:
-                            body.add(chunk)
+                    response.collect(body.add)
                     result = body.reply()
                 finally:
                     response.close()

@@ -110,6 +110,10 @@ class SyncScript(_Response):
     def chunks(self) -> Generator[bytes]:
         yield from self._bytes()
 
+    def collect(self, add: Callable[[bytes], None]) -> None:
+        for chunk in self._bytes():
+            add(chunk)
+
     def read(self, limit: int) -> bytes:
         return self._connection.body[:limit]
 
@@ -121,6 +125,10 @@ class AsyncScript(_Response):
     async def chunks(self) -> AsyncGenerator[bytes]:
         for chunk in self._bytes():
             yield chunk
+
+    async def collect(self, add: Callable[[bytes], None]) -> None:
+        for chunk in self._bytes():
+            add(chunk)
 
     async def read(self, limit: int) -> bytes:
         return self._connection.body[:limit]

@@ -97,6 +97,16 @@ class AsyncResponse:
                             pass
                     raise
 
+    async def collect(self, add: Callable[[bytes], None]) -> None:
+        """Pass each piece of the body to a function.
+
+        Raises:
+            TransportFailure: as for `chunks`.
+        """
+        async with aclosing(self.chunks()) as chunks:
+            async for chunk in chunks:
+                add(chunk)
+
     async def read(self, limit: int) -> bytes:
         """Read the body up to a limit; after a failure, return the part that had arrived."""
         body = bytearray()

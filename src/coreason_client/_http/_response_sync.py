@@ -98,6 +98,16 @@ class SyncResponse:
                         pass
                 raise
 
+    def collect(self, add: Callable[[bytes], None]) -> None:
+        """Pass each piece of the body to a function.
+
+        Raises:
+            TransportFailure: as for `chunks`.
+        """
+        with closing(self.chunks()) as chunks:
+            for chunk in chunks:
+                add(chunk)
+
     def read(self, limit: int) -> bytes:
         """Read the body up to a limit; after a failure, return the part that had arrived."""
         body = bytearray()

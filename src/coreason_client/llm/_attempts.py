@@ -280,10 +280,11 @@ class Attempts(Generic[PlanT]):
         if self._corrected or not self.policy.reask:
             return False
         self._corrected = True
-        plan = self.plan.corrected(answer, error.invalid_because or "")
+        reason = error.invalid_because or ""
+        plan = self.plan.corrected(answer, reason)
         if plan is None:
             return False
-        logger.warning("%s; asking the model to correct it", error)
+        logger.warning("the answer %s; asking the model to correct it", reason)
         self.plan = plan
         if self.gate is not None:
             self.gate.keep(plan)

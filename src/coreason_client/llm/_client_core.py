@@ -8,6 +8,7 @@ from .._drive import Flow
 from .._http._checks import check_headers
 from ..errors import ArgumentError
 from ._answer import Tokens
+from ._argument_errors import invalid
 from ._attempts import BACKOFF, Attempts, PlanT, Policy
 from ._background import check_resume
 from ._call import KEEP_INVALID_CALLS, Call
@@ -322,7 +323,7 @@ def _limits(requests: float | None, tokens: float | None) -> Limits | None:
 
 def _check_fallbacks(fallbacks: Any) -> Sequence[str]:
     if not isinstance(fallbacks, list | tuple) or not all(isinstance(f, str) for f in fallbacks):
-        raise LLMRequestError("fallbacks must be a list of model names")
+        raise invalid("fallbacks", "must be a list of model names", fallbacks)
     return fallbacks
 
 

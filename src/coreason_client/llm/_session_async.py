@@ -7,8 +7,9 @@ import socket
 import ssl
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import lru_cache
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakSet
@@ -27,7 +28,33 @@ __all__ = ["ReceivedHeaders", "Session", "Sessions"]
 _KEEP_ALIVE = 60.0
 _CHUNK = 65_536
 _END_WAIT = 0.05  # seconds to wait for the end of a body after its answer
-_NO_WAIT = nullcontext()
+
+
+class _Done:
+    """An awaitable that is done; for every call, a coroutine would take longer."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Iterator[Any]:
+        return iter(())
+
+
+_DONE = _Done()
+
+
+class _NoWait(AbstractAsyncContextManager[None]):
+    """A context that begins and ends at once."""
+
+    __slots__ = ()
+
+    def __aenter__(self) -> Any:
+        return _DONE
+
+    def __aexit__(self, *_: object) -> Any:
+        return _DONE
+
+
+_NO_WAIT = _NoWait()
 
 
 class Sessions:
@@ -42,6 +69,10 @@ class Sessions:
             asyncio.get_running_loop, leave=Session.after_fork
         )
         self._closed = False
+
+    def get(self) -> "Session | None":
+        """Return the session of the running loop; None if there is none, or after a close."""
+        return None if self._closed else self._by_loop.get()
 
     async def current(self) -> "Session | None":
         """Return the session of the running loop, created on first use; None after a close."""
@@ -266,6 +297,15 @@ class _OpenResponse:
             timed_out = isinstance(error, TimeoutError)
             if not timed_out and (rest := unread_bytes(self._response.content)):
                 yield rest
+            raise self._session.translate(error) from error
+
+    async def collect(self, add: Callable[[bytes], None]) -> None:
+        """Pass each piece of the body to a function; cheaper than iterating over `chunks`."""
+        self._process.check()
+        try:
+            while chunk := await self._response.content.readany():
+                add(chunk)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
             raise self._session.translate(error) from error
 
     async def read(self, limit: int) -> bytes:

@@ -25,6 +25,10 @@ class Sessions:
     def __init__(self, max_concurrency: int | None) -> None:
         self._session: Session | None = Session(max_concurrency)
 
+    def get(self) -> "Session | None":
+        """Return the session; None after a close."""
+        return self._session
+
     def current(self) -> "Session | None":
         """Return the session; None after a close."""
         return self._session

@@ -208,7 +208,7 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
             response_format=response_format,
         )
         with attempts.observer:
-            session = await self._session()
+            session = self._sessions.get() or await self._session()
             try:
                 async with session.slot(attempts.seconds_left, attempts.deadline_error):
                     use_cache = options.get("cache", True)
@@ -312,7 +312,7 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
         plans = self._embed_plans(input, model, dimensions, extra)
         attempts = self._embed_attempts(plans, budget_key)
         with attempts.observer:
-            session = await self._session()
+            session = self._sessions.get() or await self._session()
             try:
                 async with session.slot(attempts.seconds_left, attempts.deadline_error):
                     flow = embed_flow(attempts, plans)
@@ -341,7 +341,7 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
 
         attempts = self._new_attempts([self._models_plan(provider)])
         with attempts.observer:
-            session = await self._session()
+            session = self._sessions.get() or await self._session()
             async with session.slot(attempts.seconds_left, attempts.deadline_error):
                 flow = models_flow(attempts)
                 return await run_async(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
@@ -353,7 +353,7 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
     async def _deltas(
         self, attempts: Attempts[Plan], machine: AnswerMachine
     ) -> AsyncGenerator[Delta]:
-        session = await self._session()
+        session = self._sessions.get() or await self._session()
         received = drive_async(machine, session.sender(whole=False))
         if isinstance(attempts.plan.pricing, DeferredPrice):
             received = _with_price(received, attempts, attempts.plan.pricing, machine)

@@ -210,7 +210,7 @@ class LLMClient(ClientCore, Runs, ClientBase):
             response_format=response_format,
         )
         with attempts.observer:
-            session = self._session()
+            session = self._sessions.get() or self._session()
             try:
                 with session.slot(attempts.seconds_left, attempts.deadline_error):
                     use_cache = options.get("cache", True)
@@ -314,7 +314,7 @@ class LLMClient(ClientCore, Runs, ClientBase):
         plans = self._embed_plans(input, model, dimensions, extra)
         attempts = self._embed_attempts(plans, budget_key)
         with attempts.observer:
-            session = self._session()
+            session = self._sessions.get() or self._session()
             try:
                 with session.slot(attempts.seconds_left, attempts.deadline_error):
                     flow = embed_flow(attempts, plans)
@@ -343,7 +343,7 @@ class LLMClient(ClientCore, Runs, ClientBase):
 
         attempts = self._new_attempts([self._models_plan(provider)])
         with attempts.observer:
-            session = self._session()
+            session = self._sessions.get() or self._session()
             with session.slot(attempts.seconds_left, attempts.deadline_error):
                 flow = models_flow(attempts)
                 return run(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
@@ -353,7 +353,7 @@ class LLMClient(ClientCore, Runs, ClientBase):
         self._sessions.close()
 
     def _deltas(self, attempts: Attempts[Plan], machine: AnswerMachine) -> Generator[Delta]:
-        session = self._session()
+        session = self._sessions.get() or self._session()
         received = drive(machine, session.sender(whole=False))
         if isinstance(attempts.plan.pricing, DeferredPrice):
             received = _with_price(received, attempts, attempts.plan.pricing, machine)

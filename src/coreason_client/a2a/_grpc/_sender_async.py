@@ -6,7 +6,7 @@ asyncio: on trio a call fails as if there were no connection, and the next inter
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import Any
 
 import grpc.aio  # type: ignore[import-untyped]
@@ -87,6 +87,12 @@ class AsyncGrpcResponse:
             if message is None:
                 return
             yield message_event(message)
+
+    async def collect(self, add: Callable[[bytes], None]) -> None:
+        """Pass each piece of the body to a function."""
+        async with aclosing(self.chunks()) as chunks:
+            async for chunk in chunks:
+                add(chunk)
 
     async def read(self, limit: int) -> bytes:
         """Return the body of an error response, up to a limit."""

@@ -8,7 +8,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
@@ -138,6 +138,12 @@ class SyncGrpcResponse:
             if message is None:
                 return
             yield message_event(message)
+
+    def collect(self, add: Callable[[bytes], None]) -> None:
+        """Pass each piece of the body to a function."""
+        with closing(self.chunks()) as chunks:
+            for chunk in chunks:
+                add(chunk)
 
     def read(self, limit: int) -> bytes:
         """Return the body of an error response, up to a limit."""
