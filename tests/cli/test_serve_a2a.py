@@ -110,6 +110,9 @@ def test_a_signal_lets_an_open_stream_end(folder: Path) -> None:
         assert process.end() == 0
 
 
+_STALL = "no other thread of this process ran"
+
+
 class Served:
     """What a command would serve, in the process of the test."""
 
@@ -123,7 +126,9 @@ class Served:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("coreason_client.server.serve", lambda app, *_, **__: apps.append(app))
             result = CliRunner().invoke(app, self.arguments)
-        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.exit_code == 0, result.stderr
+        # The watch of another server in this process may report that the machine is busy.
+        assert result.stderr == "" or _STALL in result.stderr
         with running(apps[0], log_config=None) as server:
             yield server.url
 
