@@ -6,10 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from aiohttp import StreamReader
+from aiohttp import ClientSession, StreamReader
 
 from coreason_client._fallback import report_fallback
-from coreason_client.llm._internals import environment_reader, fail_readers, unread_bytes
+from coreason_client.llm._internals import (
+    environment_reader,
+    fail_readers,
+    request_function,
+    unread_bytes,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +45,26 @@ def reports(caplog: pytest.LogCaptureFixture) -> list[str]:
     found = [record for record in caplog.records if "not as expected" in record.message]
     assert {record.levelname for record in found} <= {"DEBUG"}
     return [record.message for record in found]
+
+
+class Session:
+    """A session of aiohttp that has only the documented method."""
+
+    async def request(self) -> None: ...
+
+
+def test_the_function_behind_a_request_is_used(caplog: pytest.LogCaptureFixture) -> None:
+    assert "_request" in vars(ClientSession), "aiohttp has changed: see request_function"
+    session = ClientSession.__new__(ClientSession)
+    assert request_function(session) == session._request
+    assert not reports(caplog)
+
+
+def test_without_it_the_documented_method_is_used(caplog: pytest.LogCaptureFixture) -> None:
+    session = Session()
+    assert request_function(session) == session.request
+    [line] = reports(caplog)
+    assert "aiohttp" in line
 
 
 def test_what_aiohttp_still_holds_is_returned(caplog: pytest.LogCaptureFixture) -> None:

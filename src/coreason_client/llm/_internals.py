@@ -1,12 +1,24 @@
 """All uses of undocumented names of aiohttp and `os` in this package."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from .._fallback import report_fallback
 
-__all__ = ["environment_reader", "fail_readers", "unread_bytes"]
+__all__ = ["environment_reader", "fail_readers", "request_function", "unread_bytes"]
+
+
+def request_function(session: Any) -> Callable[..., Awaitable[Any]]:
+    """Return the coroutine function behind `ClientSession.request`.
+
+    The documented method adds an object that is both awaitable and a context manager.
+    """
+    function: Callable[..., Awaitable[Any]] | None = getattr(session, "_request", None)
+    if function is None:
+        report_fallback("the sessions of aiohttp are", "each request takes a little longer")
+        function = session.request
+    return function
 
 
 def unread_bytes(content: Any) -> bytes:

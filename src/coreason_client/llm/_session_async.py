@@ -6,7 +6,7 @@ import os
 import socket
 import ssl
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import lru_cache
 from typing import Any
@@ -15,13 +15,14 @@ from urllib.request import getproxies, proxy_bypass
 from weakref import WeakSet
 
 import aiohttp
-from multidict import CIMultiDictProxy
+from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from .. import _fork
 from .._http._types import FailureKind, Headers, Request, ResponseHead, TransportFailure
 from .._per_loop import PerLoop
-from ._internals import fail_readers, unread_bytes
+from ._internals import fail_readers, request_function, unread_bytes
+from ._time_limits import NO_LIMIT, TimeLimit, TimeLimits
 
 __all__ = ["ReceivedHeaders", "Session", "Sessions"]
 
@@ -114,11 +115,15 @@ class Session:
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=True,
         )
+        self._request = request_function(self._session)
         self._whole_sender = _Sender(self, whole=True)
         self._stream_sender = _Sender(self, whole=False)
         self._urls: dict[str, tuple[URL, URL | None]] = {}
+        self._headers: dict[int, tuple[Mapping[str, str], CIMultiDict[str]]] = {}
         self._sockets: WeakSet[socket.socket] = WeakSet()
         self.reading: set[aiohttp.ClientResponse] = set()
+        self.limits = TimeLimits()
+        self.process = _fork.OwnerProcess()  # a forked child has no part in the connections
 
     @property
     def closed(self) -> bool:
@@ -168,6 +173,16 @@ class Session:
             known = self._urls[url] = URL(url, encoded=True), _proxy(url)
         return known
 
+    def headers(self, given: Mapping[str, str]) -> CIMultiDict[str]:
+        """Return headers in the form of aiohttp; those of one route are the same object."""
+        known = self._headers.get(id(given))
+        if known is None:
+            if len(self._headers) > 100:
+                self._headers.clear()
+            # The original is kept, so that no other object gets its id.
+            known = self._headers[id(given)] = given, CIMultiDict(given)
+        return known[1]
+
     def translate(self, error: Exception) -> TransportFailure:
         """Translate an exception of aiohttp.
 
@@ -180,16 +195,16 @@ class Session:
             raise error
         return TransportFailure(_kind(error), _message(error))
 
-    async def send(
+    def send(
         self, request: Request, timeout: aiohttp.ClientTimeout
-    ) -> aiohttp.ClientResponse:
+    ) -> Awaitable[aiohttp.ClientResponse]:
         """Send a request and return the response once its head is received."""
         url, proxy = self.url_and_proxy(request.url)
-        return await self._session.request(
+        return self._request(
             request.method,
             url,
-            data=request.content,
-            headers=request.headers,
+            data=aiohttp.BytesPayload(request.content) if request.content else None,
+            headers=self.headers(request.headers),
             timeout=timeout,
             allow_redirects=False,
             proxy=proxy,
@@ -231,10 +246,17 @@ class _Sender:
         """
         limits = request.timeouts
         connect, read = (None, None) if limits is None else (limits.connect, limits.read)
-        timeout = _timeout(connect, read, whole=self._whole)
+        timeout = _timeout(connect, None if self._whole else read)
+        limit = self._session.limits.begin(read) if self._whole else NO_LIMIT
         try:
-            return _OpenResponse(self._session, await self._session.send(request, timeout))
+            response = await self._session.send(request, timeout)
+            return _OpenResponse(self._session, response, limit)
+        except asyncio.CancelledError:
+            if not limit.end():
+                raise
+            failure = self._session.translate(TimeoutError())
         except (aiohttp.ClientError, OSError, ValueError, OverflowError, RuntimeError) as error:
+            limit.end()
             failure = self._session.translate(error)
             if not isinstance(error, aiohttp.ClientResponseError):  # its text contains our headers
                 failure.__cause__ = error
@@ -246,9 +268,7 @@ class _Sender:
 
 
 @lru_cache(maxsize=64)  # nearly all requests have the same timeouts
-def _timeout(connect: float | None, read: float | None, *, whole: bool) -> aiohttp.ClientTimeout:
-    if whole:  # one timer is enough: no read can take longer than the whole
-        return aiohttp.ClientTimeout(total=read, sock_connect=connect)
+def _timeout(connect: float | None, read: float | None) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=read)
 
 
@@ -279,20 +299,24 @@ class ReceivedHeaders(Headers):
 class _OpenResponse:
     """A response whose body has not been read."""
 
-    def __init__(self, session: Session, response: aiohttp.ClientResponse) -> None:
+    __slots__ = ("_limit", "_response", "_session", "head")
+
+    def __init__(
+        self, session: Session, response: aiohttp.ClientResponse, limit: TimeLimit
+    ) -> None:
         self._session = session
-        self._process = _fork.OwnerProcess()
+        self._limit = limit
         session.reading.add(response)
         self._response = response
         self.head = ResponseHead(response.status, ReceivedHeaders(response.headers))
 
     async def chunks(self) -> AsyncGenerator[bytes]:
         """Yield the body in pieces, as they are received."""
-        self._process.check()
+        self._session.process.check()
         try:
             while chunk := await self._response.content.readany():
                 yield chunk
-                self._process.check()
+                self._session.process.check()
         except (aiohttp.ClientError, OSError, ValueError) as error:
             timed_out = isinstance(error, TimeoutError)
             if not timed_out and (rest := unread_bytes(self._response.content)):
@@ -301,10 +325,14 @@ class _OpenResponse:
 
     async def collect(self, add: Callable[[bytes], None]) -> None:
         """Pass each piece of the body to a function; cheaper than iterating over `chunks`."""
-        self._process.check()
+        self._session.process.check()
         try:
             while chunk := await self._response.content.readany():
                 add(chunk)
+        except asyncio.CancelledError:
+            if self._limit.end():
+                raise self._session.translate(TimeoutError()) from None
+            raise
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise self._session.translate(error) from error
 
@@ -316,6 +344,11 @@ class _OpenResponse:
                 body += chunk
                 if len(body) >= limit:
                     break
+        except asyncio.CancelledError:
+            if not self._limit.end():
+                raise
+            if not body:
+                raise self._session.translate(TimeoutError()) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if not body:
                 raise self._session.translate(error) from error
@@ -323,10 +356,13 @@ class _OpenResponse:
 
     async def aclose(self) -> None:
         """Release the connection if the body is complete, else close it."""
-        if not self._process.is_current:
+        self._limit.end()
+        if not self._session.process.is_current:
+            return
+        self._session.reading.discard(self._response)
+        if self._response.closed:  # aiohttp released the connection at the end of the body
             return
         content = self._response.content
-        self._session.reading.discard(self._response)
         abandoned = sys.exc_info()[1] is not None  # left early, cancelled or broken
         try:
             if not (abandoned or content.at_eof()):
