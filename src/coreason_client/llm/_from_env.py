@@ -1,5 +1,7 @@
 """The arguments of a client from the environment and `.env`."""
 
+from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from .._http._checks import check_key
@@ -33,11 +35,17 @@ def read_configuration() -> "Configuration":
     Raises:
         LLMRequestError: a variable has an invalid value.
     """
+    return _settings_reader()()
+
+
+@cache
+def _settings_reader() -> "Callable[[], Configuration]":
+    """Return the function that reads the settings; its package is imported on first use."""
     try:
         from .settings import read_settings
     except ModuleNotFoundError as error:
         raise missing_extra() from error
-    return read_settings()
+    return read_settings
 
 
 def client_arguments(configuration: "Configuration", base_url: str | None) -> dict[str, Any]:
