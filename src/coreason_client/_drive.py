@@ -65,7 +65,7 @@ Step: TypeAlias = Request | Wait | Action
 """What a machine or a flow asks its shell to do."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that would double the cost of creating one
 class Reply:
     """The response to a request of a flow; error bodies are truncated to MAX_BODY_BYTES."""
 
@@ -128,12 +128,14 @@ class BodyTooLarge(TransportFailure):
 class ReplyBody:
     """Collects a response body, which is used only if it is complete."""
 
+    __slots__ = ("_body", "_deadline", "_head", "_limit")
+
     def __init__(self, request: Request, head: ResponseHead, limit: int, start: float) -> None:
         self._head = head
         self._limit = limit
         read = None if request.timeouts is None else request.timeouts.read
         self._deadline = None if read is None else start + read
-        self._pieces = bytearray()
+        self._body: bytes | bytearray = b""
 
     def add(self, chunk: bytes) -> None:
         """Add bytes.
@@ -141,8 +143,13 @@ class ReplyBody:
         Raises:
             TransportFailure: the body exceeds its size limit or its time limit.
         """
-        self._pieces += chunk
-        if len(self._pieces) > self._limit:
+        if not self._body:
+            self._body = chunk  # most bodies arrive in one chunk, which is not copied
+        else:
+            if isinstance(self._body, bytes):
+                self._body = bytearray(self._body)
+            self._body += chunk
+        if len(self._body) > self._limit:
             raise BodyTooLarge(self._head, self._limit)
         if self._deadline is not None and time.monotonic() > self._deadline:
             raise TransportFailure(
@@ -151,4 +158,4 @@ class ReplyBody:
 
     def reply(self) -> Reply:
         """Return the reply with its complete body."""
-        return Reply(self._head, bytes(self._pieces))
+        return Reply(self._head, bytes(self._body))

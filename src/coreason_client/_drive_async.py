@@ -45,15 +45,20 @@ class AsyncOpener(Protocol):
     def sleep(self, seconds: float) -> Awaitable[None]: ...
 
 
+async def _wait_or_act(sender: AsyncOpener, step: Wait | Action) -> None:
+    """Perform a step that is no request."""
+    if isinstance(step, Wait):
+        await sender.sleep(step.seconds)
+    else:
+        await step.perform_async()
+
+
 async def _perform_step(
     machine: StreamMachine[Item], sender: AsyncOpener, step: Step
 ) -> _AsyncResponse | None:
     """Perform a step; return the response if it carries the stream, else None."""
-    if isinstance(step, Wait):
-        await sender.sleep(step.seconds)
-        return None
-    if isinstance(step, Action):
-        await step.perform_async()
+    if not isinstance(step, Request):
+        await _wait_or_act(sender, step)
         return None
     response = await sender.open(step)
     accepted = False
@@ -105,11 +110,8 @@ async def run_async(flow: Flow[Item], sender: AsyncOpener, limit: int = MAX_BODY
             step = flow.send(result)
             try:
                 result = None
-                if isinstance(step, Wait):
-                    await sender.sleep(step.seconds)
-                    continue
-                if isinstance(step, Action):
-                    await step.perform_async()
+                if not isinstance(step, Request):
+                    await _wait_or_act(sender, step)
                     continue
                 start = time.monotonic()
                 response = await sender.open(step)

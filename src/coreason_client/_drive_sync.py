@@ -47,13 +47,18 @@ class SyncOpener(Protocol):
     def sleep(self, seconds: float) -> None: ...
 
 
-def _perform_step(machine: StreamMachine[Item], sender: SyncOpener, step: Step) -> _Response | None:
-    """Perform a step; return the response if it carries the stream, else None."""
+def _wait_or_act(sender: SyncOpener, step: Wait | Action) -> None:
+    """Perform a step that is no request."""
     if isinstance(step, Wait):
         sender.sleep(step.seconds)
-        return None
-    if isinstance(step, Action):
+    else:
         step.perform()
+
+
+def _perform_step(machine: StreamMachine[Item], sender: SyncOpener, step: Step) -> _Response | None:
+    """Perform a step; return the response if it carries the stream, else None."""
+    if not isinstance(step, Request):
+        _wait_or_act(sender, step)
         return None
     response = sender.open(step)
     accepted = False
@@ -102,11 +107,8 @@ def run(flow: Flow[Item], sender: SyncOpener, limit: int = MAX_BODY_BYTES) -> It
             step = flow.send(result)
             try:
                 result = None
-                if isinstance(step, Wait):
-                    sender.sleep(step.seconds)
-                    continue
-                if isinstance(step, Action):
-                    step.perform()
+                if not isinstance(step, Request):
+                    _wait_or_act(sender, step)
                     continue
                 start = time.monotonic()
                 response = sender.open(step)

@@ -38,7 +38,7 @@ def route(key: Any, base: str = BEDROCK, **options: Any) -> Route:
 
 
 def headers_of(found: Route, body: bytes = b"{}", now: float = NOW) -> dict[str, str]:
-    return dict(found.request_headers("POST", f"{found.base}/model/m/converse", body, now))
+    return dict(found.request_headers("POST", f"{found.base}/model/m/converse", body, lambda: now))
 
 
 def test_each_request_is_signed_with_its_body_and_its_time() -> None:

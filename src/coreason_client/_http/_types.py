@@ -125,7 +125,8 @@ class Headers(Mapping[str, str]):
         return f"Headers({list(self._values)})"  # names only: a value may be a cookie
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, like `ResponseHead`: that would triple the cost of creating one.
+@dataclass(slots=True)
 class Request:
     """One request to send.
 
@@ -152,7 +153,7 @@ class Request:
         return replace(self, timeouts=limits.within(left), deadline=deadline)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ResponseHead:
     """Status and headers of a response."""
 

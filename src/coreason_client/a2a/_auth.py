@@ -203,7 +203,7 @@ def _by_scheme_name(
 # The card's own credential
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ChallengedRequest(Request):
     """A card request after a 401 or 403; `challenge` is the `WWW-Authenticate` header."""
 

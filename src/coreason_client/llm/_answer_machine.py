@@ -212,7 +212,7 @@ class AnswerMachine:
         self._settled = True
         attempts.observer.body_received(body)
         result = Reply(self._head, body)
-        outcome = read_reply(attempts.plan, result, self._parse_as, attempts.timeout)
+        outcome = read_reply(attempts.plan, result, attempts.timeout, self._parse_as)
         if isinstance(outcome, Failure):
             self._fail(outcome)
             return

@@ -53,8 +53,7 @@ _KEY_ERRORS = (LLMAuthenticationError, LLMPermissionError)
 BACKOFF = Backoff(first=1.0, longest=60.0, max_server_delay=120.0)
 
 
-# Not frozen: that would double the cost of creating one, and every call creates one.
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Policy:
     """Timeouts, retries and limits of a client; tests replace `jitter` and `clock`."""
 
@@ -83,7 +82,7 @@ class Attempts(Generic[PlanT]):
         self.plan = plans[0]
         self.timeout = policy.timeout  # of the current attempt
         self.spent = Spent()  # by the attempts that did not lead to the answer
-        self._fallbacks = list(plans[1:])
+        self._fallbacks = plans[1:]
         self.policy = policy
         self.gate = gate
         self._deadline: float | None = None  # set by the first call of `seconds_left`
@@ -205,7 +204,8 @@ class Attempts(Generic[PlanT]):
         if self.gate is not None:
             self.gate.succeeded(response["usage"])
         response["seconds"] = self.seconds()
-        self.spent.set(response)
+        if self.spent:
+            self.spent.set(response)
         self.observer.attempt_succeeded(response)
         return response
 
@@ -314,7 +314,7 @@ class Attempts(Generic[PlanT]):
             if self.gate is not None:
                 plan = self.gate.fall_back(error)
             elif self._fallbacks:
-                plan = self._fallbacks.pop(0)
+                plan, *self._fallbacks = self._fallbacks
         if plan is None:
             raise self.final_error(error)
         level = logging.ERROR if isinstance(error, _KEY_ERRORS) else logging.WARNING

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
+from typing import Any, cast
 
 from ..errors import shown_value
 from ._argument_errors import invalid, quoted
@@ -50,6 +50,9 @@ def check_messages(messages: Any) -> Sequence[dict[str, Any]]:
         raise invalid("messages", "must be a list of messages", messages)
     if not messages:
         raise LLMRequestError("messages must have at least one message, got an empty list")
+    simple = [_simple_message(message) for message in messages]
+    if None not in simple:  # nothing in them depends on the other messages
+        return cast("list[dict[str, Any]]", simple)
     checked = _checked(messages, 0)
     _check_tool_results(checked)
     _check_prefix(checked)

@@ -100,6 +100,7 @@ class ClientCore:
         self._backoff = replace(BACKOFF, first=_positive_number("first_wait", first_wait))
         self._limits = _limits(requests_per_minute, tokens_per_minute)
         self._routes: dict[str, Route] = {}
+        self._last_policy: tuple[tuple[object, ...], Policy] | None = None
         self._observation = Observation(telemetry, on_request, on_response)
         self._routing = self._new_routing(router, budgets, cache, state)
 
@@ -292,20 +293,23 @@ class ClientCore:
         gate: "CallGate[PlanT] | None" = None,
     ) -> Attempts[PlanT]:
         """Return the attempts for plans; `requests` is their number, if there will be others."""
-        count = (self.max_retries + 1) * (requests or len(plans))
-        deadline = self.deadline or count * self.timeout + _WAIT_ALLOWANCE
-        policy = Policy(
-            self.timeout,
-            self.max_retries,
-            deadline,
-            self._backoff,
-            self._limits,
-            on_break,
-            reask,
-        )
+        policy = self._policy(requests or len(plans), on_break, reask)
         attempts = Attempts(plans, policy, gate)
         attempts.observer = self._observation.observer(plans[0])
         return attempts
+
+    def _policy(self, requests: int, on_break: OnBreak, reask: bool) -> Policy:
+        """Return the policy of a call; nearly all calls of a client have the same one."""
+        own = self.timeout, self.max_retries, self.deadline, self._limits
+        chosen = (own, requests, on_break, reask)
+        if self._last_policy is not None and self._last_policy[0] == chosen:
+            return self._last_policy[1]
+        count = (self.max_retries + 1) * requests
+        deadline = self.deadline or count * self.timeout + _WAIT_ALLOWANCE
+        limits = self._backoff, self._limits
+        policy = Policy(self.timeout, self.max_retries, deadline, *limits, on_break, reask)
+        self._last_policy = chosen, policy
+        return policy
 
 
 def _check_names(options: Mapping[str, Any]) -> None:

@@ -34,6 +34,7 @@ _KEYS = {
 _NO_BILLING = Billing()
 
 _Rate: TypeAlias = Callable[[int], float]  # dollars per unit, given the length of the prompt
+_Rates: TypeAlias = Callable[[int], Mapping[str, float]]  # all rates, given the same
 
 
 def load() -> None:
@@ -75,26 +76,27 @@ def _sum(provider: str | None, model: str, billing: Billing, slot: int) -> float
     return round(total, _DIGITS)
 
 
-def _dollars(price: Mapping[str, _Rate], tokens: Tokens) -> float:
+def _dollars(rates: _Rates, tokens: Tokens) -> float:
     prompt, completion = tokens.prompt or 0, tokens.completion or 0
-    dollars = price["output"](prompt) * completion + price["request"](prompt)
+    price = rates(prompt)
+    dollars = price["output"] * completion + price["request"]
     if not tokens.cached and not tokens.cache_write:
-        return dollars + price["input"](prompt) * prompt
+        return dollars + price["input"] * prompt
     # Each class of tokens is part of the previous one and has its own rate.
     cached = min(tokens.cached, prompt)
     written = min(tokens.cache_write, prompt - cached)
     for_an_hour = min(tokens.cache_write_1h, written)
     return (
         dollars
-        + price["input"](prompt) * (prompt - cached - written)
-        + price["cache_read"](prompt) * cached
-        + price["cache_write"](prompt) * (written - for_an_hour)
-        + price["cache_write_1h"](prompt) * for_an_hour
+        + price["input"] * (prompt - cached - written)
+        + price["cache_read"] * cached
+        + price["cache_write"] * (written - for_an_hour)
+        + price["cache_write_1h"] * for_an_hour
     )
 
 
 @lru_cache(maxsize=1024)
-def _price(provider: str | None, model: str, tier: str, slot: int) -> Mapping[str, _Rate] | None:
+def _price(provider: str | None, model: str, tier: str, slot: int) -> _Rates | None:
     """Return the rates of a model; a class of tokens without a rate uses that of its parent."""
     prices = _find_prices(provider, model, tier, slot)
     if prices is None:
@@ -108,7 +110,10 @@ def _price(provider: str | None, model: str, tier: str, slot: int) -> Mapping[st
     rates.setdefault("cache_read", rates["input"])
     rates.setdefault("cache_write", rates["input"])
     rates.setdefault("cache_write_1h", rates["cache_write"])
-    return rates
+    if not any(hasattr(price, "tiers") for price in prices.values()):
+        flat = {name: rate(0) for name, rate in rates.items()}
+        return lambda prompt: flat
+    return lambda prompt: {name: rate(prompt) for name, rate in rates.items()}
 
 
 def _find_prices(

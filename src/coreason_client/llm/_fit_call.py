@@ -5,7 +5,9 @@
 * Messages of the role "developer" become "system" messages where the provider does not have it.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from ..errors import ArgumentError
 from ._adapter import Adapter
@@ -24,7 +26,9 @@ def fit_call(call: Call, adapter: Adapter, profile: Profile) -> Call:
     """
     if call.temperature is not None and call.temperature > profile.max_temperature:
         raise _too_hot(call.temperature, call, profile)
-    _check_parts(call, adapter, profile)
+    for index, message in enumerate(call.messages):
+        if message["content"].__class__ is list:
+            _check_parts(index, message["content"], call, adapter, profile)
     return call if profile.developer_role else _without_developer(call)
 
 
@@ -37,20 +41,18 @@ def _too_hot(temperature: float, call: Call, profile: Profile) -> LLMRequestErro
     )
 
 
-def _check_parts(call: Call, adapter: Adapter, profile: Profile) -> None:
-    for index, message in enumerate(call.messages):
-        content = message["content"]
-        if content.__class__ is not list:
-            continue
-        for number, part in enumerate(content):
-            kind = part["type"]
-            problem = None if kind == "text" else adapter.part_problem(part, profile)
-            if problem is not None:
-                raise LLMRequestError(
-                    f"messages[{index}].content[{number}] has the type {kind!r}, {problem}",
-                    provider=profile.name,
-                    model=call.model,
-                )
+def _check_parts(
+    index: int, content: Sequence[Any], call: Call, adapter: Adapter, profile: Profile
+) -> None:
+    for number, part in enumerate(content):
+        kind = part["type"]
+        problem = None if kind == "text" else adapter.part_problem(part, profile)
+        if problem is not None:
+            raise LLMRequestError(
+                f"messages[{index}].content[{number}] has the type {kind!r}, {problem}",
+                provider=profile.name,
+                model=call.model,
+            )
 
 
 def _without_developer(call: Call) -> Call:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from .._drive import Flow, Reply
-from .._http._types import Request, TransportFailure
+from .._http._types import Request
 from ._attempts import Attempts, PlanT
 from ._classify import Failure
 from ._plan import Plan
@@ -14,13 +14,14 @@ from .types import Response
 __all__ = ["call_flow", "generate_flow"]
 
 Value = TypeVar("Value")
-ReadReply = Callable[[PlanT, Reply | TransportFailure | None, float], Value | Failure]
+ReadReply = Callable[..., Value | Failure]
 
 
-def call_flow(attempts: Attempts[PlanT], read: ReadReply[PlanT, Value]) -> Flow[Value]:
+def call_flow(attempts: Attempts[PlanT], read: ReadReply[Value], *arguments: Any) -> Flow[Value]:
     """Send requests until one has an answer, and return its value.
 
-    `read` returns the value of a reply, or the failure; its last argument was the timeout.
+    `read` gets the plan, the reply or failure, the timeout and the arguments; it returns the value
+    of the reply, or the failure.
 
     Raises:
         LLMError: no attempt succeeded.
@@ -35,7 +36,7 @@ def call_flow(attempts: Attempts[PlanT], read: ReadReply[PlanT, Value]) -> Flow[
             attempts.observer.body_received(result.body)
             if attempts.gate is not None:
                 attempts.gate.received(result.head)
-        outcome = read(attempts.plan, result, attempts.timeout)
+        outcome = read(attempts.plan, result, attempts.timeout, *arguments)
         if not isinstance(outcome, Failure):
             return outcome
         attempts.record_failure(outcome)
@@ -47,11 +48,5 @@ def generate_flow(attempts: Attempts[Plan], parse_as: Any = None) -> Flow[Respon
     Raises:
         LLMError: no attempt succeeded.
     """
-
-    def read(
-        plan: Plan, result: Reply | TransportFailure | None, seconds: float
-    ) -> Response | Failure:
-        return read_reply(plan, result, parse_as, seconds)
-
-    response = yield from call_flow(attempts, read)
+    response = yield from call_flow(attempts, read_reply, parse_as)
     return attempts.record_success(response)

@@ -24,6 +24,7 @@ __all__ = [
 _EMPTY: Mapping[str, Any] = {}
 _MAX_COUNT = 2**53  # above it, a float is not exact
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_N, _I = ord("N"), ord("I")
 _INFINITE = (float("inf"), float("-inf"))
 
 
@@ -58,13 +59,18 @@ def encode(value: Any) -> bytes:
         ValueError: a part of it cannot be encoded.
     """
     content = to_json(value)
-    if b"NaN" in content or b"Infinity" in content:  # may be part of a text
-        json.dumps(value, allow_nan=False, default=str)
+    # Most texts have neither letter, and looking for a byte takes a fifth of the time.
+    if (_N in content and b"NaN" in content) or (_I in content and b"Infinity" in content):
+        json.dumps(value, allow_nan=False, default=str)  # it may be part of a text
     return content
 
 
 def parse_or_none(data: bytes) -> Any:
     """Parse JSON as `parse` does; None if the data is not JSON."""
+    try:
+        return from_json(data)
+    except ValueError:
+        pass
     try:
         return parse(data)
     except ValueError:

@@ -40,6 +40,7 @@ class Plan(RequestPlan):
 
     `requested_model` is the name that the caller used, `dropped` are the parameters that the
     provider has rejected. `background`: the request is for a response whose stream can be resumed.
+    `prefix` is the beginning of the answer that the model continues, None if there is none.
     """
 
     call: Call
@@ -48,6 +49,7 @@ class Plan(RequestPlan):
     pricing: Pricing = cost
     dropped: tuple[str, ...] = ()
     background: bool = field(default=False, init=False)
+    prefix: str | None = field(init=False)
     body: dict[str, Any] = field(init=False)
     content: bytes = field(init=False)
     url: str = field(init=False)
@@ -56,7 +58,7 @@ class Plan(RequestPlan):
     def __post_init__(self) -> None:
         adapter, profile, base = self.route.adapter, self.route.profile, self.route.base
         call = self.call = fit_call(self.call, adapter, profile)
-        prefix = self.prefix
+        prefix = self.prefix = prefix_of(call.messages)
         if prefix is not None:
             check_continuation(profile, call.model)
             base = continuation_base(base, profile)
@@ -74,11 +76,6 @@ class Plan(RequestPlan):
             self._drop(name)
         self.url = with_query(adapter.url(base, call), self.route.query)
         self.content = encode_body(body, call.model)
-
-    @property
-    def prefix(self) -> str | None:
-        """The beginning of the answer that the model continues, None if there is none."""
-        return prefix_of(self.call.messages)
 
     @property
     def estimated_tokens(self) -> int:
@@ -123,7 +120,7 @@ class Plan(RequestPlan):
     def cancel_request(self, response_id: str, timeouts: Timeouts) -> Request:
         """Return the request that cancels a background response."""
         url = cancel_url(self.url, response_id)
-        headers = self.route.request_headers("POST", url, b"", time.time())
+        headers = self.route.request_headers("POST", url, b"", time.time)
         return Request("POST", url, headers, b"", timeouts)
 
     def _with_call(self, call: Call) -> Self:

@@ -23,9 +23,12 @@ __all__ = ["read_answer", "read_reply"]
 
 
 def read_reply(
-    plan: Plan, result: Reply | TransportFailure | None, parse_as: Any, seconds: float
+    plan: Plan, result: Reply | TransportFailure | None, seconds: float, parse_as: Any = None
 ) -> Response | Failure:
-    """Return the response object in a reply, or the failure; `seconds` was the timeout."""
+    """Return the response object in a reply, or the failure; `seconds` was the timeout.
+
+    `parse_as` is the caller's `response_format`.
+    """
     reply = json_reply(plan.route, result, seconds)
     if isinstance(reply, Failure):
         return reply

@@ -69,7 +69,7 @@ class RequestPlan(ABC):
         Raises:
             LLMRequestError: it must be signed, and the region is not known.
         """
-        return self.route.request_headers(self.method, self.url, self.content, now())
+        return self.route.request_headers(self.method, self.url, self.content, now)
 
     @property
     @abstractmethod

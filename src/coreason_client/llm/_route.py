@@ -78,14 +78,16 @@ class Route:
         headers = merged_headers(_format_headers(self.adapter), self.extra_headers)
         return replace(self, key=None, headers=headers)
 
-    def request_headers(self, method: str, url: str, body: bytes, now: float) -> Mapping[str, str]:
-        """Return the headers of one request; `now` is in seconds since 1970.
+    def request_headers(
+        self, method: str, url: str, body: bytes, now: Callable[[], float]
+    ) -> Mapping[str, str]:
+        """Return the headers of one request; `now` returns the seconds since 1970.
 
         Raises:
             LLMRequestError: it must be signed, and the region is not known.
         """
         if isinstance(self.key, AWSCredentials):
-            return signed(self.headers, self.key, method, url, body, now)
+            return signed(self.headers, self.key, method, url, body, now())
         return self.headers
 
     def secrets(self) -> Sequence[str]:

@@ -25,6 +25,9 @@ class Spent:
     def __init__(self) -> None:
         self._attempts: list[tuple[RequestPlan, Usage]] = []
 
+    def __bool__(self) -> bool:
+        return bool(self._attempts)
+
     def add(self, plan: RequestPlan, usage: Usage) -> None:
         """Add the usage of an attempt that received a part of an answer."""
         self._attempts.append((plan, usage))

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class GrpcRequest(Request):
     """A request over gRPC; its content is the serialised message.
 

@@ -18,10 +18,11 @@ def error_of(reply: Any) -> Fault | None:
     """Return the error in a body or an event, None if there is none."""
     body = mapping(reply)
     error = body.get("error")
-    if isinstance(error, str) and error:  # xAI, and Ollama
-        return Fault(error, codes(body.get("code"), body.get("type")))
-    if isinstance(error, dict) and error:
-        return described_error(error)
+    if error:
+        if isinstance(error, str):  # xAI, and Ollama
+            return Fault(error, codes(body.get("code"), body.get("type")))
+        if isinstance(error, dict):
+            return described_error(error)
     if not _ANSWER_KEYS.isdisjoint(body):
         return None
     if body.get("object") == "error" or {"code", "message"} <= body.keys():  # Mistral, llama.cpp

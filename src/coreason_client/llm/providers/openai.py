@@ -65,7 +65,8 @@ class OpenAI(Adapter):
     def body(self, call: Call, profile: Profile) -> dict[str, Any]:
         """Return the JSON body."""
         body: dict[str, Any] = {"model": call.model, "messages": _messages(call.messages, profile)}
-        body.update(_sampling(call))
+        if not reasons(call.model, call.extra.get("reasoning_effort")):
+            _add_sampling(body, call)  # a model that reasons rejects it
         if call.max_tokens is not None:
             body[_max_tokens_field(call.model, profile)] = call.max_tokens
         if call.tools:
@@ -183,16 +184,11 @@ def _sent_id(id_: str, profile: Profile) -> str:
     return blake2b(id_.encode(), digest_size=5).hexdigest()[:9]
 
 
-def _sampling(call: Call) -> Mapping[str, Any]:
-    """Return temperature and stop sequences, unless the model rejects them."""
-    if reasons(call.model, call.extra.get("reasoning_effort")):
-        return {}
-    sampling: dict[str, Any] = {}
+def _add_sampling(body: dict[str, Any], call: Call) -> None:
     if call.temperature is not None:
-        sampling["temperature"] = call.temperature
+        body["temperature"] = call.temperature
     if call.stop:
-        sampling["stop"] = list(call.stop)
-    return sampling
+        body["stop"] = list(call.stop)
 
 
 def _max_tokens_field(model: str, profile: Profile) -> str:
@@ -290,19 +286,25 @@ def _end(finish: Any) -> End:
 
 
 def _tokens(reply: Mapping[str, Any]) -> Tokens | None:
-    usage = mapping(reply.get("usage")) or mapping(mapping(reply.get("x_groq")).get("usage"))
+    usage = reply.get("usage")
+    if usage.__class__ is not dict or not usage:
+        usage = mapping(mapping(reply.get("x_groq")).get("usage"))
     prompt, completion = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
     if prompt is None and completion is None:
         return None
     asked = mapping(usage.get("prompt_tokens_details"))
     answered = mapping(usage.get("completion_tokens_details"))
     cached = asked.get("cached_tokens", usage.get("prompt_cache_hit_tokens"))
+    if cached is None:
+        cached = usage.get("num_cached_tokens")
+    written, reasoning = asked.get("cache_write_tokens"), answered.get("reasoning_tokens")
+    # Most of these are 0 or missing, and need not be checked.
     return Tokens(
-        prompt=prompt,
-        completion=completion,
-        cached=count(usage.get("num_cached_tokens") if cached is None else cached) or 0,
-        cache_write=count(asked.get("cache_write_tokens")) or 0,
-        reasoning=count(answered.get("reasoning_tokens")) or 0,
+        prompt,
+        completion,
+        (count(cached) or 0) if cached else 0,
+        (count(written) or 0) if written else 0,
+        reasoning=(count(reasoning) or 0) if reasoning else 0,
     )
 
 
