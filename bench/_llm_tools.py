@@ -88,7 +88,7 @@ class _Clients:
 
     async def _peer(self) -> Answer:
         result = await self._agent.run(MESSAGES[1]["content"])
-        return result.output, result.usage().output_tokens
+        return result.output, result.usage.output_tokens
 
 
 @contextmanager
