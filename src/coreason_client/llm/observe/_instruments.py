@@ -3,6 +3,8 @@
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..._version import __version__
@@ -48,10 +50,22 @@ def is_configured() -> bool:
     Raises:
         ImportError: OpenTelemetry is not installed.
     """
+    trace, metrics = _api()
+    providers = trace.get_tracer_provider(), metrics.get_meter_provider()
+    return not all(_is_of_api(type(provider)) for provider in providers)
+
+
+# Every call asks, as long as nothing is configured; so the modules are looked up once.
+@cache
+def _api() -> tuple[ModuleType, ModuleType]:
     from opentelemetry import metrics, trace
 
-    providers = (trace.get_tracer_provider(), metrics.get_meter_provider())
-    return any(not type(provider).__module__.startswith(_API) for provider in providers)
+    return trace, metrics
+
+
+@cache
+def _is_of_api(provider: type) -> bool:
+    return provider.__module__.startswith(_API)
 
 
 class Instruments:

@@ -6,7 +6,8 @@ Without hooks, and in a program that has not imported OpenTelemetry, it costs a 
 
 import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ArgumentError, MissingExtraError
@@ -94,14 +95,22 @@ class Observation:
 
     def _find_instruments(self) -> None:
         """Use the OpenTelemetry that the program has imported, once it has configured an SDK."""
-        from ._instruments import Instruments, is_configured
-        from .telemetry import Telemetry
-
         try:
-            if is_configured():
+            if _is_configured()():
+                from ._instruments import Instruments
+                from .telemetry import Telemetry
+
                 self._instruments = Instruments(Telemetry())
         except ImportError:  # only a part of it is installed
             self._automatic = False
+
+
+@cache
+def _is_configured() -> Callable[[], bool]:
+    """Return the function that looks for an SDK; imported on first use, and called often."""
+    from ._instruments import is_configured
+
+    return is_configured
 
 
 def _call_telemetry(instruments: "Instruments", plan: Any) -> "CallTelemetry | None":

@@ -117,7 +117,7 @@ class OpenAI(Adapter):
             end=end,
             reasoning=reasoning,
             tokens=with_billing(_tokens(reply), reply),
-            media=[*_images(message), *audio_of(mapping(message.get("audio")))],
+            media=_media(message),
         )
 
     def reader(self) -> Reader:
@@ -243,9 +243,18 @@ def _first_choice(choices: Sequence[Any]) -> Mapping[str, Any]:
     return {}
 
 
+def _media(message: Mapping[str, Any]) -> list[Media]:
+    """Return the images and the audio of a message."""
+    audio = message.get("audio")
+    spoken = audio_of(audio) if isinstance(audio, dict) else []
+    return [*_images(message), *spoken]
+
+
 def _images(message: Mapping[str, Any]) -> list[Media]:
     """Return the images in `images` and `content` of a message or a delta."""
     parts = [*items(message.get("images")), *items(message.get("content"))]
+    if not parts:
+        return []
     found = [_image(mapping(part).get("image_url")) for part in parts]
     return [image for image in found if image is not None]
 

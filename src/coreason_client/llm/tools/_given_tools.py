@@ -2,10 +2,12 @@
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from functools import lru_cache
+from types import FunctionType
 from typing import Any
 
 from .._argument_errors import invalid
-from ._toolset import Toolset, function_tool
+from ._toolset import RunnableTool, Toolset, function_tool
 from .mcp import MCPServer
 
 __all__ = ["GivenTools", "given_tools", "given_tools_async"]
@@ -21,14 +23,10 @@ class GivenTools:
     def __init__(self, tools: Any, *, allow_async: bool) -> None:
         if not isinstance(tools, list | tuple | None):
             raise invalid("tools", "must be a list of functions, Tools and MCPServers", tools)
-        given: Sequence[Any] = tools or ()
+        given: tuple[Any, ...] = tuple(tools or ())
         self._servers = [tool for tool in given if isinstance(tool, MCPServer)]
-        self._functions = [
-            function_tool(tool, f"tools[{index}]", allow_async=allow_async)
-            for index, tool in enumerate(given)
-            if not isinstance(tool, MCPServer)
-        ]
-        functions = Toolset(self._functions)  # checks the names
+        kept = all(map(_is_global_function, given))
+        self._functions, functions = (_kept_functions if kept else _functions)(given, allow_async)
         self.toolset = None if self._servers else functions
 
     @asynccontextmanager
@@ -50,6 +48,28 @@ class GivenTools:
         with ExitStack() as stack:
             served = [stack.enter_context(server._tools_sync()) for server in self._servers]
             yield Toolset(self._functions, served)
+
+
+def _functions(
+    given: tuple[Any, ...],
+    allow_async: bool,
+) -> tuple[Sequence[RunnableTool], Toolset]:
+    """Return the functions among tools, and the tools of a run that has no others."""
+    found = [
+        function_tool(tool, f"tools[{index}]", allow_async=allow_async)
+        for index, tool in enumerate(given)
+        if not isinstance(tool, MCPServer)
+    ]
+    return found, Toolset(found)
+
+
+# Most programs have the same tools in every run, and checking them takes a tenth of a run.
+_kept_functions = lru_cache(maxsize=32)(_functions)
+
+
+def _is_global_function(tool: Any) -> bool:
+    """Return True if keeping a function keeps nothing else alive, as its closure would be."""
+    return tool.__class__ is FunctionType and tool.__closure__ is None
 
 
 def given_tools_async(tools: Any) -> GivenTools:
