@@ -14,6 +14,7 @@ from coreason_client import Secret
 from coreason_client._secret import (
     Credential,
     header_secrets,
+    mask_tokens,
     redact,
     redact_chain,
     redacted_cause,
@@ -132,6 +133,33 @@ def test_the_cause_of_an_error_is_redacted_or_left_out() -> None:
     cause = ValueError(f"bad {SECRET}")
     assert redacted_cause(cause, redacted) is cause
     assert cause.args == ("bad ***",)
+
+
+def test_the_members_of_a_group_are_redacted_or_the_group_is_left_out() -> None:
+    def redacted(text: str) -> str:
+        return redact(text, [SECRET])
+
+    member = ValueError(f"bad {SECRET}")
+    member.__cause__ = KeyError(SECRET)
+    group = ExceptionGroup("two", [ExceptionGroup("one", [member])])
+    assert redacted_cause(group, redacted) is group
+    assert member.args == ("bad ***",)
+    assert member.__cause__.args == ("***",)
+    assert redacted_cause(ExceptionGroup("two", [Stubborn()]), redacted) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("token sk-proj-0123456789 has expired", "token *** has expired"),
+        ("got 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl'", "got '***'"),
+        ("login.microsoftonline.example refused it", "login.microsoftonline.example refused it"),
+        ("AADSTS7000215: no client secret", "AADSTS7000215: no client secret"),
+        ("no file /var/run/secrets/token", "no file /var/run/secrets/token"),
+    ],
+)
+def test_what_looks_like_a_token_is_masked(text: str, masked: str) -> None:
+    assert mask_tokens(text) == masked
 
 
 # Credentials

@@ -21,6 +21,7 @@ __all__ = [
     "Secret",
     "call_sync",
     "header_secrets",
+    "mask_tokens",
     "redact",
     "redact_chain",
     "redacted_cause",
@@ -35,6 +36,8 @@ _MASK = "***"
 _SECRET_HEADER_NAMES = re.compile(
     r"(proxy-)?authorization|cookie|(.*[-_])?(api)?(key|token|secret|password)"
 )
+_LONG_WORD = re.compile(r"[\w.+=~-]{16,}", re.ASCII)
+_DIGIT = re.compile(r"\d", re.ASCII)
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -187,6 +190,14 @@ def redact(text: str, secrets: Iterable[str | None]) -> str:
     return text
 
 
+def mask_tokens(text: str) -> str:
+    """Return a text with everything replaced that looks like a token: long words with a digit.
+
+    It is for the errors of code that gets tokens: they may contain one that we have never seen.
+    """
+    return _LONG_WORD.sub(lambda word: _MASK if _DIGIT.search(word[0]) else word[0], text)
+
+
 def _forms(secret: str) -> tuple[str, ...]:
     if len(secret) < _MIN_SECRET_LENGTH:
         return ()
@@ -208,11 +219,14 @@ def redacted_cause(
 
 
 def _has_secret(error: BaseException, redacted: Callable[[str], str]) -> bool:
-    return any(redacted(text) != text for text in (str(error), repr(error)))
+    if any(redacted(text) != text for text in (str(error), repr(error))):
+        return True
+    members = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    return any(_has_secret(member, redacted) for member in members)
 
 
 def redact_chain(error: BaseException, redacted: Callable[[str], str]) -> None:
-    """Redact the text of an error, its notes, and its causes and contexts.
+    """Redact the text of an error, its notes, its causes and contexts, and the members of a group.
 
     An error whose text contains a secret and cannot be changed is removed from the chain.
     """
@@ -224,6 +238,8 @@ def redact_chain(error: BaseException, redacted: Callable[[str], str]) -> None:
             continue
         seen.add(id(current))
         _redact_text(current, redacted)
+        if isinstance(current, BaseExceptionGroup):
+            pending.extend(current.exceptions)
         for link in ("__cause__", "__context__"):
             linked = getattr(current, link)
             if linked is None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from ._host_port import host_port
 from ._secret import redact
 from .errors import ArgumentError
 
@@ -50,13 +51,12 @@ def parse_address(url: str) -> Address:
     port = 6379 if port is None else port
     tls = _SCHEMES[parts.scheme]
     db = _db(parts.path)
-    place = f"[{host}]" if ":" in host else host
     return Address(
         host=host,
         port=port,
         db=db,
         tls=tls,
-        shown=f"{parts.scheme}://{place}:{port}/{db}",
+        shown=f"{parts.scheme}://{host_port(host, port)}/{db}",
         username=unquote(parts.username) if parts.username else None,
         password=unquote(parts.password) if parts.password else None,
         tls_options=_tls_options(parts.query, tls=tls),

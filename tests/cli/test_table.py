@@ -66,7 +66,7 @@ def rows(file: io.StringIO, *texts: tuple[str, ...]) -> str:
 
 def test_in_a_pipe_the_texts_of_a_row_are_separated_by_tabs() -> None:
     found = rows(io.StringIO(), ("id", "", "a\tb\x1b[31m\nc " * 50), ("2", "x", ""))
-    assert found == "id\t\t" + " ".join(["a b c"] * 50) + "\n2\tx\t\n"
+    assert found == "id\t\t" + " ".join(["a b c"] * 50) + "\n2\tx\n"
 
 
 @pytest.mark.parametrize("no_color", [False, True])

@@ -9,7 +9,8 @@ import pytest
 from examples import a2a_conformance
 
 from coreason_client.server import AgentApp
-from tests.e2e.test_examples import EXAMPLES, RUN, free_port
+from tests.e2e.test_examples import EXAMPLES, RUN
+from tests.ports import free_port
 from tests.server.program import Program
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from coreason_client import CAPClient, CAPRuntimeError
+from tests.ports import free_port
 from tests.server.program import Program
-
-from .test_examples import free_port
 
 PROGRAM = """
 import asyncio, sys

@@ -15,17 +15,12 @@ from coreason_client import A2AClient, CAPClient
 from coreason_client.a2a import Task, TaskState
 from tests.llm.server import ServerInThread
 from tests.llm.tools.answers import streamed_calls, streamed_text
+from tests.ports import free_port
 from tests.server.program import PATIENCE, Program
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RUN = "import runpy, sys; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
 DAY = re.compile(r"On day (\d) we walk through (\w+) and look at everything\. \n")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def wait_for(port: int) -> None:

@@ -44,7 +44,7 @@ TRANSPORT_ERRORS = {
     "WriteTimeout": FailureKind.TIMEOUT,
 }
 OTHER_ERRORS = {
-    "DecodingError": FailureKind.BROKEN,
+    "DecodingError": FailureKind.ENCODING,
     "InvalidURL": FailureKind.REQUEST,
     "RequestNotRead": FailureKind.BROKEN,
     "ResponseNotRead": FailureKind.BROKEN,

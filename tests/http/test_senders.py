@@ -289,7 +289,7 @@ def test_gzip_that_is_none(way: str) -> None:
     stream = Pieces(b"this is not gzip")
     client = mocked(way, stream, **{"Content-Encoding": "gzip"})
     outcome = fetch(way, post("http://test/"), lambda: client)
-    assert outcome == Outcome(200, b"", FailureKind.BROKEN)
+    assert outcome == Outcome(200, b"", FailureKind.ENCODING)
     assert isinstance(outcome.cause, httpx2.DecodingError)
 
 

@@ -121,7 +121,7 @@ def test_json_without_an_answer_instead_of_a_stream(body: bytes) -> None:
 
 
 def test_a_complete_answer_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_frames, "_MAX_WHOLE_BYTES", 1000)
+    monkeypatch.setattr(_frames, "MAX_ANSWER_BYTES", 1000)
     play = Streaming([b"{" + b" " * 600, b" " * 600], stream=True)
     with pytest.raises(LLMResponseError, match="the answer is larger than 1000 bytes") as caught:
         list(play.deltas())

@@ -539,7 +539,16 @@ def test_without_a_key_nothing_is_hidden() -> None:
 # What is no refusal.
 
 
-@pytest.mark.parametrize("kind", list(FailureKind))
+def test_a_damaged_body_is_an_invalid_answer() -> None:
+    failed = TransportFailure(FailureKind.ENCODING, "the words")
+    for partway in (False, True):
+        failure = connection_failure(ROUTE, failed, 1.5, partway=partway)
+        assert type(failure.error) is LLMResponseError
+        assert str(failure.error).endswith(": the body cannot be decompressed")
+        assert failure.retryable
+
+
+@pytest.mark.parametrize("kind", sorted(set(FailureKind) - {FailureKind.ENCODING}))
 def test_a_connection_that_failed_is_typed(kind: FailureKind) -> None:
     cause = OSError("cause")
     failed = TransportFailure(kind, "the words")

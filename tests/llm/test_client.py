@@ -5,7 +5,6 @@ import gc
 import gzip
 import json
 import logging
-import socket
 import sys
 import threading
 import types
@@ -38,6 +37,7 @@ from coreason_client.llm import (
 )
 from coreason_client.llm._limits import Limits
 from tests.llm.server import Provider, Received, Replied, ServerInThread, provider
+from tests.ports import free_port
 
 Result = TypeVar("Result")
 
@@ -173,13 +173,6 @@ def test_the_deadline_ends_it_all() -> None:
 
 
 # Connections that fail.
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def test_nobody_listens() -> None:

@@ -19,7 +19,7 @@ def test_the_request_is_encoded() -> None:
     made = plan("m", 5, "?version=1")
     assert made.url == "http://127.0.0.1:9/v1/embeddings?version=1"
     assert json.loads(made.content) == {"model": "m", "input": ["Hi"], "dimensions": 5}
-    assert made.estimated_tokens == len(made.content) // 4
+    assert made.estimated_tokens == -(-len(made.content) // 4)
 
 
 def test_a_parameter_that_is_not_needed_can_be_dropped() -> None:

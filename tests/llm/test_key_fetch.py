@@ -116,6 +116,15 @@ def test_a_callable_that_fails_is_an_error_with_its_cause() -> None:
     assert (error.__cause__, error.attempts, error.provider) == (cause, 0, "openai-compatible")
 
 
+def test_a_token_that_was_never_returned_is_not_in_the_cause() -> None:
+    cause = Refused("the token sk-unknown-0123456789 has expired")
+    cause.__cause__ = KeyError("sk-unknown-0123456789")
+    error = played(Tokens(cause), reply()).fails(LLMAuthenticationError)
+    assert error.__cause__ is cause
+    assert str(cause) == "the token *** has expired"
+    assert str(cause.__cause__) == "'***'"
+
+
 def test_after_a_callable_failed_the_next_model_is_tried() -> None:
     keys = {"mistral": Tokens(Refused()), "groq": Tokens()}
     target = Target(None, None, keys)

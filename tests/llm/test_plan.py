@@ -56,4 +56,4 @@ def test_encrypted_reasoning_is_dropped_if_the_provider_does_not_support_it() ->
 def test_the_tokens_of_a_call_are_estimated(max_tokens: int | None, answer: int) -> None:
     route = Target(BASE, KEY).route("m")
     plan = Plan(check_call(MESSAGES, "m", None, 0.7, max_tokens), route)
-    assert plan.estimated_tokens == len(plan.content) // 4 + answer
+    assert plan.estimated_tokens == -(-len(plan.content) // 4) + answer

@@ -10,7 +10,7 @@ ROUTE = Target("http://127.0.0.1:9", "sk-key").route("openai/m")
 
 def test_a_plan_must_estimate_its_tokens() -> None:
     assert RequestPlan.__abstractmethods__ == {"estimated_tokens"}
-    assert estimated_prompt(b"x" * 43) == 10
+    assert estimated_prompt(b"x" * 43) == 11
 
 
 def test_the_price_is_that_of_the_model_and_the_provider() -> None:

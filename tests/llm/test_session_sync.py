@@ -25,6 +25,19 @@ from .test_client import KEY, MESSAGES, answer, held, streamed
 LIMIT = 10.0
 
 
+def test_the_price_table_is_loaded_while_the_first_request_is_under_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loaded: list[int] = []
+    with ServerInThread(answer()) as server, client(server) as ours:
+        monkeypatch.setattr(
+            "coreason_client.llm.client.load_prices", lambda: loaded.append(len(server.received))
+        )
+        ours.generate(MESSAGES)
+        ours.generate(MESSAGES)
+    assert loaded == [0]  # before the first request, and only then
+
+
 def client(server: Provider, **options: Any) -> LLMClient:
     return LLMClient(KEY, server.url, "m", **{"timeout": LIMIT, "first_wait": 0.01, **options})
 
@@ -200,8 +213,17 @@ client.generate([{"role": "user", "content": "Hi"}])
 """
 
 
-def test_a_client_that_is_open_when_the_program_ends_warns_of_nothing() -> None:
+_SHARED = """
+import os, sys
+from coreason_client import generate_sync
+os.environ |= {"LLM_API_KEY": "k", "LLM_API_BASE_URL": sys.argv[1], "DEFAULT_MODEL": "m"}
+generate_sync([{"role": "user", "content": "Hi"}])
+"""
+
+
+@pytest.mark.parametrize("program", [_LEFT_OPEN, _SHARED], ids=["client", "generate_sync"])
+def test_a_client_that_is_open_when_the_program_ends_warns_of_nothing(program: str) -> None:
     with ServerInThread(answer()) as server:
-        program = [sys.executable, "-X", "dev", "-W", "error", "-c", _LEFT_OPEN, server.url]
-        ended = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+        command = [sys.executable, "-X", "dev", "-W", "error", "-c", program, server.url]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

@@ -97,8 +97,8 @@ MUTANTS = (
         ("tests/llm/providers/test_bedrock.py",),
     ),
     Mutant(
-        "reasoning is sent to Bedrock after the text that it led to",
-        f"{_LLM}/providers/_bedrock_body.py",
+        "reasoning is sent to Claude after the text that it led to",
+        f"{_LLM}/providers/_block_turns.py",
         "blocks = [*reasoning, *blocks]",
         "blocks = [*blocks, *reasoning]",
         _WIRE_TESTS,

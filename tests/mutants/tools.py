@@ -42,7 +42,7 @@ MUTANTS = (
     Mutant(
         "a tool that fails has a span without an error",
         f"{_TOOLS}/_perform.py",
-        '        span.set_error("tool_error")\n',
+        "        span.set_error(output.error_type)\n",
         "        pass\n",
         ("tests/llm/observe/test_run_spans.py",),
     ),

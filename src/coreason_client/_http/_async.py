@@ -10,6 +10,7 @@ import httpx2
 from .. import _fork
 from .._per_loop import PerLoop
 from ._checks import check_http_client
+from ._hidden_query import hide_query_async
 from ._response_async import AsyncResponse, open_response_async
 from ._shards import Shards, client_options
 from ._types import FailureKind, Request, TransportFailure
@@ -99,6 +100,7 @@ def _current_loop() -> object:
 def _new_client() -> httpx2.AsyncClient:
     from ._backend import merge_chunks  # imports httpcore2, as the first httpx2 client does
 
-    client = httpx2.AsyncClient(**client_options())
+    hooks = {"request": [hide_query_async]}
+    client = httpx2.AsyncClient(event_hooks=hooks, **client_options())
     merge_chunks(client)
     return client

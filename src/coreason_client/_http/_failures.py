@@ -15,6 +15,7 @@ _LIBRARIES = ("httpx2", "httpx", "httpcore2", "httpcore")
 
 # The most specific name comes first.
 _KINDS = {
+    "DecodingError": FailureKind.ENCODING,
     "ConnectTimeout": FailureKind.CONNECT_TIMEOUT,
     "TimeoutException": FailureKind.TIMEOUT,
     "ConnectError": FailureKind.CONNECT,
@@ -22,7 +23,6 @@ _KINDS = {
     "TransportError": FailureKind.BROKEN,
     "NetworkError": FailureKind.BROKEN,
     "ProtocolError": FailureKind.BROKEN,
-    "DecodingError": FailureKind.BROKEN,
     "StreamError": FailureKind.BROKEN,
     "InvalidURL": FailureKind.REQUEST,
 }

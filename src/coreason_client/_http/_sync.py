@@ -8,6 +8,7 @@ import httpx2
 
 from .. import _fork
 from ._checks import check_http_client
+from ._hidden_query import hide_query
 from ._response_sync import SyncResponse, open_response
 from ._shards import Shards, client_options
 from ._types import FailureKind, Request, TransportFailure
@@ -76,6 +77,6 @@ class SyncSender:
 def _new_client() -> httpx2.Client:
     from ._backend import merge_chunks  # imports httpcore2, as the first httpx2 client does
 
-    client = httpx2.Client(**client_options())
+    client = httpx2.Client(event_hooks={"request": [hide_query]}, **client_options())
     merge_chunks(client)
     return client

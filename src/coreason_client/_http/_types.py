@@ -174,6 +174,7 @@ class FailureKind(StrEnum):
     CERTIFICATE = "certificate"
     TIMEOUT = "timeout"
     BROKEN = "broken"
+    ENCODING = "encoding"
     PROXY = "proxy"
     REQUEST = "request"
     TOO_LARGE = "too_large"

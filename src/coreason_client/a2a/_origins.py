@@ -19,6 +19,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from .._host_port import bracketed, host_port
 from .._http._types import DEFAULT_PORTS, origin
 from ._call import checked_url
 from .errors import A2AOriginError
@@ -33,9 +34,9 @@ _THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa:
 def origin_of(url: str) -> str:
     """Return the origin of a URL as text, with the port if it is not the default."""
     scheme, host, port = origin(url)
-    host = f"[{host}]" if ":" in host else host
-    default = DEFAULT_PORTS.get(scheme)
-    return f"{scheme}://{host}" if port == default else f"{scheme}://{host}:{port}"
+    if port is None or port == DEFAULT_PORTS.get(scheme):
+        return f"{scheme}://{bracketed(host)}"
+    return f"{scheme}://{host_port(host, port)}"
 
 
 def _is_same(named: Origin, found: Origin) -> bool:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from ..llm import Message, Usage
-from ..llm._assemble import estimate
+from ..llm._token_estimate import estimate
+from ..llm._usage_sum import add_usages
 
 if TYPE_CHECKING:
     from ..server import Resumed
@@ -77,20 +78,17 @@ def added(usage: Usage, progress: Progress, price: Callable[[int, int], float | 
 
     `price` returns the price of prompt and completion tokens.
     """
-    prompt = usage["prompt_tokens"] + progress.prompt_tokens
-    completion = usage["completion_tokens"] + progress.completion_tokens
-    cost = usage["cost_estimate"]
-    if cost is not None:
-        before = price(progress.prompt_tokens, progress.completion_tokens)
-        cost = None if before is None else cost + before
-    return {
-        **usage,
+    prompt, completion = progress.prompt_tokens, progress.completion_tokens
+    # Without a price of the last request, the table may not be loaded.
+    known = usage["cost_estimate"] is not None
+    before: Usage = {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
-        "cost_estimate": cost,
+        "cost_estimate": price(prompt, completion) if known else None,
         "estimated": True,
     }
+    return add_usages([usage, before])
 
 
 def _texts(messages: list[Message]) -> list[str]:

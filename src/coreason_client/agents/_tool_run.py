@@ -13,12 +13,12 @@ from coreason_manifest.definitions._base import utc_now
 from coreason_manifest.definitions.presentation import StreamOpCode
 
 from ..llm import AsyncLLMClient, Message, ToolCallFinished, ToolCallStarted, Usage
+from ..llm._usage_sum import NO_USAGE, add_usages
 from ..llm.tools._calls_async import AsyncCalls
 from ..llm.tools._given_tools import GivenTools
 from ..llm.tools._output import bounded
 from ..llm.tools._run_limits import RunLimits
 from ..llm.tools._run_machine import AskModel, RunMachine
-from ..llm.tools._usage import NO_USAGE, added
 
 if TYPE_CHECKING:
     from ..llm.tools._model_client import AsyncModelClient
@@ -51,7 +51,7 @@ class AnswerFailed(Exception):
     def with_usage(self) -> dict[str, Any]:
         """Return the error with the usage of all answers in its details."""
         details = self.error["details"] or {}
-        usage = added(self.usage, details.get("usage", NO_USAGE))
+        usage = add_usages([self.usage, details.get("usage", NO_USAGE)])
         return {**self.error, "details": {**details, "usage": usage}}
 
 

@@ -30,33 +30,12 @@ from coreason_manifest.definitions.message import Role
 from coreason_manifest.definitions.presentation import StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ..llm import AsyncLLMClient, Message, Response
+from ..llm import AsyncLLMClient, Message, Response, errors
 from ..llm._argument_errors import invalid
 from ..llm._call import KEEP_INVALID_CALLS
 from ..llm._check_call import check_call
 from ..llm._check_text import check_text
-from ..llm.errors import (
-    LLMAuthenticationError,
-    LLMBudgetError,
-    LLMConnectionError,
-    LLMContextLengthError,
-    LLMError,
-    LLMFilteredError,
-    LLMNotFoundError,
-    LLMOverloadedError,
-    LLMPermissionError,
-    LLMQuotaError,
-    LLMRateLimitError,
-    LLMRequestError,
-    LLMResponseError,
-    LLMRunLimitError,
-    LLMRunTimeoutError,
-    LLMServerError,
-    LLMStateError,
-    LLMTimeoutError,
-    LLMToolError,
-    ToolAbort,
-)
+from ..llm.errors import LLMError
 from ..llm.tools._given_tools import GivenTools, given_tools_async
 from ..llm.tools._run_limits import RunLimits
 from ._answer import AnswerWriter
@@ -78,49 +57,55 @@ _ASK_THE_OPERATOR = "Please contact the operator of this agent."
 # The errors of the AI client as readers see them: a stable code, and a message without any text of
 # the provider.
 _ERRORS: dict[type[LLMError], tuple[str, str]] = {
-    LLMAuthenticationError: (
+    errors.LLMAuthenticationError: (
         "model_authentication",
         f"The agent has no valid key for its model. {_ASK_THE_OPERATOR}",
     ),
-    LLMPermissionError: (
+    errors.LLMPermissionError: (
         "model_permission",
         f"The agent has no permission to use its model. {_ASK_THE_OPERATOR}",
     ),
-    LLMRequestError: ("model_request", "The model rejected this request."),
-    LLMContextLengthError: (
+    errors.LLMRequestError: ("model_request", "The model rejected this request."),
+    errors.LLMContextLengthError: (
         "model_context_length",
         "The conversation is too long for the model: start a new one, or send less text.",
     ),
-    LLMNotFoundError: (
+    errors.LLMNotFoundError: (
         "model_not_found",
         f"The agent's model was not found. {_ASK_THE_OPERATOR}",
     ),
-    LLMRateLimitError: (
+    errors.LLMRateLimitError: (
         "model_rate_limit",
         "The model has received too many requests: try again later.",
     ),
-    LLMBudgetError: ("model_budget", "The budget for the model is used up."),
-    LLMStateError: ("model_state", "The budget for the model cannot be checked at the moment."),
-    LLMQuotaError: (
+    errors.LLMBudgetError: ("model_budget", "The budget for the model is used up."),
+    errors.LLMStateError: (
+        "model_state",
+        "The budget for the model cannot be checked at the moment.",
+    ),
+    errors.LLMQuotaError: (
         "model_quota",
         f"The agent's quota for its model is exhausted. {_ASK_THE_OPERATOR}",
     ),
-    LLMTimeoutError: ("model_timeout", "The model did not answer in time: try again."),
-    LLMConnectionError: (
+    errors.LLMTimeoutError: ("model_timeout", "The model did not answer in time: try again."),
+    errors.LLMConnectionError: (
         "model_connection",
         "The model cannot be reached, or the connection to it broke: try again.",
     ),
-    LLMServerError: ("model_server", "The model's provider failed: try again later."),
-    LLMOverloadedError: (
+    errors.LLMServerError: ("model_server", "The model's provider failed: try again later."),
+    errors.LLMOverloadedError: (
         "model_overloaded",
         "The model's provider is overloaded: try again later.",
     ),
-    LLMFilteredError: ("model_filtered", "The model's provider withheld the answer."),
-    LLMResponseError: ("model_response", "The answer of the model's provider is invalid."),
-    LLMRunLimitError: ("run_limit", "The agent has reached a limit before it had an answer."),
-    LLMRunTimeoutError: ("run_timeout", "The agent had no answer in time: try again."),
-    LLMToolError: ("tool_failed", "A tool of the agent has failed too often."),
-    ToolAbort: ("tool_aborted", "A tool of the agent has stopped the answer."),
+    errors.LLMFilteredError: ("model_filtered", "The model's provider withheld the answer."),
+    errors.LLMResponseError: ("model_response", "The answer of the model's provider is invalid."),
+    errors.LLMRunLimitError: (
+        "run_limit",
+        "The agent has reached a limit before it had an answer.",
+    ),
+    errors.LLMRunTimeoutError: ("run_timeout", "The agent had no answer in time: try again."),
+    errors.LLMToolError: ("tool_failed", "A tool of the agent has failed too often."),
+    errors.ToolAbort: ("tool_aborted", "A tool of the agent has stopped the answer."),
     LLMError: ("model_error", "The model gave no answer."),
 }
 
@@ -130,7 +115,14 @@ _UNSUPPORTED = "unsupported_content"
 _REJECTED = frozenset(
     (
         _UNSUPPORTED,
-        *(_ERRORS[kind][0] for kind in (LLMRequestError, LLMContextLengthError, LLMFilteredError)),
+        *(
+            _ERRORS[kind][0]
+            for kind in (
+                errors.LLMRequestError,
+                errors.LLMContextLengthError,
+                errors.LLMFilteredError,
+            )
+        ),
     )
 )
 

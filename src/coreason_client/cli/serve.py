@@ -11,6 +11,7 @@ import typer
 
 from coreason_client import ArgumentError
 
+from .._host_port import host_port
 from ._application import DEFAULT_MAX_RESTARTS, ServeConfig, redacted_log
 from ._curl import curl_line
 from ._keys import FILE_VARIABLE, KEY_VARIABLE, KEYS_VARIABLE, Keys
@@ -243,7 +244,7 @@ def serve(
             a2a=a2a,
             card=card,
             extended_card=extended_card,
-            grpc_address=None if grpc_port is None else _authority(host, grpc_port),
+            grpc_address=None if grpc_port is None else host_port(host, grpc_port),
             grpc_url=grpc_url,
         )
         app = config.app()
@@ -252,17 +253,13 @@ def serve(
         options = {"log_config": None, "log_level": None, "max_connections": max_connections}
         # The server uses these sockets, so no other process can take the port in between.
         with _listening(host, port, workers, grpc_port) as sockets:
-            url = f"http://{_authority(host, sockets[0].getsockname()[1])}"
+            url = f"http://{host_port(host, sockets[0].getsockname()[1])}"
             banner = partial(_banner, config, url, keys.authorization())
             if workers == 1:
                 on_start = _print_once(lambda: banner(app.grpc_port))
                 _serve(app, host, sockets, on_start, options)
             else:
                 _serve_workers(config, app, workers, sockets[0], banner(grpc_port), options)
-
-
-def _authority(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _check(app: "AgentApp", host: str, workers: int) -> None:

@@ -152,11 +152,9 @@ class AnswerMachine:
         self._attempts.observer.body_received(body)
         fault = route.adapter.fault(parse_or_none(body))
         if head.status != 200 or fault is not None:
-            failure = http_failure(route, head, fault, body)
+            self._fail(http_failure(route, head, fault, body))
         else:
-            why = wrong_body(head, body)
-            failure = malformed_failure(route, head, why, body, retryable=True)
-        self._fail(failure)
+            self._fail_wrong_body(body)
 
     def receive(self, chunk: bytes) -> Iterator[Delta]:
         """Decode bytes and yield their deltas.
@@ -189,6 +187,9 @@ class AnswerMachine:
         if self._reader.end is not None and failure is None:
             yield from self._finish()
             return
+        if failure is None and (body := self._frames.not_a_stream()) is not None:
+            self._fail_wrong_body(body)
+            return
         ended = TransportFailure(FailureKind.BROKEN, "the stream ended before the answer did")
         attempts, partway = self._attempts, self._reader.started
         self._fail(
@@ -200,15 +201,14 @@ class AnswerMachine:
     def _read_whole(self, body: bytes) -> Iterator[Delta]:
         """Yield the deltas of an answer that is one JSON value instead of a stream."""
         attempts, reply = self._attempts, parse_or_none(body)
-        if reply is None and body[:1] in (b"{", b"["):  # truncated JSON
-            return
         if isinstance(reply, list):  # Gemini's format without SSE
             fault = attempts.plan.route.adapter.fault(reply)
             if fault is None:
                 yield from self._read([ServerSentEvent(body)])
             else:
                 self._fail(http_failure(attempts.plan.route, self._head, fault, body))
-            return
+            if self._settled or self._reader.started or self._reader.end is not None:
+                return
         self._settled = True
         attempts.observer.body_received(body)
         result = Reply(self._head, body)
@@ -294,6 +294,10 @@ class AnswerMachine:
         else:
             why = error if isinstance(error, Malformed) else str(error)
             self._fail(malformed_failure(plan.route, self._head, why, b""))
+
+    def _fail_wrong_body(self, body: bytes) -> None:
+        why, route = wrong_body(self._head, body), self._attempts.plan.route
+        self._fail(malformed_failure(route, self._head, why, body, retryable=True))
 
     def _fail(self, failure: Failure) -> None:
         """End this attempt.

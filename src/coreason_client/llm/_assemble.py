@@ -23,6 +23,7 @@ from ._answer import Answer, RawToolCall, Tokens, new_call_id
 from ._call import Call, is_pydantic_model
 from ._json import is_finite
 from ._provider_text import clean_text
+from ._token_estimate import estimate, estimate_text
 from .errors import LLMFilteredError, LLMResponseError
 from .types import (
     Answered,
@@ -34,12 +35,10 @@ from .types import (
     Usage,
 )
 
-__all__ = ["assemble", "estimate", "estimate_text", "parse_content", "partial", "usage_of"]
+__all__ = ["assemble", "parse_content", "partial", "usage_of"]
 
 Price = Callable[[Tokens], float | None]
 
-_BYTES_PER_TOKEN = 4  # English prose; for most other texts, the error is below a third
-_TOKENS_PER_MESSAGE = 4
 _MAX_SHOWN = 200
 _MAX_ERRORS = 20
 
@@ -233,12 +232,6 @@ def usage_of(answer: Answer, call: Call, price: Price) -> Usage:
     return usage
 
 
-def estimate(texts: Iterable[str]) -> int:
-    """Estimate the number of tokens in texts, each of which is one message."""
-    lengths = [len(text.encode("utf-8", "replace")) for text in texts]
-    return -(-sum(lengths) // _BYTES_PER_TOKEN) + _TOKENS_PER_MESSAGE * len(lengths)
-
-
 def _prompt_texts(call: Call) -> list[str]:
     return ["".join(_texts(message)) for message in call.messages]
 
@@ -260,11 +253,6 @@ def _estimate_completion(answer: Answer) -> int:
         *(f"{call.name}{call.arguments or ''}" for call in answer.calls),
     )
     return estimate_text("".join(texts))
-
-
-def estimate_text(text: str) -> int:
-    """Estimate the number of tokens in a text."""
-    return -(-len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN)
 
 
 def _short(text: str) -> str:

@@ -14,7 +14,7 @@ from ._prompt_cache import check_prompt_cache
 from .errors import LLMRequestError
 from .types import OnBreak
 
-__all__ = ["check_call", "check_flag", "check_on_break"]
+__all__ = ["check_budget_key", "check_call", "check_flag", "check_on_break"]
 
 _NUMBERS = (int, float)  # a constant, because `int | float` would build a union on every call
 _MOST_TOKENS = 2**31 - 1
@@ -83,6 +83,17 @@ def check_on_break(value: Any) -> OnBreak:
         raise invalid("on_break", 'must be "error", "continue" or "restart"', value)
     chosen: OnBreak = value
     return chosen
+
+
+def check_budget_key(value: Any) -> str | None:
+    """Return a `budget_key`, which may be None.
+
+    Raises:
+        LLMRequestError: it is not a text, or an empty one.
+    """
+    if value is not None and (not isinstance(value, str) or not value):
+        raise invalid("budget_key", "must be text that is not empty", value)
+    return value
 
 
 def check_flag(name: str, value: Any) -> bool:

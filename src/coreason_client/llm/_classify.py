@@ -204,7 +204,7 @@ def http_failure(
 def connection_failure(
     route: Route, failure: TransportFailure, seconds: float, *, partway: bool = False
 ) -> Failure:
-    """Classify a failed connection, or a timeout of so many seconds."""
+    """Classify a failed connection, a damaged body, or a timeout of so many seconds."""
     source = f"from {route.profile.name} for model {route.model}"
     if failure.kind in TIMEOUT_FAILURES:
         kind: type[LLMError] = LLMTimeoutError
@@ -212,6 +212,9 @@ def connection_failure(
             f"the answer {source} stopped: no data for" if partway else f"no answer {source} within"
         )
         message = f"{what} {seconds:.3g} s"
+    elif failure.kind is FailureKind.ENCODING:
+        kind = LLMResponseError
+        message = _invalid_message(route, "the body cannot be decompressed")
     else:
         kind = LLMConnectionError
         what = "the connection broke in the middle of the answer" if partway else "no answer"
@@ -228,7 +231,7 @@ def malformed_failure(
     """Classify a response that cannot be parsed."""
     reason = clean_text(route.redact(str(why)))
     error = LLMResponseError(
-        f"{route.profile.name} sent an invalid answer for model {route.model}: {reason}",
+        _invalid_message(route, reason),
         provider=route.profile.name,
         model=route.model,
         status=head.status,
@@ -237,6 +240,10 @@ def malformed_failure(
         body=_text(body, route),
     )
     return Failure(error, retryable)
+
+
+def _invalid_message(route: Route, reason: str) -> str:
+    return f"{route.profile.name} sent an invalid answer for model {route.model}: {reason}"
 
 
 def answer_failure(

@@ -12,7 +12,7 @@ from ._argument_errors import invalid
 from ._attempts import BACKOFF, Attempts, PlanT, Policy
 from ._background import check_resume
 from ._call import KEEP_INVALID_CALLS, Call
-from ._check_call import check_call, check_flag, check_on_break
+from ._check_call import check_budget_key, check_call, check_flag, check_on_break
 from ._continuation import accepts_prefix
 from ._cost import cost
 from ._default_model import DEFAULT_MODEL
@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     from .router.cache import ResponseCache
     from .router.deployments import Router
 
-__all__ = ["MAX_ANSWER_BYTES", "ClientCore", "check_model_name"]
+__all__ = ["ClientCore", "check_model_name"]
 
-MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _MAX_ROUTES = 256
 _OPTIONS = CallOptions.__annotations__.keys()
 _WAIT_ALLOWANCE = 60.0  # seconds for waits, in the default deadline
@@ -146,7 +145,7 @@ class ClientCore:
             keep_invalid_calls = options.pop(KEEP_INVALID_CALLS, False)
             _check_names(options)
             fallbacks, tags = options.pop("fallbacks", ()), options.pop("tags", ())
-            budget_key = options.pop("budget_key", None)
+            budget_key = check_budget_key(options.pop("budget_key", None))
             check_flag("cache", options.pop("cache", True))
             on_break = check_on_break(options.pop("on_break", "error"))
             reask = check_flag("reask", options.pop("reask", True))
@@ -256,9 +255,10 @@ class ClientCore:
         """Return the attempts to send the requests for embeddings.
 
         Raises:
-            LLMRequestError: a budget needs a key.
+            LLMRequestError: `budget_key` is wrong, or a budget needs one.
         """
-        gate = None if self._routing is None else self._routing.embed_gate(plans[0], budget_key)
+        key = check_budget_key(budget_key)
+        gate = None if self._routing is None else self._routing.embed_gate(plans[0], key)
         return self._new_attempts(plans[:1], len(plans), gate=gate)
 
     def _models_plan(self, provider: Any) -> "ModelsPlan":

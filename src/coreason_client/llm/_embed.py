@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from .._drive import Flow, Reply
 from .._http._types import TransportFailure
 from ._answer import Tokens
-from ._assemble import estimate
 from ._attempts import Attempts
 from ._classify import Failure, malformed_failure, request_id
 from ._embed_plan import EmbedPlan
 from ._fault import Malformed
 from ._generate import call_flow
 from ._json_reply import json_reply
-from ._spent import add_usages
+from ._token_estimate import estimate
+from ._usage_sum import add_usages
 from .types import EmbeddingResponse, Usage
 
 __all__ = ["embed_flow", "joined", "read_embeddings"]

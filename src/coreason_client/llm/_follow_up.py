@@ -9,9 +9,9 @@
 from dataclasses import replace
 
 from ._answer import Answer
-from ._assemble import estimate_text
 from ._call import Call
 from ._continuation import prefix_of
+from ._token_estimate import estimate_text
 from .types import Message
 
 __all__ = ["continued_call", "corrected_call", "is_plain_text"]

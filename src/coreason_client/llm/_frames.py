@@ -15,18 +15,21 @@ from ._lines import LineDecoder, LineTooLong
 if TYPE_CHECKING:
     from ._event_frames import EventFrames
 
-__all__ = ["FrameDecoder", "FrameTooLarge", "Framing"]
+__all__ = ["MAX_ANSWER_BYTES", "FrameDecoder", "FrameTooLarge", "Framing"]
 
 Framing: TypeAlias = Literal["sse", "ndjson", "eventstream"]
 """How the events of a stream are separated."""
 
 _MAX_EVENT_BYTES = 10_000_000
-_MAX_WHOLE_BYTES = 64 * 1024 * 1024
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+"""The maximum size of a complete JSON answer."""
 _MAX_STREAM_BYTES = 1024 * 1024 * 1024  # framing included: more than any answer has
 _MAX_BLANKS = 65_536
+_KEPT_BYTES = 4096  # of a stream: an error shows them
 _BLANK = b" \t\r\n\xef\xbb\xbf"  # white space and the byte order mark
 _STREAM_STARTS = b"\0deir:"  # a frame; or data, event, error, id, retry and comments
 _EVENT_FIELDS = (b"error",)  # llama.cpp reports errors within a stream in this field
+_FIELDS = frozenset({b"", b"data", b"event", b"id", b"retry", *_EVENT_FIELDS})  # "": a comment
 
 
 class FrameTooLarge(Exception):
@@ -58,7 +61,8 @@ class FrameDecoder:
         self._form = _Form.STREAM if ndjson else _Form.UNKNOWN
         self._claims_json = declared_json
         self._received = 0  # bytes
-        self._body = bytearray()  # bytes that are, or may be, a complete answer
+        # Bytes that are, or may be, a complete answer; of a stream, its beginning.
+        self._body = bytearray()
 
     def events(self, chunk: bytes) -> Iterator[ServerSentEvent]:
         """Decode bytes and yield the events that are now complete, also those before an error.
@@ -98,6 +102,15 @@ class FrameDecoder:
             return None
         return bytes(self._body).lstrip(_BLANK)
 
+    def not_a_stream(self) -> bytes | None:
+        """Return the beginning of a body without a field of an event, None if it has one."""
+        beginning = bytes(self._body).lstrip(_BLANK)
+        is_cut = self._received > len(self._body) and b"\n" not in beginning
+        if not beginning or is_cut or self._binary is not None:
+            return None
+        lines = filter(None, beginning.splitlines())
+        return None if any(line.partition(b":")[0] in _FIELDS for line in lines) else beginning
+
     def _stream_bytes(self, chunk: bytes) -> bytes:
         """Return the bytes of a stream; the bytes of a complete answer are stored instead."""
         body = self._body
@@ -105,10 +118,10 @@ class FrameDecoder:
         if self._form is _Form.UNKNOWN:
             self._form = self._detect(body)
         if self._form is _Form.STREAM:
-            self._body = bytearray()
+            self._body = body[:_KEPT_BYTES]
             return bytes(body)
-        if len(body) > _MAX_WHOLE_BYTES:
-            raise FrameTooLarge("the answer", _MAX_WHOLE_BYTES)
+        if len(body) > MAX_ANSWER_BYTES:
+            raise FrameTooLarge("the answer", MAX_ANSWER_BYTES)
         return b""
 
     def _detect(self, beginning: bytearray) -> _Form:

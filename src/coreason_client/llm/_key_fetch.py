@@ -10,7 +10,7 @@ import inspect
 from typing import Any
 
 from .._drive import Action
-from .._secret import AsyncCallableError, call_sync, redact, redacted_cause
+from .._secret import AsyncCallableError, call_sync, mask_tokens, redact, redacted_cause
 from ._auth import check_key_of, key_secrets
 from ._route import Route
 from .credentials import Key, KeyProvider
@@ -112,4 +112,5 @@ class KeyFetcher:
         return failure
 
     def _redact(self, text: str) -> str:
-        return redact(text, [*self.route.secrets(), *key_secrets(self._rejected)])
+        known = [*self.route.secrets(), *key_secrets(self._rejected)]
+        return mask_tokens(redact(text, known))

@@ -63,8 +63,7 @@ class Recovery:
             LLMError: there will be no other attempt.
         """
         attempts = self._attempts
-        if not (self.before or self.resuming):
-            self._whole_plan = attempts.plan
+        self._whole_plan = self._answered_plan()
         if self._resume(failure, reader):
             return
         if self.resuming:  # it cannot be resumed: the break decides, not the failure to resume
@@ -94,9 +93,7 @@ class Recovery:
 
     def cancel_flow(self, reader: Reader) -> Flow[None]:
         """Cancel a background response that nobody will read: it would be billed to its end."""
-        plan, response_id = self._whole_plan, reader.response_id
-        if not self.resuming:
-            plan = self._attempts.plan
+        plan, response_id = self._answered_plan(), reader.response_id
         if plan.background and response_id is not None:
             yield plan.cancel_request(response_id, _CANCEL_TIMEOUTS)
 
@@ -126,6 +123,11 @@ class Recovery:
                 reason, self.restarted = self.restarted, None
                 yield Restarted(self._attempts.plan.requested_model, reason)
             yield delta
+
+    def _answered_plan(self) -> Plan:
+        """Return the plan whose answer is read, not that of a request which reads on in it."""
+        continues = self.before or self.resuming
+        return self._whole_plan if continues else self._attempts.plan
 
     def _resume(self, failure: Failure, reader: Reader) -> bool:
         """Read the stream of a background response again; return False if that cannot be done."""

@@ -8,11 +8,10 @@ from typing import ClassVar, Self, TypeAlias
 from ._answer import Tokens
 from ._key_fetch import FetchKey, KeyFetcher
 from ._route import Route
+from ._token_estimate import estimate_bytes
 from .errors import LLMError
 
 __all__ = ["Pricing", "RequestPlan", "estimated_prompt"]
-
-_BYTES_PER_TOKEN = 4
 
 Pricing: TypeAlias = Callable[[str | None, str, Tokens], float | None]
 """Returns the price of tokens, given the provider in the price table and the model."""
@@ -91,4 +90,4 @@ class RequestPlan(ABC):
 
 def estimated_prompt(content: bytes) -> int:
     """Return an estimate of the tokens in the body of a request: a quarter of its bytes."""
-    return len(content) // _BYTES_PER_TOKEN
+    return estimate_bytes(len(content))

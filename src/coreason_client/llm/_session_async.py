@@ -15,6 +15,7 @@ from urllib.request import getproxies, proxy_bypass
 from weakref import WeakSet
 
 import aiohttp
+from aiohttp.http_exceptions import ContentEncodingError
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
@@ -389,6 +390,8 @@ def _kind(error: Exception) -> FailureKind:
         return FailureKind.CONNECT
     if isinstance(error, ValueError | OverflowError):  # includes InvalidURL
         return FailureKind.REQUEST
+    if isinstance(error.__cause__, ContentEncodingError):
+        return FailureKind.ENCODING
     return FailureKind.BROKEN
 
 

@@ -24,13 +24,15 @@ class Sessions:
 
     def __init__(self, max_concurrency: int | None) -> None:
         self._session: Session | None = Session(max_concurrency)
+        self._used = False
 
     def get(self) -> "Session | None":
-        """Return the session; None after a close."""
-        return self._session
+        """Return the session; None before its first use by `current`, or after a close."""
+        return self._session if self._used else None
 
     def current(self) -> "Session | None":
         """Return the session; None after a close."""
+        self._used = True
         return self._session
 
     def close(self) -> None:

@@ -4,17 +4,14 @@ A provider bills an answer that broke, or that the caller left. So the tokens of
 count as spent: as the provider reported them, or else estimated from what was received.
 """
 
-from collections.abc import Sequence
-
 from ._answer import Tokens
 from ._cost import cost
 from ._price_table import prices_loaded
 from ._request_plan import RequestPlan
+from ._usage_sum import add_usages
 from .types import Measured, Usage
 
-__all__ = ["Spent", "add_usages"]
-
-_OPTIONAL = ("cached_tokens", "cache_write_tokens", "reasoning_tokens")
+__all__ = ["Spent"]
 
 
 class Spent:
@@ -61,20 +58,3 @@ def _set_cost(plan: RequestPlan, usage: Usage) -> None:
             usage.get("cache_write_tokens", 0),
         )
         usage["cost_estimate"] = cost(plan.route.profile.prices, plan.route.model, tokens)
-
-
-def add_usages(usages: Sequence[Usage]) -> Usage:
-    """Return the sum of usages; its cost is None if one of them has no known cost."""
-    costs = [usage["cost_estimate"] for usage in usages]
-    total: Usage = {
-        "prompt_tokens": sum(usage["prompt_tokens"] for usage in usages),
-        "completion_tokens": sum(usage["completion_tokens"] for usage in usages),
-        "total_tokens": sum(usage["total_tokens"] for usage in usages),
-        "cost_estimate": None if None in costs else sum(cost for cost in costs if cost),
-    }
-    for name in _OPTIONAL:
-        if any(name in usage for usage in usages):
-            total[name] = sum(usage.get(name, 0) for usage in usages)  # type: ignore[literal-required]
-    if any(usage.get("estimated") for usage in usages):
-        total["estimated"] = True
-    return total

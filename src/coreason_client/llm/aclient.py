@@ -8,8 +8,9 @@ from weakref import finalize
 from .._drive_async import drive_async, run_async
 from ._answer_machine import AnswerMachine
 from ._attempts import Attempts
-from ._client_core import MAX_ANSWER_BYTES, ClientCore
+from ._client_core import ClientCore
 from ._default_model import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
+from ._frames import MAX_ANSWER_BYTES
 from ._from_env import environment_arguments, missing_extra
 from ._plan import Plan
 from ._price_table import DeferredPrice, load_prices

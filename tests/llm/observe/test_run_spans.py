@@ -117,9 +117,9 @@ def test_a_tool_that_fails_is_an_error_of_its_span_only(
     server.replies = replies(form, ("fail", {}), ("weather", {"town": "Rome"}), ("other", {}))
     run(server, collected, form, fail, weather)
     failed, invalid = named(collected, "execute_tool fail") + named(collected, TOOL)
-    for span in (failed, invalid):
+    for span, kind in ((failed, "ValueError"), (invalid, "invalid_arguments")):
         assert span.status.status_code is StatusCode.ERROR
-        assert attributes(span)["error.type"] == "tool_error"
+        assert attributes(span)["error.type"] == kind
     [whole] = named(collected, RUN)
     assert whole.status.status_code is StatusCode.UNSET
     assert not named(collected, "execute_tool other")  # there is no such tool: nothing is executed

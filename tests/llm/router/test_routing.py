@@ -374,3 +374,33 @@ def test_a_client_without_any_of_this_has_no_gate() -> None:
     with LLMClient(KEY) as client:
         assert client._routing is None
         assert client.stream(MESSAGES, "m")._machine._attempts.gate is None
+
+
+@pytest.mark.parametrize("wrong", [5, "", b"key"])
+def test_a_budget_key_is_checked_without_a_budget(wrong: Any) -> None:
+    with LLMClient(KEY, "http://127.0.0.1:9", MODEL) as client:
+        for call in (client.generate, client.stream):
+            with pytest.raises(LLMRequestError, match="budget_key must be text"):
+                call(MESSAGES, budget_key=wrong)
+        with pytest.raises(LLMRequestError, match="budget_key must be text"):
+            client.embed("text", "text-embedding-3-small", budget_key=wrong)
+
+
+@pytest.mark.parametrize(
+    ("stream", "wire", "why"),
+    [
+        (True, None, 'wire="responses"'),
+        (False, "responses", "only a stream can be resumed"),
+    ],
+)
+def test_resume_is_checked_with_a_router_too(*, stream: bool, wire: Any, why: str) -> None:
+    deployments = {
+        "fast": [
+            Deployment("gpt-4o", api_key=KEY, wire="responses"),
+            Deployment("gpt-4o-mini", api_key=KEY, wire=wire),
+        ]
+    }
+    with LLMClient(keys={"openai": KEY}, router=Router(deployments)) as client:
+        call = client.stream if stream else client.generate
+        with pytest.raises(LLMRequestError, match=why):
+            call(MESSAGES, "fast", resume=True)

@@ -164,7 +164,8 @@ def test_a_server_that_dies_is_an_error_of_the_tool() -> None:
     with ServerInThread(*replies) as model:
         result = asyncio.run(asyncio.wait_for(go(), LIMIT))
     assert [call.is_error for call in result.tool_calls] == [True, True]
-    assert all("closed" in call.result for call in result.tool_calls)
+    ended = "Error: the MCP server has ended; its tools cannot be called any more"
+    assert [call.result for call in result.tool_calls] == [ended, ended]
 
 
 def test_a_server_that_hangs_is_an_error_of_the_tool() -> None:

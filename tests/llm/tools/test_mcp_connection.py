@@ -32,7 +32,9 @@ def test_all_pages_are_listed_and_closing_ends_the_process() -> None:
         await connection.aclose()
         await connection.aclose()
         output = await connection.call("t0", {})
-        assert output.text == "Error: the MCP server has ended"
+        assert output.text == (
+            "Error: the MCP server has ended; its tools cannot be called any more"
+        )
         assert len(asyncio.all_tasks()) == 2  # this one, and that of `wait_for`
 
     go(work())

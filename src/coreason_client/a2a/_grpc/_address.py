@@ -12,6 +12,7 @@ import re
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
+from ..._host_port import host_port
 from ..._http._checks import check_url, wrong_url
 
 __all__ = ["grpc_url", "is_installed", "target_of"]
@@ -66,6 +67,5 @@ def target_of(url: str) -> tuple[str, bool]:
     """Return the target of a channel, `host:port`, and whether it uses TLS."""
     parts = urlsplit(url)
     is_secure = parts.scheme == "https"
-    host = parts.hostname or ""
-    host = f"[{host}]" if ":" in host else host
-    return f"{host}:{parts.port or (_TLS_PORT if is_secure else 80)}", is_secure
+    port = parts.port or (_TLS_PORT if is_secure else 80)
+    return host_port(parts.hostname or "", port), is_secure

@@ -42,7 +42,7 @@ def show_rows(rows: Iterable[tuple[str, ...]]) -> None:
         _draw_rows(rows)
     else:
         for row in rows:
-            print_stdout("\t".join(_one_line(text) for text in row))
+            print_stdout("\t".join(_one_line(text) for text in row).rstrip("\t"))
 
 
 def _draw_rows(rows: Iterable[tuple[str, ...]]) -> None:

@@ -52,7 +52,7 @@ def is_configured() -> bool:
     """
     trace, metrics = _api()
     providers = trace.get_tracer_provider(), metrics.get_meter_provider()
-    return not all(_is_of_api(type(provider)) for provider in providers)
+    return not all(_is_of_api(type(provider).__module__) for provider in providers)
 
 
 # Every call asks, as long as nothing is configured; so the modules are looked up once.
@@ -64,8 +64,8 @@ def _api() -> tuple[ModuleType, ModuleType]:
 
 
 @cache
-def _is_of_api(provider: type) -> bool:
-    return provider.__module__.startswith(_API)
+def _is_of_api(module: str) -> bool:
+    return module.startswith(_API)
 
 
 class Instruments:

@@ -22,7 +22,7 @@ from typing import Any
 from ..._http._checks import merged_headers
 from ..._http._types import Request, ResponseHead
 from ...sse import ServerSentEvent
-from .._spent import add_usages
+from .._usage_sum import add_usages
 from ..errors import LLMError
 from ..types import Usage
 from ._attempt import ObservedAttempt

@@ -29,7 +29,7 @@ class Telemetry:
         meter_provider: the meter provider; None for the global one.
 
     Raises:
-        ArgumentError: `metric_names` is not one of these names.
+        ArgumentError: `metric_names` is not one of these names, or a flag is not True or False.
     """
 
     metric_names: MetricNames = "released"
@@ -42,3 +42,6 @@ class Telemetry:
         if self.metric_names not in ("released", "latest", "both"):
             rule = 'must be "released", "latest" or "both"'
             raise ArgumentError("metric_names", rule, self.metric_names)
+        for name in ("record_content", "send_trace_headers"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise ArgumentError(name, "must be True or False", value)

@@ -1,28 +1,30 @@
 """Requests in the format of Amazon Bedrock's Converse API. Pure.
 
-* User and assistant messages must alternate, so adjacent messages of one role are merged. Blank
-  text is rejected, so it is left out.
+* Messages are turns of blocks (`_block_turns.py`).
 * A conversation with tool calls must describe tools, and calls cannot be forbidden. With the tool
   choice "none" the tools are left out, if the conversation has no calls yet.
 * A JSON schema goes into `outputConfig`. Models older than that are forced to call a tool with the
   schema as its parameters: the arguments of that call are the answer.
-* The reasoning of Claude must be sent back, unchanged and signed, before the tool calls that
-  followed it. Our messages carry it as the `signature` of the next call.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic_core import from_json
-
 from .._call import Call, PromptCache, Schema
-from .._json import encode, items, mapping, text
+from .._json import encode, mapping, text
 from .._prompt_cache import cached_lists
 from ..errors import LLMRequestError
 from ..types import Message
 from ._bedrock_parts import content_blocks
+from ._block_turns import (
+    call_input,
+    escaped_id,
+    lone_prompts,
+    make_turns,
+    tool_parts,
+    with_calls,
+)
 from ._claude import NO_TEMPERATURE, supported_schema
 
 __all__ = ["ANSWER_TOOL", "is_signed", "request_body"]
@@ -94,17 +96,10 @@ def _conversation(call: Call) -> dict[str, Any]:
         for message in call.messages
         if _is_system(message) and message["content"].strip()
     ]
-    turns: list[dict[str, Any]] = []
-    for message in call.messages:
-        blocks = [] if _is_system(message) else _blocks(message)
-        _add(turns, "assistant" if message["role"] == "assistant" else "user", blocks)
+    turns = make_turns(call.messages, _blocks)
     if not turns:
         # At least one message is required, so lone system prompts become a user message.
-        _add(turns, "user", system)
-        return {"messages": turns}
-    last = turns[-1]["content"][-1]
-    if turns[-1]["role"] == "assistant" and "text" in last:
-        last["text"] = last["text"].rstrip()  # Claude rejects white space there
+        return {"messages": lone_prompts(system)}
     return {"messages": turns, "system": system} if system else {"messages": turns}
 
 
@@ -112,46 +107,27 @@ def _is_system(message: Message) -> bool:
     return message["role"] in ("system", "developer")
 
 
-def _add(turns: list[dict[str, Any]], role: str, blocks: list[dict[str, Any]]) -> None:
-    if turns and turns[-1]["role"] == role:
-        turns[-1]["content"].extend(blocks)
-    elif blocks:
-        turns.append({"role": role, "content": blocks})
-
-
 def _blocks(message: Message) -> list[dict[str, Any]]:
-    """Return the blocks of a message, none for a blank one."""
+    """Return the blocks of a message, none for a system prompt or a blank message."""
+    if _is_system(message):
+        return []
     blocks = content_blocks(message["content"])
     if message["role"] == "tool":
         result = {"toolUseId": _sent_id(message["tool_call_id"]), "content": blocks}
         if "is_error" in message:
             result["status"] = "error"
         return [{"toolResult": result}]
-    for number, call in enumerate(message.get("tool_calls", ())):
-        reasoning = _reasoning_blocks(call.get("signature"))
-        if number == 0:
-            blocks = [*reasoning, *blocks]  # a turn with reasoning must begin with it
-        else:
-            blocks.extend(reasoning)
-        blocks.append(_tool_use(call))
-    return blocks
+    return with_calls(blocks, message.get("tool_calls", ()), is_signed, _tool_use)
 
 
 def _tool_use(call: Mapping[str, Any]) -> dict[str, Any]:
-    function = call["function"]
-    return {
-        "toolUse": {
-            "toolUseId": _sent_id(call["id"]),
-            "name": function["name"],
-            # Like `_check_messages`, this allows control characters inside strings.
-            "input": json.loads(function["arguments"] or "{}", strict=False),
-        }
-    }
+    id_, name = _sent_id(call["id"]), call["function"]["name"]
+    return {"toolUse": {"toolUseId": id_, "name": name, "input": call_input(call)}}
 
 
 def _sent_id(id_: str) -> str:
-    """Return the id of a call in the allowed form; ids of other providers may differ from it."""
-    allowed = _NOT_IN_ID.sub(lambda match: f"_{ord(match[0]):x}_", id_)
+    """Return the id of a call in the allowed form and length."""
+    allowed = escaped_id(id_, _NOT_IN_ID)
     if len(allowed) <= _MAX_ID:
         return allowed
     from hashlib import sha256  # rare, and slow to import
@@ -197,12 +173,7 @@ def _forces_tool(call: Call) -> bool:
 
 
 def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
-    spec: dict[str, Any] = {"name": function["name"]}
-    if function.get("description"):
-        spec["description"] = function["description"]
-    schema: Mapping[str, Any] = {"type": "object", **function.get("parameters", {})}
-    if function.get("strict"):
-        schema, spec["strict"] = supported_schema(schema), True
+    spec, schema = tool_parts(function)
     return {"toolSpec": {**spec, "inputSchema": {"json": schema}}}
 
 
@@ -246,12 +217,3 @@ def is_signed(block: Any) -> bool:
     content = mapping(mapping(block).get("reasoningContent"))
     signed = text(mapping(content.get("reasoningText")).get("signature"))
     return bool(signed or text(content.get("redactedContent")))
-
-
-def _reasoning_blocks(signature: Any) -> list[dict[str, Any]]:
-    """Return the blocks of reasoning in a signature, none if it is of another provider."""
-    try:
-        blocks = from_json(text(signature))
-    except ValueError:
-        return []
-    return [block for block in items(blocks) if is_signed(block)]

@@ -12,12 +12,11 @@
   followed it. Our messages carry it as the `signature` of the next call.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from .._adapter import Adapter
 from .._answer import Answer, End, RawToolCall, Tokens
@@ -30,6 +29,14 @@ from .._prompt_cache import cached_lists
 from .._reader import Piece, Reader
 from ..types import Message
 from ._anthropic_parts import content_blocks, part_problem, text_block
+from ._block_turns import (
+    call_input,
+    escaped_id,
+    lone_prompts,
+    make_turns,
+    tool_parts,
+    with_calls,
+)
 from ._claude import NO_TEMPERATURE, default_max_tokens, supported_schema
 
 __all__ = ["ADAPTER", "Anthropic"]
@@ -305,25 +312,11 @@ def _set_breakpoints(body: dict[str, Any], lifetime: PromptCache) -> None:
 def _conversation(messages: Sequence[Message]) -> dict[str, Any]:
     """Return the fields `messages` and `system`."""
     system = [m["content"] for m in messages if m["role"] == "system" and m["content"].strip()]
-    turns: list[dict[str, Any]] = []
-    for message in messages:
-        _add(turns, "assistant" if message["role"] == "assistant" else "user", _blocks(message))
+    turns = make_turns(messages, _blocks)
     if not turns:
         # At least one message is required, so lone system prompts become a user message.
-        _add(turns, "user", [text_block(prompt) for prompt in system])
-        return {"messages": turns}
-    last = turns[-1]["content"][-1]
-    if turns[-1]["role"] == "assistant" and last["type"] == "text":
-        # An unfinished answer that ends with white space is rejected.
-        last["text"] = last["text"].rstrip()
+        return {"messages": lone_prompts([text_block(prompt) for prompt in system])}
     return {"system": "\n\n".join(system), "messages": turns} if system else {"messages": turns}
-
-
-def _add(turns: list[dict[str, Any]], role: str, blocks: list[dict[str, Any]]) -> None:
-    if turns and turns[-1]["role"] == role:
-        turns[-1]["content"].extend(blocks)
-    elif blocks:
-        turns.append({"role": role, "content": blocks})
 
 
 def _blocks(message: Message) -> list[dict[str, Any]]:
@@ -339,38 +332,20 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
         if "is_error" in message:
             result["is_error"] = True
         return [{**result, "content": blocks} if blocks else result]
-    for number, call in enumerate(message.get("tool_calls", ())):
-        thinking = _thinking_blocks(call.get("signature"))
-        if number == 0:
-            blocks = [*thinking, *blocks]  # a turn with thinking must begin with it
-        else:
-            blocks.extend(thinking)
-        blocks.append(_tool_call(call))
-    return blocks
+    return with_calls(blocks, message.get("tool_calls", ()), _is_signed, _tool_use)
 
 
-def _tool_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    function = call["function"]
-    return {
-        "type": "tool_use",
-        "id": _sent_id(call["id"]),
-        "name": function["name"],
-        # Like `_check_messages`, this allows control characters inside strings.
-        "input": json.loads(function["arguments"] or "{}", strict=False),
-    }
+def _tool_use(call: Mapping[str, Any]) -> dict[str, Any]:
+    id_, name = _sent_id(call["id"]), call["function"]["name"]
+    return {"type": "tool_use", "id": id_, "name": name, "input": call_input(call)}
 
 
 def _sent_id(id_: str) -> str:
-    return _NOT_IN_ID.sub(lambda match: f"_{ord(match[0]):x}_", id_)
+    return escaped_id(id_, _NOT_IN_ID)
 
 
 def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
-    tool: dict[str, Any] = {"name": function["name"]}
-    if function.get("description"):
-        tool["description"] = function["description"]
-    schema: Mapping[str, Any] = {"type": "object", **function.get("parameters", {})}
-    if function.get("strict"):
-        return {**tool, "input_schema": supported_schema(schema), "strict": True}
+    tool, schema = tool_parts(function)
     return {**tool, "input_schema": schema}
 
 
@@ -422,15 +397,9 @@ def _signature(thinking: Sequence[Mapping[str, Any]]) -> str | None:
     return to_json(thinking).decode() if thinking else None
 
 
-def _thinking_blocks(signature: Any) -> list[dict[str, Any]]:
-    """Return the thinking blocks in a signature, none if it is of another provider."""
-    try:
-        thinking = from_json(text(signature))
-    except ValueError:
-        return []
-    return [
-        block for block in items(thinking) if text(mapping(block).get("type")) in _THINKING_TYPES
-    ]
+def _is_signed(block: Any) -> bool:
+    """Return True if a block is thinking that was sent back as the signature of a call."""
+    return text(mapping(block).get("type")) in _THINKING_TYPES
 
 
 def _end(reason: Any) -> End:

@@ -10,6 +10,7 @@ from typing import Any
 from ..._drive import Flow
 from ...errors import ArgumentError
 from .._attempts import Attempts
+from .._background import check_resume
 from .._call import Call
 from .._embed_plan import EmbedPlan
 from .._plan import Plan
@@ -77,7 +78,7 @@ class Routing:
             LLMRequestError: an argument of the call is wrong.
         """
         router = self.router
-        _check_options(budget_key, tags)
+        _check_tags(tags)
         if router is None and not self.budgets and not tags:
             return None
         if tags and (router is None or call.model not in router.deployments):
@@ -87,6 +88,9 @@ class Routing:
         for name in fallbacks:
             if router is None or name not in router.deployments:
                 self._route(name)
+        if call.resume:
+            for one in self._open_stage(call, tags, call.model).options:
+                check_resume(call, one.route)
         terms = self._terms(budget_key)
         open_stage = partial(self._open_stage, call, tags)
         usable = partial(self._has_tags, tags)
@@ -99,7 +103,6 @@ class Routing:
         Raises:
             LLMRequestError: an argument of the call is wrong.
         """
-        _check_options(budget_key, ())
         if not self.budgets:
             return None
         name = plan.requested_model
@@ -163,9 +166,7 @@ def _option(call: Call, deployment: Deployment | None, route: Route, model: str)
     return Option(deployment, route, make_plan, "" if deployment is None else deployment.id)
 
 
-def _check_options(budget_key: Any, tags: Any) -> None:
-    if budget_key is not None and (not isinstance(budget_key, str) or not budget_key):
-        raise LLMRequestError(f"budget_key must be text that is not empty, got {budget_key!r}")
+def _check_tags(tags: Any) -> None:
     if tags:
         try:
             check_tags(tags)

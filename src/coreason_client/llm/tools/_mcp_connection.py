@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
+from ..._http._hidden_query import hide_query_async
 from ...errors import MissingExtraError
 from ..errors import LLMConnectionError, LLMTimeoutError
 from ._mcp_content import mcp_output
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["MCPAddress", "MCPConnection"]
 
 _MAX_PAGES = 100
+_ENDED = "the MCP server has ended; its tools cannot be called any more"
 _CLOSE_SECONDS = 15.0  # the `mcp` package bounds its own waits, by less than this
 
 
@@ -83,7 +85,7 @@ class MCPConnection:
         """Call a tool; every failure is an output, so a broken server does not end the run."""
         client = self._client
         if client is None or self._task.done():
-            return error_output("the MCP server has ended")
+            return error_output(_ENDED)
         call = asyncio.ensure_future(client.call_tool(name, dict(arguments)))
         try:
             done, _ = await asyncio.wait(
@@ -95,9 +97,11 @@ class MCPConnection:
                 await asyncio.gather(call, return_exceptions=True)
         if call not in done:
             late = f"the MCP server did not answer within {self._timeout:g} s"
-            return error_output("the MCP server has ended" if done else late)
+            return error_output(_ENDED if done else late)
         error = call.exception()
-        return mcp_output(call.result()) if error is None else failure_output(error)
+        if error is None:
+            return mcp_output(call.result())
+        return error_output(_ENDED) if _is_closed(error) else failure_output(error)
 
     async def aclose(self) -> None:
         """Close the connection and end a process that was started; may be called twice."""
@@ -149,6 +153,13 @@ class MCPConnection:
         raise LLMConnectionError(f"it lists more than {_MAX_PAGES} pages of tools")
 
 
+def _is_closed(error: BaseException) -> bool:
+    """Return True if a call failed because the server is gone: it has no other error of its own."""
+    from mcp.types import CONNECTION_CLOSED
+
+    return getattr(error, "code", None) == CONNECTION_CLOSED
+
+
 @asynccontextmanager
 async def _client(address: MCPAddress, timeout: float) -> "AsyncIterator[Client]":
     await asyncio.to_thread(_import_mcp)  # it takes more than a second
@@ -169,8 +180,11 @@ async def _client(address: MCPAddress, timeout: float) -> "AsyncIterator[Client]
                 yield client
         return
     timeouts = httpx2.Timeout(timeout, read=None)  # `read_timeout_seconds` limits each request
+    hooks = {"request": [hide_query_async]}  # servers exist whose key is in their URL
     async with (
-        httpx2.AsyncClient(headers=dict(address.headers), timeout=timeouts) as http,
+        httpx2.AsyncClient(
+            headers=dict(address.headers), timeout=timeouts, event_hooks=hooks
+        ) as http,
         Client(
             streamable_http_client(address.url, http_client=http),
             read_timeout_seconds=timeout,

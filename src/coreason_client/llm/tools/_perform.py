@@ -27,7 +27,7 @@ def refused(toolset: Toolset, requested: Requested) -> ToolOutput | None:
 def failed(tool: RunnableTool, error: BaseException, secrets: Iterable[str]) -> ToolOutput:
     """Return the output of a call that raised an error, and log the error."""
     if isinstance(error, ArgumentsError):
-        return error_output(f"invalid arguments: {error}")
+        return error_output(f"invalid arguments: {error}", "invalid_arguments")
     output = failure_output(error, secrets)
     if output.abort is None:
         logger.warning("the tool %s failed: %s", tool.name, output.text, exc_info=error)
@@ -36,7 +36,8 @@ def failed(tool: RunnableTool, error: BaseException, secrets: Iterable[str]) -> 
 
 def too_late(tool: RunnableTool) -> ToolOutput:
     """Return the output of a call that took longer than the timeout of its tool."""
-    return error_output(f"the tool took longer than its timeout of {tool.timeout:g} s")
+    late = f"the tool took longer than its timeout of {tool.timeout:g} s"
+    return error_output(late, "timeout")
 
 
 def tool_span(client: Any, tool: RunnableTool, requested: Requested) -> WorkSpan:
@@ -52,7 +53,7 @@ def finish_span(span: WorkSpan, output: ToolOutput) -> None:
     """Record the output of a call in its span."""
     span.set_result(output.text)
     if output.is_error:
-        span.set_error("tool_error")
+        span.set_error(output.error_type)
 
 
 def known_secrets(client: Any) -> list[str]:

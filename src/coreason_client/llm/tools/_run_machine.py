@@ -20,11 +20,11 @@ from typing import Any
 from .._call import KEEP_INVALID_CALLS
 from .._check_messages import CheckedMessages, check_messages, check_next_messages
 from .._provider_text import clean_text
+from .._usage_sum import NO_USAGE, add_usages
 from ..errors import LLMError, LLMRunLimitError, LLMRunTimeoutError, LLMToolError
 from ..types import Message, Response, ToolCall, Usage
 from ._output import ToolOutput, bounded, error_output
 from ._run_limits import Exceeded, RunLimits
-from ._usage import NO_USAGE, added
 from .events import RunResult, ToolCallFinished, TurnFinished
 
 __all__ = ["AskModel", "CallTools", "Requested", "RunMachine", "conversation"]
@@ -156,7 +156,7 @@ class RunMachine:
         data = response["data"]
         spent = _spent(response)
         self._turn = TurnFinished(self.turns, response, spent)
-        self.usage = added(self.usage, spent)
+        self.usage = add_usages([self.usage, spent])
         self.messages.append(_assistant_message(dict(data)))
         calls = data["tool_calls"]
         if not calls:
@@ -234,7 +234,7 @@ class RunMachine:
         if self._calls:
             self.end_calls()
         error.conversation = self.messages
-        error.usage = self.usage if error.spent is None else added(self.usage, error.spent)
+        error.usage = self.usage if error.spent is None else add_usages([self.usage, error.spent])
         return error
 
     def _check_limits(self) -> None:

@@ -15,6 +15,8 @@ from pydantic_core import to_json
 
 from coreason_client.a2a.types import AgentCard
 
+from ._versions import V03, VERSIONS
+
 __all__ = [
     "AgentDescription",
     "CachedCard",
@@ -24,8 +26,6 @@ __all__ = [
     "served_card",
 ]
 
-V10: Final = "1.0"
-V03: Final = "0.3"
 _V03_CARD_VERSION: Final = "0.3.0"
 _MODES: Final = ["text/plain"]
 _MAX_AGE: Final = 300  # seconds
@@ -111,7 +111,7 @@ def served_card(
 def _interfaces(interfaces: Sequence[Interface]) -> list[dict[str, str]]:
     return [
         {"url": one.url, "protocolBinding": one.binding, "protocolVersion": version}
-        for version in (V10, V03)
+        for version in VERSIONS
         for one in interfaces
         if version in one.versions
     ]

@@ -9,14 +9,20 @@ that knows the generation of its last event also knows whether it has missed one
 metadata because the schema of 1.0 allows no further fields, and gRPC drops them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self, TypeAlias
 
 from .._packet_names import AUTH_REQUIRED, INPUT_REQUIRED, MESSAGE, REJECTED
 from ._parts import merge_texts
 
-__all__ = ["GENERATION", "JSON", "Event", "TaskFold", "Turn", "fold"]
+__all__ = [
+    "GENERATION",
+    "JSON",
+    "Event",
+    "TaskFold",
+    "Turn",
+]
 
 JSON: TypeAlias = dict[str, Any]
 Event: TypeAlias = dict[str, JSON]
@@ -307,13 +313,3 @@ def _media_part(item: Any) -> JSON | None:
     if isinstance(item.get("alt_text"), str):
         part["metadata"] = {"altText": item["alt_text"]}
     return part
-
-
-def fold(task_id: str, context_id: str, turns: Iterable[tuple[Turn, Iterable[JSON]]]) -> TaskFold:
-    """Return the task of whole turns."""
-    task = TaskFold(task_id, context_id)
-    for turn, packets in turns:
-        task.begin(turn)
-        for packet in packets:
-            task.add(packet)
-    return task

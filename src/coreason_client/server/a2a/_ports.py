@@ -6,6 +6,7 @@ import re
 import socket
 from typing import Final, NamedTuple
 
+from ..._host_port import host_port
 from ...errors import ArgumentError
 
 __all__ = ["Address", "check_free", "parse_address", "reserve"]
@@ -23,7 +24,7 @@ class Address(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return host_port(self.host, self.port)
 
     @property
     def is_wildcard(self) -> bool:

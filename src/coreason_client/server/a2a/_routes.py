@@ -20,6 +20,7 @@ from coreason_client.a2a.errors import (
     MethodNotFoundError,
 )
 
+from ..._host_port import host_port
 from .._options import CARD_PATH
 from ..engine._runtime import Runtime
 from ..errors import LogError
@@ -97,10 +98,8 @@ class A2ARoutes:
             return self._public_url.rstrip("/")
         scope = request.scope
         host, port = scope.get("server") or ("", None)
-        if port is None:  # a unix socket, whose path is no host
-            address = "localhost"
-        else:
-            address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        # A unix socket has a path, which is no host, and no port.
+        address = "localhost" if port is None else host_port(host, port)
         return f"{scope['scheme']}://{address}{scope.get('root_path', '')}".rstrip("/")
 
     # The bindings.

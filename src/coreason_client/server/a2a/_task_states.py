@@ -63,7 +63,7 @@ class TaskStates:
 
     async def _settle_by_id(self, task_id: UUID) -> None:
         await asyncio.sleep(_HEAD_START)
-        with _logged_failure(task_id):
+        with _logged_failure(f"task {task_id}"):
             record = await self._tasks.get(task_id)
             if record is not None:
                 await self.settled(record)
@@ -72,15 +72,13 @@ class TaskStates:
         record, fold = reading.record, reading.fold
         if record.state != WORKING or fold.message is not None:  # a message needs a closer look
             return
-        with _logged_failure(record.task_id):
+        with _logged_failure(f"task {record.task_id}"):
             await self._tasks.update(await self._stored(record, fold, reading.position))
 
     async def settle_context(self, context: Conversation) -> None:
         """Bring the tasks of a context up to date: another process may have begun their turns."""
-        try:
+        with _logged_failure("tasks"):
             await self.repair(context.principal, context.session_id)
-        except LogError as error:  # whoever reads the tasks next does it
-            logger.warning("the state of tasks was not stored: %s", error)
 
     async def settled(self, record: TaskRecord) -> TaskRecord:
         """Return a record whose state is that of its last turn, which may have ended."""
@@ -191,11 +189,12 @@ class TaskStates:
 
 
 @contextmanager
-def _logged_failure(task_id: UUID) -> Iterator[None]:
+def _logged_failure(what: str) -> Iterator[None]:
+    """Log that the state of `what` was not stored; whoever reads a task next does it."""
     try:
         yield
-    except LogError as error:  # whoever reads the task next does it
-        logger.warning("the state of task %s was not stored: %s", task_id, error)
+    except LogError as error:
+        logger.warning("the state of %s was not stored: %s", what, error)
 
 
 def _with_state(task: JSON, record: TaskRecord) -> JSON:

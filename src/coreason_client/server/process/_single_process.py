@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
+from ..._host_port import host_port
 from ...errors import ArgumentError
 from .._internals import signalled_server
 from ..log.base import StreamLog
@@ -144,9 +145,7 @@ class SingleProcessGuard:
 
 def _shown(address: LocalAddress) -> str:
     host, port = address
-    if port is None:
-        return host
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return host if port is None else host_port(host, port)
 
 
 def _option(argv: Sequence[str]) -> str:

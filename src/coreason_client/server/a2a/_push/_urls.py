@@ -11,6 +11,7 @@ from ipaddress import IPv4Address
 from typing import Final
 from urllib.parse import urlsplit
 
+from ...._host_port import bracketed
 from ._addresses import Address, is_allowed, parse_address
 
 __all__ = ["URLRules", "WebhookURL"]
@@ -32,7 +33,7 @@ class WebhookURL:
     @property
     def authority(self) -> str:
         """The value of the `Host` header."""
-        shown = f"[{self.host}]" if ":" in self.host else self.host
+        shown = bracketed(self.host)
         return shown if self.port == _PORTS[self.scheme] else f"{shown}:{self.port}"
 
 
