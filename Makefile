@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE =
 COLLECT = ($(BIN)/pytest -q --collect-only >$(VENV)/collected || (tail -40 $(VENV)/collected; false))
 
 .DEFAULT_GOAL := help
-.PHONY: help install chat check sync proto test fuzz soak mutants bench build clean
+.PHONY: help install chat page check sync proto browser test fuzz soak mutants bench build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 16
@@ -36,6 +36,9 @@ $(CHAT_INSTALLED): pyproject.toml
 chat: $(CHAT_INSTALLED) ## talk to the built-in agent; MESSAGE="..." asks one question
 	@if [ -n "$$MESSAGE" ]; then $(BIN)/coreason chat "$$MESSAGE"; else $(BIN)/coreason chat; fi
 
+page: $(CHAT_INSTALLED) ## talk to the built-in agent in a browser, and cut its connections
+	@$(BIN)/coreason serve --port 0 --open --chaos
+
 check: $(INSTALLED) ## run ruff, mypy --strict, and the checks of generated files and imports
 	$(BIN)/python scripts/generate_sync.py --check
 	$(BIN)/python scripts/generate_proto.py --check
@@ -51,7 +54,10 @@ sync: $(INSTALLED) ## generate the sync files from the async files
 proto: $(INSTALLED) ## generate the descriptors of the gRPC messages from the proto files
 	$(BIN)/python scripts/generate_proto.py
 
-test: $(INSTALLED) ## run the whole test suite
+browser: $(INSTALLED) ## install Chromium and axe-core for the browser tests, if they are missing
+	@$(BIN)/python -m tests.browser.install
+
+test: $(INSTALLED) browser ## run the whole test suite
 	$(BIN)/pytest -q -n 4 $(PYTEST_ARGS)
 
 fuzz: $(INSTALLED) ## run the fuzz tests with more examples

@@ -127,6 +127,7 @@ PACKAGES: dict[str, set[str]] = {
         "coreason_client.server.http",
         "coreason_client.server.log",
         "coreason_client.server.observe",
+        "coreason_client.server.page",
         "coreason_client.server.process",
         "coreason_client.server.stream",
         "coreason_client.server.sync_stream",
@@ -176,6 +177,8 @@ PACKAGES: dict[str, set[str]] = {
         "coreason_client.server.log",
         "coreason_client.server.observe",
     },
+    # Knows no agent and no protocol, so a proxy can serve it too.
+    "coreason_client.server.page": {"server core", "coreason_client.server.http"},
     # Of the client's package only what has no I/O: types, dialects and errors.
     "coreason_client.server.a2a": {
         "server core",
@@ -198,12 +201,26 @@ PACKAGES: dict[str, set[str]] = {
         "coreason_client.server",
         "coreason_client.llm",
     },
+    # A server in front of an agent, so it has both: clients of an agent, and parts of the server.
+    "coreason_client.inspector": {
+        "core",
+        "server core",
+        "coreason_client._http",
+        "coreason_client.a2a",
+        "coreason_client.cap",
+        "coreason_client.server",
+        "coreason_client.server.http",
+        "coreason_client.server.observe",
+        "coreason_client.server.page",
+        "coreason_client.server.process",
+    },
     "coreason_client.cli": {
         "public",
         "coreason_client._host_port",
         "coreason_client._http._checks",
         "coreason_client.llm.providers",  # their names, for shell completion
         "coreason_client.server",
+        "coreason_client.inspector",
         "coreason_client.agents",
     },
     "coreason_client.__main__": {"coreason_client.errors", "coreason_client.cli"},
@@ -303,10 +320,12 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "yarl": ("coreason_client.llm._session_async",),
     "pydantic_settings": ("coreason_client.llm.settings",),
     "starlette": (
+        "coreason_client.inspector",
         "coreason_client.server.a2a",
         "coreason_client.server.app",
         "coreason_client.server.cap",
         "coreason_client.server.http",
+        "coreason_client.server.page",
         "coreason_client.server.process",
     ),
     "jwt": ("coreason_client.a2a._card_keys",),

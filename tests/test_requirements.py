@@ -6,10 +6,12 @@ the list is well formed, no test names an id that is not on it, and every requir
 is built is proved by at least one test. The requirements of the open parts are printed.
 
 The marks are read from the source with ``ast``, so the result does not depend on which tests were
-selected. A test that may be skipped proves nothing: nobody would notice that it did not run.
+selected. A test that may be skipped proves nothing: nobody would notice that it did not run. The
+cases in ``cases/*.json``, which a test runs one by one, name what they prove in ``proves``.
 """
 
 import ast
+import json
 import re
 import textwrap
 import tomllib
@@ -61,6 +63,10 @@ def proofs() -> dict[str, list[str]]:
     for path in sorted(TESTS.rglob("test_*.py")):
         for id_, line in proved_ids(path.read_text(encoding="utf-8")):
             found.setdefault(id_, []).append(f"{path.relative_to(TESTS)}:{line}")
+    for path in sorted(TESTS.rglob("cases/*.json")):
+        for case in json.loads(path.read_text(encoding="utf-8"))["cases"]:
+            for id_ in case.get("proves", ()):
+                found.setdefault(id_, []).append(f"{path.relative_to(TESTS)}: {case['name']}")
     return found
 
 

@@ -41,6 +41,7 @@ SHELLS = {
     "cli/llm/_exchange.py": "asks and shows the answer: tests/cli/test_llm.py",
     "cli/llm/_question_answer.py": "from options to a call: tests/cli/test_llm_history.py",
     "cli/_llm_client.py": "makes a client from options: tests/cli/test_llm.py",
+    "inspector/_connection.py": "closes a socket: tests/inspector/test_cuttable.py",
     "llm/_default_model.py": "one constant",
     "llm/router/_commands.py": "plain data: tests/llm/router/test_rules.py",
     "llm/_streams_async.py": "drives a machine: tests/llm/test_client.py",

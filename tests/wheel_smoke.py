@@ -21,6 +21,10 @@ print("coreason-client", __version__, "imports from its wheel")
 
 def main(dist: Path) -> None:
     [wheel] = dist.glob("*.whl")
+    page = "coreason_client/server/page/static"
+    missing = {f"{page}/{name}" for name in ("index.html", "coreason.js")}
+    if missing := missing.difference(zipfile.ZipFile(wheel).namelist()):
+        raise SystemExit(f"the wheel lacks {sorted(missing)}")
     # Another distribution has a package of this name, and both must be able to live together.
     if "coreason_manifest/__init__.py" in zipfile.ZipFile(wheel).namelist():
         raise SystemExit("the wheel must not have an __init__.py of coreason_manifest")

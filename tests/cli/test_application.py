@@ -74,4 +74,5 @@ def test_an_agent_and_a_model_exclude_each_other() -> None:
 
 
 def test_keys_are_not_shown() -> None:
-    assert "secret" not in repr(ServeConfig(**CONFIG | {"api_keys": {"secret": "ann"}}))
+    hidden = {"api_keys": {"hide-me": "ann"}, "ticket_secrets": ["hide-me-too"]}
+    assert "hide-me" not in repr(ServeConfig(**CONFIG | hidden))

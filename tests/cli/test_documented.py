@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from coreason_client.cli import a2a, chat, llm, serve
+from coreason_client.cli import a2a, chat, inspect, llm, serve
 from coreason_client.cli._app import app
 
 ROOT = Path(__file__).parent.parent.parent
@@ -32,6 +32,7 @@ def a2a_help(group: typer.Typer, name: str) -> dict[str, str]:
 
 HELP = {
     "chat": chat.EPILOG,
+    "inspect": inspect.EPILOG,
     "llm": llm.EPILOG,
     "llm models": llm.MODELS_EPILOG,
     "llm logs": llm.LOGS_EPILOG,

@@ -65,3 +65,10 @@ def test_chat_installs_what_it_needs_and_test_adds_the_rest(folder: Path) -> Non
 def test_after_the_development_set_chat_installs_nothing(folder: Path) -> None:
     assert len(make(folder, "install")[0]) == 1
     assert make(folder, "chat") == ([], "")
+
+
+def test_page_serves_the_built_in_agent_on_a_free_port_and_opens_it(folder: Path) -> None:
+    [installed], _ = make(folder, "page")
+    assert installed.endswith("--editable .[cli,server]")
+    calls = (folder / "calls").read_text().splitlines()
+    assert calls[-1] == "coreason serve --port 0 --open --chaos"

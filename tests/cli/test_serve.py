@@ -1,6 +1,7 @@
 """`coreason serve`: what it prints works, what it refuses is one sentence, and how it stops."""
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -15,6 +16,8 @@ from typer.testing import CliRunner
 
 from coreason_client import CAPClient, CAPRuntimeError
 from coreason_client.cli._app import app
+from coreason_client.cli.serve import _has_page
+from coreason_client.server import create_ticket
 
 from .command import PATIENCE, Process, coreason_here, environment
 from .conftest import AGENT, Service
@@ -99,6 +102,68 @@ def test_keys_from_the_environment_are_not_printed_and_a_signal_ends_it_well(
         assert process.end() == 0
         assert_drained(process.errors)
         assert process.text.strip() == ""  # stdout has the announcement and nothing else
+
+
+def test_the_page_and_tickets_of_a_served_agent(tmp_path: Path) -> None:
+    secrets = tmp_path / "secrets.txt"
+    secrets.write_text(f"# the new one\n{'n' * 32}\n# the old one\n{'o' * 32}\n")
+    secrets.chmod(0o600)
+    arguments = ["serve", "--port", "0", "--ticket-secrets-file", str(secrets)]
+    with Process(*arguments, cwd=tmp_path) as process:
+        told = process.expect("}'\n")
+        [url] = re.findall(r"Open (http://\S+/) in a browser\.", told)
+        assert httpx2.get(url).headers["content-security-policy"].startswith("default-src 'none'")
+        assert httpx2.get(f"{url}page/config.json").json()["needs_key"] is True
+        [curl] = re.findall(r"^curl .*$", told, re.MULTILINE)
+        assert '"Authorization: Bearer $TICKET"' in curl
+        for letter in "no":
+            ticket = create_ticket(letter * 32, "ann")
+            assert '"op":"CLOSE"' in run_curl(curl, {"TICKET": ticket})
+        assert "invalid-ticket" in run_curl(curl, {"TICKET": create_ticket("x" * 32, "ann")})
+
+
+@pytest.mark.parametrize(
+    ("chosen", "host", "page"),
+    [
+        *((None, "127.0.0.1", True), (None, "::1", True), (None, "localhost", True)),
+        *((None, "0.0.0.0", False), (True, "0.0.0.0", True), (False, "127.0.0.1", False)),
+    ],
+)
+def test_a_page_is_served_on_loopback_unless_told_otherwise(
+    chosen: bool | None, host: str, page: bool
+) -> None:
+    assert _has_page(chosen, host) is page
+
+
+def test_the_page_is_opened_and_may_cut(tmp_path: Path) -> None:
+    """The browser is a program that notes the address."""
+    browser, noted = tmp_path / "browser", tmp_path / "noted"
+    os.mkfifo(noted)
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {noted}\n')
+    browser.chmod(0o755)
+    arguments = ["serve", "--port", "0", "--open", "--chaos"]
+    with Process(*arguments, cwd=tmp_path, env={"BROWSER": str(browser)}) as process:
+        [url] = re.findall(r"Open (http://\S+/) in a browser\.", process.expect("}'\n"))
+        assert httpx2.get(f"{url}page/config.json").json()["cut"] is True
+        assert noted.read_text() == url  # waits for the browser
+
+
+@pytest.mark.usefixtures("serves_nothing")
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--no-page", "--open"], "--open needs --page"),
+        (["--no-page", "--chaos"], "--chaos needs --page"),
+        (["--host", "0.0.0.0", "--api-key", "k", "--open"], "--open needs --page"),
+        (["--chaos", "--workers", "2"], "--chaos cuts the connections of one process"),
+        (["--metrics"], "--metrics needs a key in addition to tickets"),
+    ],
+)
+def test_options_of_the_page_that_do_not_fit(arguments: list[str], says: str) -> None:
+    env = {"COREASON_TICKET_SECRETS": "s" * 32}
+    result = CliRunner().invoke(app, ["serve", "--port", "0", *arguments], env=env)
+    assert result.exit_code == 2
+    assert says in result.stderr
 
 
 def test_ctrl_c_drains_and_ends_well(tmp_path: Path) -> None:

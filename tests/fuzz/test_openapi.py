@@ -50,6 +50,7 @@ def test_every_route_is_described() -> None:
         ("GET", "/ready"),
         ("GET", "/metrics"),
         ("GET", "/.well-known/agent-card.json"),
+        ("GET", "/streams/{stream_id}"),
         ("DELETE", "/streams/{stream_id}"),
     }
 
@@ -81,8 +82,10 @@ def answers(operation: Any, mode: GenerationMode, key: str | None) -> Counter[in
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda it: f"{it.method} {it.path}")
 def test_requests_that_fit_the_document(operation: Any) -> None:
     seen = answers(operation, GenerationMode.POSITIVE, KEY)
-    assert set(seen) <= {200, 204, 404, 409, 422}
-    assert seen[200] or operation.method == "delete"
+    # A position in another stream than that of the path is refused with 400.
+    assert set(seen) <= {200, 204, 400, 404, 409, 422}
+    assert seen[400] == 0 or (operation.method, operation.path) == ("get", "/streams/{stream_id}")
+    assert seen[200] or operation.path == "/streams/{stream_id}"
 
 
 @pytest.mark.parametrize(

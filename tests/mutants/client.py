@@ -4,7 +4,7 @@ from .mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_RESUME = "tests/cap/test_resume.py"
+_WIRE_CASES = "tests/cap/test_wire_cases.py"
 _RESUBSCRIBE = "tests/a2a/test_resubscribe.py"
 _TWINS = "tests/test_public_names.py::test_twins_have_the_same_methods_and_parameters"
 
@@ -21,14 +21,14 @@ MUTANTS = (
         "coreason_client/_connections.py",
         "max(filter(None, (asked, self._retry_seconds)), default=None)",
         "asked or self._retry_seconds",
-        (_RESUME,),
+        (_WIRE_CASES,),
     ),
     Mutant(
         "redirects are counted over all attempts",
         "coreason_client/_connections.py",
         "        self.attempts += 1\n        self._redirects = Redirects()\n",
         "        self.attempts += 1\n",
-        (f"{_RESUME}::test_redirects_are_counted_for_each_attempt",),
+        (_WIRE_CASES,),
     ),
     Mutant(
         "a stream that is finished can be settled again",

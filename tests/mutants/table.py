@@ -2,6 +2,7 @@
 
 from . import (
     a2a_server,
+    browsers,
     calls,
     cli,
     cli_llm,
@@ -10,6 +11,7 @@ from . import (
     durable,
     durable_models,
     engine,
+    inspector,
     logs,
     models,
     observe,
@@ -45,4 +47,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *push.MUTANTS,
     *router.MUTANTS,
     *a2a_server.MUTANTS,
+    *browsers.MUTANTS,
+    *inspector.MUTANTS,
 )

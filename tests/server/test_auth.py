@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from coreason_client import CAPClient
 from coreason_client.server.http import _auth
-from coreason_client.server.http._auth import Keys, full_principal
+from coreason_client.server.http._auth import (
+    Keys,
+    bearer_token,
+    full_principal,
+    ticket_principal,
+)
 from coreason_client.server.http._problems import Problem
 
 
@@ -115,3 +120,28 @@ def test_one_string_is_not_a_list_of_keys() -> None:
 def test_a_token_that_is_not_text_is_only_wrong() -> None:
     with pytest.raises(Problem):
         Keys(["k"]).principal("Bearer \udcff\xe9")
+
+
+NAMES = st.text(st.sampled_from("a/%2F") | st.characters(), max_size=8)
+
+
+@given(NAMES, NAMES, NAMES, NAMES)
+@example("a", "b", "a", "tickets/b")
+@example("a", "b", "a/tickets", "b")
+def test_the_owner_of_a_ticket_is_never_that_of_a_key(
+    agent: str, subject: str, other_agent: str, name: str
+) -> None:
+    assert ticket_principal(agent, subject) != full_principal(other_agent, name)
+    same = (agent, subject) == (other_agent, name)
+    assert (ticket_principal(agent, subject) == ticket_principal(other_agent, name)) is same
+
+
+@pytest.mark.parametrize(
+    ("header", "token"),
+    [
+        *(("Bearer a", "a"), ("BEARER  a b ", "a b"), ("Bearer", ""), ("Bearer ", "")),
+        *((None, None), ("", None), ("Basic a", None), ("Bearera", None), (" Bearer a", None)),
+    ],
+)
+def test_the_token_of_a_header(header: str | None, token: str | None) -> None:
+    assert bearer_token(header) == token

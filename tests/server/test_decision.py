@@ -56,6 +56,7 @@ FULL = {"streams_full": True}
 # What is known once each fact has been gathered.
 HEAD = {"wait": 0, "tries": 1}
 LATE = {"wait": WAIT, "tries": 1}
+READING = {"reads": STREAM}
 RESUMING = {"cursor": Cursor(STREAM, 4)}
 FOUND = {"known": META, "looked_up": True}
 MISSING = {"known": None, "looked_up": True}
@@ -143,6 +144,41 @@ TABLE: list[tuple[str, dict[str, Any], dict[str, Any], object]] = [
         NOTHING,
         (409, "request-conflict"),
     ),
+    # A GET of a stream.
+    ("reads", READING, NOTHING, Need.TOKEN),
+    ("reads, too many readers", READING, {"readers_full": True}, (429, "too-many-readers", "1")),
+    (
+        "reads, a position elsewhere",
+        READING | {"cursor": Cursor(OTHER, 1)},
+        {"readers_full": True},
+        (400, "bad-position"),
+    ),
+    ("reads with a token", READING | HEAD, NOTHING, Need.STREAM),
+    ("reads without a token", READING | LATE, CLOSING, Need.STREAM),
+    ("reads nothing", READING | HEAD | MISSING, NOTHING, (404, "stream-not-found")),
+    ("reads nothing, no token", READING | LATE | MISSING, NOTHING, (429, "too-many-requests")),
+    (
+        "reads somebody else's",
+        READING | HEAD | FOUND | {"known": OF_BOB},
+        NOTHING,
+        (404, "stream-not-found"),
+    ),
+    ("reads from the start", READING | HEAD | FOUND, NOTHING, Join(META, True)),
+    ("reads, though late", READING | LATE | FOUND, CLOSING | FULL, Join(META, False)),
+    ("reads on", READING | RESUMING | HEAD | FOUND, NOTHING, Resume(META, 4, True)),
+    ("reads on, late", READING | RESUMING | LATE | FOUND, CLOSING, Resume(META, 4, False)),
+    (
+        "reads too far",
+        READING | HEAD | FOUND | {"cursor": Cursor(STREAM, 6)},
+        NOTHING,
+        (400, "bad-position"),
+    ),
+    (
+        "reads a packet that was lost and replaced",
+        READING | HEAD | FOUND | {"known": DURABLE, "cursor": Cursor(STREAM, 4, 1)},
+        NOTHING,
+        (410, "position-gone"),
+    ),
     # A new request with its body.
     ("all is well", HEAD | BODY, NOTHING, Need.OPENED),
     ("full", HEAD | BODY, FULL, Find),
@@ -219,6 +255,7 @@ METAS = st.sampled_from([None, META, OF_BOB, OF_ANOTHER_REQUEST])
 @given(
     st.sampled_from([None, Cursor(STREAM, 0), Cursor(STREAM, 5), Cursor(STREAM, 6)]),
     st.sampled_from([None, ASKED, OTHER]),
+    st.sampled_from([None, None, STREAM, OTHER]),
     METAS,
     METAS,
     st.booleans(),
@@ -228,6 +265,7 @@ METAS = st.sampled_from([None, META, OF_BOB, OF_ANOTHER_REQUEST])
 def test_every_request_comes_to_a_decision(
     cursor: Cursor | None,
     named: UUID | None,
+    reads: UUID | None,
     known: StreamMeta | None,
     found: StreamMeta | None,
     created: bool,
@@ -235,7 +273,7 @@ def test_every_request_comes_to_a_decision(
     moments: list[tuple[bool, bool, bool]],
 ) -> None:
     """Whatever the server does meanwhile: no fact is asked for twice, and a resume never starts."""
-    facts, asked_for = RequestFacts("ann", cursor, named), []
+    facts, asked_for = RequestFacts("ann", cursor, named, reads), []
     for moment in moments:
         decision = decide(facts, ServerFacts(OPTIONS, *moment))
         if isinstance(decision, Find):
@@ -260,5 +298,15 @@ def test_every_request_comes_to_a_decision(
     if cursor is not None:
         assert isinstance(decision, Resume | Refuse)
         assert "OPENED" not in asked_for
+    if reads is not None:
+        check_read(decision, asked_for)
     if isinstance(decision, Start):
         assert not facts.wait or (facts.known is not None and facts.known.request_id == ASKED)
+
+
+def check_read(decision: object, asked_for: list[str]) -> None:
+    """A GET needs no body, opens nothing, and reads only a stream of its own."""
+    assert not {"BODY", "OPENED"} & set(asked_for)
+    assert isinstance(decision, Join | Resume | Refuse)
+    if not isinstance(decision, Refuse):
+        assert decision.meta.principal == "ann"

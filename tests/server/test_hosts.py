@@ -208,6 +208,7 @@ def test_origins(
         ({"cors_origins": [PAGE]}, "null", 403),
         ({"cors_origins": ["null"]}, "null", 403),
         ({"cors_origins": ["*"]}, "https://other.example", None),
+        ({"cors_origins": ["*"]}, "null", None),  # everybody is everybody
         ({"cors_origins": ["chrome-extension://abc"]}, "chrome-extension://abc", None),
         ({"cors_origins": ["chrome-extension://abc"]}, "chrome-extension://abd", 403),
         ({"public_url": "https://agent.example/base"}, "https://agent.example", None),

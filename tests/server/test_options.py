@@ -14,6 +14,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 # Arguments that are no options, or become one under another name.
 OTHERS = {
+    "_cuts",
     "a2a",
     "agent",
     "allowed_hosts",
@@ -23,7 +24,9 @@ OTHERS = {
     "metrics",
     "metrics_key",
     "metrics_public",
+    "page",
     "public_url",
+    "ticket_secrets",
 }
 RENAMED = {"metrics_path", "serves_a2a"}
 

@@ -1,6 +1,7 @@
 """The decoder, against the WHATWG text, against a reference, and at its limits."""
 
 import ast
+import json
 import sys
 import tomllib
 import tracemalloc
@@ -59,423 +60,40 @@ def cut(wire: bytes, places: Iterable[int]) -> list[bytes]:
     return [wire[start:end] for start, end in pairwise(edges)]
 
 
-# Wire tables: bytes, the events in them (data alone, or type, data and id), the last id, the
-# reconnection time. Each row is decoded whole, in small pieces and with a cut at every place.
+# Wire tables in `cases`, which the tests of the JavaScript decoder read too: bytes as text or hex,
+# the events in them (data alone, or type, data and id), the last id, the reconnection time. Each
+# row is decoded whole, in small pieces and with a cut at every place.
 
-Event = str | tuple[str, str, str]
+param = pytest.param
 
 
 @dataclass(frozen=True)
 class Row:
     wire: bytes
-    events: list[Event]
-    last_id: str = ""
-    retry: int | None = None
-
-    @property
-    def outcome(self) -> Outcome:
-        full = [
-            ("message", event, "") if isinstance(event, str) else event for event in self.events
-        ]
-        return Outcome(full, self.last_id, self.retry)
+    outcome: Outcome
 
 
-param = pytest.param
+def load(name: str) -> Any:
+    path = Path(__file__).parent / "cases" / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8"))["cases"]
 
-# The examples of the WHATWG text.
-STANDARD = [
-    param(
-        Row(b"data: YHOO\ndata: +2\ndata: 10\n\n", ["YHOO\n+2\n10"]),
-        id="three lines are one event",
-        marks=pytest.mark.proves("SSE-multi-line"),
-    ),
-    param(
-        Row(
-            b"data: This is the first message.\n\n"
-            b"data: This is the second message, it\ndata: has two lines.\n\n"
-            b"data: This is the third message.\n\n",
-            [
-                "This is the first message.",
-                "This is the second message, it\nhas two lines.",
-                "This is the third message.",
-            ],
-        ),
-        id="three messages",
-        marks=pytest.mark.proves("A2A-plan-sse-formats", "A2A-sse-blank"),
-    ),
-    param(
-        Row(
-            b"event: add\ndata: 73857293\n\nevent: remove\ndata: 2153\n\n"
-            b"event: add\ndata: 113411\n\n",
-            [("add", "73857293", ""), ("remove", "2153", ""), ("add", "113411", "")],
-        ),
-        id="named events",
-    ),
-    param(
-        Row(
-            b": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\n"
-            b"data:  third event\n\n",
-            [("message", "first event", "1"), "second event", " third event"],
-        ),
-        id="four blocks",
-        marks=pytest.mark.proves("SSE-leading-space", "A2A-sse-comment"),
-    ),
-    param(
-        Row(
-            b": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\n"
-            b"data:  third event\n",
-            [("message", "first event", "1"), "second event"],
-        ),
-        id="four blocks, the last one unfinished",
-        marks=pytest.mark.proves("SSE-unfinished"),
-    ),
-    param(
-        Row(b"data\n\ndata\ndata\n\ndata:", ["", "\n"]),
-        id="an empty line of data is data",
-    ),
-    param(
-        Row(b"data:test\n\ndata: test\n\n", ["test", "test"]),
-        id="the space after the colon is optional",
-        marks=pytest.mark.proves(
-            "A2A-sse-data-space", "A2A-sse-data-no-space", "A2A-plan-sse-data"
-        ),
-    ),
+
+def row_of(case: dict[str, Any]) -> Row:
+    wire = bytes.fromhex(case["hex"]) if "hex" in case else case["wire"].encode()
+    events = [
+        ("message", event, "") if isinstance(event, str) else tuple(event)
+        for event in case["events"]
+    ]
+    return Row(wire, Outcome(events, case.get("last_id", ""), case.get("retry")))
+
+
+ROWS = [
+    param(row_of(case), id=case["name"], marks=pytest.mark.proves(*case.get("proves", ())))
+    for name in ("standard", "platform", "corners")
+    for case in load(name)
 ]
 
-# The cases of the web platform tests for EventSource, under their names.
-PLATFORM = [
-    param(
-        Row(BOM + b"data:1\n\n" + BOM + b"data:2\n\ndata:3\n\n", ["1", "3"]),
-        id="format-bom",
-        marks=pytest.mark.proves("SSE-bom"),
-    ),
-    param(
-        Row(BOM + BOM + b"data:1\n\ndata:2\n\ndata:3\n\n", ["2", "3"]),
-        id="format-bom-2",
-        marks=pytest.mark.proves("SSE-bom"),
-    ),
-    param(
-        Row(
-            b"data:1\r:\0\n:\r\ndata:2\n:"
-            + b"x" * 200
-            + b"\rdata:3\n:data:fail\r:"
-            + b"x" * 200
-            # a comment of any length, and one that looks like data
-            + b"\ndata:4\n\n",
-            ["1\n2\n3\n4"],
-        ),
-        id="format-comments",
-        marks=pytest.mark.proves("A2A-sse-comment"),
-    ),
-    param(
-        Row(b"retry:1000\ndata:test1\n\nid:test\ndata:test2", ["test1"], retry=1000),
-        id="format-data-before-final-empty-line",
-        marks=pytest.mark.proves("SSE-unfinished"),
-    ),
-    param(Row(b"data:\n\ndata\ndata\n\ndata:test\n\n", ["", "\n", "test"]), id="format-field-data"),
-    param(
-        Row(b"event:test\ndata:x\n\ndata:x\n\n", [("test", "x", ""), "x"]),
-        id="format-field-event",
-    ),
-    param(Row(b"event: \ndata:data\n\n", ["data"]), id="format-field-event-empty"),
-    param(
-        Row(
-            "id: …\nretry: 200\ndata: hello\n\n".encode(),
-            [("message", "hello", "…")],
-            last_id="…",
-            retry=200,
-        ),
-        id="format-field-id",
-    ),
-    param(
-        Row(
-            "id: …\ndata: hello\n\ndata: …\n\ndata: …\n\n".encode(),
-            [("message", "hello", "…"), ("message", "…", "…"), ("message", "…", "…")],
-            last_id="…",
-        ),
-        id="format-field-id-2",
-    ),
-    param(
-        Row(
-            b"id: 1\ndata: 1\n\ndata:2\n\n",
-            [("message", "1", "1"), ("message", "2", "1")],
-            last_id="1",
-        ),
-        id="format-field-id-3 persists",
-    ),
-    param(
-        Row(
-            b"id: 1\ndata: 1\n\nid: 2\ndata:2\n\ndata:3\n\n",
-            [("message", "1", "1"), ("message", "2", "2"), ("message", "3", "2")],
-            last_id="2",
-        ),
-        id="format-field-id-3 changes and persists",
-    ),
-    param(
-        Row(
-            b"id: 1\ndata: 1\n\nid:\ndata:2\n\ndata:3\n\n",
-            [("message", "1", "1"), "2", "3"],
-        ),
-        id="format-field-id-3 resets",
-    ),
-    param(
-        Row(
-            b"id: 1\ndata: a\n\nid: \0\0\ndata: b\n\nid: 2\0\ndata: c\n\nid:\0 3\ndata: d\n\n",
-            [("message", data, "1") for data in "abcd"],
-            last_id="1",
-        ),
-        id="format-field-id-null",
-        marks=pytest.mark.proves("SSE-id-nul"),
-    ),
-    param(
-        Row(
-            b"data:\0\ndata:  2\rData:1\ndata\0:2\ndata:1\r\0data:4\nda-ta:3\rdata_5\ndata:3\r"
-            b"data:\r\n data:32\ndata:4\n\n",
-            ["\0\n 2\n1\n3\n\n4"],
-        ),
-        id="format-field-parsing",
-        marks=pytest.mark.proves("SSE-unknown-fields"),
-    ),
-    param(Row(b"retry:03000\ndata:x\n\n", ["x"], retry=3000), id="format-field-retry"),
-    param(
-        Row(b"retry:3000\nretry:1000x\ndata:x\n\n", ["x"], retry=3000),
-        id="format-field-retry-bogus",
-        marks=pytest.mark.proves("SSE-retry-digits"),
-    ),
-    param(
-        Row(b"retry\ndata:test\n\n", ["test"]),
-        id="format-field-retry-empty",
-        marks=pytest.mark.proves("SSE-retry-digits"),
-    ),
-    param(
-        Row(
-            b"data:test\n data\ndata\nfoobar:xxx\njustsometext\n:thisisacommentyay\ndata:test\n\n",
-            ["test\n\ntest"],
-        ),
-        id="format-field-unknown",
-        marks=pytest.mark.proves("SSE-unknown-fields"),
-    ),
-    param(
-        Row(b"data:\ttest\rdata: \ndata:test\n\n", ["\ttest\n\ntest"]),
-        id="format-leading-space",
-        marks=pytest.mark.proves("SSE-leading-space"),
-    ),
-    param(
-        Row(b"data:test\r\ndata\ndata:test\r\n\r", ["test\n\ntest"]),
-        id="format-newlines",
-        marks=pytest.mark.proves("SSE-line-ends", "SSE-cr-at-once"),
-    ),
-    param(Row(b"data:\0\n\n\n\n", ["\0"]), id="format-null-character"),
-    # A decoder sees no content type; what follows from format-mime-* is that it is UTF-8 always.
-    param(
-        Row("data:ok…\n\n".encode(), ["ok…"]),
-        id="format-utf-8 and format-mime",
-        marks=pytest.mark.proves("SSE-utf8"),
-    ),
-]
-
-# Further corners.
-CORNERS = [
-    param(Row(b"", []), id="nothing"),
-    param(Row(b"\n", []), id="an empty line"),
-    param(
-        Row(b"\n\n\r\r\n\n\r\n", []),
-        id="empty lines of all kinds",
-        marks=pytest.mark.proves("RES1-no-phantoms"),
-    ),
-    param(Row(BOM, []), id="a byte order mark alone", marks=pytest.mark.proves("SSE-bom")),
-    param(Row(BOM + b"\n\ndata: x\n\n", ["x"]), id="a byte order mark and empty lines"),
-    param(Row(BOM + b"\rdata: x\r\r", ["x"]), id="a byte order mark and a CR"),
-    param(Row(BOM[:2] + b"data: x\n\ndata: y\n\n", ["y"]), id="two thirds of a mark are garbage"),
-    param(Row(BOM[:1] + b"\n\ndata: y\n\n", ["y"]), id="one third of a mark is garbage"),
-    param(
-        Row(b"\n" + BOM + b"data: x\n\ndata: y\n\n", ["y"]), id="a mark after the start is garbage"
-    ),
-    param(
-        Row(b"data: 1\n\n" + BOM + b"data: 2\n\ndata: 3\n\n", ["1", "3"]),
-        id="a mark after the first event is garbage",
-        marks=pytest.mark.proves("SSE-bom"),
-    ),
-    param(
-        Row(b"data: 1\r\rdata: 2\r\rdata: 3\r\r", ["1", "2", "3"]),
-        id="CR alone",
-        marks=pytest.mark.proves("SSE-line-ends"),
-    ),
-    param(
-        Row(b"data: 1\r\n\r\ndata: 2\r\n\r\n", ["1", "2"]),
-        id="CRLF alone",
-        marks=pytest.mark.proves("SSE-line-ends", "SSE-crlf-split"),
-    ),
-    param(
-        Row(b"data: 1\n\r\ndata: 2\r\n\ndata: 3\r\r\ndata: 4\n\r", ["1", "2", "3", "4"]),
-        id="line ends mixed",
-        marks=pytest.mark.proves("SSE-line-ends"),
-    ),
-    param(
-        Row(b"data: a\r\ndata: b\rdata: c\n\r\n", ["a\nb\nc"]),
-        id="lines of one event with different ends",
-        marks=pytest.mark.proves("SSE-line-ends", "SSE-multi-line"),
-    ),
-    param(
-        Row(
-            "data: a\u2028b\u2029c\u0085d\x0be\x0cf\x1cg\x1dh\x1ei\n\n".encode(),
-            ["a\u2028b\u2029c\u0085d\x0be\x0cf\x1cg\x1dh\x1ei"],
-        ),
-        id="what only looks like a line end",
-        marks=pytest.mark.proves("SSE-not-line-ends"),
-    ),
-    param(
-        Row(b"data: \xff\xfe\n\ndata: \xe2\x80\n\n", ["\ufffd\ufffd", "\ufffd"]),
-        id="invalid UTF-8 becomes U+FFFD",
-        marks=pytest.mark.proves("SSE-utf8"),
-    ),
-    param(
-        Row(b"id: \xff\nevent: \xff\ndata: x\n\n", [("\ufffd", "x", "\ufffd")], last_id="\ufffd"),
-        id="invalid UTF-8 in id and event",
-        marks=pytest.mark.proves("SSE-utf8"),
-    ),
-    param(
-        Row(
-            b"\x00\x01\x02\xfe\n<html>\nGET / HTTP/1.1\n\ndata: x\n{}\n:::\n\n"
-            b"%PDF\r\n\r\ndata: y\n\n",
-            ["x", "y"],
-        ),
-        id="garbage between events",
-        marks=pytest.mark.proves("RES1-garbage", "SSE-unknown-fields"),
-    ),
-    param(
-        Row(b":\n\n: keep-alive\n\n:\r\r:keep\n\n", []),
-        id="keep-alive comments",
-        marks=pytest.mark.proves("RES1-no-phantoms", "A2A-plan-sse-formats", "A2A-sse-comment"),
-    ),
-    param(
-        Row(b":\ndata: x\n: y\n\n: z\n\n", ["x"]),
-        id="comments around and inside an event",
-        marks=pytest.mark.proves("A2A-sse-comment", "A2A-plan-sse-formats"),
-    ),
-    param(
-        Row(b"id: 7\n\n", [], last_id="7"),
-        id="an id without data",
-        marks=pytest.mark.proves("SSE-no-data", "RES1-no-phantoms"),
-    ),
-    param(
-        Row(b"id: 7\n\ndata: x\n\n", [("message", "x", "7")], last_id="7"),
-        id="an id without data is in force",
-        marks=pytest.mark.proves("SSE-no-data"),
-    ),
-    param(
-        Row(b"data: x\nid: 7\n\nid: 8\ndata: y\n", [("message", "x", "7")], last_id="7"),
-        id="an unfinished block takes its id with it",
-        marks=pytest.mark.proves("SSE-unfinished"),
-    ),
-    param(
-        Row(b"id: 7\ndata: x", []),
-        id="an unfinished line",
-        marks=pytest.mark.proves("SSE-unfinished"),
-    ),
-    param(
-        Row(b"id: 1\nid: 2\ndata: x\n\n", [("message", "x", "2")], last_id="2"),
-        id="the last id of a block counts",
-    ),
-    param(
-        Row(b"id: 1\nid: 2\0\ndata: x\n\n", [("message", "x", "1")], last_id="1"),
-        id="an id with NUL does not undo the one before",
-        marks=pytest.mark.proves("SSE-id-nul"),
-    ),
-    param(
-        Row(b"id:  7 \ndata: x\n\n", [("message", "x", " 7 ")], last_id=" 7 "),
-        id="only one space is dropped from an id",
-        marks=pytest.mark.proves("SSE-leading-space"),
-    ),
-    param(
-        Row(b"id: a: b\ndata: c: d\n\n", [("message", "c: d", "a: b")], last_id="a: b"),
-        id="further colons belong to the value",
-    ),
-    param(
-        Row(b"event: a\nevent: b\ndata: x\n\n", [("b", "x", "")]),
-        id="the last type of a block counts",
-    ),
-    param(Row(b"event: a\nevent\ndata: x\n\n", ["x"]), id="an empty type undoes the one before"),
-    param(
-        Row(b"event: a\n\ndata: x\n\n", ["x"]),
-        id="a type without data is forgotten",
-        marks=pytest.mark.proves("RES1-no-phantoms"),
-    ),
-    param(
-        Row(b"retry: 10\n\n", [], retry=10),
-        id="a reconnection time without data",
-        marks=pytest.mark.proves("RES1-no-phantoms"),
-    ),
-    param(Row(b"retry: 10\nretry: 20\n", [], retry=20), id="the last reconnection time counts"),
-    param(
-        Row(b"data: x\nretry: 10\n", [], retry=10),
-        id="a reconnection time counts from the end of its line",
-    ),
-    param(Row(b"data: x\nretry: 10", []), id="an unfinished reconnection time does not"),
-    param(
-        Row(
-            b"retry: 5\n\nretry: -1\nretry: +1\nretry: 1_0\nretry: 1.0\nretry:  1\nretry: 1 \n"
-            + "retry: \u0661\nretry: \u00b2\nretry: \uff11\n".encode()
-            + b"retry: 0x1\nretry: \nRetry: 7\n\n",
-            [],
-            retry=5,
-        ),
-        id="a reconnection time is ASCII digits",
-        marks=pytest.mark.proves("SSE-retry-digits"),
-    ),
-    param(
-        Row(b"retry: 5\nretry: " + b"9" * 500 + b"\n\n", [], retry=5),
-        id="a reconnection time beyond all sense",
-    ),
-    param(Row(b"retry: 0\n\n", [], retry=0), id="a reconnection time of nothing"),
-    param(
-        Row(b"DATA: a\nDatA: b\ndata : c\n data: d\ndata\t: e\n\n", []),
-        id="field names are exact",
-        marks=pytest.mark.proves("SSE-unknown-fields"),
-    ),
-    param(
-        Row(
-            b"data: a\n\ndata: b\n\ndata: \n\ndata: c\n\n\n"
-            b"data: d\n\ndata: e\ndata: f\n\ndata: g\n\n",
-            ["a", "b", "", "c", "d", "e\nf", "g"],
-        ),
-        id="a run of events, most of one line",
-    ),
-    param(
-        Row(
-            b"id: 1\ndata: a\n\nid: 2\ndata: b\n\nid: \ndata: c\n\nid: 3\ndata: \n\ndata: d\n\n",
-            [
-                ("message", "a", "1"),
-                ("message", "b", "2"),
-                "c",
-                ("message", "", "3"),
-                ("message", "d", "3"),
-            ],
-            last_id="3",
-        ),
-        id="a run of events with ids",
-    ),
-    param(
-        Row(
-            b"id: 1\ndata: a\n\nid: 2\n\nid: 3\ndata: b\ndata: c\n\nid: 4\nevent: e\ndata: d\n\n"
-            b"id: 5\0\ndata: e\n\nid: 6\ndata: f\nid: 7\n\n",
-            [
-                ("message", "a", "1"),
-                ("message", "b\nc", "3"),
-                ("e", "d", "4"),
-                ("message", "e", "4"),
-                ("message", "f", "7"),
-            ],
-            last_id="7",
-        ),
-        id="a run of events with ids, not all alike",
-    ),
-    param(Row(b"data:   x  \n\n", ["  x  "]), id="only one space is dropped from data"),
-    param(Row(b"data: x\ndata:\ndata\n\n", ["x\n\n"]), id="empty lines at the end of data"),
-    param(Row(b"data:\ndata: x\n\n", ["\nx"]), id="an empty line at the start of data"),
-]
-
-every_row = pytest.mark.parametrize("row", STANDARD + PLATFORM + CORNERS)
+every_row = pytest.mark.parametrize("row", ROWS)
 
 
 @every_row
@@ -690,52 +308,12 @@ def ways_to_arrive(wire: bytes) -> Iterator[list[bytes]]:
 
 
 @pytest.mark.parametrize("digest_above", [8, 65_536])
-@pytest.mark.parametrize(
-    ("fits", "passes"),
-    [
-        param(b"data: " + b"x" * 100, b"data: " + b"x" * 101, id="one line"),
-        param(b"data:" + b"x" * 100, b"data:" + b"x" * 101, id="one line without a space"),
-        param(b"data:  " + b"x" * 99, b"data:  " + b"x" * 100, id="one line with two spaces"),
-        param(
-            b"data: " + b"x" * 50 + b"\ndata: " + b"y" * 49,
-            b"data: " + b"x" * 50 + b"\ndata: " + b"y" * 50,
-            id="two lines and the LF between them",
-        ),
-        param(b"\n".join([b"data"] * 101), b"\n".join([b"data"] * 102), id="empty lines"),
-        param(
-            b"\n".join([b"data: 123456789"] * 10 + [b"data:"]),
-            b"\n".join([b"data: 123456789"] * 10 + [b"data: 1"]),
-            id="many lines",
-        ),
-        param(
-            b"id: 1\ndata: " + b"x" * 100, b"id: 1\ndata: " + b"x" * 101, id="a line after an id"
-        ),
-        param(
-            b"event: e\ndata: " + b"x" * 100 + b"\nid: 1",
-            b"event: e\ndata: " + b"x" * 101 + b"\nid: 1",
-            id="a line among others",
-        ),
-        param(b":" + b"x" * 106, b":" + b"x" * 107, id="a comment"),
-        param(b"id: " + b"x" * 103, b"id: " + b"x" * 104, id="an id"),
-        param(
-            b"id: " + b"x" * 103 + b"\ndata: x",
-            b"id: " + b"x" * 104 + b"\ndata: x",
-            id="an id before data",
-        ),
-        param(b"event: " + b"x" * 100, b"event: " + b"x" * 101, id="a type"),
-        param(b"retry: " + b"0" * 100, b"retry: " + b"0" * 101, id="a reconnection time"),
-        param(b"x" * 107, b"x" * 108, id="garbage"),
-        param(
-            b"data: x\n:" + b"x" * 106 + b"\ndata: y",
-            b"data: x\n:" + b"x" * 107 + b"\ndata: y",
-            id="a comment among data",
-        ),
-    ],
-)
+@pytest.mark.parametrize("case", load("limits"), ids=lambda case: case["name"])
 @pytest.mark.proves("RES1-too-large", "A2A-plan-sse-boundary")
 def test_exactly_the_limit_is_fine_and_one_byte_more_is_not(
-    fits: bytes, passes: bytes, digest_above: int
+    case: dict[str, Any], digest_above: int
 ) -> None:
+    fits, passes = case["fits"].encode(), case["passes"].encode()
     for end in (b"\n\n", b"\r\r"):
         for chunks in ways_to_arrive(fits + end):
             assert not decode(chunks, decoder_with(LIMIT, digest_above)).too_large

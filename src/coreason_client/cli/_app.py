@@ -12,6 +12,8 @@ from .a2a import app as a2a
 from .chat import EPILOG as CHAT_EPILOG
 from .chat import chat
 from .exits import EXIT_CODES_HELP
+from .inspect import EPILOG as INSPECT_EPILOG
+from .inspect import inspect
 from .llm import EPILOG as LLM_EPILOG
 from .llm import LOGS_EPILOG, MODELS_EPILOG, llm, logs, models
 from .output import print_stdout
@@ -26,6 +28,7 @@ Examples:
   coreason chat
   coreason chat "How do I resume a stream?"
   coreason serve my_module:agent --log sqlite:streams.db
+  coreason inspect http://127.0.0.1:8000
   coreason llm "Why is the sky blue?"
   coreason a2a stream https://agent.example "Hello"
 
@@ -65,6 +68,7 @@ def _coreason(
 
 app.command(epilog=CHAT_EPILOG)(chat)
 app.command(epilog=SERVE_EPILOG)(serve)
+app.command(epilog=INSPECT_EPILOG)(inspect)
 app.command(epilog=LLM_EPILOG)(llm)
 app.command("llm models", epilog=MODELS_EPILOG, hidden=True)(models)
 app.command("llm logs", epilog=LOGS_EPILOG, hidden=True)(logs)

@@ -61,6 +61,10 @@ class ServeConfig:
     extended_card: str | None = None  # likewise
     grpc_address: str | None = None
     grpc_url: str | None = None
+    page: bool = False
+    chaos: bool = False
+    ticket_secrets: Sequence[str] = field(default=(), repr=False)
+    secrets_source: str = ""  # option or environment variable
 
     @property
     def serves_a2a(self) -> bool:
@@ -94,6 +98,7 @@ class ServeConfig:
                 agent,
                 log=_create_log(self.log),
                 api_keys=self.api_keys or None,
+                ticket_secrets=self.ticket_secrets or None,
                 metrics=self.metrics,
                 max_requests_per_minute=self.max_requests_per_minute,
                 allowed_hosts=self.allowed_hosts,
@@ -101,9 +106,12 @@ class ServeConfig:
                 max_restarts=self.max_restarts,
                 public_url=self.public_url,
                 a2a=self._a2a_settings(),
+                page=self.page,
+                _cuts=self.chaos,
             )
         except ArgumentError as error:
-            raise usage_error(error, _OPTION_NAMES | {"api_keys": self.keys_source}) from None
+            sources = {"api_keys": self.keys_source, "ticket_secrets": self.secrets_source}
+            raise usage_error(error, _OPTION_NAMES | sources) from None
         except (TypeError, ValueError) as error:
             raise Failure(str(error), ExitCode.USAGE) from None
 

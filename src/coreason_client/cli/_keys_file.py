@@ -1,18 +1,15 @@
 """The file of `--api-keys-file`: one key per line, optionally a space and the owner's name."""
 
-import logging
 import re
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from .exits import ExitCode, Failure
+from ._private_file import file_failure, private_lines, read_private_file
+from .exits import Failure
 
 __all__ = ["parse_keys", "read_keys_file"]
 
-logger = logging.getLogger("coreason_client.cli")
-
-_MAX_BYTES = 1024 * 1024
+_OPTION = "--api-keys-file"
 
 
 def read_keys_file(path: Path) -> Mapping[str, str]:
@@ -21,19 +18,7 @@ def read_keys_file(path: Path) -> Mapping[str, str]:
     Raises:
         Failure: the file cannot be read, or a line is invalid.
     """
-    try:
-        with path.open("rb") as file:
-            mode = path.stat().st_mode
-            data = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise _failure(path, (error.strerror or str(error)).lower()) from None
-    if len(data) > _MAX_BYTES:
-        raise _failure(path, "the file is larger than 1 MiB")
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        logger.warning(
-            "other users of this machine can read or change %s: run chmod 600 on it", path
-        )
-    return parse_keys(path, data)
+    return parse_keys(path, read_private_file(_OPTION, path))
 
 
 def parse_keys(path: Path, data: bytes) -> Mapping[str, str]:
@@ -44,10 +29,7 @@ def parse_keys(path: Path, data: bytes) -> Mapping[str, str]:
     """
     keys: dict[str, str] = {}
     lines: dict[str, int] = {}
-    for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").splitlines(), 1):
-        line = raw.strip()
-        if not line or line.startswith(b"#"):
-            continue
+    for number, line in private_lines(data):
         key, owner = _parse_line(path, number, line)
         if key in keys:
             raise _failure(path, f"line {number} has the same key as line {lines[key]}")
@@ -71,4 +53,4 @@ def _parse_line(path: Path, number: int, line: bytes) -> tuple[str, str]:
 
 
 def _failure(path: Path, reason: str) -> Failure:
-    return Failure(f"--api-keys-file {path}: {reason}", ExitCode.USAGE)
+    return file_failure(_OPTION, path, reason)

@@ -13,11 +13,14 @@ from coreason_client import ArgumentError
 
 from .._host_port import host_port
 from ._application import DEFAULT_MAX_RESTARTS, ServeConfig, redacted_log
+from ._browser import open_browser
 from ._curl import curl_line
 from ._keys import FILE_VARIABLE, KEY_VARIABLE, KEYS_VARIABLE, Keys
+from ._listening import listen_errors
 from ._logs import LogFormat, show_server_logs
 from ._options import System, Verbose, usage_error
 from ._required_extras import require_server
+from ._ticket_secrets import SECRETS_FILE_VARIABLE, SECRETS_VARIABLE, load_ticket_secrets
 from .exits import EXIT_CODES_HELP, ExitCode, Failure, exit_codes
 from .output import print_stdout
 
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from ..server import AgentApp, StreamLog
 
 __all__ = ["serve"]
+
+_TICKET_HEADER = '"Authorization: Bearer $TICKET"'
 
 EPILOG = f"""\
 \b
@@ -35,6 +40,7 @@ Examples:
   coreason serve my_module:agent --host 0.0.0.0 --api-keys-file keys.txt
   coreason serve my_module:agent --log valkey://127.0.0.1:6379 --workers 3
   coreason serve --llm anthropic/claude-sonnet-4-5 --system "Be brief."
+  coreason serve --open
   coreason serve my_module:agent --card card.json --grpc-port 50051
 
 An agent is async def agent(request, stream), or an async generator of text and events. A plain def
@@ -107,6 +113,16 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    ticket_secrets_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar=SECRETS_FILE_VARIABLE,
+            metavar="PATH",
+            help="File with one secret per line, of at least 32 bytes, that signs tickets for "
+            f"browsers; several for a rotation.  [env var: {SECRETS_VARIABLE}]",
+            show_default=False,
+        ),
+    ] = None,
     host: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Address to listen on.")
     ] = "127.0.0.1",
@@ -172,6 +188,21 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    page: Annotated[
+        bool | None,
+        typer.Option(
+            "--page/--no-page",
+            help="Serve a page for browsers at /, to talk to the agent.",
+            show_default="on a loopback address",
+        ),
+    ] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    chaos: Annotated[
+        bool,
+        typer.Option(
+            "--chaos", help="Let the page cut connections, to watch how answers are resumed."
+        ),
+    ] = False,
     workers: Annotated[
         int,
         typer.Option(
@@ -216,16 +247,29 @@ def serve(
     with exit_codes():
         show_server_logs(verbose, log_format)
         require_server("coreason serve")
-        if max_restarts is not None and not durable:
-            raise Failure("--max-restarts needs --durable", ExitCode.USAGE)
-        if grpc_url is not None and grpc_port is None:
-            raise Failure("--grpc-url needs --grpc-port", ExitCode.USAGE)
-        if grpc_port == 0 and workers > 1:
-            raise Failure(
+        has_page = _has_page(page, host)
+        _refuse(
+            (max_restarts is not None and not durable, "--max-restarts needs --durable"),
+            (grpc_url is not None and grpc_port is None, "--grpc-url needs --grpc-port"),
+            (
+                grpc_port == 0 and workers > 1,
                 "--grpc-port 0 with --workers would give each process another port: choose one",
-                ExitCode.USAGE,
-            )
+            ),
+            (open_page and not has_page, "--open needs --page"),
+            (chaos and not has_page, "--chaos needs --page"),
+            (
+                chaos and workers > 1,
+                "--chaos cuts the connections of one process: leave out --workers",
+            ),
+        )
         keys = Keys.load(api_key, file=api_keys_file)
+        secrets, secrets_source = load_ticket_secrets(ticket_secrets_file)
+        _refuse(
+            (
+                metrics and bool(secrets) and not keys.values,
+                "--metrics needs a key in addition to tickets: set --api-keys-file or --api-key",
+            )
+        )
         config = ServeConfig(
             agent,
             llm,
@@ -246,6 +290,10 @@ def serve(
             extended_card=extended_card,
             grpc_address=None if grpc_port is None else host_port(host, grpc_port),
             grpc_url=grpc_url,
+            page=has_page,
+            chaos=chaos,
+            ticket_secrets=secrets,
+            secrets_source=secrets_source,
         )
         app = config.app()
         _check(app, host, workers)
@@ -254,12 +302,32 @@ def serve(
         # The server uses these sockets, so no other process can take the port in between.
         with _listening(host, port, workers, grpc_port) as sockets:
             url = f"http://{host_port(host, sockets[0].getsockname()[1])}"
-            banner = partial(_banner, config, url, keys.authorization())
+            authorization = keys.authorization() or (_TICKET_HEADER if secrets else None)
+            banner = partial(_banner, config, url, authorization)
+
+            def announce(grpc_port: int | None) -> None:
+                print_stdout(banner(grpc_port))
+                if open_page:
+                    open_browser(f"{url}/")
+
             if workers == 1:
-                on_start = _print_once(lambda: banner(app.grpc_port))
-                _serve(app, host, sockets, on_start, options)
+                _serve(app, host, sockets, _once(lambda: announce(app.grpc_port)), options)
             else:
-                _serve_workers(config, app, workers, sockets[0], banner(grpc_port), options)
+                started = partial(announce, grpc_port)
+                _serve_workers(config, app, workers, sockets[0], started, options)
+
+
+def _refuse(*rules: tuple[bool, str]) -> None:
+    """Raise a failure for the first rule that is broken."""
+    for broken, message in rules:
+        if broken:
+            raise Failure(message, ExitCode.USAGE)
+
+
+def _has_page(chosen: bool | None, host: str) -> bool:
+    from ..server.run import is_loopback
+
+    return is_loopback(host) if chosen is None else chosen
 
 
 def _check(app: "AgentApp", host: str, workers: int) -> None:
@@ -301,11 +369,11 @@ def _listening(
     """
     from ..server import listen, listen_all
 
-    with _listen_errors(host, port):
+    with listen_errors(host, port):
         sockets = listen_all(host, port) if workers == 1 else [listen(host, port)]
     try:
         if grpc_port:
-            with _listen_errors(host, grpc_port):
+            with listen_errors(host, grpc_port):
                 for sock in listen_all(host, grpc_port):
                     sock.close()
         yield sockets
@@ -314,36 +382,28 @@ def _listening(
             sock.close()
 
 
-@contextmanager
-def _listen_errors(host: str, port: int) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise Failure(f"cannot listen on {host}, port {port}: {reason}") from None
-
-
 def _banner(config: ServeConfig, url: str, authorization: str | None, grpc_port: int | None) -> str:
     name = config.agent or config.llm or "the built-in guide"
     location = "in memory" if config.log == "memory" else f"in {redacted_log(config.log)}"
     durable = " and continue after a restart" if config.durable else ""
+    page = f"Open {url}/ in a browser. " if config.page else ""
     card_url = f"{(config.public_url or url).rstrip('/')}/.well-known/agent-card.json"
     a2a = f"Its A2A card is {card_url}. " if config.serves_a2a else ""
     if grpc_port is not None:
         a2a += f"gRPC uses port {grpc_port}. "
     return (
-        f"Serving {name} at {url}, streams are stored {location}{durable}. {a2a}"
+        f"Serving {name} at {url}, streams are stored {location}{durable}. {page}{a2a}"
         f"Press Ctrl-C to stop. Try:\n\n{curl_line(url, authorization)}\n"
     )
 
 
-def _print_once(text: Callable[[], str]) -> Callable[[], Awaitable[None]]:
-    """Return a callback that prints only once; uvicorn calls it at the start and later again."""
-    left = [text]
+def _once(announce: Callable[[], None]) -> Callable[[], Awaitable[None]]:
+    """Return a callback that announces only once; uvicorn calls it at the start and later again."""
+    left = [announce]
 
     async def notify() -> None:
         if left:
-            print_stdout(left.pop()())
+            left.pop()()
 
     return notify
 
@@ -365,14 +425,14 @@ def _serve_workers(
     app: "AgentApp",
     workers: int,
     sock: socket.socket,
-    banner: str,
+    announce: Callable[[], None],
     options: dict[str, Any],
 ) -> None:
     """Serve with several processes; each creates the application for itself."""
     from ..server import serve_workers
 
     with config.for_workers() as factory:
-        print_stdout(banner)  # the socket already accepts connections
+        announce()  # the socket already accepts connections
         try:
             serve_workers(
                 factory,

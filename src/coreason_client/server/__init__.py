@@ -26,6 +26,7 @@ from .errors import (
     StreamEnded,
     UnknownStream,
 )
+from .http._tickets import create_ticket
 from .log import DurableLog, MemoryStreamLog, SQLiteStreamLog, StreamLog
 from .parts import Data, File, Link
 from .process._listen import listen, listen_all
@@ -67,6 +68,7 @@ __all__ = [
     "UnknownStream",
     "ValkeyStreamLog",
     "check_host",
+    "create_ticket",
     "listen",
     "listen_all",
     "running",

@@ -25,16 +25,19 @@ from .engine._runtime import Runtime, Service
 from .errors import LogError
 from .http._auth import Keys
 from .http._body import drain_body
+from .http._cuts import Cuts
 from .http._direct_write import SEND
 from .http._gate import Gate
 from .http._hosts import AllowedHosts
 from .http._problems import Problem
 from .http._refusals import Refusals
+from .http._tickets import Tickets
 from .log.base import DurableLog, StreamLog
 from .log.memory import MemoryStreamLog
 from .log.tasks import TaskLog
 from .observe._metrics import NO_METRICS, PrometheusMetrics
 from .observe._spans import tracing
+from .page import CutRequest, PageConfig, page_routes
 from .process._lifespan import serve_lifespan
 from .process._single_process import (
     SeveralProcesses,
@@ -60,7 +63,7 @@ _CORS_HEADERS = (
     "traceparent",
     "tracestate",
 )
-_EXPOSED_HEADERS = ("X-Request-ID", "X-Stream-ID", "Retry-After")
+_EXPOSED_HEADERS = ("X-Request-ID", "X-Stream-ID", "Retry-After", "WWW-Authenticate")
 # In addition, if the agent is served over A2A; the names with X- are those of version 0.3.
 _A2A_CORS_HEADERS = (
     "A2A-Version",
@@ -83,7 +86,7 @@ class AgentApp:
     `lifespan` a parent application can start it early and drain it at the end.
 
     With ``a2a=True`` clients of A2A can use the agent too; a card describes it better, and an `A2A`
-    object has all settings.
+    object has all settings. With ``page=True`` a browser shows a page at ``/`` to talk to it.
 
     `on_abandoned="cancel"` cancels an agent whose last reader left `abandon_grace` seconds ago. It
     counts the readers of this process, so it cannot be used with a shared log, where readers may be
@@ -96,6 +99,7 @@ class AgentApp:
         *,
         log: StreamLog | None = None,
         api_keys: Iterable[str] | Mapping[str, str] | None = None,
+        ticket_secrets: Iterable[str | bytes] | None = None,
         cors_origins: Iterable[str] = (),
         allowed_hosts: Iterable[str] = (),
         public_url: str | None = None,
@@ -124,6 +128,8 @@ class AgentApp:
         metrics_key: str | None = None,
         metrics_public: bool = False,
         a2a: "bool | AgentCard | A2A" = False,
+        page: bool = False,
+        _cuts: bool = False,
     ) -> None:
         arguments = locals()  # before other local variables exist
         options = {name: arguments[name] for name in option_names() & arguments.keys()} | {
@@ -134,8 +140,10 @@ class AgentApp:
         }
         self._runner = as_runner(agent)
         self._log = MemoryStreamLog() if log is None else log
-        self._keys = None if api_keys is None else Keys(api_keys)
         self._options = Options(**options)
+        keys = None if api_keys is None else Keys(api_keys)
+        tickets = None if ticket_secrets is None else Tickets(ticket_secrets)
+        self._gate = Gate(self._options, keys, tickets)
         if on_abandoned == "cancel" and self._log.shared:
             raise ArgumentError(
                 "on_abandoned",
@@ -147,7 +155,13 @@ class AgentApp:
             _check_durable(agent, self._log)
         origins = tuple(cors_origins)
         self._hosts = AllowedHosts(allowed_hosts, public_url, origins)
-        metrics_keys = _metrics_keys(self._keys, metrics_key, public=metrics_public)
+        if metrics and tickets and not (keys or metrics_key or metrics_public):
+            raise ArgumentError(
+                "metrics",
+                "needs metrics_key, metrics_public=True or api_keys in addition to ticket_secrets: "
+                "users with a ticket must not read them",
+            )
+        metrics_keys = _metrics_keys(keys, metrics_key, public=metrics_public)
         self._metrics = PrometheusMetrics() if metrics else NO_METRICS
         self._refusals = Refusals(self._metrics)
         # One owner for the application, not for each start: a log that is started again by the
@@ -160,11 +174,14 @@ class AgentApp:
         self._startup_error: Exception | None = None
         self._grpc: GrpcServing | None = None
         self._services: list[Service] = []
-        gate = Gate(self._options, self._keys)
-        table = Routes(gate, self._metrics, metrics_keys, self._ready).table()
+        cuts = Cuts() if page and _cuts else None
+        routes = Routes(self._gate, self._metrics, metrics_keys, self._ready, cuts)
+        table = routes.table()
         self._operations: Operations | None = None
         if a2a:
-            table += self._a2a_routes(agent, a2a, gate, public_url)
+            table += self._a2a_routes(agent, a2a, public_url)
+        if page:
+            table += self._page_routes(routes, cuts=cuts is not None)
         starlette = Starlette(
             routes=table,
             middleware=_middleware(origins, serves_a2a=bool(a2a)),
@@ -176,13 +193,13 @@ class AgentApp:
         self._asgi: ASGIApp = starlette
 
     def _a2a_routes(
-        self, agent: Agent, a2a: "bool | AgentCard | A2A", gate: Gate, public_url: str | None
+        self, agent: Agent, a2a: "bool | AgentCard | A2A", public_url: str | None
     ) -> list[Route]:
         from .a2a import A2ARoutes, AgentDescription, Cards, GrpcServing, Operations, settings_of
 
         if not isinstance(self._log, TaskLog):
             raise ArgumentError("a2a", f"needs a log with tasks, and {self._log!r} has none")
-        settings, options = settings_of(a2a), self._options
+        settings, options, gate = settings_of(a2a), self._options, self._gate
         described = AgentDescription(options.agent_id, inspect.getdoc(agent), options.version)
         cards = Cards(settings, described, with_keys=gate.has_keys)
         self._operations = Operations(settings, self._log.tasks, self._ready, self._metrics)
@@ -191,6 +208,22 @@ class AgentApp:
             settings, self._operations, cards, gate, self._refusals, public_url
         )
         return A2ARoutes(self._operations, cards, gate, self._ready, public_url).table()
+
+    def _page_routes(self, routes: Routes, *, cuts: bool) -> list[Route]:
+        config: PageConfig = {
+            "agent_id": self._options.agent_id,
+            "version": self._options.version,
+            "protocol": "cap",
+            "target": None,
+            "needs_key": self.has_keys,
+            "cut": cuts,
+            "card": None,
+        }
+
+        async def cut(request: Request, wanted: CutRequest) -> None:
+            await routes.cut(request, wanted.stream_id, wanted.seed)
+
+        return page_routes(lambda _: config, cut if cuts else None)
 
     def __repr__(self) -> str:
         return f"<AgentApp {self._options.agent_id!r} on {type(self._log).__name__}>"
@@ -226,8 +259,8 @@ class AgentApp:
 
     @property
     def has_keys(self) -> bool:
-        """True if requests need a key."""
-        return self._keys is not None
+        """True if requests need a key or a ticket."""
+        return self._gate.has_keys
 
     @property
     def shutdown_timeout(self) -> float:

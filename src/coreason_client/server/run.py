@@ -24,9 +24,18 @@ if TYPE_CHECKING:
 
     from .process._uvicorn import DrainingServer
 
-__all__ = ["RunningServer", "check_host", "running", "serve", "serve_workers"]
+__all__ = [
+    "RunningServer",
+    "check_host",
+    "is_loopback",
+    "running",
+    "serve",
+    "serve_asgi",
+    "serve_workers",
+]
 
 _START_TIMEOUT = 30.0
+_HEAD_TIMEOUT = 10.0
 
 
 def serve(
@@ -36,7 +45,7 @@ def serve(
     *,
     allow_public: bool = False,
     max_connections: int | None = None,
-    head_timeout: float = 10.0,
+    head_timeout: float = _HEAD_TIMEOUT,
     sockets: Sequence[socket.socket] | None = None,
     **options: Any,
 ) -> None:
@@ -65,6 +74,22 @@ def serve(
         raise
 
 
+def serve_asgi(
+    app: Any,
+    sockets: Sequence[socket.socket],
+    *,
+    on_started: Callable[[], None] | None = None,
+    **options: Any,
+) -> None:
+    """Serve any ASGI application until SIGINT or SIGTERM; options go to `uvicorn.Config`.
+
+    If it has `drain()` and `shutdown_timeout`, its responses are ended first, as with `serve`.
+    `on_started` is called as soon as connections are accepted.
+    """
+    raise_descriptor_limit()
+    _server(app, None, _HEAD_TIMEOUT, on_started=on_started, **options).run(list(sockets))
+
+
 def serve_workers(
     factory: str,
     sock: socket.socket,
@@ -72,7 +97,7 @@ def serve_workers(
     *,
     shutdown_timeout: float,
     max_connections: int | None = None,
-    head_timeout: float = 10.0,
+    head_timeout: float = _HEAD_TIMEOUT,
     grpc_address: str | None = None,
     **options: Any,
 ) -> None:
@@ -173,7 +198,7 @@ def check_host(app: AgentApp, host: str, *, allow_public: bool = False) -> None:
     Raises:
         ValueError: the host is not a loopback address, and the agent has no keys.
     """
-    if not (app.has_keys or allow_public or _is_loopback(host)):
+    if not (app.has_keys or allow_public or is_loopback(host)):
         raise ArgumentError(
             "host",
             "must be a loopback address such as 127.0.0.1 for an agent without keys, because every "
@@ -201,7 +226,7 @@ def running(
     host: str = "127.0.0.1",
     *,
     max_connections: int | None = None,
-    head_timeout: float = 10.0,
+    head_timeout: float = _HEAD_TIMEOUT,
     **options: Any,
 ) -> Iterator[RunningServer]:
     """Serve any ASGI application on a free port, in a thread, while the block runs.
@@ -254,9 +279,9 @@ def _server(
     _require_uvicorn()
     from uvicorn import Config
 
-    from .process._uvicorn import AFTER_DRAIN, DrainingServer, Limits
+    from .process._uvicorn import AFTER_DRAIN, Drainable, DrainingServer, Limits
 
-    if isinstance(app, AgentApp):
+    if isinstance(app, Drainable):
         # Readers disconnect when their streams end, and streams end within the drain; a reader
         # that reads nothing must not delay the others.
         options.setdefault("timeout_graceful_shutdown", round(app.shutdown_timeout) + AFTER_DRAIN)
@@ -272,7 +297,8 @@ def _require_uvicorn() -> None:
         raise MissingExtraError("coreason_client.server", "server")
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return True if only this machine can connect to a server on the host."""
     if host == "localhost":
         return True
     try:

@@ -13,7 +13,16 @@ from ..exits import EXIT_CODES_HELP, exit_codes
 from ._agent import AgentOptions, parse_headers
 from ._redaction import redacting
 
-__all__ = ["AsJson", "TaskId", "agent_command", "epilog"]
+__all__ = [
+    "AsJson",
+    "Extensions",
+    "Headers",
+    "Origins",
+    "TaskId",
+    "Token",
+    "agent_command",
+    "epilog",
+]
 
 TaskId = Annotated[str, typer.Argument(metavar="TASK", help="ID of the task.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print protocol JSON, one object per line.")]
@@ -21,7 +30,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print protocol JSON, one o
 _Url = Annotated[
     str, typer.Argument(metavar="URL", help="Base URL of the agent, or URL of its card.")
 ]
-_Token = Annotated[
+Token = Annotated[
     str | None,
     typer.Option(
         envvar="COREASON_A2A_TOKEN",
@@ -30,7 +39,7 @@ _Token = Annotated[
         show_default=False,
     ),
 ]
-_Headers = Annotated[
+Headers = Annotated[
     list[str] | None,
     typer.Option(
         "--header",
@@ -47,7 +56,7 @@ _Timeout = Annotated[
         show_default="180 for a call, 60 for a stream, 30 for the card",
     ),
 ]
-_Origins = Annotated[
+Origins = Annotated[
     list[str] | None,
     typer.Option(
         "--interface-origin",
@@ -56,7 +65,7 @@ _Origins = Annotated[
         show_default=False,
     ),
 ]
-_Extensions = Annotated[
+Extensions = Annotated[
     list[str] | None,
     typer.Option(
         "--extension",
@@ -66,11 +75,11 @@ _Extensions = Annotated[
     ),
 ]
 _OPTIONS: dict[str, tuple[Any, Any]] = {  # of every command: annotation and default
-    "token": (_Token, None),
-    "headers": (_Headers, None),
+    "token": (Token, None),
+    "headers": (Headers, None),
     "timeout": (_Timeout, None),
-    "origins": (_Origins, None),
-    "extensions": (_Extensions, None),
+    "origins": (Origins, None),
+    "extensions": (Extensions, None),
     "verbose": (Verbose, 0),
 }
 

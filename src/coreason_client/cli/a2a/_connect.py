@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from coreason_client import ArgumentError
@@ -11,6 +12,7 @@ from coreason_client.a2a import (
     A2AOriginError,
     AgentCard,
     AgentCardResolver,
+    AsyncA2AClient,
     ExtensionSupportRequiredError,
 )
 
@@ -18,7 +20,9 @@ from .._options import usage_error
 from ..exits import ExitCode, Failure
 from ._agent import AgentOptions
 
-__all__ = ["agent_errors", "connect", "fetch_card"]
+__all__ = ["agent_errors", "client_from", "connect", "fetch_card"]
+
+Client = TypeVar("Client", A2AClient, AsyncA2AClient)
 
 _CARD_TIMEOUT = 30.0
 _NAMES = {"interface_origins": "--interface-origin", "extensions": "--extension"}
@@ -31,11 +35,19 @@ def connect(agent: AgentOptions) -> A2AClient:
         A2AError: there is no card.
         Failure: the card cannot be used, or an option is invalid.
     """
-    card = fetch_card(agent)
+    return client_from(A2AClient, fetch_card(agent), agent)
+
+
+def client_from(kind: type[Client], card: AgentCard, agent: AgentOptions) -> Client:
+    """Create a client of a class from a card.
+
+    Raises:
+        Failure: the card cannot be used, or an option is invalid.
+    """
     try:
         for interface in card.supported_interfaces:
             urlsplit(interface.url)
-        return A2AClient.from_agent_card(card, **agent.client_options())
+        return kind.from_agent_card(card, **agent.client_options())
     except A2AOriginError as error:
         options = " ".join(f"--interface-origin {origin}" for origin in error.found)
         message = (

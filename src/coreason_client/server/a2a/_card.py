@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import format_datetime, parsedate_to_datetime
-from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from pydantic_core import to_json
 
 from coreason_client.a2a.types import AgentCard
 
+from ..http._etag import etag_of, is_known
 from ._versions import V03, VERSIONS
 
 __all__ = [
@@ -147,7 +147,7 @@ class CachedCard:
     def __init__(self, card: Mapping[str, Any], modified: datetime) -> None:
         self.body = to_json(card)
         self._modified = modified.replace(microsecond=0)
-        self._etag = f'"{sha256(self.body).hexdigest()[:32]}"'
+        self._etag = etag_of(self.body)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -164,8 +164,7 @@ class CachedCard:
         `If-Modified-Since` counts only without `If-None-Match`.
         """
         if if_none_match is not None:
-            names = {name.strip().removeprefix("W/") for name in if_none_match.split(",")}
-            return bool(names & {self._etag, "*"})
+            return is_known(self._etag, if_none_match)
         if if_modified_since is None:
             return False
         try:

@@ -27,7 +27,7 @@ from ._decision import (
 )
 from ._request import ParsedBody, parse_body
 
-__all__ = ["Admission", "Admitted", "owned"]
+__all__ = ["Admission", "Admitted", "owned", "stream_in_path"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,16 @@ class Admission:
         """
         principal = await self.gate.principal_in_turn(request)
         headers = request.headers
-        facts = RequestFacts(principal, _cursor(headers), _request_id(headers))
+        facts = RequestFacts(principal, _cursor(headers), named=_request_id(headers))
         length = self.gate.announced_length(request)
         return await _PendingRequest(self, await self._runtime(), request, facts, length).admit()
+
+    async def admit_reader(self, request: Request) -> Admitted:
+        """Join or resume the stream of a path; raises like `admit`."""
+        principal = await self.gate.principal_in_turn(request)
+        stream_id = stream_in_path(request.path_params["stream_id"])
+        facts = RequestFacts(principal, _cursor(request.headers), reads=stream_id)
+        return await _PendingRequest(self, await self._runtime(), request, facts, None).admit()
 
 
 class _PendingRequest:
@@ -132,11 +139,13 @@ class _PendingRequest:
         self._facts.tries += 1
 
     async def _look_up_stream(self) -> None:
-        cursor = self._facts.cursor
-        assert cursor is not None  # noqa: S101 - needed only with a cursor
+        cursor, stream_id = self._facts.cursor, self._facts.reads
+        if cursor is not None:
+            stream_id = cursor.stream_id
+        assert stream_id is not None  # noqa: S101 - needed only with a cursor or a path
         self._facts.looked_up = True
         try:
-            self._facts.known = await self._runtime.log.meta(cursor.stream_id)
+            self._facts.known = await self._runtime.log.meta(stream_id)
         except UnknownStream:
             self._facts.known = None
 
@@ -200,6 +209,21 @@ async def owned(runtime: Runtime, principal: str, stream_id: UUID) -> StreamMeta
     if meta.principal != principal:
         raise UnknownStream(stream_id)  # the same answer as for a stream that does not exist
     return meta
+
+
+def stream_in_path(text: str) -> UUID:
+    """Return the id of the stream that a path names.
+
+    Raises:
+        Problem: 404, the name is not an id.
+    """
+    try:
+        cursor = parse_cursor(text)
+    except ValueError:
+        cursor = None
+    if cursor is None or ":" in text:
+        raise Problem(404, "stream-not-found", "The id of a stream must be a UUID.")
+    return cursor.stream_id
 
 
 def _request_id(headers: Headers) -> UUID | None:

@@ -21,6 +21,10 @@ where these are read; `decide` makes the others.
 | this process | running streams of this principal, unless the request already has one | 429 |
 | the log | a known request has the same body | 409 |
 
+A `GET /streams/{stream_id}` has no body: it reads a stream that the principal has begun, perhaps in
+another tab or on another device. Its checks are those of a resume up to the body, which would only
+prove what the principal proves too, and `Last-Event-ID` must name the stream of the path (400).
+
 Every request takes a token from the rate limit of its principal. A request that only joins a stream
 gives it back, and one that names such a stream is admitted without a token: a client that returns
 for its answer is never refused, and one that invents a position gains nothing.
@@ -63,15 +67,17 @@ __all__ = [
 class RequestFacts:
     """The known facts of a request; the caller adds those that `decide` needs.
 
-    `named` is the request_id in the head. `wait` is the time in nanoseconds until a token is
-    available: 0 if one was taken, None before the first of `tries`. `known` is the stream that the
-    head names, valid after `looked_up`. `request_id` and `fingerprint` come from the body. `found`
-    is the stream of that request_id; it is looked up only if there is a `refusal` without it.
+    `named` is the request_id in the head, `reads` the stream in the path of a GET. `wait` is the
+    time in nanoseconds until a token is available: 0 if one was taken, None before the first of
+    `tries`. `known` is the stream that the head names, valid after `looked_up`. `request_id` and
+    `fingerprint` come from the body. `found` is the stream of that request_id; it is looked up only
+    if there is a `refusal` without it.
     """
 
     principal: str
     cursor: Cursor | None = None
     named: UUID | None = None
+    reads: UUID | None = None
     wait: int | None = None
     tries: int = 0
     known: StreamMeta | None = None
@@ -96,7 +102,7 @@ class Need(Enum):
     """The fact that is needed next."""
 
     TOKEN = "a token from the rate limit of the principal"  # noqa: S105
-    STREAM = "the stream that Last-Event-ID names"
+    STREAM = "the stream that Last-Event-ID or the path names"
     NAMED_REQUEST = "the stream of the request that X-Request-ID names"
     BODY = "the body"
     OPENED = "the stream of the request, created if there is none"
@@ -118,7 +124,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Read the stream that the same request started before."""
+    """Read a stream that was started before, from its first packet."""
 
     meta: StreamMeta
     gives_token_back: bool
@@ -145,6 +151,8 @@ Decision: TypeAlias = Start | Join | Resume | Refuse
 
 def decide(request: RequestFacts, server: ServerFacts) -> Decision | Need | Find:
     """Return the decision about a request, or the next fact that it needs."""
+    if request.reads is not None:
+        return _read(request, request.reads, server)
     if request.request_id is None:
         return _before_body(request, server)
     if request.cursor is not None:
@@ -152,11 +160,33 @@ def decide(request: RequestFacts, server: ServerFacts) -> Decision | Need | Find
     return _start_or_join(request, server)
 
 
+def _read(
+    request: RequestFacts, stream_id: UUID, server: ServerFacts
+) -> Join | Resume | Refuse | Need:
+    cursor = request.cursor or Cursor(stream_id)
+    if cursor.stream_id != stream_id:
+        detail = "Last-Event-ID must be a position in the stream of the path, not in another one."
+        return Refuse(Problem(400, "bad-position", detail))
+    if request.wait is None:
+        return _first(server)
+    found = _at_position(request, cursor, server)
+    if not isinstance(found, StreamMeta):
+        return found
+    if request.cursor is None:
+        return Join(found, gives_token_back=not request.wait)
+    return Resume(found, cursor.seq, gives_token_back=not request.wait)
+
+
+def _first(server: ServerFacts) -> Refuse | Need:
+    return Refuse(too_many_readers(server.options)) if server.readers_full else Need.TOKEN
+
+
 def _before_body(request: RequestFacts, server: ServerFacts) -> Refuse | Need:
     if request.wait is None:
-        return Refuse(too_many_readers(server.options)) if server.readers_full else Need.TOKEN
+        return _first(server)
     if request.cursor is not None:
-        return _at_position(request, request.cursor, server)
+        found = _at_position(request, request.cursor, server)
+        return Need.BODY if isinstance(found, StreamMeta) else found
     if (request.wait or server.closing) and request.known is None:
         # A client that lost its connection before the first packet has no position to resume from:
         # it sends the request again with the same id.
@@ -166,7 +196,10 @@ def _before_body(request: RequestFacts, server: ServerFacts) -> Refuse | Need:
     return Need.BODY
 
 
-def _at_position(request: RequestFacts, cursor: Cursor, server: ServerFacts) -> Refuse | Need:
+def _at_position(
+    request: RequestFacts, cursor: Cursor, server: ServerFacts
+) -> StreamMeta | Refuse | Need:
+    """Return the stream if the request may read it after the position."""
     if not request.looked_up:
         return Need.STREAM
     meta = request.known
@@ -181,7 +214,7 @@ def _at_position(request: RequestFacts, cursor: Cursor, server: ServerFacts) -> 
     if cursor.seq > meta.last_seq:
         detail = f"The stream has {meta.last_seq} packets, so it cannot resume after {cursor.seq}."
         return Refuse(Problem(400, "bad-position", detail))
-    return Need.BODY
+    return meta
 
 
 def _resume(request: RequestFacts, cursor: Cursor) -> Resume | Refuse:

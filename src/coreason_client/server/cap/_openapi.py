@@ -42,6 +42,14 @@ _POSITION = {
     "pattern": f"^{_UUID}(:(0|[1-9][0-9]{{0,17}})(:[1-9][0-9]{{0,17}})?)?$",
     "maxLength": MAX_CURSOR_LENGTH,
 }
+_STREAM_ID = {
+    "name": "stream_id",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "format": "uuid"},
+}
+# The refusals of a request without a body.
+_READ_REFUSALS = ("400", "401", "403", "404", "410", "421", "429", "431", "503")
 _EVENT = {
     "description": "The fields of a server-sent event.",
     "type": "object",
@@ -136,7 +144,11 @@ def openapi(
             "/v1/assist": {"post": _assist("assist_v1", security)},
             "/health": {"get": _health()},
             "/ready": {"get": _ready()},
-            "/streams/{stream_id}": {"delete": _cancel(security)},
+            "/streams/{stream_id}": {
+                "parameters": [_STREAM_ID],
+                "get": _read(security),
+                "delete": _cancel(security),
+            },
             **metrics,
             **({CARD_PATH: {"get": _card()}} if serves_a2a else {}),
         },
@@ -163,20 +175,37 @@ def _assist(operation_id: str, security: list[dict[str, list[str]]]) -> dict[str
         ],
         "requestBody": {"required": True, "content": _json(_ref("ServiceRequest"))},
         "responses": {
-            "200": {
-                "description": "Server-sent events; the data of each is a StreamPacket.",
-                "content": {"text/event-stream": {"schema": _ref("StreamEvent")}},
-                "headers": {
-                    "X-Request-ID": _response_header("The id of the request."),
-                    "X-Stream-ID": _response_header(
-                        "The id of the stream, to resume or cancel it."
-                    ),
-                },
-            },
-            "204": {
-                "description": "The stream has ended, and there are no packets after this position."
-            },
+            **_stream_responses(),
             **{status: _refusal(status) for status in _REFUSALS},
+        },
+    }
+
+
+def _read(security: list[dict[str, list[str]]]) -> dict[str, Any]:
+    return {
+        "operationId": "read",
+        "summary": "Read a stream of the same key, for example in a second tab or device.",
+        "security": security,
+        "parameters": [_header("Last-Event-ID", "Read after this position.", _POSITION)],
+        "responses": {
+            **_stream_responses(),
+            **{status: _refusal(status) for status in _READ_REFUSALS},
+        },
+    }
+
+
+def _stream_responses() -> dict[str, Any]:
+    return {
+        "200": {
+            "description": "Server-sent events; the data of each is a StreamPacket.",
+            "content": {"text/event-stream": {"schema": _ref("StreamEvent")}},
+            "headers": {
+                "X-Request-ID": _response_header("The id of the request."),
+                "X-Stream-ID": _response_header("The id of the stream, to resume or cancel it."),
+            },
+        },
+        "204": {
+            "description": "The stream has ended, and there are no packets after this position."
         },
     }
 
@@ -246,17 +275,10 @@ def _metrics(with_key: bool) -> dict[str, Any]:
 
 
 def _cancel(security: list[dict[str, list[str]]]) -> dict[str, Any]:
-    stream_id = {
-        "name": "stream_id",
-        "in": "path",
-        "required": True,
-        "schema": {"type": "string", "format": "uuid"},
-    }
     return {
         "operationId": "cancel",
         "summary": "Cancel a stream; it ends with the fatal error `cancelled`.",
         "security": security,
-        "parameters": [stream_id],
         "responses": {
             "204": {"description": "The stream has ended, or will end shortly."},
             **{status: _refusal(status) for status in ("401", "403", "404", "421", "431", "503")},

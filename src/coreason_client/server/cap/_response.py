@@ -38,9 +38,12 @@ class EventStream(SSEResponse):
         if self._follower is not None:
             self._follower.close()
 
+    def _follow(self) -> Follower:
+        return self._runtime.log.follow(self._meta.stream_id, self._after_seq)
+
     async def _send_all(self, send: Send) -> None:
         runtime, heartbeat = self._runtime, self._runtime.options.heartbeat
-        follower = self._follower = runtime.log.follow(self._meta.stream_id, self._after_seq)
+        follower = self._follower = self._follow()
         if self._joined_during_drain:
             await self._send_retry(send)
         ended = False

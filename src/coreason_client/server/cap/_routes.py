@@ -17,6 +17,7 @@ from ..engine._runtime import Runtime
 from ..errors import LogError, PositionGone
 from ..http._auth import Keys
 from ..http._body import drain_body
+from ..http._cuts import Cuts
 from ..http._gate import Gate
 from ..http._limits import too_many_readers
 from ..http._problems import Problem
@@ -24,8 +25,8 @@ from ..log.base import StreamMeta
 from ..observe import _log_lines
 from ..observe._line_limit import LineLimit
 from ..observe._metrics import Metrics
-from ._admission import Admission, owned
-from ._cursor import parse_cursor
+from ._admission import Admission, Admitted, owned, stream_in_path
+from ._cut_response import CutEventStream
 from ._openapi import openapi
 from ._response import EventStream
 
@@ -46,12 +47,14 @@ class Routes:
         metrics: Metrics,
         metrics_keys: Keys | None,
         runtime: Callable[[], Awaitable[Runtime]],
+        cuts: Cuts | None = None,
     ) -> None:
         self._options = gate.options
         self._gate = gate
         self._metrics = metrics
         self._metrics_keys = metrics_keys
         self._runtime = runtime
+        self._cuts = cuts
         self._admission = Admission(gate, runtime)
         self._not_ready_lines = LineLimit(1)
 
@@ -61,26 +64,39 @@ class Routes:
         Both are served, because a redirect between them would repeat the Host header, which the
         client may have chosen freely.
         """
-        paths: list[tuple[str, str, Handler]] = [
-            ("POST", "/assist", self.assist),
-            ("POST", "/v1/assist", self.assist),
-            ("GET", "/health", self.health),
-            ("GET", "/ready", self.ready),
-            ("GET", "/openapi.json", self.openapi),
-            ("DELETE", "/streams/{stream_id}", self.cancel),
+        paths: list[tuple[set[str], str, Handler]] = [
+            ({"POST"}, "/assist", self.assist),
+            ({"POST"}, "/v1/assist", self.assist),
+            ({"GET", "HEAD"}, "/health", self.health),
+            ({"GET", "HEAD"}, "/ready", self.ready),
+            ({"GET", "HEAD"}, "/openapi.json", self.openapi),
+            # One route, so that a refusal of another method names both. Without HEAD: it would
+            # count as a reader and never end.
+            ({"GET", "DELETE"}, "/streams/{stream_id}", self.stream),
         ]
         if self._options.metrics_path is not None:
-            paths.append(("GET", self._options.metrics_path, self.metrics))
-        return [
-            Route(spelling, handler, methods=[method])
-            for method, path, handler in paths
-            for spelling in (path, f"{path}/")
-        ]
+            paths.append(({"GET", "HEAD"}, self._options.metrics_path, self.metrics))
+        table = []
+        for methods, path, handler in paths:
+            for spelling in (path, f"{path}/"):
+                route = Route(spelling, handler)
+                route.methods = methods  # Route itself adds HEAD to GET
+                table.append(route)
+        return table
 
     async def assist(self, request: Request) -> Response:
         """Start, join or resume the stream of a request."""
+        return await self._read(request, self._admission.admit(request))
+
+    async def stream(self, request: Request) -> Response:
+        """Read the stream of the path, or cancel it."""
+        if request.method == "DELETE":
+            return await self._cancel(request)
+        return await self._read(request, self._admission.admit_reader(request))
+
+    async def _read(self, request: Request, admission: Awaitable[Admitted]) -> Response:
         try:
-            admitted = await self._admission.admit(request)
+            admitted = await admission
         except (Problem, LogError) as error:
             if getattr(error, "status", None) != 408:  # 408: the body did not arrive
                 await drain_body(request)
@@ -148,11 +164,12 @@ class Routes:
         headers = {"Cache-Control": "no-store", "Content-Type": media_type}
         return Response(body, headers=headers)
 
-    async def cancel(self, request: Request) -> Response:
+    async def _cancel(self, request: Request) -> Response:
         """Cancel a stream; repeated calls change nothing."""
         principal = self._gate.principal(request)
         runtime = await self._runtime()
-        meta = await owned(runtime, principal, _stream_id(request.path_params["stream_id"]))
+        stream_id = stream_in_path(request.path_params["stream_id"])
+        meta = await owned(runtime, principal, stream_id)
         if meta.outcome is None:
             # The flag is for a producer in another process; one in this process is stopped here.
             await runtime.log.request_cancel(meta.stream_id)
@@ -163,6 +180,18 @@ class Routes:
                 await asyncio.wait({producer.task}, timeout=_CANCEL_WAIT)
         return Response(status_code=204)
 
+    async def cut(self, request: Request, stream_id: UUID, seed: int | None) -> None:
+        """Cut the connections that read a stream, and those that follow by the plan of a seed.
+
+        Raises:
+            Problem: 401 or 431.
+            UnknownStream: the stream does not exist, or belongs to another principal.
+        """
+        principal = self._gate.principal(request)
+        await owned(await self._runtime(), principal, stream_id)
+        if self._cuts is not None:
+            self._cuts.cut(stream_id, seed)
+
     def _reader(self, runtime: Runtime, meta: StreamMeta, after_seq: int) -> Response:
         if meta.outcome is not None and after_seq == meta.last_seq:
             return Response(status_code=204)  # tells an EventSource not to reconnect
@@ -172,6 +201,8 @@ class Routes:
             runtime.check_producer(meta.stream_id)
         if not runtime.producers.add_reader(meta):
             raise too_many_readers(self._options)
+        if self._cuts is not None:
+            return CutEventStream(runtime, meta, after_seq, self._cuts)
         return EventStream(runtime, meta, after_seq)
 
 
@@ -179,13 +210,3 @@ def _health(runtime: Runtime) -> Literal["ok", "degraded", "maintenance"]:
     if runtime.closing:
         return "maintenance"
     return "ok" if runtime.log_works else "degraded"
-
-
-def _stream_id(text: str) -> UUID:
-    try:
-        cursor = parse_cursor(text)
-    except ValueError:
-        cursor = None
-    if cursor is None or ":" in text:
-        raise Problem(404, "stream-not-found", "The id of a stream must be a UUID.")
-    return cursor.stream_id

@@ -7,8 +7,16 @@ from hashlib import sha256
 from ..._http._checks import VISIBLE
 from ...errors import ArgumentError
 from ._problems import Problem
+from ._tickets import TICKET_PREFIX
 
-__all__ = ["ANONYMOUS", "Keys", "full_principal"]
+__all__ = [
+    "ANONYMOUS",
+    "Keys",
+    "bearer_token",
+    "full_principal",
+    "ticket_principal",
+    "unauthorized",
+]
 
 ANONYMOUS = "anybody"
 """The principal of every request if the server has no keys. Logs store this value."""
@@ -44,20 +52,31 @@ class Keys:
         Raises:
             Problem: 401, both for a missing and for a wrong key.
         """
-        scheme, _, token = (authorization or "").partition(" ")
-        digest = _digest(token.strip())
+        token = bearer_token(authorization)
+        digest = _digest(token or "")
         found = None
         for known, principal in self._known:  # no early exit, so timing reveals nothing
             if hmac.compare_digest(known, digest):
                 found = principal
-        if found is None or scheme.lower() != "bearer":
-            raise Problem(
-                401,
-                "unauthorized",
-                "Send a known key as `Authorization: Bearer <key>`.",
-                headers={"WWW-Authenticate": 'Bearer realm="coreason"'},
-            )
+        if found is None or token is None:
+            raise unauthorized("key")
         return found
+
+
+def bearer_token(authorization: str | None) -> str | None:
+    """Return the token of an `Authorization` header, None if it has another scheme."""
+    scheme, _, token = (authorization or "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
+
+
+def unauthorized(credential: str) -> Problem:
+    """Return the refusal of a request without a known credential."""
+    return Problem(
+        401,
+        "unauthorized",
+        f"Send a known {credential} as `Authorization: Bearer <{credential}>`.",
+        headers={"WWW-Authenticate": 'Bearer realm="coreason"'},
+    )
 
 
 def full_principal(agent_id: str, name: str) -> str:
@@ -70,6 +89,15 @@ def full_principal(agent_id: str, name: str) -> str:
     return f"{_encoded(agent_id)}/{_encoded(name)}"
 
 
+def ticket_principal(agent_id: str, subject: str) -> str:
+    """Return the owner of what the holder of a ticket begins.
+
+    It has one part more than that of a key, so the two never collide: whoever may issue tickets
+    cannot name the principal of a key.
+    """
+    return f"{_encoded(agent_id)}/tickets/{_encoded(subject)}"
+
+
 def _encoded(part: str) -> str:
     return part.replace("%", "%25").replace("/", "%2F")
 
@@ -80,6 +108,8 @@ def _checked(key: object, argument: str) -> str:
             argument,
             "must be visible ASCII characters without spaces: clients cannot send any other key",
         )
+    if key.startswith(TICKET_PREFIX):
+        raise ArgumentError(argument, f"must not begin with {TICKET_PREFIX}, as tickets do")
     return key
 
 

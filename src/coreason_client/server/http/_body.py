@@ -1,8 +1,8 @@
 """Reads the bodies of requests within limits, the same for all protocols."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
@@ -12,7 +12,14 @@ from .._options import Options
 from ._json_size import ValueCount
 from ._problems import Problem
 
-__all__ = ["body_length", "drain_body", "read_body", "too_complex", "too_slow"]
+__all__ = [
+    "body_length",
+    "drain_body",
+    "read_body",
+    "read_within",
+    "too_complex",
+    "too_slow",
+]
 
 _MAX_DRAINED_BYTES: Final = 1024 * 1024
 _MAX_DRAIN_SECONDS: Final = 1.0
@@ -48,11 +55,32 @@ async def read_body(
     """
     if length is not None:
         await reserve(length)
+    async with _arriving_within(options.body_timeout):
+        return await _read(request, options, reserve)
+
+
+async def read_within(request: Request, max_bytes: int, seconds: float) -> bytes:
+    """Read a body that is not checked any further.
+
+    Raises:
+        Problem: 413, 408, or 400 if the body is incomplete.
+    """
+    body = bytearray()
+    async with _arriving_within(seconds):
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > max_bytes:
+                raise _too_large(max_bytes)
+    return bytes(body)
+
+
+@asynccontextmanager
+async def _arriving_within(seconds: float) -> AsyncIterator[None]:
     try:
-        async with asyncio.timeout(options.body_timeout):
-            return await _read(request, options, reserve)
+        async with asyncio.timeout(seconds):
+            yield
     except TimeoutError:
-        raise too_slow(options.body_timeout) from None
+        raise too_slow(seconds) from None
     except ClientDisconnect:
         raise Problem(
             400, "incomplete-body", "The connection ended before the body was complete."

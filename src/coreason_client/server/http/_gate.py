@@ -9,12 +9,13 @@ from starlette.requests import Request
 
 from .._off_loop import LARGE_BODY, off_loop
 from .._options import Options
-from ._auth import ANONYMOUS, Keys, full_principal
+from ._auth import ANONYMOUS, Keys, bearer_token, full_principal, ticket_principal, unauthorized
 from ._body import body_length, read_body
 from ._body_memory import BodyMemory
 from ._pace import Pace
 from ._problems import Problem
 from ._rate_limit import RequestRate
+from ._tickets import TICKET_PREFIX, Tickets
 
 __all__ = ["Gate"]
 
@@ -22,11 +23,12 @@ T = TypeVar("T")
 
 
 class Gate:
-    """The keys and limits of one application."""
+    """The keys, tickets and limits of one application."""
 
-    def __init__(self, options: Options, keys: Keys | None) -> None:
+    def __init__(self, options: Options, keys: Keys | None, tickets: Tickets | None = None) -> None:
         self.options = options
         self._keys = keys
+        self._tickets = tickets
         self._body_memory = BodyMemory(options.max_body_bytes, options.body_timeout)
         self._pace = Pace()
         per_minute = options.max_requests_per_minute
@@ -34,8 +36,8 @@ class Gate:
 
     @property
     def has_keys(self) -> bool:
-        """True if requests need a key."""
-        return self._keys is not None
+        """True if requests need a key or a ticket."""
+        return self._keys is not None or self._tickets is not None
 
     async def principal_in_turn(self, request: Request) -> str:
         """Return the principal of a request that may begin now; raises like `principal`."""
@@ -59,9 +61,15 @@ class Gate:
     def principal_in(self, headers: Headers) -> str:
         """Return the principal that headers name; raises like `principal`."""
         _check_headers(headers, self.options.max_header_bytes)
-        given = headers.get("authorization")
+        agent_id, given = self.options.agent_id, headers.get("authorization")
+        if self._tickets is not None:
+            token = bearer_token(given) or ""
+            if token.startswith(TICKET_PREFIX):
+                return ticket_principal(agent_id, self._tickets.subject(token))
+            if self._keys is None:
+                raise unauthorized("ticket")
         name = ANONYMOUS if self._keys is None else self._keys.principal(given)
-        return full_principal(self.options.agent_id, name)
+        return full_principal(agent_id, name)
 
     def take_token(self, principal: str) -> int:
         """Take a token and return 0, or return the nanoseconds until one is available."""

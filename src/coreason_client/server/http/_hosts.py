@@ -1,8 +1,8 @@
 """The Host and Origin headers that a server without keys accepts. Pure: headers in, a refusal out.
 
 A browser lets any web page send requests to any server, and a server without keys cannot tell the
-senders apart. Two rules keep out pages of other sites. With keys neither rule applies, because a
-page does not have the key.
+senders apart. Two rules keep out pages of other sites. With keys or tickets neither rule applies,
+because a page does not have one of its own accord.
 
 * Host. A page can point its own domain at 127.0.0.1 (DNS rebinding); for the browser it then has
   the same origin as the server. The Host header still has the page's domain. So the Host of a

@@ -11,22 +11,30 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import uvicorn
 
 from ...errors import ArgumentError
 from .._internals import listening_servers, protocol_factory
-from ..app import AgentApp
 from ..observe._throttled_lines import throttled_http_lines
 from ._accept import Listener
 from ._connections import Connections, guarded
 from ._descriptors import default_max_connections, descriptor_limit
 
-__all__ = ["AFTER_DRAIN", "DrainingServer", "Limits", "exit_now"]
+__all__ = ["AFTER_DRAIN", "Drainable", "DrainingServer", "Limits", "exit_now"]
 
 _INTERNET = (socket.AF_INET, socket.AF_INET6)
 AFTER_DRAIN = 5  # seconds for responses to be sent, once the streams have ended
+
+
+@runtime_checkable
+class Drainable(Protocol):
+    """An application that ends its responses when it is asked to, such as an `AgentApp`."""
+
+    @property
+    def shutdown_timeout(self) -> float: ...
+    async def drain(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +76,7 @@ class DrainingServer(uvicorn.Server):
         is_worker: bool = False,
     ) -> None:
         super().__init__(config)
-        self._app = app if isinstance(app, AgentApp) else None
+        self._app = app if isinstance(app, Drainable) else None
         self._limits = limits
         self._on_started = on_started
         self._is_worker = is_worker
@@ -141,7 +149,7 @@ class DrainingServer(uvicorn.Server):
                 self.config.timeout_graceful_shutdown = max(left, AFTER_DRAIN)
         await super().shutdown(sockets)
 
-    async def _drain(self, app: AgentApp) -> None:
+    async def _drain(self, app: Drainable) -> None:
         drain = asyncio.ensure_future(app.drain())
         await asyncio.wait({drain}, timeout=app.shutdown_timeout + AFTER_DRAIN)
         if drain.done():

@@ -1,0 +1,1098 @@
+// The CAP client for browsers and Node.js 20+. coreason.d.ts describes the public names, and
+// docs/decisions.md the rules. The decoder and the resume machine do no I/O; the shell fetches.
+// Times are milliseconds, except where the wire has seconds.
+
+const MAX_BODY_BYTES = 65_536; // of a response that is not a stream
+const MAX_DRAINS = 10;
+const MAX_REDIRECTS = 5;
+const RETRIED_STATUSES = [408, 425, 429, 500, 502, 503, 504];
+const SAFE_HEADERS = ["accept", "content-type", "last-event-id", "x-request-id"];
+const DEFAULTS = {
+  headers: {}, timeout: 60_000, deadline: Infinity, maxRetries: 3, reconnectFor: 0,
+  maxRetryDelay: 60_000, backoff: { first: 500, longest: 30_000 }, strictSequence: false,
+  maxEventBytes: 10_000_000, userId: "anonymous", onTrace() {}, sleep, random: Math.random,
+  now: Date.now, clock: () => performance.now(), fetch: (...args) => globalThis.fetch(...args),
+};
+
+// Errors
+
+export class CAPError extends Error {
+  constructor(message, { cause, ...fields } = {}) {
+    super(message, { cause });
+    Object.assign(this, {
+      position: null, attempts: 0, method: null, url: null, statusCode: null, headers: null,
+      body: null, retryAfter: null, streamError: null,
+    }, fields);
+  }
+}
+export class CAPConnectionError extends CAPError {}
+export class CAPProtocolError extends CAPError {}
+export class CAPRuntimeError extends CAPError {}
+export class CAPTimeoutError extends CAPError {}
+export class CAPStreamReset extends CAPProtocolError {
+  constructor(expected, received, position) {
+    super(
+      `the server sent stream ${received} instead of ${expected}, which is another answer;` +
+        " send the message again with a new request_id",
+      { expected, received, position },
+    );
+  }
+}
+export class SSEEventTooLarge extends Error {
+  constructor(limit) {
+    super(
+      `a server-sent event is larger than ${limit} bytes; raise maxEventBytes if that is expected`,
+    );
+    this.limit = limit;
+  }
+}
+// A minifier may change the names of the classes.
+for (const [name, Kind] of Object.entries({
+  CAPError, CAPConnectionError, CAPProtocolError, CAPRuntimeError, CAPTimeoutError,
+  CAPStreamReset, SSEEventTooLarge,
+})) Kind.prototype.name = name;
+
+// Server-sent events, as the WHATWG standard says
+
+const LF = 10;
+const CR = 13;
+const BOM = [0xef, 0xbb, 0xbf];
+const LONGEST_PREFIX = "retry: ".length;
+// For whole lines, so a character is never cut at the end of a chunk.
+const strictUTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+const lossyUTF8 = new TextDecoder("utf-8", { ignoreBOM: true });
+const newBlock = () => ({ data: [], bytes: 0, event: "message", id: null, valid: true });
+
+export class SSEDecoder {
+  #limit;
+  #line = new Uint8Array(256); // the unfinished line
+  #length = 0;
+  #afterCR = false;
+  #atStart = true;
+  #block = newBlock();
+
+  constructor(maxEventBytes = DEFAULTS.maxEventBytes, lastEventId = "") {
+    this.#limit = maxEventBytes;
+    this.lastEventId = lastEventId; // as of the last complete block
+    this.retryMs = null; // the only field that takes effect before its block ends
+  }
+
+  *events(chunk) {
+    let start = this.#afterCR && chunk[0] === LF ? 1 : 0;
+    if (chunk.length) this.#afterCR = false;
+    let cr = chunk.indexOf(CR, start);
+    let lf = chunk.indexOf(LF, start);
+    while (lf >= 0 || cr >= 0) {
+      const isCR = cr >= 0 && (lf < 0 || cr < lf);
+      const end = isCR ? cr : lf;
+      const event = this.#endLine(chunk.subarray(start, end));
+      start = end + 1;
+      if (isCR) {
+        this.#afterCR = start === chunk.length;
+        if (chunk[start] === LF) start += 1;
+        cr = chunk.indexOf(CR, start);
+      }
+      if (lf >= 0 && lf < start) lf = chunk.indexOf(LF, start);
+      if (event) yield event;
+    }
+    this.#store(chunk.subarray(start));
+  }
+
+  #store(bytes) {
+    const length = this.#length + bytes.length;
+    if (length > this.#limit + LONGEST_PREFIX + BOM.length) throw new SSEEventTooLarge(this.#limit);
+    if (length > this.#line.length) {
+      const larger = new Uint8Array(2 * length);
+      larger.set(this.#line.subarray(0, this.#length));
+      this.#line = larger;
+    }
+    this.#line.set(bytes, this.#length);
+    this.#length = length;
+  }
+
+  #endLine(bytes) {
+    let line = bytes;
+    if (this.#length) {
+      this.#store(bytes);
+      line = this.#line.subarray(0, this.#length);
+      this.#length = 0;
+    }
+    if (this.#atStart && BOM.every((byte, at) => line[at] === byte)) line = line.subarray(3);
+    this.#atStart = false;
+    if (line.length) return this.#readField(line);
+    const { data, id, ...rest } = this.#block;
+    this.#block = newBlock();
+    this.lastEventId = id ?? this.lastEventId;
+    return data.length ? { ...rest, data: data.join("\n"), id: this.lastEventId } : null;
+  }
+
+  #readField(line) {
+    const block = this.#block;
+    let text;
+    let valid = true;
+    try {
+      text = strictUTF8.decode(line);
+    } catch {
+      text = lossyUTF8.decode(line);
+      valid = false;
+    }
+    const [, name, prefix, value] = /^([^:]*)(:? ?)(.*)$/s.exec(text);
+    if (name === "data") {
+      block.bytes += line.length - 4 - prefix.length + (block.data.length ? 1 : 0);
+      block.data.push(value);
+      block.valid &&= valid;
+    } else if (name === "id") {
+      if (!value.includes("\0")) block.id = value;
+    } else if (name === "event") {
+      block.event = value || "message";
+    } else if (name === "retry" && /^[0-9]{1,18}$/.test(value)) {
+      this.retryMs = Number(value);
+    }
+    if (block.bytes > this.#limit || line.length > this.#limit + LONGEST_PREFIX) {
+      throw new SSEEventTooLarge(this.#limit);
+    }
+  }
+}
+
+// Packets
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+const isText = (value) => typeof value === "string";
+const isCount = (value) => Number.isSafeInteger(value) && value >= 0;
+
+const ERROR_FIELDS = {
+  code: isText,
+  message: isText,
+  severity: (value) => ["FATAL", "TRANSIENT", "WARNING"].includes(value),
+  details: (value) => value === undefined || value === null || isObject(value),
+};
+const PAYLOADS = {
+  DELTA: isText,
+  EVENT: isObject,
+  ERROR: (p) => !problemOf(p, ERROR_FIELDS),
+  CLOSE: (p) => p !== null && p !== undefined,
+};
+const PACKET_FIELDS = {
+  stream_id: (value) => UUID.test(value),
+  seq: isCount,
+  op: (value) => Object.hasOwn(PAYLOADS, value),
+  t: (value) => isText(value) && !Number.isNaN(Date.parse(value)),
+  p: (value, packet) => PAYLOADS[packet.op](value),
+};
+
+function problemOf(value, fields) {
+  if (!isObject(value)) return "it is not an object";
+  if (!Object.keys(value).every((name) => Object.hasOwn(fields, name))) return "a field is unknown";
+  const wrong = Object.keys(fields).find((name) => !fields[name](value[name], value));
+  return wrong ? `${wrong} is missing or wrong` : "";
+}
+
+function rewoundTo({ op, p }) {
+  const to = op === "EVENT" && p.type === "REWIND" ? p.data?.to_seq : null;
+  return isCount(to) ? to : null;
+}
+
+// Delays
+
+function parseSeconds(value) {
+  const isNumber = isText(value)
+    ? /^[ \t]*[0-9]{1,12}(\.[0-9]{1,12})?[ \t]*$/.test(value)
+    : typeof value === "number" && value >= 0 && value < 1e12;
+  return isNumber ? Number(value) : null;
+}
+
+function parseDate(value) {
+  // Date.parse alone would also take "-5". One of the three forms has no zone.
+  const isDate = /^[A-Z][a-z]{2,8},? .*\d\d:\d\d:\d\d/.test(value);
+  return isDate ? Date.parse(value.replace(/\d{4}$/, "$& GMT")) : NaN;
+}
+
+function retryAfter(headers, now) {
+  const value = headers.get("retry-after");
+  const milliseconds = parseSeconds(headers.get("retry-after-ms"));
+  const seconds = milliseconds === null ? parseSeconds(value) : milliseconds / 1000;
+  if (seconds !== null) return seconds;
+  // From the response's own date, because the clocks may differ.
+  const wait = (parseDate(value) - (parseDate(headers.get("date")) || now())) / 1000;
+  return wait >= 0 ? wait : null;
+}
+
+/** Counts losses; only a new packet refills it. */
+class RetryBudget {
+  #options;
+
+  constructor(options) {
+    this.#options = options;
+    this.refill();
+  }
+
+  refill() {
+    this.failures = 0;
+    this.firstLoss = null;
+    this.drains = 0;
+  }
+
+  /** Returns the delay for a server that drains; null if it was too often. */
+  afterDrain(asked) {
+    this.drains += 1;
+    return this.#options.maxRetries && this.drains <= MAX_DRAINS ? this.#delay(1, asked) : null;
+  }
+
+  /** Returns the delay after a loss; null to give up. */
+  afterLoss(asked, begun) {
+    const { clock, maxRetries, reconnectFor } = this.#options;
+    this.failures += 1;
+    this.firstLoss ??= clock();
+    const delay = this.#delay(this.failures, asked);
+    if (delay === null || this.failures <= maxRetries) return delay;
+    const left = reconnectFor - (clock() - this.firstLoss);
+    // The last attempt is made when the time is up.
+    return begun && left > 0 ? Math.min(delay, Math.max(left, asked)) : null;
+  }
+
+  #delay(failures, asked) {
+    const { backoff, maxRetryDelay, random } = this.#options;
+    const { first, longest } = { ...DEFAULTS.backoff, ...backoff };
+    const delay = Math.min(first * 2 ** (failures - 1), longest) * (1 - random() / 2);
+    return asked > maxRetryDelay ? null : Math.max(delay, asked);
+  }
+}
+
+// Numbers and cursor
+
+class Numbering {
+  #start;
+  #expected;
+  // Of the current stream: all numbers from the first on have arrived, except the gaps.
+  #numbers = { first: 0, gaps: [] };
+  #others = new Map();
+  #resumed = false;
+  #retriedGap = null;
+
+  constructor(position, expected) {
+    this.#start = position;
+    this.#expected = expected;
+    this.streamId = position?.streamId ?? null;
+    this.seq = position?.seq ?? -1;
+    this.lastEventId = position?.lastEventId ?? "";
+  }
+
+  get position() {
+    const { streamId, seq, lastEventId } = this;
+    return streamId && { streamId, seq, lastEventId: lastEventId || null };
+  }
+
+  /** The Last-Event-ID of the next request: the last SSE id if a header can carry it. */
+  get cursor() {
+    const id = this.lastEventId;
+    const carried = id && id === id.trim() && !/[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u.test(id);
+    return carried ? id : this.streamId;
+  }
+
+  /** Whether nothing has arrived of a stream that was begun elsewhere. */
+  get isAtStart() {
+    return this.#start ? this.seq === this.#start.seq : this.#expected && !this.streamId;
+  }
+
+  connect() {
+    this.#resumed = this.streamId !== null;
+  }
+
+  /** Switches to another stream; after a reconnect only to one that was seen before. */
+  switchStream(streamId, seq) {
+    const known = this.#others.get(streamId);
+    const required = this.streamId ? this.#resumed && this.streamId : this.#expected;
+    if (!known && required && required !== streamId) {
+      throw new CAPStreamReset(required, streamId, this.position);
+    }
+    this.#others.set(this.streamId, [this.seq, this.#numbers]);
+    this.streamId = streamId;
+    [this.seq, this.#numbers] = known ?? [seq - 1, { first: seq, gaps: [] }];
+  }
+
+  skipTo(seq) {
+    this.#numbers.gaps.push({ after: this.seq, before: seq });
+  }
+
+  hasArrived(seq) {
+    const { first, gaps } = this.#numbers;
+    return seq >= first && !gaps.some(({ after, before }) => after < seq && seq < before);
+  }
+
+  isNewGap() {
+    const before = this.#retriedGap;
+    this.#retriedGap = `${this.streamId}:${this.seq}`;
+    return before !== this.#retriedGap;
+  }
+}
+
+// The resume machine: every rule that decides whether a packet is lost, duplicated or spliced
+
+export class ResumeMachine {
+  #attempt;
+  #options;
+  #numbering;
+  #budget;
+  #decoder;
+  #state = "idle"; // or open, reading, finished
+  #planned = null; // a wait, or the request that follows a redirect
+  #request;
+  #redirects;
+  #retryMs = 0;
+  #expires = null;
+  #gapsAreLegal = false;
+
+  /** `attempt(cursor)` returns the request of a connection. */
+  constructor(attempt, options = {}) {
+    this.#attempt = attempt;
+    this.#options = { redact: (text) => text, attempts: 0, ...DEFAULTS, ...options };
+    this.#numbering = new Numbering(options.position, options.expected ?? null);
+    this.#budget = new RetryBudget(this.#options);
+    this.attempts = this.#options.attempts;
+  }
+
+  get position() {
+    return this.#numbering.position;
+  }
+
+  get complete() {
+    return this.#state === "finished";
+  }
+
+  get reading() {
+    return this.#state === "reading";
+  }
+
+  get timeLeft() {
+    return (this.#expires ?? Infinity) - this.#options.clock();
+  }
+
+  trace(type, fields) {
+    this.#options.onTrace({
+      type, at: this.#options.clock(), connection: this.attempts, ...fields,
+    });
+  }
+
+  /** Returns the next step: a request, `{wait, atLeast}`, or null at the end. */
+  nextStep() {
+    const planned = this.#planned;
+    this.#planned = null;
+    if (this.complete) return null;
+    if (planned?.wait !== undefined) return planned;
+    this.#request = planned ?? this.#newAttempt();
+    this.#expires ??= this.#options.clock() + this.#options.deadline;
+    this.#state = "open";
+    return this.#request;
+  }
+
+  #newAttempt() {
+    const { cursor, lastEventId } = this.#numbering;
+    this.#numbering.connect();
+    this.#decoder = new SSEDecoder(this.#options.maxEventBytes, lastEventId);
+    this.#redirects = 0;
+    this.attempts += 1;
+    this.trace("connect", { cursor });
+    return this.#attempt(cursor);
+  }
+
+  accepts({ status, headers }) {
+    if (isRedirect({ status, headers })) return false;
+    const ids = { requestId: headers.get("x-request-id"), streamId: headers.get("x-stream-id") };
+    this.trace("open", { status, ...ids });
+    if (status !== 200 || contentType(headers) !== "text/event-stream") return false;
+    this.#state = "reading";
+    return true;
+  }
+
+  refused(head, body) {
+    const { status, headers } = head;
+    const details = { statusCode: status, headers, body };
+    let message = `${this.#described()} was answered with ${describeResponse(head, body)}`;
+    if (isRedirect(head)) {
+      try {
+        this.#redirects += 1;
+        this.#planned = redirected(this.#request, headers.get("location"), this.#redirects);
+        this.#state = "idle";
+        return;
+      } catch (error) {
+        message += `, a redirect that is not followed: ${error.message}`;
+      }
+    }
+    const isDone = this.#request.method === "DELETE"
+      ? status >= 200 && status < 300
+      : status === 204 && this.#numbering.isAtStart; // nothing follows the saved position
+    if (isDone) {
+      this.#state = "finished";
+      return;
+    }
+    details.retryAfter = retryAfter(headers, this.#options.now);
+    if (this.attempts > 1 && [200, ...RETRIED_STATUSES].includes(status)) {
+      this.#countLoss(message, details);
+    } else {
+      throw this.#error(status === 200 ? CAPProtocolError : CAPRuntimeError, message, details);
+    }
+  }
+
+  /** Records the end of a connection: a clean one (null), or `{message, final, cause}`. */
+  lost(failure) {
+    if (failure?.final) {
+      const message = `${this.#described()} failed: ${failure.message}`;
+      throw this.#error(CAPConnectionError, message, failure);
+    }
+    if (this.#state === "idle" || this.complete) return;
+    const why = failure?.message ?? "the response ended before a CLOSE packet";
+    this.#countLoss(why, failure ?? {}, !failure);
+  }
+
+  /** Yields the new packets in these bytes; the position moves as each is handed out. */
+  *receive(chunk) {
+    const numbering = this.#numbering;
+    const decoder = this.#decoder;
+    let last = decoder.lastEventId;
+    try {
+      for (const { data, valid, ...fields } of decoder.events(chunk)) {
+        last = fields.id;
+        const packet = this.#parse(data, valid);
+        const streamId = packet.stream_id.toLowerCase();
+        if (streamId !== numbering.streamId) numbering.switchStream(streamId, packet.seq);
+        if (packet.seq > numbering.seq + 1 && !this.#acceptGap(packet)) return;
+        if (packet.seq > numbering.seq) {
+          numbering.seq = packet.seq;
+          numbering.lastEventId = last;
+        } else if (packet.op !== "CLOSE" && packet.p.severity !== "FATAL") {
+          // Those two count whatever their number.
+          this.#checkDuplicate(packet);
+          const { bytes, id } = fields;
+          this.trace("duplicate", { packet, bytes, id });
+          continue;
+        }
+        this.trace("packet", { packet, ...fields });
+        if (this.#handle(packet)) yield packet;
+        if (!this.reading) return;
+      }
+    } catch (error) {
+      if (!(error instanceof SSEEventTooLarge)) throw error;
+      throw this.#error(CAPProtocolError, error.message, { cause: error });
+    }
+    // By a block without data.
+    if (decoder.lastEventId !== last) numbering.lastEventId = decoder.lastEventId;
+    if (this.timeLeft <= 0) throw this.#expired("the answer was not complete");
+  }
+
+  #parse(data, valid) {
+    let why = valid ? "" : "it is not UTF-8";
+    let packet;
+    try {
+      packet = JSON.parse(data);
+      why ||= problemOf(packet, PACKET_FIELDS);
+    } catch {
+      why ||= "it is not JSON"; // the parser's message would quote what the server sent
+    }
+    if (why) throw this.#error(CAPProtocolError, `the next packet is not valid: ${why}`);
+    return packet;
+  }
+
+  #checkDuplicate({ seq, stream_id }) {
+    if (this.#numbering.hasArrived(seq)) return;
+    throw this.#error(
+      CAPProtocolError,
+      `seq ${seq} of stream ${stream_id} came after seq ${this.#numbering.seq}:` +
+        " the server sends packets out of order, so text would be missing",
+    );
+  }
+
+  /** Reconnects once because of a gap, and accepts it if it is still there. */
+  #acceptGap({ seq, stream_id }) {
+    const numbering = this.#numbering;
+    this.trace("gap", { expected: numbering.seq + 1, received: seq });
+    if (!this.#gapsAreLegal) {
+      const missing = `seq ${seq} came after seq ${numbering.seq} of stream ${stream_id}`;
+      if (numbering.isNewGap()) {
+        this.#countLoss(missing);
+        return false;
+      }
+      if (this.#options.strictSequence) {
+        throw this.#error(CAPProtocolError, `${missing}, also after a reconnect`);
+      }
+      this.#gapsAreLegal = true;
+    }
+    numbering.skipTo(seq);
+    return true;
+  }
+
+  /** Acts on a packet by its kind; returns true if the caller gets it. */
+  #handle(packet) {
+    if (packet.op === "ERROR") return this.#handleError(packet.p);
+    if (packet.op === "CLOSE") {
+      this.#state = "finished";
+      return true;
+    }
+    const to = rewoundTo(packet);
+    if (to !== null) this.trace("rewind", { from: packet.seq, to });
+    this.#budget.refill();
+    return true;
+  }
+
+  #handleError(error) {
+    const { code, message, severity, details } = error;
+    const text = `${code}: ${message}`;
+    const fields = { streamError: error, retryAfter: parseSeconds(details?.retry_after) };
+    if (severity === "FATAL") throw this.#error(CAPRuntimeError, text, fields);
+    if (severity === "TRANSIENT") this.#countLoss(text, fields);
+    else this.trace("warning", { error });
+    return this.reading;
+  }
+
+  #countLoss(why, details = {}, endedCleanly = false) {
+    const { retryMs } = this.#decoder;
+    const { redact, maxRetryDelay } = this.#options;
+    this.trace("cut", { reason: redact(why), error: details.streamError ?? details.cause ?? null });
+    this.#state = "idle";
+    this.#retryMs = retryMs ?? this.#retryMs;
+    const asked = Math.max((details.retryAfter ?? 0) * 1000, this.#retryMs);
+    // `retry:` and a clean end: the server drains.
+    let delay = endedCleanly && retryMs !== null ? this.#budget.afterDrain(asked) : null;
+    delay ??= this.#budget.afterLoss(asked, this.position !== null);
+    // A timer may fire early, so this close to the deadline is too late.
+    if (this.timeLeft <= (delay || 10)) throw this.#expired(why, details);
+    const attempt = this.#budget.failures;
+    if (delay === null) {
+      const reason = asked > maxRetryDelay
+        ? `the server asks to wait ${asked / 1000} s, more than maxRetryDelay`
+        : `${attempt} connections in a row brought no new packet`;
+      throw this.#error(
+        CAPConnectionError, `${this.#described()} failed: ${reason}; the last one: ${why}`,
+        { ...details, retryAfter: asked ? asked / 1000 : null },
+      );
+    }
+    this.trace("wait", { seconds: delay / 1000, attempt });
+    this.#planned = { wait: delay, atLeast: asked };
+  }
+
+  endedEarly(why) {
+    return this.#error(CAPConnectionError, `${why}; use resume() to continue it`);
+  }
+
+  #expired(why, details) {
+    const limit = `the deadline of ${this.#options.deadline / 1000} s`;
+    return this.#error(CAPTimeoutError, `${this.#described()} passed ${limit}: ${why}`, details);
+  }
+
+  #error(Kind, message, { final, message: _, ...details } = {}) {
+    this.#state = "idle";
+    const { position } = this;
+    const where = position ? ` (read up to seq ${position.seq} of stream ${position.streamId})` : "";
+    return new Kind(this.#options.redact(message) + where, {
+      position,
+      attempts: this.#budget.failures,
+      method: this.#request?.method ?? null,
+      url: this.#request ? withoutQuery(this.#request.url) : null,
+      ...details,
+    });
+  }
+
+  #described() {
+    return `${this.#request.method} ${withoutQuery(this.#request.url)}`;
+  }
+}
+
+const contentType = (headers) =>
+  (headers.get("content-type") ?? "").split(";")[0].trim().toLowerCase();
+
+function describeResponse({ status, headers }, body) {
+  const what = status === 200
+    ? `a response of type ${contentType(headers) || "unknown"}, not text/event-stream`
+    : `HTTP ${status}`;
+  let problem;
+  try {
+    problem = JSON.parse(body);
+  } catch {}
+  const error = problem?.error;
+  const texts = [error, error?.detail, error?.message, error?.title,
+    problem?.detail, problem?.message, problem?.title];
+  const found = texts.find((text) => isText(text) && text);
+  return found ? `${what}: ${found.slice(0, 500)}` : what;
+}
+
+function withoutQuery(url) {
+  const { origin, pathname } = new URL(url);
+  return origin + pathname;
+}
+
+const isRedirect = ({ status, headers }) => [307, 308].includes(status) && headers.has("location");
+
+/** Returns the request for a redirect; another origin gets no credentials. */
+function redirected(request, location, count) {
+  if (count > MAX_REDIRECTS) throw new Error(`more than ${MAX_REDIRECTS} in a row`);
+  const { href: url, origin, protocol } = new URL(location, request.url);
+  if (!/^https?:$/.test(protocol)) throw new Error("not an http or https address");
+  if (!request.bare && origin === new URL(request.url).origin) return { ...request, url };
+  const safe = Object.entries(request.headers)
+    .filter(([name]) => SAFE_HEADERS.includes(name.toLowerCase()));
+  return { ...request, url, headers: Object.fromEntries(safe), bare: true };
+}
+
+// The shell: fetch, timers and signals
+
+const TIMED_OUT = new Error("the server was silent for too long");
+
+/** Sends requests; asks for the key each time and bounds each silence. */
+class Sender {
+  #options;
+  #key = "";
+
+  constructor(options) {
+    this.#options = options;
+  }
+
+  async open(request, signal, limit) {
+    const headers = await this.#headers(request);
+    signal?.throwIfAborted();
+    const controller = new AbortController();
+    let fail = () => {};
+    const end = (reason) => {
+      fail(reason);
+      controller.abort(reason);
+    };
+    const leave = () => end(signal.reason);
+    signal?.addEventListener("abort", leave);
+    const connection = {
+      release() {
+        signal?.removeEventListener("abort", leave);
+        controller.abort();
+      },
+      bounded: (promise) =>
+        new Promise((resolve, reject) => {
+          fail = reject;
+          // A timer takes at most 31 bits.
+          const timer = setTimeout(end, Math.min(Math.max(limit(), 0), 2 ** 31 - 1), TIMED_OUT);
+          promise.then(resolve, reject).finally(() => clearTimeout(timer));
+        }),
+    };
+    try {
+      const sent = this.#fetch(request, headers, controller.signal);
+      connection.response = await connection.bounded(sent);
+    } catch (error) {
+      connection.release();
+      connection.failure = failureOf(error, signal);
+    }
+    return connection;
+  }
+
+  async #headers(request) {
+    const headers = new Headers();
+    for (const [name, value] of Object.entries(request.headers)) headers.set(name, asBytes(value));
+    if (request.bare) return headers;
+    const { key, getKey } = this.#options;
+    this.#key = (getKey ? await getKey() : key) ?? "";
+    if (!/^[\x21-\x7e]*$/.test(this.#key)) {
+      throw new TypeError("the key must be visible ASCII characters without spaces or line ends");
+    }
+    if (this.#key) headers.set("Authorization", `Bearer ${this.#key}`);
+    return headers;
+  }
+
+  async #fetch({ method, url, body, bare }, headers, signal) {
+    const { fetch } = this.#options;
+    // "no-store" makes a browser send Cache-Control: no-cache without a CORS preflight.
+    const common = { cache: "no-store", signal, credentials: bare ? "omit" : "same-origin" };
+    const response = await fetch(url, { ...common, method, headers, body, redirect: "manual" });
+    if (response.type !== "opaqueredirect") return response;
+    // A browser hides the target, and would send our headers to any origin if it followed. So a
+    // request that carries nothing finds the target, and then our rules apply.
+    const found = await fetch(url, { ...common, credentials: "omit" }).catch(() => null);
+    found?.body?.cancel().catch(() => {});
+    const location = found?.redirected ? { location: found.url } : {};
+    return { status: 307, headers: new Headers(location), body: null };
+  }
+
+  /** Returns a text of the server without the key and without the caller's headers. */
+  redact(text) {
+    for (const secret of [this.#key, ...Object.values(this.#options.headers)]) {
+      if (secret.length < 6) continue;
+      for (const form of [secret, encodeURIComponent(secret), btoa(asBytes(secret))]) {
+        text = text.replaceAll(form, "***");
+      }
+    }
+    return text;
+  }
+}
+
+/** Returns the UTF-8 bytes of a text in the form that a header takes. */
+const asBytes = (text) => String.fromCharCode(...new TextEncoder().encode(text));
+
+/** Returns the failure behind a rejected fetch; throws if the caller has left. */
+function failureOf(error, signal) {
+  signal?.throwIfAborted();
+  const { code, message: why } = error.cause ?? {};
+  // In a browser a bad certificate looks like any other failure.
+  const final = /^(CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR_TLS_CERT)/.test(code);
+  return { message: why ? `${error.message} (${why})` : error.message, final, cause: error };
+}
+
+/** Reads what arrives of a body that is not a stream. */
+async function readText({ response, bounded }) {
+  const decoder = new TextDecoder();
+  let text = "";
+  let size = 0;
+  try {
+    const reader = response.body?.getReader();
+    while (reader && size < MAX_BODY_BYTES) {
+      const { done, value } = await bounded(reader.read());
+      if (done) break;
+      text += decoder.decode(value.subarray(0, MAX_BODY_BYTES - size), { stream: true });
+      size += value.length;
+    }
+  } catch {} // the status says enough
+  return text;
+}
+
+/** Waits; a page that becomes visible or online ends the wait, but not before `atLeast`. */
+async function sleep(wait, atLeast, signal) {
+  const { document } = globalThis;
+  const listening = new AbortController();
+  const on = (target, type, listener) =>
+    target?.addEventListener?.(type, listener, { signal: listening.signal });
+  const begun = performance.now();
+  let timer;
+  try {
+    await new Promise((resolve, reject) => {
+      const until = (end) => {
+        clearTimeout(timer);
+        timer = setTimeout(resolve, begun + end - performance.now());
+      };
+      const wake = () => document?.visibilityState !== "hidden" && until(atLeast);
+      on(globalThis, "online", wake);
+      on(document, "visibilitychange", wake);
+      on(signal, "abort", () => reject(signal.reason));
+      signal?.throwIfAborted();
+      until(wait);
+    });
+  } finally {
+    clearTimeout(timer);
+    listening.abort();
+  }
+}
+
+export class PacketStream {
+  #call;
+  #machine;
+  #packets;
+  #headerStreamId = null;
+
+  constructor(call) {
+    this.#call = call;
+    this.request = call.request;
+    this.#begin(call.position, 0);
+  }
+
+  #begin(position, attempts) {
+    this.status = "connecting";
+    this.#machine = this.#call.machine({ position, attempts });
+    this.#packets = this.#run();
+  }
+
+  get position() {
+    return this.#machine.position;
+  }
+
+  get streamId() {
+    return this.position?.streamId ?? this.#headerStreamId;
+  }
+
+  get complete() {
+    return this.#machine.complete;
+  }
+
+  get reconnects() {
+    return Math.max(this.#machine.attempts - 1, 0);
+  }
+
+  async cancel() {
+    if (!this.streamId) throw new CAPError("the stream has no id before its first response");
+    await this.#call.cancel(this.streamId);
+  }
+
+  [Symbol.asyncIterator]() {
+    return this;
+  }
+
+  async next() {
+    const result = await this.#packets.next();
+    if (result.done && !this.complete) {
+      const how = this.status === "left" ? "was left" : "has failed";
+      throw this.#machine.endedEarly(`the stream ${how} before its end`);
+    }
+    return result;
+  }
+
+  async return(value) {
+    this.#end("left");
+    await this.#packets.return();
+    return { done: true, value };
+  }
+
+  /** Reads the stream again from its start. */
+  async _restart() {
+    const { streamId } = this;
+    await this.#packets.return();
+    this.#begin({ streamId, seq: 0, lastEventId: streamId }, this.#machine.attempts);
+  }
+
+  #end(status, outcome = status) {
+    if (["done", "failed", "left"].includes(this.status)) return;
+    this.status = status;
+    this.#machine.trace("end", { outcome });
+  }
+
+  async *#run() {
+    const { signal, sleep, storage } = this.#call;
+    const machine = this.#machine;
+    try {
+      signal?.throwIfAborted();
+      await storage?.save(this.position, this.request);
+      for (let step = machine.nextStep(); step; step = machine.nextStep()) {
+        this.status = step.wait === undefined ? "connecting" : "waiting";
+        if (step.wait === undefined) yield* this.#connect(step);
+        else await sleep(step.wait, step.atLeast, signal);
+      }
+      await storage?.clear();
+      this.#end("done", "close");
+    } catch (error) {
+      const fatal = error?.streamError?.severity === "FATAL";
+      if (signal?.aborted) this.#end("left");
+      else this.#end("failed", fatal ? "fatal" : "error");
+      if (fatal) await storage?.clear();
+      throw error;
+    }
+  }
+
+  async *#connect(request) {
+    const machine = this.#machine;
+    const { sender, signal, storage, timeout } = this.#call;
+    const limit = () => Math.min(timeout, machine.timeLeft);
+    const connection = await sender.open(request, signal, limit);
+    const { response, bounded } = connection;
+    let { failure = null } = connection;
+    try {
+      if (response && !machine.accepts(response)) {
+        machine.refused(response, await readText(connection));
+        return;
+      }
+      if (response) this.status = "open";
+      this.#headerStreamId = response?.headers.get("x-stream-id") ?? this.#headerStreamId;
+      const reader = response?.body.getReader();
+      while (machine.reading) {
+        const { done, value, lost } = await bounded(reader.read())
+          .catch((error) => ({ done: true, lost: failureOf(error, signal) }));
+        failure = lost ?? null;
+        if (done) break;
+        for (const packet of machine.receive(value)) {
+          if (storage) await storage.save(this.position, this.request);
+          yield packet;
+          signal?.throwIfAborted();
+        }
+      }
+    } finally {
+      connection.release();
+    }
+    machine.lost(failure);
+  }
+}
+
+export class ChatStream extends PacketStream {
+  #start;
+  #kept = []; // {seq, text} or {seq, event}
+
+  constructor(call) {
+    super(call);
+    this.#start = this.position?.seq ?? 0;
+  }
+
+  get sessionId() {
+    return this.request.context.session_id;
+  }
+
+  get text() {
+    return this.#kept.map(({ text }) => text ?? "").join("");
+  }
+
+  get events() {
+    return this.#kept.flatMap(({ event }) => event ?? []);
+  }
+
+  async next() {
+    for (;;) {
+      const result = await super.next();
+      if (result.done) return result;
+      const value = this.#pieceOf(result.value);
+      if (value?.whole) await this._restart();
+      if (value !== null) return { done: false, value };
+    }
+  }
+
+  #pieceOf(packet) {
+    const { op, p, seq } = packet;
+    const to = rewoundTo(packet);
+    if (to !== null) return this.#rewind(to);
+    if (op === "DELTA") this.#kept.push({ seq, text: p });
+    if (op === "EVENT") this.#kept.push({ seq, event: p });
+    return op === "DELTA" ? p : null;
+  }
+
+  /** Drops what became void: all of it if the stream was resumed after that point. */
+  #rewind(to) {
+    const whole = to < this.#start;
+    const toSeq = whole ? 0 : to;
+    if (whole) this.#start = 0;
+    this.#kept = this.#kept.filter(({ seq }) => seq <= toSeq);
+    return { text: this.text, toSeq, whole };
+  }
+}
+
+// The client
+
+const EVENT_TYPES = [
+  "THOUGHT_TRACE", "CITATION_BLOCK", "PROGRESS_INDICATOR", "MEDIA_CAROUSEL", "MARKDOWN_BLOCK",
+  "REWIND",
+];
+
+function withDefaults(defaults, options) {
+  const given = Object.entries(options).filter(([, value]) => value !== undefined);
+  return { ...defaults, ...Object.fromEntries(given) };
+}
+
+export class CAPClient {
+  #options;
+  #sender;
+
+  constructor(url, options = {}) {
+    // A caller who passes maxRetries means exactly that number of reconnections.
+    const reconnectFor = options.maxRetries === undefined ? 30_000 : 0;
+    this.#options = withDefaults({ ...DEFAULTS, reconnectFor }, options);
+    this.url = baseURL(url);
+    this.#sender = new Sender(this.#options);
+  }
+
+  chat(message, options = {}) {
+    return this.resumeChat(this.chatRequest(message, options), null, options);
+  }
+
+  resumeChat(request, position, options) {
+    return this.#stream(ChatStream, { request, position }, options);
+  }
+
+  assist(request, options) {
+    return this.resume(request, null, options);
+  }
+
+  resume(request, position, options) {
+    return this.#stream(PacketStream, { request, position }, options);
+  }
+
+  follow(streamId, { position, ...options } = {}) {
+    return this.#stream(PacketStream, { streamId, position }, options);
+  }
+
+  async cancel(streamId, options) {
+    const quiet = { ...options, storage: null, onTrace() {} };
+    await this.#stream(PacketStream, { method: "DELETE", streamId }, quiet).next();
+  }
+
+  chatRequest(message, { sessionId = uuid4(), userId = this.#options.userId, rewinds } = {}) {
+    if (!isText(message)) throw new TypeError("the message must be a string");
+    return {
+      request_id: uuid4(),
+      context: { session_id: sessionId, user_id: userId },
+      payload: {
+        request_id: uuid4(),
+        session_id: sessionId,
+        messages: [{ role: "user", parts: [{ type: "text", content: message }] }],
+        ...(rewinds && { capabilities: { supported_events: EVENT_TYPES } }),
+      },
+    };
+  }
+
+  #stream(Kind, { request: given, position: from, streamId, method = "GET" }, options = {}) {
+    const settings = withDefaults(this.#options, options);
+    checkNumbers(settings);
+    const position = from ? readPosition(from, streamId) : null;
+    const id = streamId ?? position?.streamId;
+    const request = given ? { request_id: uuid4(), ...given } : null;
+    const headers = { ...this.#options.headers, ...settings.headers, Accept: "text/event-stream" };
+    const target = { method, url: `${this.url}/streams/${encodeURIComponent(id)}`, headers };
+    if (request) {
+      headers["Content-Type"] = "application/json";
+      headers["X-Request-ID"] = request.request_id;
+      const body = JSON.stringify(request);
+      Object.assign(target, { method: "POST", url: `${this.url}/assist`, body });
+    }
+    const attempt = (cursor) =>
+      cursor ? { ...target, headers: { ...headers, "Last-Event-ID": cursor } } : target;
+    const redact = (text) => this.#sender.redact(text);
+    const expected = request ? null : id.toLowerCase();
+    return new Kind({
+      ...settings,
+      request,
+      position,
+      sender: this.#sender,
+      cancel: (stream) => this.cancel(stream),
+      machine: (start) => new ResumeMachine(attempt, { ...settings, redact, expected, ...start }),
+    });
+  }
+}
+
+/** Reads a position, also one of the Python client. */
+function readPosition({ streamId, stream_id, seq, lastEventId, cursor }, known) {
+  const id = streamId ?? stream_id ?? known;
+  if (!UUID.test(id) || !isCount(seq)) throw new TypeError("position must have streamId and seq");
+  return { streamId: id.toLowerCase(), seq, lastEventId: lastEventId ?? cursor ?? null };
+}
+
+function checkNumbers(settings) {
+  const names = [
+    "timeout", "deadline", "maxRetries", "maxRetryDelay", "reconnectFor", "maxEventBytes",
+  ];
+  for (const name of names) {
+    if (!(settings[name] >= 0)) {
+      throw new RangeError(`${name} must be 0 or more, got ${settings[name]}`);
+    }
+  }
+}
+
+function baseURL(url) {
+  // In a page the address may be relative to it.
+  const { href, protocol, username, search, hash } = new URL(url, globalThis.document?.baseURI);
+  if (!/^https?:$/.test(protocol) || username || search || hash) {
+    throw new TypeError("url must be an http or https address without user, query and fragment");
+  }
+  return href.replace(/\/+$/, "").replace(/\/assist$/, "");
+}
+
+function uuid4() {
+  // Not randomUUID, which a page has only over https or on localhost.
+  const bytes = crypto.getRandomValues(new Uint8Array(15));
+  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return hex.replace(/^(.{8})(.{4})(.{3})(.{3})/, "$1-$2-4$3-8$4-");
+}
+
+export function sessionPosition(name = "coreason", store = globalThis.sessionStorage) {
+  const keys = [`${name}:request`, `${name}:position`];
+  let written; // the request is written once, the position with every packet
+  return {
+    load() {
+      const [request, position] = keys.map((key) => JSON.parse(store.getItem(key)));
+      return request || position ? { request, position } : null;
+    },
+    save(position, request) {
+      if (written !== request) store.setItem(keys[0], JSON.stringify(request));
+      written = request;
+      store.setItem(keys[1], JSON.stringify(position));
+    },
+    clear() {
+      written = undefined;
+      for (const key of keys) store.removeItem(key);
+    },
+  };
+}

@@ -1,0 +1,413 @@
+// The page of an agent: connects the conversation, the timeline and the buttons with the client.
+
+import { announce, copy, tell } from "./announce.js";
+import { examples, showCard } from "./card.js";
+import { clean } from "./clean.js";
+import { CAPClient } from "./coreason.js";
+import { element } from "./draw.js";
+import { drawFigures, openInspector, showDetails } from "./inspector.js";
+import { Session } from "./session.js";
+import { asCurl, asExport, asPython } from "./snippets.js";
+import { askOpener, exchangeKeys, openTab } from "./tabs.js";
+import { Timeline } from "./timeline.js";
+import { Turn } from "./turn.js";
+
+const MAX_TURNS = 30; // older ones are removed from the page
+const REST = 3; // drawing may take a quarter of the time
+const STATUS_TEXTS = {
+  starting: "Starting", idle: "Ready", connecting: "Connecting", open: "Answering", waiting: "Reconnecting",
+  done: "Complete", failed: "Failed", cancelled: "Cancelled", left: "Left", "needs-key": "Needs a key",
+  unreachable: "Not reachable",
+};
+
+const GONE = [404, 410]; // the server no longer has a stream
+
+const $ = (id) => document.getElementById(id);
+const session = new Session(sessionStorage, location.pathname);
+const turns = [];
+let config = null;
+let client = null;
+let current = null; // the turn that is read or was read last
+let shown = null; // the turn whose timeline is shown
+let retry = null; // what to do when the key or the server is there
+
+// Status and announcements
+
+function setStatus(status) {
+  document.body.dataset.status = status;
+  $("status").dataset.status = status;
+  $("status-text").textContent = STATUS_TEXTS[status] ?? status;
+  const running = Boolean(current?.running);
+  $("send").disabled = running || !config;
+  $("cancel").disabled = !running;
+  for (const id of ["cut", "tab"]) $(id).disabled = !current?.streamId || (id === "cut" && !running);
+  $("reload").disabled = !current?.streamId;
+  for (const id of ["curl", "python"]) $(id).disabled = current?.question == null;
+  $("export").disabled = !turns.length;
+}
+
+const ANNOUNCEMENTS = {
+  connecting: () => "Asking the agent.",
+  open: (turn) => (turn.trace.figures.reconnects ? "Connected again." : "The answer begins."),
+  waiting: () => "The connection was lost; reconnecting.",
+  done: (turn) => `The answer is complete: ${turn.answer.text.split(/\s+/).length} words.`,
+  cancelled: () => "The answer was cancelled.",
+};
+
+function turnChanged(turn) {
+  if (turn !== current) return;
+  const text = ANNOUNCEMENTS[turn.status]?.(turn);
+  if (text) announce(text);
+  setStatus(turn.status);
+  timeline.dirty = true; // the axis of a finished answer ends with it
+  if (turn.streamId || !turn.running) saveTurns();
+  schedule();
+}
+
+// Drawing: at most once for each frame, and with a rest after a frame that took long
+
+let scheduled = false;
+let drawAfter = 0;
+
+function schedule() {
+  if (scheduled) return;
+  scheduled = true;
+  requestAnimationFrame(frame);
+}
+
+function frame(now) {
+  scheduled = false;
+  const running = Boolean(current?.running);
+  if (now >= drawAfter || !running) {
+    const begun = performance.now();
+    drawAll(running);
+    const end = performance.now();
+    drawAfter = end + REST * (end - begun);
+  }
+  if (running) schedule();
+}
+
+// The log follows the answer until the reader scrolls up.
+let atEnd = true;
+let lastTop = 0;
+$("log").addEventListener("scroll", () => {
+  const { scrollHeight, scrollTop, clientHeight } = $("log");
+  if (scrollHeight - scrollTop - clientHeight < 60) atEnd = true;
+  else if (scrollTop < lastTop) atEnd = false;
+  lastTop = scrollTop;
+});
+
+function drawAll(running) {
+  current?.draw();
+  if (atEnd) $("log").scrollTop = $("log").scrollHeight;
+  if (shown) {
+    timeline.running = shown.running;
+    timeline.dirty ||= running || shown.running;
+    drawFigures(shown.trace);
+  }
+  timeline.draw();
+}
+
+// Turns
+
+function addTurn(question) {
+  const turn = new Turn(question, turnChanged);
+  turn.select.addEventListener("click", () => showTimeline(turn, true));
+  turns.push(turn);
+  $("empty").hidden = true;
+  $("turns").append(turn.element);
+  if (turns.length > MAX_TURNS) turns.shift().element.remove();
+  return turn;
+}
+
+function saveTurns() {
+  session.save(turns.map((turn) => turn.kept));
+}
+
+function showTimeline(turn, focus = false) {
+  shown = turn;
+  for (const each of turns) each.element.classList.toggle("shown", each === turn);
+  $("timeline-empty").hidden = true;
+  timeline.show(turn.trace);
+  if (focus) {
+    openInspector(true);
+    $("timeline").focus();
+  }
+  schedule();
+}
+
+function start(turn) {
+  current = turn;
+  delete document.body.dataset.lastSeq;
+  showTimeline(turn);
+  atEnd = true;
+}
+
+async function ask(question, request = null) {
+  const turn = addTurn(question);
+  turn.request = request ?? client.chatRequest(question, { sessionId: session.id, rewinds: true });
+  start(turn);
+  await turn.read((options) => client.assist(turn.request, options));
+  ended(turn, () => ask(question, turn.request));
+}
+
+async function follow(kept) {
+  const turn = addTurn(kept.question);
+  turn.streamId = kept.streamId;
+  turn.replayedTo = kept.lastSeq ?? null;
+  turn.keptText = kept.text;
+  start(turn);
+  await turn.read((options) => client.follow(kept.streamId, options));
+  if (GONE.includes(turn.error?.statusCode) && kept.text) {
+    turn.failure.remove();
+    turn.answer.restore(kept.text);
+    turn.change("done");
+  } else ended(turn, () => follow(kept));
+}
+
+function ended(turn, again) {
+  if (turn.status !== "failed") return;
+  if (turn.error?.statusCode === 401 && config.needs_key) return askForKey("The server did not accept the key.", () => {
+    removeTurn(turn);
+    again();
+  });
+  const over = Boolean(turn.error?.streamError) || GONE.includes(turn.error?.statusCode);
+  const button = element("button", "", turn.streamId && !over ? "Continue reading" : "Ask again");
+  button.type = "button";
+  button.hidden = turn.question === null && over;
+  button.addEventListener("click", () => {
+    if (current?.running) return;
+    if (over) return ask(turn.question);
+    removeTurn(turn);
+    if (turn.streamId) follow(turn.kept);
+    else ask(turn.question, turn.request); // the same request: the agent may have begun to answer it
+  });
+  turn.failure.append(button);
+  schedule();
+  announce(`The answer failed: ${clean(turn.error?.message ?? "").slice(0, 200)}`);
+}
+
+function removeTurn(turn) {
+  turns.splice(turns.indexOf(turn), 1);
+  turn.element.remove();
+}
+
+const timeline = new Timeline($("timeline"), $("canvas"), $("timeline-option"), (mark) => {
+  showDetails(mark, shown?.trace);
+  schedule();
+});
+
+// Buttons
+
+function on(id, action) {
+  $(id).addEventListener("click", action);
+}
+
+function target() {
+  return {
+    protocol: config.protocol,
+    url: config.target ?? client.url,
+    question: current.question,
+    request: current.request ?? client.chatRequest(current.question, { sessionId: session.id }),
+    needsKey: config.needs_key,
+  };
+}
+
+async function post(path, body) {
+  const headers = { "Content-Type": "application/json" };
+  if (session.secret) headers.Authorization = `Bearer ${session.secret}`;
+  const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
+  if (!response.ok) throw new Error(await problemOf(response));
+}
+
+async function problemOf(response) {
+  const problem = await response.json().catch(() => null);
+  return typeof problem?.detail === "string" ? clean(problem.detail) : `The server answered with ${response.status}.`;
+}
+
+async function cut() {
+  const seed = $("seed").value === "" ? null : Number($("seed").value);
+  try {
+    // With a seed, the connections after this one are cut too.
+    await post("page/cut", { stream_id: current.streamId, seed });
+  } catch (error) {
+    tell(`The connection was not cut: ${error.message}`);
+  }
+}
+
+async function cancel() {
+  const turn = current;
+  if (!turn?.running) return;
+  if (!turn.streamId) return turn.leaving.abort();
+  $("cancel").disabled = true;
+  try {
+    await client.cancel(turn.streamId);
+  } catch (error) {
+    tell(`The answer was not cancelled: ${error.message}`);
+    setStatus(turn.status);
+  }
+}
+
+function exportJson() {
+  const json = JSON.stringify(asExport(config, turns, new Date()), null, 1);
+  const anchor = element("a");
+  anchor.href = URL.createObjectURL(new Blob([json], { type: "application/json" }));
+  anchor.download = `${config.agent_id || "conversation"}.json`.replace(/[^\w.-]+/g, "-");
+  anchor.click();
+  setTimeout(() => URL.revokeObjectURL(anchor.href), 10_000);
+  tell("Exported the conversation.");
+}
+
+on("cancel", cancel);
+on("cut", cut);
+on("reload", () => {
+  saveTurns();
+  location.reload();
+});
+on("tab", () => {
+  saveTurns();
+  if (!openTab(current.streamId)) tell("The browser did not allow a new tab.");
+});
+on("curl", () => copy(asCurl(target()), "the curl command"));
+on("python", () => copy(asPython(target()), "the Python program"));
+on("export", exportJson);
+on("copy-json", () => copy(JSON.stringify(timeline.selected.packet), "the packet"));
+on("zoom-in", () => { timeline.zoom(0.5); timeline.draw(); });
+on("zoom-out", () => { timeline.zoom(2); timeline.draw(); });
+on("zoom-fit", () => { timeline.fit(); timeline.draw(); });
+on("fold", () => openInspector(!$("inspector").classList.contains("open")));
+on("card", () => $("card-dialog").showModal());
+on("card-close", () => $("card-dialog").close());
+on("key", () => askForKey("", retry));
+on("key-close", () => $("key-dialog").close());
+on("connect", connect);
+on("new", () => {
+  turns.length = 0;
+  session.startOver();
+  location.reload();
+});
+
+$("question").addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  $("ask").requestSubmit();
+});
+
+$("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const question = $("question").value.trim();
+  if (!question || !config || current?.running) return;
+  $("question").value = "";
+  ask(question);
+});
+
+addEventListener("pagehide", saveTurns);
+for (const type of ["online", "offline"]) addEventListener(type, showNetwork);
+
+// A new address of `coreason inspect` in the same tab changes only the fragment.
+addEventListener("hashchange", () => /[#&](?:token|stream)=/.test(location.hash) && location.reload());
+
+function showNetwork() {
+  $("offline").hidden = navigator.onLine;
+}
+
+// The key
+
+function askForKey(reason, action) {
+  retry = action;
+  setStatus("needs-key");
+  $("key-reason").textContent = reason || "The agent answers only requests with a key.";
+  if (!$("key-dialog").open) $("key-dialog").showModal();
+  $("key-input").focus();
+}
+
+function useKey(key, keep) {
+  session.setKey(key, keep);
+  $("key-input").value = "";
+  $("key-dialog").close();
+  setStatus(current?.status ?? "idle");
+  const action = retry;
+  retry = null;
+  action?.();
+}
+
+$("key-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const key = $("key-input").value.trim();
+  if (key) useKey(key, $("key-keep").checked);
+});
+
+exchangeKeys(() => session.key, (key) => session.key ?? useKey(key, false));
+
+// The start
+
+async function connect() {
+  setStatus("starting");
+  $("unreachable").hidden = true;
+  try {
+    const headers = session.secret ? { Authorization: `Bearer ${session.secret}` } : {};
+    const response = await fetch("page/config.json", { headers, cache: "no-store" });
+    if (!response.ok) throw new Error(await problemOf(response));
+    config = await response.json();
+  } catch (error) {
+    $("unreachable-reason").textContent = error.message;
+    $("unreachable").hidden = false;
+    return setStatus("unreachable");
+  }
+  showConfig();
+  begin();
+}
+
+function showConfig() {
+  const { card } = config;
+  const name = clean(card?.name || config.agent_id || "Agent");
+  document.title = name;
+  $("agent-name").textContent = name;
+  $("agent-version").textContent = clean([card?.version || config.version, config.protocol.toUpperCase(), config.target].filter(Boolean).join(" · "));
+  $("card").hidden = !card;
+  $("key").hidden = !config.needs_key;
+  $("cut-group").hidden = !config.cut;
+  if (config.cut) $("empty-text").textContent = $("empty-text").textContent.replace("Reload", "Cut the connection or reload");
+  if (card) {
+    $("card-title").textContent = name;
+    showCard($("card-body"), card);
+  }
+  const questions = examples(card);
+  const suggested = questions.length ? questions : ["What can you do?", "How do I resume a stream?"];
+  $("suggestions").replaceChildren(...suggested.map(suggestion));
+  client = new CAPClient(new URL(".", location.href).href, { getKey: () => session.secret, maxEventBytes: 20_000_000 });
+}
+
+function suggestion(text) {
+  const button = element("button", "suggestion", text);
+  button.type = "button";
+  button.addEventListener("click", () => !current?.running && ask(text));
+  return button;
+}
+
+let fragmentStream = session.takeFragment(location, history);
+
+function begin() {
+  setStatus("idle");
+  if (config.needs_key && !session.secret) {
+    askOpener();
+    return askForKey("", begin);
+  }
+  const kept = session.turns;
+  const streamId = fragmentStream ?? kept.at(-1)?.streamId;
+  fragmentStream = null;
+  const last = kept.find((turn) => turn.streamId && turn.streamId === streamId);
+  for (const turn of kept) if (turn !== last) restore(turn);
+  if (streamId) follow(last ?? { question: null, text: "", streamId, lastSeq: null });
+}
+
+function restore(kept) {
+  const turn = addTurn(kept.question);
+  turn.streamId = kept.streamId;
+  turn.answer.restore(kept.text);
+  turn.setStatus("done");
+  turn.select.hidden = true;
+}
+
+showNetwork();
+connect();

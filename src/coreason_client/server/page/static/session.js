@@ -1,0 +1,72 @@
+// What a tab remembers over a reload: the conversation, the stream that is being read, and the token
+// of `coreason inspect`. A key is kept in memory, and here only if the user asks for it.
+
+const MAX_TURNS = 20;
+const MAX_TEXT = 50_000; // characters kept of an answer
+
+const newId = () => crypto.getRandomValues(new Uint32Array(4)).join("-");
+
+export class Session {
+  constructor(store, path) {
+    this.store = store;
+    this.name = `coreason:${path}`;
+    const kept = this.read("conversation") ?? {};
+    this.id = typeof kept.id === "string" ? kept.id : newId();
+    this.turns = Array.isArray(kept.turns) ? kept.turns : []; // {question, text, streamId, lastSeq}
+    this.key = this.read("key");
+    this.token = this.read("token");
+  }
+
+  read(part) {
+    try {
+      return JSON.parse(this.store.getItem(`${this.name}:${part}`));
+    } catch {
+      return null;
+    }
+  }
+
+  write(part, value) {
+    const name = `${this.name}:${part}`;
+    try {
+      if (value === null) this.store.removeItem(name);
+      else this.store.setItem(name, JSON.stringify(value));
+    } catch {
+      // Storage may be full or forbidden: then a reload forgets.
+    }
+  }
+
+  /** Keep the turns; each is an object with question, text, streamId and lastSeq. */
+  save(turns) {
+    this.turns = turns.slice(-MAX_TURNS).map((turn) => ({ ...turn, text: turn.text.slice(0, MAX_TEXT) }));
+    this.write("conversation", { id: this.id, turns: this.turns });
+  }
+
+  /** Begin a new conversation. */
+  startOver() {
+    this.id = newId();
+    this.save([]);
+  }
+
+  /** Use a key for this page; `keep` until the tab is closed. */
+  setKey(key, keep) {
+    this.key = key;
+    this.write("key", keep ? key : null);
+  }
+
+  /** Take the token and the stream from the fragment of the address; return the stream's id. */
+  takeFragment(location, history) {
+    const fragment = new URLSearchParams(location.hash.slice(1));
+    const token = fragment.get("token");
+    if (token) {
+      this.token = token;
+      this.write("token", token);
+    }
+    if (fragment.size) history.replaceState(null, "", location.pathname + location.search);
+    return fragment.get("stream");
+  }
+
+  /** The secret for requests: the key of the agent, or the token of the inspector. */
+  get secret() {
+    return this.token ?? this.key;
+  }
+}

@@ -1,0 +1,129 @@
+// What happened on the wire while one answer was read, and the figures of it. No DOM.
+
+const MAX_MARKS = 50_000;
+const SPARE = 10_000; // how many are removed at once when there are too many
+
+/** The events of `onTrace` as marks and bands on a time axis; times are in ms from the start. */
+export class Trace {
+  constructor() {
+    this.marks = []; // {kind, at, connection, ...}: packets and everything else that has a moment
+    this.bands = []; // {connection, from, to, outcome, status}
+    this.removed = 0; // marks that are no longer kept
+    this.started = null;
+    this.last = 0;
+    this.largest = 0; // bytes of a packet
+    this.figures = {
+      packets: 0, bytes: 0, firstPacket: null, connections: 0, reconnects: 0, cuts: 0,
+      duplicates: 0, gaps: 0, rewinds: 0, lastSeq: null,
+    };
+  }
+
+  /** Record an event of the client. */
+  add(event) {
+    this.started ??= event.at;
+    const at = event.at - this.started;
+    this.last = Math.max(this.last, at);
+    RECORDERS[event.type]?.(this, event, at);
+    if (this.marks.length > MAX_MARKS) {
+      this.marks.splice(0, SPARE);
+      this.removed += SPARE;
+    }
+  }
+
+  /** Packets per second over the whole answer, or null before the second packet. */
+  get rate() {
+    const { packets, firstPacket } = this.figures;
+    const seconds = (this.lastPacket - firstPacket) / 1000;
+    return packets > 1 && seconds > 0 ? (packets - 1) / seconds : null;
+  }
+
+  mark(kind, at, event, more) {
+    this.marks.push({ kind, at, connection: event.connection, ...more });
+  }
+
+  endBand(at, outcome) {
+    const band = this.bands.at(-1);
+    if (band && band.to === null) Object.assign(band, { to: at, outcome });
+  }
+}
+
+const RECORDERS = {
+  connect(trace, event, at) {
+    const { figures } = trace;
+    trace.endBand(at, "cut");
+    figures.connections += 1;
+    figures.reconnects = figures.connections - 1;
+    trace.bands.push({ connection: event.connection, from: at, opened: null, to: null, outcome: null, status: null });
+  },
+  open(trace, event, at) {
+    const band = trace.bands.at(-1);
+    if (band) Object.assign(band, { opened: at, status: event.status });
+  },
+  packet(trace, event, at) {
+    const { figures } = trace;
+    figures.packets += 1;
+    figures.bytes += event.bytes;
+    trace.largest = Math.max(trace.largest, event.bytes);
+    figures.firstPacket ??= at;
+    figures.lastSeq = event.packet.seq;
+    trace.lastPacket = at;
+    trace.mark("packet", at, event, { packet: event.packet, bytes: event.bytes, id: event.id });
+  },
+  duplicate(trace, event, at) {
+    trace.figures.duplicates += 1;
+    trace.mark("duplicate", at, event, { packet: event.packet, bytes: event.bytes, id: event.id });
+  },
+  gap(trace, event, at) {
+    trace.figures.gaps += 1;
+    trace.mark("gap", at, event, { expected: event.expected, received: event.received });
+  },
+  rewind(trace, event, at) {
+    trace.figures.rewinds += 1;
+    trace.mark("rewind", at, event, { from: event.from, to: event.to });
+  },
+  cut(trace, event, at) {
+    trace.figures.cuts += 1;
+    trace.mark("cut", at, event, { reason: event.reason });
+    trace.endBand(at, "cut");
+  },
+  end(trace, event, at) {
+    trace.endBand(at, event.outcome);
+  },
+};
+
+const NAMES = {
+  duplicate: "dropped duplicate", gap: "gap", rewind: "rewind", cut: "connection lost",
+};
+
+/** Return one line about a mark, for the list of details and for screen readers. */
+export function describe(mark) {
+  const when = `${seconds(mark.at)}, connection ${mark.connection}`;
+  if (mark.kind === "packet") {
+    return `Packet ${mark.packet.seq}, ${mark.packet.op}, ${mark.bytes} bytes, at ${when}`;
+  }
+  const more = {
+    duplicate: () => ` of packet ${mark.packet.seq}`,
+    gap: () => `: expected ${mark.expected}, received ${mark.received}`,
+    rewind: () => `: back to packet ${mark.to}`,
+    cut: () => (mark.reason ? `: ${mark.reason}` : ""),
+  }[mark.kind]();
+  const name = NAMES[mark.kind];
+  return `${name[0].toUpperCase()}${name.slice(1)}${more}, at ${when}`;
+}
+
+/** Return a time in ms as seconds with a unit. */
+export function seconds(ms) {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
+}
+
+/** Return steps of a time axis: about `count` round times within a range. */
+export function ticks(from, to, count) {
+  const span = Math.max(to - from, 1);
+  const raw = span / Math.max(count, 1);
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].find((factor) => factor * power >= raw) * power;
+  const found = [];
+  for (let at = Math.ceil(from / step) * step; at <= to; at += step) found.push(at);
+  return found;
+}

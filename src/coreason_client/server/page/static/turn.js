@@ -1,0 +1,137 @@
+// A question and its answer: reads the stream, and records what happens on the wire.
+
+import { Answer } from "./answer.js";
+import { clean } from "./clean.js";
+import { element } from "./draw.js";
+import { notice, streamError } from "./events.js";
+import { seconds, Trace } from "./trace.js";
+
+const OPENING = { connect: "connecting", open: "open", wait: "waiting" };
+
+/** `onChange` is called with the turn when its status or stream changes. */
+export class Turn {
+  constructor(question, onChange) {
+    this.question = question;
+    this.onChange = onChange;
+    this.request = null;
+    this.streamId = null;
+    this.status = "new"; // connecting, open, waiting, done, failed, cancelled, left
+    this.replayedTo = null; // the last packet that was shown before a reload
+    this.keptText = "";
+    this.error = null;
+    this.answer = new Answer();
+    this.trace = new Trace();
+    this.leaving = new AbortController();
+    this.build();
+  }
+
+  build() {
+    this.meta = element("span", "meta-text", "");
+    this.select = element("button", "quiet", "Show timeline");
+    this.select.type = "button";
+    const meta = element("p", "meta", this.meta, this.select);
+    const asked = this.question === null ? null : element("div", "question", clean(this.question));
+    if (asked) asked.dataset.testid = "question";
+    this.element = element("article", "turn", asked, this.answer.element, meta);
+    this.element.dataset.testid = "turn";
+    this.element.setAttribute("aria-label", this.question === null ? "Answer" : `Answer to: ${clean(this.question).slice(0, 80)}`);
+    this.setStatus("new");
+  }
+
+  get running() {
+    return ["connecting", "open", "waiting"].includes(this.status);
+  }
+
+  get lastSeq() {
+    return this.trace.figures.lastSeq;
+  }
+
+  /** What a reload needs. */
+  get kept() {
+    return { question: this.question, text: this.answer.text || this.keptText, streamId: this.streamId, lastSeq: this.lastSeq ?? this.replayedTo };
+  }
+
+  setStatus(status) {
+    this.status = status;
+    this.element.dataset.status = status;
+  }
+
+  change(status) {
+    this.setStatus(status);
+    this.onChange(this);
+  }
+
+  record(event) {
+    this.trace.add(event);
+    const streamId = event.streamId ?? event.packet?.stream_id ?? null;
+    const known = streamId === null || streamId === this.streamId;
+    if (!known) this.streamId = streamId;
+    const status = OPENING[event.type];
+    if (status && this.status !== status) this.change(status);
+    else if (!known) this.onChange(this);
+    const error = event.type === "cut" ? event.error?.streamError : null;
+    if (error) this.answer.addNotice(streamError(error));
+  }
+
+  /** Read a stream to its end; `open` gets the options of the call and returns the stream. */
+  async read(open) {
+    this.change("connecting");
+    try {
+      const stream = open({ signal: this.leaving.signal, onTrace: (event) => this.record(event) });
+      for await (const packet of stream) this.answer.add(packet);
+      this.finish("done");
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  finish(status) {
+    this.answer.end();
+    this.change(status);
+  }
+
+  fail(error) {
+    if (this.leaving.signal.aborted) return this.finish("left");
+    this.error = error;
+    if (error?.streamError?.code === "cancelled") {
+      this.finish("cancelled");
+      this.answer.addNotice(notice("info", "Cancelled", "The agent has stopped."));
+      return;
+    }
+    this.finish("failed");
+    const made = error?.streamError ? streamError(error.streamError) : notice("fatal", titleOf(error), error?.message ?? String(error));
+    this.answer.addNotice(made);
+    this.failure = made;
+  }
+
+  /** Draw what has arrived; return false if there was nothing. */
+  draw() {
+    const drawn = this.answer.draw();
+    if (this.lastSeq !== null) this.element.dataset.lastSeq = this.lastSeq;
+    this.meta.textContent = this.summary();
+    return drawn;
+  }
+
+  summary() {
+    const { packets, reconnects, firstPacket } = this.trace.figures;
+    const parts = [];
+    if (packets) parts.push(`${packets} packet${packets === 1 ? "" : "s"}`, seconds(this.trace.last), `first after ${seconds(firstPacket)}`);
+    if (reconnects) parts.push(`${reconnects} reconnect${reconnects === 1 ? "" : "s"}${this.status === "done" ? ", nothing lost" : ""}`);
+    if (this.replayedTo !== null && packets) parts.push(`reloaded after packet ${this.replayedTo}`);
+    return parts.join(" · ");
+  }
+}
+
+const TITLES = {
+  CAPConnectionError: "The connection was lost",
+  CAPTimeoutError: "The answer took too long",
+  CAPStreamReset: "The server has begun another answer",
+  CAPProtocolError: "The server broke the protocol",
+  CAPRuntimeError: "The server refused",
+};
+
+function titleOf(error) {
+  if (error?.statusCode === 401) return "The server wants another key";
+  if (error?.statusCode === 404 || error?.statusCode === 410) return "The server no longer has this answer";
+  return TITLES[error?.name] ?? "Something went wrong";
+}

@@ -1,0 +1,117 @@
+"""The answers that the agent of the browser tests gives, by question."""
+
+import json
+from pathlib import Path
+
+from coreason_client.server import AgentStream
+from coreason_manifest.definitions.presentation import CitationItem, MediaItem
+
+from .site import Script, Site
+
+HOSTILE = json.loads((Path(__file__).parent / "hostile.json").read_text(encoding="utf-8"))
+PIECES = 40
+
+MARKDOWN = """# A title
+
+Some **bold** text, `code`, and [a link](https://example.com/x).
+
+| a | b |
+|---|--:|
+| 1 | 2 |
+
+```python
+print("hi")
+```
+
+- one
+- two
+"""
+
+
+async def everything(stream: AgentStream, site: Site) -> None:
+    """Write one of each thing that an agent can show."""
+    await stream.progress("Searching", 10)
+    await stream.thought("first thought")
+    await stream.thought("second thought")
+    await stream.progress("Searching", 100, status="complete")
+    for piece in MARKDOWN.split(" "):
+        await stream.write(piece + " ")
+    await stream.warn("cold_cache", "The cache was cold.")
+    await stream.markdown("A *block* of its own.")
+    await stream.media(MediaItem(url=f"{site.url}/page/nothing.png", mime_type="image/png"))
+    await stream.media(
+        MediaItem(url="https://example.com/p.png", mime_type="image/png", alt_text="A picture")
+    )
+    await stream.cite(
+        CitationItem(source_id="a", uri="https://example.com/a", title="Source A", confidence=0.9),
+        CitationItem(source_id="b", uri="docs/b.md", title="Source B", confidence=0.5),
+    )
+    await stream.write_packet("EVENT", {"type": "CUSTOM", "data": {"name": "something"}})
+
+
+async def two_halves(stream: AgentStream, site: Site) -> None:
+    """Write half of the pieces, wait for the gate, and write the rest."""
+    for number in range(PIECES):
+        if number == PIECES // 2:
+            await site.opened()
+        await stream.write(f"piece{number} ")
+
+
+async def fail(stream: AgentStream, site: Site) -> None:
+    """Write some text, and fail."""
+    await stream.write("A beginning. ")
+    await stream.fail("model_overloaded", "The model is overloaded.", {"model": "m"})
+
+
+async def many(stream: AgentStream, site: Site) -> None:
+    """Write 10,000 packets as quickly as the server can."""
+    for number in range(9_998):
+        await stream.write(f"word{number}" + ("\n\n" if number % 50 == 49 else " "))
+    await stream.thought("the end")
+
+
+async def hostile(stream: AgentStream, site: Site) -> None:
+    """Write everything that must not do any harm."""
+    for case in HOSTILE["texts"]:
+        text = case["text"] * case.get("repeat", 1)
+        await stream.write(f"\n\nnext\n\n{text[:20_000]}")
+    for case in HOSTILE["events"]:
+        await stream.write_packet("EVENT", case["event"])
+    await stream.warn("hostile", "<img src=x onerror=hacked=1>\u202e")
+
+
+def hostile_text(name: str) -> Script:
+    """Return a script that writes one hostile text completely."""
+    [case] = [case for case in HOSTILE["texts"] if case["name"] == name]
+
+    async def write(stream: AgentStream, site: Site) -> None:
+        text = case["text"] * case.get("repeat", 1)
+        for start in range(0, len(text), 500_000):
+            await stream.write(text[start : start + 500_000])
+
+    return write
+
+
+async def task(stream: AgentStream, site: Site) -> None:
+    """Write what the inspector writes for a task of A2A."""
+    working = {"state": "TASK_STATE_WORKING", "message": {"parts": [{"text": "Looking"}]}}
+    status = {"taskId": "t1", "status": working}
+    await stream.write_packet("EVENT", {"type": "a2a.task", "data": {"id": "t1", "status": {}}})
+    await stream.write_packet("EVENT", {"type": "a2a.status", "data": status})
+    artifact = {"artifactId": "a1", "name": "report", "parts": [{"text": "The report."}]}
+    update = {"taskId": "t1", "artifact": artifact, "append": False}
+    await stream.write_packet("EVENT", {"type": "a2a.artifact", "data": update})
+    await stream.write("The report.")
+    done = {"taskId": "t1", "status": {"state": "TASK_STATE_COMPLETED"}}
+    await stream.write_packet("EVENT", {"type": "a2a.status", "data": done})
+
+
+SCRIPTS: dict[str, Script] = {
+    "everything": everything,
+    "halves": two_halves,
+    "fail": fail,
+    "many": many,
+    "hostile": hostile,
+    "line": hostile_text("one line of 5 MB"),
+    "task": task,
+}

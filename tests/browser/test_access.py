@@ -1,0 +1,111 @@
+"""The page for everyone: axe-core, the keyboard alone, every width, and no jumps of the layout."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from . import tools
+from .conftest import Serve, Tabs, ask, wait_for
+from .scripts import SCRIPTS
+
+_AXE = """async () => (await axe.run()).violations
+  .filter(({impact}) => ["serious", "critical"].includes(impact))
+  .map(({id, nodes}) =>
+    [id, nodes.map(({target, failureSummary}) => `${target} ${failureSummary}`)])"""
+
+_OVERFLOW = """() => [document.documentElement, document.body, document.getElementById("log"),
+    document.getElementById("inspector-body")]
+  .filter((found) => found.scrollWidth > found.clientWidth + 1)
+  .map((found) => `${found.localName}#${found.id} ${found.scrollWidth} > ${found.clientWidth}`)"""
+
+
+def violations(page: Page) -> list[object]:
+    """Return what axe-core finds serious; it is run outside of the page's policy."""
+    page.evaluate(tools.axe().read_text(encoding="utf-8"))
+    found: list[object] = page.evaluate(_AXE)
+    return found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(
+    serve: Serve, new_tabs: Callable[..., Tabs], scheme: str
+) -> None:
+    tools.axe()
+    site = serve(SCRIPTS)
+    page = new_tabs(color_scheme=scheme, viewport={"width": 375, "height": 720}).open(site.url)
+    assert violations(page) == []
+    ask(page, "everything")
+    wait_for(page, "done")
+    ask(page, "fail")
+    wait_for(page, "failed")
+    page.locator("#fold").click()
+    page.get_by_test_id("timeline").press("End")
+    assert violations(page) == []
+    page.set_viewport_size({"width": 1600, "height": 900})
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize("width", [375, 768, 1600])
+def test_nothing_is_wider_than_the_window(
+    serve: Serve, new_tabs: Callable[..., Tabs], width: int
+) -> None:
+    page = new_tabs(viewport={"width": width, "height": 800}).open(serve(SCRIPTS).url)
+    ask(page, "everything")
+    wait_for(page, "done")
+    if page.locator("#fold").is_visible():
+        page.locator("#fold").click()
+    page.get_by_test_id("timeline").press("End")
+    assert page.evaluate(_OVERFLOW) == []
+
+
+def test_the_keyboard_is_enough(serve: Serve, tabs: Tabs) -> None:
+    page = tabs.open(serve(SCRIPTS).url)
+    keyboard = page.keyboard
+    keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the question")).to_be_focused()
+    keyboard.press("Enter")
+    expect(page.get_by_test_id("question-input")).to_be_focused()
+    keyboard.type("everything")
+    keyboard.press("Shift+Enter")
+    keyboard.press("Backspace")
+    keyboard.press("Enter")
+    wait_for(page, "done")
+    reached = set()
+    for _ in range(60):
+        keyboard.press("Tab")
+        focused = page.evaluate(
+            "[document.activeElement.dataset.testid || document.activeElement.id,"
+            " getComputedStyle(document.activeElement).outlineStyle]"
+        )
+        at_the_end = focused[0] == "page"  # the focus goes round through the body
+        assert at_the_end or focused[1] != "none", f"{focused[0]} has no visible focus"
+        reached.add(focused[0])
+    expected = {"question-input", "send", "reload", "tab", "timeline", "curl", "python", "export"}
+    assert expected <= reached
+
+
+_SHIFTS = """() => {
+  window.shifts = [];
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) window.shifts.push(entry.value);
+  }).observe({type: "layout-shift", buffered: false});
+}"""
+
+
+def test_the_layout_does_not_jump_and_the_reader_is_not_flooded(serve: Serve, tabs: Tabs) -> None:
+    page = tabs.open(serve(SCRIPTS).url)
+    page.evaluate(_SHIFTS)
+    page.evaluate(
+        """() => {
+          window.announced = [];
+          new MutationObserver(() => window.announced.push(live.textContent))
+            .observe(document.getElementById("live"), {childList: true});
+        }"""
+    )
+    ask(page, "many")
+    wait_for(page, "done")
+    expect(page.locator("#live")).to_contain_text("complete")
+    announced = page.evaluate("window.announced")
+    assert 1 <= len(announced) <= 6
+    assert sum(page.evaluate("window.shifts")) < 0.1

@@ -1,0 +1,65 @@
+"""The page in Chromium, served by an inspector: a CAP agent and A2A agents of both versions."""
+
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import expect
+
+from coreason_client.inspector import CAPTarget
+from tests.a2a.loopback import serve as serve_a2a
+from tests.inspector.inspecting import KEY, TOKEN, a2a_target, inspecting, url_of
+
+from .conftest import Serve, Tabs, ask, wait_for
+from .scripts import SCRIPTS
+from .test_page import ALL, wait_for_half, words
+
+
+def test_a_cap_agent_with_a_key_that_the_page_does_not_have(
+    serve: Serve, new_tabs: Callable[..., Tabs]
+) -> None:
+    tabs = new_tabs()  # the browser reports the cut as a problem
+    site = serve(SCRIPTS, api_keys=[KEY])
+    with inspecting(CAPTarget(site.url, KEY, agent_id="test-agent", version="1.0")) as server:
+        page = tabs.open(f"{url_of(server)}/#token={TOKEN}")
+        assert urlsplit(page.url).fragment == ""
+        ask(page, "halves")
+        wait_for_half(page)
+        page.get_by_test_id("cut").click()
+        expect(page.get_by_test_id("reconnects")).not_to_have_text("0")
+        page.get_by_test_id("reload").click()
+        wait_for_half(page)
+        assert KEY not in page.content()
+        assert TOKEN not in page.content()
+        site.gate.set()
+        wait_for(page, "done")
+        assert words(page) == ALL
+    assert tabs.left == []
+
+
+@pytest.mark.parametrize("version", ["1.0", "0.3"])
+def test_an_a2a_agent_shows_task_artifact_and_status(tabs: Tabs, version: str) -> None:
+    with serve_a2a() as agent:
+        agent.versions = {version}
+        agent.card_extra = {"supportedInterfaces": [interface(agent.url, version)]}
+        with inspecting(a2a_target(agent.url)) as server:
+            page = tabs.open(f"{url_of(server)}/#token={TOKEN}")
+            ask(page, "go")
+            wait_for(page, "done")
+            expect(page.get_by_test_id("answer")).to_contain_text("1\u20282\u20283\u20284")
+            expect(page.get_by_test_id("task")).to_contain_text("completed")
+            expect(page.get_by_test_id("artifact").first).to_be_visible()
+            ask(page, "ask")
+            wait_for(page, "done")
+            expect(page.get_by_test_id("answer").last).to_contain_text("Which?")
+
+
+def interface(url: str, version: str) -> dict[str, str]:
+    return {"url": f"{url}/rpc", "protocolBinding": "JSONRPC", "protocolVersion": version}
+
+
+def test_without_the_token_the_page_says_what_to_do(new_tabs: Callable[..., Tabs]) -> None:
+    tabs = new_tabs()  # the browser reports the refusal as a problem
+    with inspecting(CAPTarget("http://127.0.0.1:1")) as server:
+        page = tabs.open(f"{url_of(server)}/", status=None)
+        expect(page.locator("body")).to_contain_text("coreason inspect")

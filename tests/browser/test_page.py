@@ -1,0 +1,262 @@
+"""The page in Chromium: what it shows of an answer, its timeline, and what can be taken from it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from .conftest import Serve, Tabs, ask, wait_for
+from .scripts import PIECES, SCRIPTS
+
+
+def open_inspector(page: Page) -> None:
+    if page.locator("#fold").is_visible():
+        page.locator("#fold").click()
+
+
+def test_an_answer_with_everything(serve: Serve, tabs: Tabs) -> None:
+    page = tabs.open(serve(SCRIPTS).url)
+    expect(page.get_by_test_id("empty")).to_be_visible()
+    ask(page, "everything")
+    wait_for(page, "done")
+    answer = page.get_by_test_id("answer")
+    expect(page.get_by_test_id("empty")).to_be_hidden()
+    expect(answer.locator("h3")).to_have_text("A title")
+    expect(answer.locator("strong").first).to_have_text("bold")
+    expect(answer.locator("td.align-right")).to_have_text("2")
+    expect(answer.locator(".wide-pre code")).to_have_text('print("hi")')
+    expect(answer.locator("li").nth(1)).to_have_text("two")
+    link = answer.get_by_role("link", name="a link")
+    expect(link).to_have_attribute("rel", "noopener noreferrer")
+    expect(page.get_by_test_id("progress")).to_have_attribute("data-step", "complete")
+    expect(page.get_by_test_id("notice-warning")).to_contain_text("The cache was cold.")
+    expect(page.get_by_test_id("sources").locator("li")).to_have_count(2)
+    expect(page.get_by_test_id("sources").get_by_role("link")).to_have_count(1)
+    thoughts = page.get_by_test_id("thoughts")
+    expect(thoughts.locator(".thought-body")).to_be_hidden()
+    thoughts.locator("summary").click()
+    expect(thoughts.locator("p")).to_have_text(["first thought", "second thought"])
+    page.get_by_test_id("event").locator("summary").click()
+    expect(page.get_by_test_id("event").locator("pre")).to_contain_text('"name": "something"')
+    figures = page.get_by_test_id("figures")
+    expect(figures).to_contain_text("Reconnects")
+    last = page.locator("body").get_attribute("data-last-seq")
+    expect(page.locator("#figure-packets")).to_have_text(last or "none")
+
+
+def test_media_is_loaded_only_after_a_click(serve: Serve, new_tabs: Callable[..., Tabs]) -> None:
+    tabs = new_tabs()
+    page = tabs.open(serve(SCRIPTS).url)
+    ask(page, "everything")
+    wait_for(page, "done")
+    assert tabs.left == []
+    page.get_by_role("button", name="Load from example.com").click()
+    expect(page.get_by_test_id("media").nth(1)).to_contain_text("This could not be loaded.")
+    assert tabs.left == ["https://example.com/p.png"]
+
+
+def test_the_timeline_shows_every_packet(serve: Serve, tabs: Tabs) -> None:
+    page = tabs.open(serve(SCRIPTS).url)
+    ask(page, "everything")
+    wait_for(page, "done")
+    open_inspector(page)
+    title = page.get_by_test_id("details-title")
+    timeline = page.get_by_test_id("timeline")
+    timeline.focus()
+    timeline.press("ArrowRight")
+    expect(title).to_contain_text("Packet 1, EVENT")
+    shown = json.loads(page.get_by_test_id("details-json").inner_text())
+    assert (shown["seq"], shown["op"]) == (1, "EVENT")
+    expect(page.locator("#details-rows")).to_contain_text("#1")
+    timeline.press("End")
+    expect(title).to_contain_text("CLOSE")
+    timeline.press("+")
+    timeline.press("Home")
+    expect(page.locator("#timeline-option")).to_contain_text("Packet 1, EVENT")
+    timeline.press("0")
+    timeline.press("Escape")
+    expect(title).to_be_hidden()
+    box = timeline.bounding_box()
+    assert box is not None
+    for left in range(10, int(box["width"]), 16):  # the sign of CLOSE is the last in its row
+        page.mouse.click(box["x"] + box["width"] - left, box["y"] + 107)
+        if title.is_visible():
+            break
+    expect(title).to_contain_text("CLOSE")
+
+
+def test_what_can_be_taken_along(serve: Serve, new_tabs: Callable[..., Tabs]) -> None:
+    tabs = new_tabs(permissions=["clipboard-read", "clipboard-write"], accept_downloads=True)
+    page = tabs.open(serve(SCRIPTS).url)
+    ask(page, "everything")
+    wait_for(page, "done")
+    page.get_by_test_id("curl").click()
+    expect(page.get_by_test_id("toast")).to_contain_text("curl")
+    assert "/assist'" in page.evaluate("navigator.clipboard.readText()")
+    page.get_by_test_id("python").click()
+    expect(page.get_by_test_id("toast")).to_contain_text("Python")
+    assert 'client.chat("everything")' in page.evaluate("navigator.clipboard.readText()")
+    with page.expect_download() as download:
+        page.get_by_test_id("export").click()
+    exported = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))
+    [turn] = exported["turns"]
+    assert [packet["seq"] for packet in turn["packets"]] == list(range(1, len(turn["packets"]) + 1))
+    assert turn["packets"][-1]["op"] == "CLOSE"
+    assert turn["question"] == "everything"
+    assert tabs.problems == []
+
+
+def test_a_failed_answer_can_be_asked_again(serve: Serve, tabs: Tabs) -> None:
+    page = tabs.open(serve(SCRIPTS).url)
+    ask(page, "fail")
+    wait_for(page, "failed")
+    expect(page.get_by_test_id("notice-fatal")).to_contain_text("model_overloaded")
+    expect(page.get_by_test_id("answer")).to_contain_text("A beginning.")
+    page.get_by_role("button", name="Ask again").click()
+    expect(page.get_by_test_id("turn")).to_have_count(2)
+    wait_for(page, "failed")
+
+
+def test_a_key_is_asked_for_and_never_stored(serve: Serve, new_tabs: Callable[..., Tabs]) -> None:
+    tabs = new_tabs()
+    site = serve(SCRIPTS, api_keys=["the-right-key-0123456789"])
+    page = tabs.open(site.url, "needs-key")
+    page.get_by_test_id("key-input").fill("the-wrong-key-0123456789")
+    page.get_by_test_id("key-use").click()
+    ask(page, "everything")
+    wait_for(page, "needs-key")
+    expect(page.get_by_test_id("key-dialog")).to_contain_text("did not accept")
+    page.get_by_test_id("key-input").fill("the-right-key-0123456789")
+    page.get_by_test_id("key-use").click()
+    wait_for(page, "done")
+    expect(page.get_by_test_id("turn")).to_have_count(1)
+    stored = page.evaluate(
+        "JSON.stringify([{...sessionStorage}, {...localStorage}, location.href])"
+    )
+    assert "key-0123456789" not in stored
+    with page.expect_popup() as popup:  # the second tab gets the key from the first one
+        page.get_by_test_id("tab").click()
+    wait_for(popup.value, "done")
+    expect(popup.value.get_by_test_id("sources").locator("li")).to_have_count(2)
+
+
+def test_an_agent_of_a2a(serve: Serve, tabs: Tabs) -> None:
+    skill = {"id": "s", "name": "Reports", "description": "Writes", "examples": ["task"]}
+    card = {"name": "Reporter", "description": "An agent.", "version": "3", "skills": [skill]}
+    config = {
+        "agent_id": "reporter",
+        "version": "3",
+        "protocol": "a2a",
+        "target": "https://agent.example/a2a",
+        "needs_key": False,
+        "cut": True,
+        "card": card,
+    }
+    tabs.context.route("**/page/config.json", lambda route: route.fulfill(json=config))
+    page = tabs.open(serve(SCRIPTS).url)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Reporter")
+    page.get_by_role("button", name="Card").click()
+    expect(page.get_by_test_id("card-dialog")).to_contain_text("Writes")
+    page.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="task").click()
+    wait_for(page, "done")
+    expect(page.get_by_test_id("task")).to_have_count(1)
+    expect(page.get_by_test_id("task")).to_have_attribute("data-state", "completed")
+    expect(page.get_by_test_id("artifact")).to_contain_text("report")
+    expect(page.get_by_test_id("answer").locator(".block")).to_have_text("The report.")
+
+
+def test_a_server_that_is_away(serve: Serve, new_tabs: Callable[..., Tabs]) -> None:
+    tabs = new_tabs()
+    site = serve(SCRIPTS)
+    tabs.context.route("**/page/config.json", lambda route: route.abort())
+    page = tabs.open(site.url, "unreachable")
+    expect(page.get_by_test_id("unreachable")).to_be_visible()
+    tabs.context.unroute("**/page/config.json")
+    page.get_by_role("button", name="Try again").click()
+    wait_for(page, "idle")
+    tabs.context.set_offline(True)
+    expect(page.get_by_test_id("offline")).to_be_visible()
+    tabs.context.set_offline(False)
+    expect(page.get_by_test_id("offline")).to_be_hidden()
+
+
+def words(page: Page) -> list[str]:
+    return page.get_by_test_id("answer").last.inner_text().split()
+
+
+ALL = [f"piece{number}" for number in range(PIECES)]
+
+
+def wait_for_half(page: Page) -> None:
+    expect(page.get_by_test_id("answer").last).to_contain_text(f"piece{PIECES // 2 - 1}")
+
+
+def test_a_cut_is_healed(serve: Serve, new_tabs: Callable[..., Tabs]) -> None:
+    tabs = new_tabs()  # the browser reports the cut as a problem
+    site = serve(SCRIPTS)
+    page = tabs.open(site.url)
+    ask(page, "halves")
+    wait_for_half(page)
+    page.get_by_test_id("cut").click()
+    expect(page.get_by_test_id("reconnects")).not_to_have_text("0")
+    site.gate.set()
+    wait_for(page, "done")
+    assert words(page) == ALL
+    timeline = page.get_by_test_id("timeline")
+    timeline.focus()
+    for _ in range(PIECES // 2 + 1):
+        timeline.press("ArrowRight")
+    expect(page.get_by_test_id("details-title")).to_contain_text("Connection lost")
+    timeline.press("ArrowRight")
+    expect(page.get_by_test_id("details-title")).to_contain_text("connection 2")
+
+
+def test_cuts_from_a_seed_are_healed(serve: Serve, new_tabs: Callable[..., Tabs]) -> None:
+    site = serve(SCRIPTS)
+    page = new_tabs().open(site.url)
+    ask(page, "halves")
+    wait_for_half(page)
+    page.locator("#seed").fill("7")
+    page.get_by_test_id("cut").click()
+    expect(page.get_by_test_id("reconnects")).not_to_have_text("0")
+    site.gate.set()
+    wait_for(page, "done")
+    assert words(page) == ALL
+    assert int(page.get_by_test_id("reconnects").inner_text()) >= 2
+
+
+def test_a_reload_goes_on(serve: Serve, tabs: Tabs) -> None:
+    site = serve(SCRIPTS)
+    page = tabs.open(site.url)
+    ask(page, "everything")
+    wait_for(page, "done")
+    ask(page, "halves")
+    wait_for_half(page)
+    page.get_by_test_id("reload").click()
+    wait_for(page, "open")
+    wait_for_half(page)
+    site.gate.set()
+    wait_for(page, "done")
+    assert words(page) == ALL
+    expect(page.get_by_test_id("turn")).to_have_count(2)
+    expect(page.get_by_test_id("question").first).to_have_text("everything")
+    expect(page.get_by_test_id("answer").first).to_contain_text("Some bold text")
+
+
+def test_a_second_tab_follows_and_cancels(serve: Serve, tabs: Tabs) -> None:
+    site = serve(SCRIPTS)
+    page = tabs.open(site.url)
+    ask(page, "halves")
+    wait_for_half(page)
+    with page.expect_popup() as popup:
+        page.get_by_test_id("tab").click()
+    second = popup.value
+    wait_for_half(second)
+    expect(second.get_by_test_id("question")).to_have_text("halves")
+    assert "stream=" not in second.url
+    second.get_by_test_id("cancel").click()
+    for tab in (page, second):
+        wait_for(tab, "cancelled")
+        expect(tab.get_by_test_id("notice-info")).to_contain_text("Cancelled")

@@ -1,0 +1,62 @@
+"""The programs that the browser tests need, where they are, and what to install if they are not.
+
+A plain test run installs nothing: `make test` does, see `install.py`. Without them the tests are
+skipped, except in CI, where that is a failure.
+"""
+
+import os
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+STATIC = ROOT / "src" / "coreason_client" / "server" / "page" / "static"
+CLIENT = ROOT / "js" / "coreason.js"
+NPM = ROOT / ".venv" / "npm"
+AXE = NPM / "node_modules" / "axe-core" / "axe.min.js"
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+_MAC = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
+
+
+@cache
+def find_browser() -> Path | None:
+    """Return an installed Chromium or Chrome, or the one that Playwright has downloaded."""
+    for name in _NAMES:
+        if found := shutil.which(name):
+            return Path(found)
+    return _MAC if _MAC.exists() else _downloaded()
+
+
+def _downloaded() -> Path | None:
+    folder = Path(
+        os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path.home() / ".cache/ms-playwright"
+    )
+    found = sorted(folder.glob("chromium-*/chrome-linux*/chrome"))
+    return found[-1] if found else None
+
+
+def missing(what: str, how: str) -> NoReturn:
+    """Skip the test, or fail it in CI."""
+    reason = f"{what} is not installed: {how}"
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def browser() -> Path:
+    """Return the browser, or skip the test."""
+    return find_browser() or missing("Chromium", "run `make browser`, or install Debian's chromium")
+
+
+def node() -> str:
+    """Return Node.js, or skip the test."""
+    return shutil.which("node") or missing("Node.js", "install version 20 or later")
+
+
+def axe() -> Path:
+    """Return the script of axe-core, or skip the test."""
+    return AXE if AXE.exists() else missing("axe-core", "run `make browser`, which needs npm")

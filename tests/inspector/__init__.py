@@ -1,0 +1,1 @@
+"""The server behind `coreason inspect`, in front of real agents on loopback."""

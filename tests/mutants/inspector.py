@@ -1,0 +1,147 @@
+"""Mutants of the server behind `coreason inspect`: who may use it, what passes, A2A as packets."""
+
+from .mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_T = "tests/inspector"
+_ACCESS = f"{_T}/test_access.py"
+_PROXY = f"{_T}/test_cap_proxy.py"
+_HEADERS = f"{_T}/test_cap_headers.py"
+_CUTTABLE = f"{_T}/test_cuttable.py"
+_PACKETS = f"{_T}/test_a2a_packets.py"
+_A2A = f"{_T}/test_a2a_backend.py"
+
+
+def _mutant(file: str, name: str, old: str, new: str, *tests: str) -> Mutant:
+    return Mutant(name, f"coreason_client/inspector/{file}", old, new, tests)
+
+
+MUTANTS = (
+    _mutant(
+        "_access.py",
+        "the inspector answers other hosts and origins",
+        "        if foreign is not None:\n",
+        "        if False:\n",
+        _ACCESS,
+    ),
+    _mutant(
+        "_access.py",
+        "the configuration of the page needs no token",
+        " and path != CONFIG_PATH)",
+        ")",
+        _ACCESS,
+    ),
+    _mutant(
+        "_access.py",
+        "a request with any method may read files",
+        '    if method not in ("GET", "HEAD"):\n        return False\n',
+        "",
+        _ACCESS,
+    ),
+    _mutant(
+        "app.py",
+        "the inspector does not ask for a token",
+        "        elif refusal := self._access.refusal(scope):\n",
+        "        elif refusal := None:\n",
+        _PROXY,
+    ),
+    _mutant(
+        "_cap_headers.py",
+        "all headers of the browser reach the agent",
+        "for name, value in given if name.lower() in _REQUEST}",
+        "for name, value in given}",
+        _HEADERS,
+    ),
+    _mutant(
+        "_cap_headers.py",
+        "the agent can set any header",
+        "if name.lower() in _RESPONSE and value.isascii()",
+        "if value.isascii()",
+        _HEADERS,
+    ),
+    _mutant(
+        "_cap_proxy.py",
+        "a lost connection to the agent looks like an end",
+        "            self._log_loss(failure)\n            raise\n        await send(",
+        "            self._log_loss(failure)\n        await send(",
+        _PROXY,
+    ),
+    _mutant(
+        "_cap_proxy.py",
+        "a connection that is lost before the response is a refusal",
+        "                if failure.kind in _LOST:\n",
+        "                if False:\n",
+        _PROXY,
+    ),
+    _mutant(
+        "_cap_proxy.py",
+        "a browser that leaves keeps the connection to the agent",
+        "            relay.cancel()\n            await asyncio.wait({relay})",
+        "            await asyncio.wait({relay})",
+        _PROXY,
+    ),
+    _mutant(
+        "_cap_proxy.py",
+        "the id of a stream may be any path",
+        '        return UUID(request.path_params["stream_id"])',
+        '        return request.path_params["stream_id"]',
+        _PROXY,
+    ),
+    _mutant(
+        "_cuttable.py",
+        "a stream without X-Stream-ID cannot be cut",
+        "        if self._connection is None and len(self._head) < _SEARCHED:\n",
+        "        if False:\n",
+        _CUTTABLE,
+    ),
+    _mutant(
+        "_event_count.py",
+        "comments count as packets",
+        "            elif self._has_data:\n",
+        "            else:\n",
+        f"{_T}/test_event_count.py",
+    ),
+    _mutant(
+        "_a2a_packets.py",
+        "the answer to a question repeats what was shown",
+        "        self._shown: set[str] = set(self._before.shown)\n",
+        "        self._shown: set[str] = set()\n",
+        _PACKETS,
+    ),
+    _mutant(
+        "_a2a_packets.py",
+        "a failed task ends as if it were complete",
+        "        if state in _FAILED:\n            code, default",
+        "        if False:\n            code, default",
+        _PACKETS,
+    ),
+    _mutant(
+        "_a2a_packets.py",
+        "a task that is over is continued",
+        "        if self._task_id is None or not self._status.is_interrupted:\n",
+        "        if self._task_id is None:\n",
+        _PACKETS,
+    ),
+    _mutant(
+        "_a2a_agent.py",
+        "a cancelled stream leaves the task running",
+        "            await self._cancel(packets.task_id)\n            raise\n",
+        "            raise\n",
+        _A2A,
+    ),
+    _mutant(
+        "_a2a_agent.py",
+        "a server that stops cancels the tasks",
+        "        if task_id is None or self.stopping:\n",
+        "        if task_id is None:\n",
+        _A2A,
+    ),
+    _mutant(
+        "_a2a_agent.py",
+        "an error of the agent may contain its credential",
+        "            message = self._redact(found.message)\n",
+        "            message = found.message\n",
+        _A2A,
+    ),
+)
