@@ -2,10 +2,10 @@
 // docs/decisions.md the rules. The decoder and the resume machine do no I/O; the shell fetches.
 // Times are milliseconds, except where the wire has seconds.
 
-const MAX_BODY_BYTES = 65_536; // of a response that is not a stream
+const MAX_BODY_BYTES = 65_536; // of an error
 const MAX_DRAINS = 10;
 const MAX_REDIRECTS = 5;
-const RETRIED_STATUSES = [408, 425, 429, 500, 502, 503, 504];
+const RETRIED_STATUSES = [200, 408, 425, 429, 500, 502, 503, 504]; // a 200 of another type
 const SAFE_HEADERS = ["accept", "content-type", "last-event-id", "x-request-id"];
 const DEFAULTS = {
   headers: {}, timeout: 60_000, deadline: Infinity, maxRetries: 3, reconnectFor: 0,
@@ -40,9 +40,7 @@ export class CAPStreamReset extends CAPProtocolError {
 }
 export class SSEEventTooLarge extends Error {
   constructor(limit) {
-    super(
-      `a server-sent event is larger than ${limit} bytes; raise maxEventBytes if that is expected`,
-    );
+    super(`a server-sent event is larger than maxEventBytes, ${limit} bytes`);
     this.limit = limit;
   }
 }
@@ -52,13 +50,13 @@ for (const [name, Kind] of Object.entries({
   CAPStreamReset, SSEEventTooLarge,
 })) Kind.prototype.name = name;
 
-// Server-sent events, as the WHATWG standard says
+// Server-sent events (WHATWG)
 
 const LF = 10;
 const CR = 13;
 const BOM = [0xef, 0xbb, 0xbf];
 const LONGEST_PREFIX = "retry: ".length;
-// For whole lines, so a character is never cut at the end of a chunk.
+// For whole lines, so that no character is cut.
 const strictUTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const lossyUTF8 = new TextDecoder("utf-8", { ignoreBOM: true });
 const newBlock = () => ({ data: [], bytes: 0, event: "message", id: null, valid: true });
@@ -73,8 +71,8 @@ export class SSEDecoder {
 
   constructor(maxEventBytes = DEFAULTS.maxEventBytes, lastEventId = "") {
     this.#limit = maxEventBytes;
-    this.lastEventId = lastEventId; // as of the last complete block
-    this.retryMs = null; // the only field that takes effect before its block ends
+    this.lastEventId = lastEventId;
+    this.retryMs = null; // takes effect before its block ends
   }
 
   *events(chunk) {
@@ -159,6 +157,7 @@ export class SSEDecoder {
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 const isText = (value) => typeof value === "string";
+const isNumber = (value) => typeof value === "number";
 const isCount = (value) => Number.isSafeInteger(value) && value >= 0;
 
 const ERROR_FIELDS = {
@@ -177,7 +176,7 @@ const PACKET_FIELDS = {
   stream_id: (value) => UUID.test(value),
   seq: isCount,
   op: (value) => Object.hasOwn(PAYLOADS, value),
-  t: (value) => isText(value) && !Number.isNaN(Date.parse(value)),
+  t: (value) => (isText(value) || isNumber(value)) && !Number.isNaN(+new Date(value)),
   p: (value, packet) => PAYLOADS[packet.op](value),
 };
 
@@ -188,6 +187,9 @@ function problemOf(value, fields) {
   return wrong ? `${wrong} is missing or wrong` : "";
 }
 
+// They count whatever their number.
+const isEnd = ({ op, p }) => op === "CLOSE" || (op === "ERROR" && p.severity === "FATAL");
+
 function rewoundTo({ op, p }) {
   const to = op === "EVENT" && p.type === "REWIND" ? p.data?.to_seq : null;
   return isCount(to) ? to : null;
@@ -196,14 +198,14 @@ function rewoundTo({ op, p }) {
 // Delays
 
 function parseSeconds(value) {
-  const isNumber = isText(value)
+  const isValid = isText(value)
     ? /^[ \t]*[0-9]{1,12}(\.[0-9]{1,12})?[ \t]*$/.test(value)
-    : typeof value === "number" && value >= 0 && value < 1e12;
-  return isNumber ? Number(value) : null;
+    : isNumber(value) && value >= 0 && value < 1e12;
+  return isValid ? Number(value) : null;
 }
 
 function parseDate(value) {
-  // Date.parse alone would also take "-5". One of the three forms has no zone.
+  // Date.parse also takes "-5". One form of a date has no zone.
   const isDate = /^[A-Z][a-z]{2,8},? .*\d\d:\d\d:\d\d/.test(value);
   return isDate ? Date.parse(value.replace(/\d{4}$/, "$& GMT")) : NaN;
 }
@@ -233,7 +235,7 @@ class RetryBudget {
     this.drains = 0;
   }
 
-  /** Returns the delay for a server that drains; null if it was too often. */
+  /** Returns the delay of a server that drains; null if too often. */
   afterDrain(asked) {
     this.drains += 1;
     return this.#options.maxRetries && this.drains <= MAX_DRAINS ? this.#delay(1, asked) : null;
@@ -247,7 +249,7 @@ class RetryBudget {
     const delay = this.#delay(this.failures, asked);
     if (delay === null || this.failures <= maxRetries) return delay;
     const left = reconnectFor - (clock() - this.firstLoss);
-    // The last attempt is made when the time is up.
+    // The last attempt is made when time is up.
     return begun && left > 0 ? Math.min(delay, Math.max(left, asked)) : null;
   }
 
@@ -264,7 +266,7 @@ class RetryBudget {
 class Numbering {
   #start;
   #expected;
-  // Of the current stream: all numbers from the first on have arrived, except the gaps.
+  // All numbers from the first on have arrived, except in the gaps.
   #numbers = { first: 0, gaps: [] };
   #others = new Map();
   #resumed = false;
@@ -283,14 +285,14 @@ class Numbering {
     return streamId && { streamId, seq, lastEventId: lastEventId || null };
   }
 
-  /** The Last-Event-ID of the next request: the last SSE id if a header can carry it. */
+  /** The last SSE id if a header can carry it, else the stream. */
   get cursor() {
     const id = this.lastEventId;
     const carried = id && id === id.trim() && !/[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u.test(id);
     return carried ? id : this.streamId;
   }
 
-  /** Whether nothing has arrived of a stream that was begun elsewhere. */
+  /** Whether a stream that was begun elsewhere has brought nothing. */
   get isAtStart() {
     return this.#start ? this.seq === this.#start.seq : this.#expected && !this.streamId;
   }
@@ -299,7 +301,7 @@ class Numbering {
     this.#resumed = this.streamId !== null;
   }
 
-  /** Switches to another stream; after a reconnect only to one that was seen before. */
+  /** After a reconnect only a stream that was seen before is accepted. */
   switchStream(streamId, seq) {
     const known = this.#others.get(streamId);
     const required = this.streamId ? this.#resumed && this.streamId : this.#expected;
@@ -327,7 +329,7 @@ class Numbering {
   }
 }
 
-// The resume machine: every rule that decides whether a packet is lost, duplicated or spliced
+// The resume machine: whether a packet is lost, duplicated or spliced
 
 export class ResumeMachine {
   #attempt;
@@ -335,15 +337,14 @@ export class ResumeMachine {
   #numbering;
   #budget;
   #decoder;
-  #state = "idle"; // or open, reading, finished
-  #planned = null; // a wait, or the request that follows a redirect
+  #state = "idle"; // open, reading, finished
+  #planned = null; // a wait or a redirect
   #request;
   #redirects;
   #retryMs = 0;
   #expires = null;
   #gapsAreLegal = false;
 
-  /** `attempt(cursor)` returns the request of a connection. */
   constructor(attempt, options = {}) {
     this.#attempt = attempt;
     this.#options = { redact: (text) => text, attempts: 0, ...DEFAULTS, ...options };
@@ -369,12 +370,10 @@ export class ResumeMachine {
   }
 
   trace(type, fields) {
-    this.#options.onTrace({
-      type, at: this.#options.clock(), connection: this.attempts, ...fields,
-    });
+    const { clock, onTrace } = this.#options;
+    onTrace({ type, at: clock(), connection: this.attempts, ...fields });
   }
 
-  /** Returns the next step: a request, `{wait, atLeast}`, or null at the end. */
   nextStep() {
     const planned = this.#planned;
     this.#planned = null;
@@ -419,22 +418,19 @@ export class ResumeMachine {
         message += `, a redirect that is not followed: ${error.message}`;
       }
     }
+    details.retryAfter = retryAfter(headers, this.#options.now);
     const isDone = this.#request.method === "DELETE"
       ? status >= 200 && status < 300
       : status === 204 && this.#numbering.isAtStart; // nothing follows the saved position
     if (isDone) {
       this.#state = "finished";
-      return;
-    }
-    details.retryAfter = retryAfter(headers, this.#options.now);
-    if (this.attempts > 1 && [200, ...RETRIED_STATUSES].includes(status)) {
+    } else if (this.attempts > 1 && RETRIED_STATUSES.includes(status)) {
       this.#countLoss(message, details);
     } else {
       throw this.#error(status === 200 ? CAPProtocolError : CAPRuntimeError, message, details);
     }
   }
 
-  /** Records the end of a connection: a clean one (null), or `{message, final, cause}`. */
   lost(failure) {
     if (failure?.final) {
       const message = `${this.#described()} failed: ${failure.message}`;
@@ -445,7 +441,7 @@ export class ResumeMachine {
     this.#countLoss(why, failure ?? {}, !failure);
   }
 
-  /** Yields the new packets in these bytes; the position moves as each is handed out. */
+  /** Yields the new packets; the position moves as each is handed out. */
   *receive(chunk) {
     const numbering = this.#numbering;
     const decoder = this.#decoder;
@@ -460,9 +456,8 @@ export class ResumeMachine {
         if (packet.seq > numbering.seq) {
           numbering.seq = packet.seq;
           numbering.lastEventId = last;
-        } else if (packet.op !== "CLOSE" && packet.p.severity !== "FATAL") {
-          // Those two count whatever their number.
-          this.#checkDuplicate(packet);
+        } else if (!isEnd(packet)) {
+          this.#checkArrived(packet);
           const { bytes, id } = fields;
           this.trace("duplicate", { packet, bytes, id });
           continue;
@@ -493,16 +488,13 @@ export class ResumeMachine {
     return packet;
   }
 
-  #checkDuplicate({ seq, stream_id }) {
+  #checkArrived({ seq, stream_id }) {
     if (this.#numbering.hasArrived(seq)) return;
-    throw this.#error(
-      CAPProtocolError,
-      `seq ${seq} of stream ${stream_id} came after seq ${this.#numbering.seq}:` +
-        " the server sends packets out of order, so text would be missing",
-    );
+    const late = `seq ${seq} came after seq ${this.#numbering.seq} of stream ${stream_id}`;
+    throw this.#error(CAPProtocolError, `${late}: the server sends packets out of order`);
   }
 
-  /** Reconnects once because of a gap, and accepts it if it is still there. */
+  /** A gap causes one reconnect; if it is still there, it is legal. */
   #acceptGap({ seq, stream_id }) {
     const numbering = this.#numbering;
     this.trace("gap", { expected: numbering.seq + 1, received: seq });
@@ -521,7 +513,7 @@ export class ResumeMachine {
     return true;
   }
 
-  /** Acts on a packet by its kind; returns true if the caller gets it. */
+  /** Returns true if the caller gets the packet. */
   #handle(packet) {
     if (packet.op === "ERROR") return this.#handleError(packet.p);
     if (packet.op === "CLOSE") {
@@ -560,11 +552,10 @@ export class ResumeMachine {
     if (delay === null) {
       const reason = asked > maxRetryDelay
         ? `the server asks to wait ${asked / 1000} s, more than maxRetryDelay`
-        : `${attempt} connections in a row brought no new packet`;
-      throw this.#error(
-        CAPConnectionError, `${this.#described()} failed: ${reason}; the last one: ${why}`,
-        { ...details, retryAfter: asked ? asked / 1000 : null },
-      );
+        : `connections in a row without a new packet: ${attempt}`;
+      const message = `${this.#described()} failed: ${reason}; the last one: ${why}`;
+      const fields = { ...details, retryAfter: asked ? asked / 1000 : null };
+      throw this.#error(CAPConnectionError, message, fields);
     }
     this.trace("wait", { seconds: delay / 1000, attempt });
     this.#planned = { wait: delay, atLeast: asked };
@@ -609,9 +600,8 @@ function describeResponse({ status, headers }, body) {
     problem = JSON.parse(body);
   } catch {}
   const error = problem?.error;
-  const texts = [error, error?.detail, error?.message, error?.title,
-    problem?.detail, problem?.message, problem?.title];
-  const found = texts.find((text) => isText(text) && text);
+  const named = [error, problem].flatMap((part) => [part?.detail, part?.message, part?.title]);
+  const found = [error, ...named].find((text) => isText(text) && text);
   return found ? `${what}: ${found.slice(0, 500)}` : what;
 }
 
@@ -637,7 +627,6 @@ function redirected(request, location, count) {
 
 const TIMED_OUT = new Error("the server was silent for too long");
 
-/** Sends requests; asks for the key each time and bounds each silence. */
 class Sender {
   #options;
   #key = "";
@@ -650,9 +639,11 @@ class Sender {
     const headers = await this.#headers(request);
     signal?.throwIfAborted();
     const controller = new AbortController();
-    let fail = () => {};
+    let fail;
+    let timer;
     const end = (reason) => {
-      fail(reason);
+      clearTimeout(timer);
+      fail?.(reason);
       controller.abort(reason);
     };
     const leave = () => end(signal.reason);
@@ -660,14 +651,15 @@ class Sender {
     const connection = {
       release() {
         signal?.removeEventListener("abort", leave);
-        controller.abort();
+        end();
       },
       bounded: (promise) =>
         new Promise((resolve, reject) => {
           fail = reject;
           // A timer takes at most 31 bits.
-          const timer = setTimeout(end, Math.min(Math.max(limit(), 0), 2 ** 31 - 1), TIMED_OUT);
-          promise.then(resolve, reject).finally(() => clearTimeout(timer));
+          const own = setTimeout(end, Math.min(limit(), 2 ** 31 - 1), TIMED_OUT);
+          timer = own;
+          promise.then(resolve, reject).finally(() => clearTimeout(own));
         }),
     };
     try {
@@ -687,7 +679,7 @@ class Sender {
     const { key, getKey } = this.#options;
     this.#key = (getKey ? await getKey() : key) ?? "";
     if (!/^[\x21-\x7e]*$/.test(this.#key)) {
-      throw new TypeError("the key must be visible ASCII characters without spaces or line ends");
+      throw new TypeError("the key must be visible ASCII characters without spaces");
     }
     if (this.#key) headers.set("Authorization", `Bearer ${this.#key}`);
     return headers;
@@ -695,21 +687,20 @@ class Sender {
 
   async #fetch({ method, url, body, bare }, headers, signal) {
     const { fetch } = this.#options;
-    // "no-store" makes a browser send Cache-Control: no-cache without a CORS preflight.
+    // "no-store" sends Cache-Control: no-cache without a CORS preflight.
     const common = { cache: "no-store", signal, credentials: bare ? "omit" : "same-origin" };
     const response = await fetch(url, { ...common, method, headers, body, redirect: "manual" });
     if (response.type !== "opaqueredirect") return response;
-    // A browser hides the target, and would send our headers to any origin if it followed. So a
-    // request that carries nothing finds the target, and then our rules apply.
+    // A browser hides the target, and would itself send our headers to any origin. So a request
+    // that carries nothing finds it.
     const found = await fetch(url, { ...common, credentials: "omit" }).catch(() => null);
-    found?.body?.cancel().catch(() => {});
     const location = found?.redirected ? { location: found.url } : {};
     return { status: 307, headers: new Headers(location), body: null };
   }
 
-  /** Returns a text of the server without the key and without the caller's headers. */
-  redact(text) {
-    for (const secret of [this.#key, ...Object.values(this.#options.headers)]) {
+  /** Returns a text of the server without the key and the caller's headers. */
+  redact(text, headers) {
+    for (const secret of [this.#key, ...Object.values(headers)]) {
       if (secret.length < 6) continue;
       for (const form of [secret, encodeURIComponent(secret), btoa(asBytes(secret))]) {
         text = text.replaceAll(form, "***");
@@ -719,10 +710,9 @@ class Sender {
   }
 }
 
-/** Returns the UTF-8 bytes of a text in the form that a header takes. */
+/** Returns a text as a header takes it: its UTF-8 bytes. */
 const asBytes = (text) => String.fromCharCode(...new TextEncoder().encode(text));
 
-/** Returns the failure behind a rejected fetch; throws if the caller has left. */
 function failureOf(error, signal) {
   signal?.throwIfAborted();
   const { code, message: why } = error.cause ?? {};
@@ -731,7 +721,6 @@ function failureOf(error, signal) {
   return { message: why ? `${error.message} (${why})` : error.message, final, cause: error };
 }
 
-/** Reads what arrives of a body that is not a stream. */
 async function readText({ response, bounded }) {
   const decoder = new TextDecoder();
   let text = "";
@@ -748,7 +737,7 @@ async function readText({ response, bounded }) {
   return text;
 }
 
-/** Waits; a page that becomes visible or online ends the wait, but not before `atLeast`. */
+/** Waits; a page that is visible or online again ends it, but not before `atLeast`. */
 async function sleep(wait, atLeast, signal) {
   const { document } = globalThis;
   const listening = new AbortController();
@@ -828,6 +817,7 @@ export class PacketStream {
   }
 
   async return(value) {
+    if (this.complete) await this.#packets.next(); // left at its end
     this.#end("left");
     await this.#packets.return();
     return { done: true, value };
@@ -891,7 +881,7 @@ export class PacketStream {
         for (const packet of machine.receive(value)) {
           if (storage) await storage.save(this.position, this.request);
           yield packet;
-          signal?.throwIfAborted();
+          if (machine.reading) signal?.throwIfAborted();
         }
       }
     } finally {
@@ -941,7 +931,7 @@ export class ChatStream extends PacketStream {
     return op === "DELTA" ? p : null;
   }
 
-  /** Drops what became void: all of it if the stream was resumed after that point. */
+  /** Drops what became void: all if the stream was resumed after that. */
   #rewind(to) {
     const whole = to < this.#start;
     const toSeq = whole ? 0 : to;
@@ -968,7 +958,7 @@ export class CAPClient {
   #sender;
 
   constructor(url, options = {}) {
-    // A caller who passes maxRetries means exactly that number of reconnections.
+    // With maxRetries the caller means exactly that number.
     const reconnectFor = options.maxRetries === undefined ? 30_000 : 0;
     this.#options = withDefaults({ ...DEFAULTS, reconnectFor }, options);
     this.url = baseURL(url);
@@ -1020,7 +1010,8 @@ export class CAPClient {
     const position = from ? readPosition(from, streamId) : null;
     const id = streamId ?? position?.streamId;
     const request = given ? { request_id: uuid4(), ...given } : null;
-    const headers = { ...this.#options.headers, ...settings.headers, Accept: "text/event-stream" };
+    const own = { ...this.#options.headers, ...settings.headers };
+    const headers = { ...own, Accept: "text/event-stream" };
     const target = { method, url: `${this.url}/streams/${encodeURIComponent(id)}`, headers };
     if (request) {
       headers["Content-Type"] = "application/json";
@@ -1030,7 +1021,7 @@ export class CAPClient {
     }
     const attempt = (cursor) =>
       cursor ? { ...target, headers: { ...headers, "Last-Event-ID": cursor } } : target;
-    const redact = (text) => this.#sender.redact(text);
+    const redact = (text) => this.#sender.redact(text, own);
     const expected = request ? null : id.toLowerCase();
     return new Kind({
       ...settings,
@@ -1051,13 +1042,10 @@ function readPosition({ streamId, stream_id, seq, lastEventId, cursor }, known) 
 }
 
 function checkNumbers(settings) {
-  const names = [
-    "timeout", "deadline", "maxRetries", "maxRetryDelay", "reconnectFor", "maxEventBytes",
-  ];
-  for (const name of names) {
-    if (!(settings[name] >= 0)) {
-      throw new RangeError(`${name} must be 0 or more, got ${settings[name]}`);
-    }
+  for (const [name, value] of Object.entries(DEFAULTS)) {
+    const given = settings[name];
+    if (!isNumber(value) || (isNumber(given) && given >= 0)) continue;
+    throw new RangeError(`${name} must be a number of at least 0, got ${given}`);
   }
 }
 
@@ -1071,7 +1059,7 @@ function baseURL(url) {
 }
 
 function uuid4() {
-  // Not randomUUID, which a page has only over https or on localhost.
+  // A page without https has no randomUUID.
   const bytes = crypto.getRandomValues(new Uint8Array(15));
   const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
   return hex.replace(/^(.{8})(.{4})(.{3})(.{3})/, "$1-$2-4$3-8$4-");
@@ -1079,7 +1067,7 @@ function uuid4() {
 
 export function sessionPosition(name = "coreason", store = globalThis.sessionStorage) {
   const keys = [`${name}:request`, `${name}:position`];
-  let written; // the request is written once, the position with every packet
+  let written; // once, unlike the position
   return {
     load() {
       const [request, position] = keys.map((key) => JSON.parse(store.getItem(key)));

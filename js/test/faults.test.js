@@ -20,7 +20,7 @@ after(() => server.stop());
 
 const isTransient = ({ p }) => ["TRANSIENT", "FATAL"].includes(p.severity);
 
-describe("every row of the fault table", { concurrency: 64 }, () => {
+describe("every row of the fault table", { concurrency: 8 }, () => {
   for (const row of load("tests/cap/cases/faults.json").cases) test(row.name, () => play(row));
 });
 

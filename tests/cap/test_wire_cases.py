@@ -9,7 +9,7 @@ from coreason_client.cap.errors import CAPError
 from tests.cap.scripted import SHELLS, BrokenPipe, Network, Outcome, machine_for
 from tests.cap.wire_cases import connection, options, position, wire_cases, with_ids
 
-DEFAULTS = {"text": "", "error": None, "fields": {}, "cause": False, "message": []}
+DEFAULTS: dict[str, Any] = {"text": "", "error": None, "fields": {}, "cause": False, "message": []}
 
 
 @pytest.mark.parametrize("shell", SHELLS)
