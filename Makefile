@@ -59,6 +59,8 @@ browser: $(INSTALLED) ## install Chromium and axe-core for the browser tests, if
 
 test: $(INSTALLED) browser ## run the whole test suite
 	$(BIN)/pytest -q -n 4 $(PYTEST_ARGS)
+	@# Alone, because the other tests would disturb what it measures.
+	@test -n "$(PYTEST_ARGS)" || $(BIN)/pytest -q tests/browser/test_speed.py
 
 fuzz: $(INSTALLED) ## run the fuzz tests with more examples
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -q -n 2 --timeout 3600 tests/fuzz tests/server/durable/test_properties.py

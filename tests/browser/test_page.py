@@ -86,6 +86,43 @@ def test_the_timeline_shows_every_packet(serve: Serve, tabs: Tabs) -> None:
     expect(title).to_contain_text("CLOSE")
 
 
+def sse(*packets: tuple[int, str, object]) -> str:
+    stream_id = "123e4567-e89b-12d3-a456-426614174000"
+    time = "2026-01-05T10:00:00Z"
+    found = [
+        {"stream_id": stream_id, "seq": seq, "op": op, "t": time, "p": p} for seq, op, p in packets
+    ]
+    return "".join(
+        f"id: {stream_id}:{packet['seq']}\ndata: {json.dumps(packet)}\n\n" for packet in found
+    )
+
+
+def test_void_text_and_duplicates_are_on_the_timeline_only(serve: Serve, tabs: Tabs) -> None:
+    body = sse(
+        (1, "DELTA", "kept "),
+        (2, "DELTA", "void "),
+        (2, "DELTA", "void "),
+        (3, "EVENT", {"type": "REWIND", "data": {"to_seq": 1}}),
+        (4, "DELTA", "anew"),
+        (5, "CLOSE", {}),
+    )
+    tabs.context.route(
+        "**/assist", lambda route: route.fulfill(body=body, content_type="text/event-stream")
+    )
+    page = tabs.open(serve(SCRIPTS).url)
+    ask(page, "anything")
+    wait_for(page, "done")
+    expect(page.get_by_test_id("answer")).to_have_text("kept anew")
+    expect(page.locator("#figure-dropped")).to_have_text("1")
+    timeline = page.get_by_test_id("timeline")
+    titles = []
+    for _ in range(7):
+        timeline.press("ArrowRight")
+        titles.append(page.get_by_test_id("details-title").inner_text().split(",")[0])
+    assert "Dropped duplicate of packet 2" in titles
+    assert "Rewind: back to packet 1" in titles
+
+
 def test_what_can_be_taken_along(serve: Serve, new_tabs: Callable[..., Tabs]) -> None:
     tabs = new_tabs(permissions=["clipboard-read", "clipboard-write"], accept_downloads=True)
     page = tabs.open(serve(SCRIPTS).url)
@@ -200,31 +237,22 @@ def test_a_cut_is_healed(serve: Serve, new_tabs: Callable[..., Tabs]) -> None:
     ask(page, "halves")
     wait_for_half(page)
     page.get_by_test_id("cut").click()
-    expect(page.get_by_test_id("reconnects")).not_to_have_text("0")
+    expect(page.get_by_test_id("reconnects")).to_have_text("1")
+    wait_for(page, "open")
+    page.locator("#seed").fill("7")  # cuts now, and the following connections too
+    page.get_by_test_id("cut").click()
+    expect(page.get_by_test_id("reconnects")).to_have_text("2")
     site.gate.set()
     wait_for(page, "done")
     assert words(page) == ALL
+    assert int(page.get_by_test_id("reconnects").inner_text()) > 2
     timeline = page.get_by_test_id("timeline")
     timeline.focus()
     for _ in range(PIECES // 2 + 1):
         timeline.press("ArrowRight")
     expect(page.get_by_test_id("details-title")).to_contain_text("Connection lost")
-    timeline.press("ArrowRight")
-    expect(page.get_by_test_id("details-title")).to_contain_text("connection 2")
-
-
-def test_cuts_from_a_seed_are_healed(serve: Serve, new_tabs: Callable[..., Tabs]) -> None:
-    site = serve(SCRIPTS)
-    page = new_tabs().open(site.url)
-    ask(page, "halves")
-    wait_for_half(page)
-    page.locator("#seed").fill("7")
-    page.get_by_test_id("cut").click()
-    expect(page.get_by_test_id("reconnects")).not_to_have_text("0")
-    site.gate.set()
-    wait_for(page, "done")
-    assert words(page) == ALL
-    assert int(page.get_by_test_id("reconnects").inner_text()) >= 2
+    timeline.press("End")
+    expect(page.get_by_test_id("details-title")).not_to_contain_text("connection 1")
 
 
 def test_a_reload_goes_on(serve: Serve, tabs: Tabs) -> None:

@@ -1,10 +1,13 @@
-"""10,000 packets at 2,000 a second leave no gap between frames in which the page seems to hang."""
+"""10,000 packets at 2,000 a second leave no gap between frames in which the page seems to hang.
+
+Other tests that run at the same time make gaps, too. So `make test` runs this file once more,
+alone, and only then the limit is the strict one.
+"""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
-
-import pytest
 
 from coreason_client.server import AgentStream
 
@@ -12,7 +15,9 @@ from .conftest import Serve, Tabs, ask, wait_for
 from .site import Site
 
 PACKETS, RATE, BURST = 10_000, 2_000, 40
-MAX_GAP = 200.0  # ms
+ALONE = "PYTEST_XDIST_WORKER" not in os.environ
+MAX_GAP = 200.0 if ALONE else 2_000.0  # ms
+ATTEMPTS = 3
 
 _MEASURE = """() => {
   window.frames = {gap: 0, count: 0};
@@ -39,17 +44,13 @@ async def flood(stream: AgentStream, _: Site) -> None:
             await asyncio.sleep(max(begun + number / RATE - time.monotonic(), 0))
 
 
-@pytest.mark.parametrize("attempts", [3])
 def test_no_frame_waits_long(
-    serve: Serve,
-    new_tabs: Callable[..., Tabs],
-    attempts: int,
-    record_property: Callable[[str, object], None],
+    serve: Serve, new_tabs: Callable[..., Tabs], record_property: Callable[[str, object], None]
 ) -> None:
     page = new_tabs().open(serve({"flood": flood}).url)
     gaps = []
-    # Other processes of a busy machine also make gaps: one undisturbed run is enough.
-    for _ in range(attempts):
+    # Other programs on the machine make gaps, too: one undisturbed run is enough.
+    for _ in range(ATTEMPTS):
         page.evaluate(_MEASURE)
         ask(page, "flood")
         wait_for(page, "open")

@@ -36,9 +36,11 @@ export class Answer {
     this.live = null; // the element of the block that is being written
     this.liveText = null;
     this.text = "";
+    this.cropped = null; // the notice that there is more text
     this.count = 0;
     this.nodes = 0; // elements of complete blocks
     this.left = 0; // parts that are not drawn
+    this.more = null; // the notice that says so
     this.thoughts = null;
     this.progress = new Map();
     this.tasks = new Map();
@@ -108,11 +110,13 @@ export class Answer {
 
   write(text) {
     this.thoughts = null;
+    const all = clean(text);
     const room = MAX_TEXT - this.text.length;
-    const shown = clean(text).slice(0, Math.max(room, 0));
+    const shown = all.slice(0, Math.max(room, 0));
     this.text += shown;
-    if (shown.length < text.length && room > 0 && clean(text).length > room) {
-      this.addNotice(notice("info", "The answer is longer than this page draws.", "The export has all of it."));
+    if (room >= 0 && all.length > room && !this.cropped) {
+      this.cropped = notice("info", "The answer is longer than this page draws.", "The export has all of it.");
+      this.addNotice(this.cropped);
     }
     for (const block of this.blocks.feed(shown)) this.finishBlock(block);
   }
@@ -214,7 +218,7 @@ export class Answer {
   addArtifact(found) {
     const id = String(found?.artifactId ?? "");
     const onlyText = Array.isArray(found?.parts) && found.parts.every((part) => typeof part?.text === "string");
-    if (this.artifacts.has(id) && onlyText) return;
+    if (onlyText && (this.artifacts.has(id) || !found.name)) return;
     this.artifacts.add(id);
     this.append(artifact(found));
   }

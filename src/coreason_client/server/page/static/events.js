@@ -176,7 +176,9 @@ export class Task {
     const state = text(object(status).state).replace(/^TASK_STATE_/, "").toLowerCase().replaceAll("_", " ");
     this.element.dataset.state = state.replaceAll(" ", "-");
     this.state.textContent = state || "unknown";
-    const said = list(object(object(status).message).parts).map((part) => text(object(part).text)).join(" ");
+    // The text of any other state is in the answer, or in the error.
+    const about = /^(?:working|submitted)$/.test(state) ? object(status).message : null;
+    const said = list(object(about).parts).map((part) => text(object(part).text)).join(" ");
     this.message.textContent = shortened(said, MAX_LINE);
   }
 }

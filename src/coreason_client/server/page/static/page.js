@@ -23,13 +23,21 @@ const STATUS_TEXTS = {
 const GONE = [404, 410]; // the server no longer has a stream
 
 const $ = (id) => document.getElementById(id);
-const session = new Session(sessionStorage, location.pathname);
+const session = new Session(storage(), location.pathname);
 const turns = [];
 let config = null;
 let client = null;
 let current = null; // the turn that is read or was read last
 let shown = null; // the turn whose timeline is shown
 let retry = null; // what to do when the key or the server is there
+
+function storage() {
+  try {
+    return sessionStorage;
+  } catch {
+    return null; // forbidden by the settings of the browser: then a reload forgets
+  }
+}
 
 // Status and announcements
 
@@ -207,6 +215,7 @@ function target() {
   return {
     protocol: config.protocol,
     url: config.target ?? client.url,
+    card: config.card,
     question: current.question,
     request: current.request ?? client.chatRequest(current.question, { sessionId: session.id }),
     needsKey: config.needs_key,

@@ -5,14 +5,32 @@ const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 const python = (text) => JSON.stringify(text).replace(/[\u007f-\u009f\u2028\u2029]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 /** Return a curl command for a request. */
-export function asCurl({ protocol, url, question, request, needsKey }) {
-  const key = needsKey ? ` \\\n  -H "Authorization: Bearer $COREASON_API_KEY"` : "";
-  if (protocol === "a2a") {
-    const message = { messageId: request.request_id, role: "ROLE_USER", parts: [{ text: question }] };
-    const body = { jsonrpc: "2.0", id: 1, method: "SendStreamingMessage", params: { message } };
-    return `curl -N ${quoted(url)} \\\n  -H 'Content-Type: application/json' \\\n  -H 'A2A-Version: 1.0'${key} \\\n  -d ${quoted(JSON.stringify(body))}`;
-  }
-  return `curl -N ${quoted(`${url}/assist`)} \\\n  -H 'Content-Type: application/json'${key} \\\n  -d ${quoted(JSON.stringify(request))}`;
+export function asCurl(target) {
+  const { address, headers, body } = target.protocol === "a2a" ? a2aCall(target) : capCall(target);
+  const all = ["'Content-Type: application/json'", ...headers];
+  if (target.needsKey) all.push('"Authorization: Bearer $COREASON_API_KEY"');
+  const lines = [`curl -N ${quoted(address)}`, ...all.map((header) => `-H ${header}`), `-d ${quoted(JSON.stringify(body))}`];
+  return lines.join(" \\\n  ");
+}
+
+function capCall({ url, request }) {
+  return { address: `${url}/assist`, headers: [], body: request };
+}
+
+// Over JSON-RPC, in the version of the first interface of the card that has it.
+function a2aCall({ url, card, question, request }) {
+  const found = card?.supportedInterfaces?.find?.((each) => each?.protocolBinding === "JSONRPC");
+  const isOld = String(found?.protocolVersion ?? "1").startsWith("0.");
+  const messageId = request.request_id;
+  const message = isOld
+    ? { kind: "message", messageId, role: "user", parts: [{ kind: "text", text: question }] }
+    : { messageId, role: "ROLE_USER", parts: [{ text: question }] };
+  const method = isOld ? "message/stream" : "SendStreamingMessage";
+  return {
+    address: found?.url ?? url,
+    headers: isOld ? [] : ["'A2A-Version: 1.0'"],
+    body: { jsonrpc: "2.0", id: 1, method, params: { message } },
+  };
 }
 
 /** Return a Python program for a question. */

@@ -91,7 +91,10 @@ export class Turn {
   }
 
   fail(error) {
-    if (this.leaving.signal.aborted) return this.finish("left");
+    if (this.leaving.signal.aborted) {
+      this.answer.addNotice(notice("info", "Left before the answer began"));
+      return this.finish("left");
+    }
     this.error = error;
     if (error?.streamError?.code === "cancelled") {
       this.finish("cancelled");

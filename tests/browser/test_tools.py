@@ -1,0 +1,34 @@
+"""A missing browser is a reason to skip, and in CI a failure."""
+
+import pytest
+
+from . import tools
+
+
+def test_what_is_missing_skips_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="Chromium is not installed: run"):
+        tools.missing("Chromium", "run `make browser`")
+
+
+def test_what_is_missing_fails_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "1")
+    with pytest.raises(pytest.fail.Exception, match="Chromium is not installed"):
+        tools.missing("Chromium", "run `make browser`")
+
+
+def test_a_browser_is_found_on_the_path_or_among_downloads(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("browsers")
+    chrome = folder / "chromium-1234" / "chrome-linux" / "chrome"
+    chrome.parent.mkdir(parents=True)
+    chrome.touch()
+    monkeypatch.setattr(tools.shutil, "which", lambda _: None)
+    monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(folder))
+    tools.find_browser.cache_clear()
+    assert tools.find_browser() == chrome
+    monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(folder / "none"))
+    tools.find_browser.cache_clear()
+    assert tools.find_browser() in {None, tools._MAC}
+    tools.find_browser.cache_clear()
