@@ -30,6 +30,7 @@ from coreason_client.llm import LLMError
 from coreason_client.llm import errors as llm_errors
 from coreason_client.sse import SSEDecoder, SSEEventTooLarge
 from coreason_manifest.definitions.presentation import ErrorSeverity, StreamError
+from tests.each import each
 
 ONE, TWO = UUID(int=1), UUID(int=2)
 SECRET = "sk_very_secret"
@@ -284,7 +285,7 @@ def test_words_repeat_no_field(error: CoreasonError) -> None:
 
 
 @every_error
-@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+@each("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
 @pytest.mark.proves("R08d")
 def test_pickling_keeps_the_kind_the_words_and_every_field(
     error: CoreasonError, protocol: int

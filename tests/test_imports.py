@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.each import each
+
 SRC = Path(__file__).parent.parent / "src"
 
 # The packages and modules of this project that each package may import. A module belongs to the
@@ -396,7 +398,7 @@ def allowed(package: str) -> set[str]:
     return names.union(*(GROUPS.get(name, set()) for name in names))
 
 
-@pytest.mark.parametrize("module", modules())
+@each("module", modules())
 def test_a_module_imports_only_what_its_package_may(module: str) -> None:
     package = package_of(module)
     wrong = {
@@ -410,7 +412,7 @@ def test_a_module_imports_only_what_its_package_may(module: str) -> None:
 
 
 @pytest.mark.proves("R04p")
-@pytest.mark.parametrize("module", modules())
+@each("module", modules())
 def test_a_library_is_imported_only_in_its_packages(module: str) -> None:
     for target in imports(module) - MAY_CHECK_INSTALLED.get(module, set()):
         packages = LIBRARIES.get(target.split(".")[0])

@@ -28,6 +28,7 @@ import typer
 from typer.testing import CliRunner
 
 from coreason_client.cli._app import app
+from tests.preloaded import PreloadedProcess
 
 PATIENCE = 30.0
 COMMAND = [sys.executable, "-m", "coreason_client"]
@@ -124,8 +125,12 @@ class Process:
         terminal: bool = False,
         size: tuple[int, int] | None = None,
         script: str | None = None,
+        fresh: bool = False,
     ) -> None:
-        """Start it; `script` is for a shell, which has the command in its parameters."""
+        """Start it; `script` is for a shell, which has the command in its parameters.
+
+        With `fresh`, or in a shell, in an interpreter of its own from the start.
+        """
         self._output, theirs = pty.openpty() if terminal else os.pipe()
         if size is not None:
             columns, rows = size
@@ -134,17 +139,12 @@ class Process:
         self.text = ""
         # A file and not a pipe: a server that logs would stop at a pipe that nobody reads.
         self._errors = None if terminal else tempfile.TemporaryFile()  # noqa: SIM115
-        shell = [] if script is None else ["/bin/sh", "-c", script, "sh"]
-        self._process = subprocess.Popen(
-            [*shell, *COMMAND, *arguments],
-            stdin=theirs if terminal else subprocess.DEVNULL,
-            stdout=theirs,
-            stderr=theirs if self._errors is None else self._errors,
-            env=environment(env),
-            cwd=cwd,
-            start_new_session=True,
-            preexec_fn=_own_terminal if terminal else _usual_signals,
-        )
+        errors = theirs if self._errors is None else self._errors.fileno()
+        start = _start_preloaded if script is None and not fresh else _start_fresh
+        line = [*COMMAND, *arguments]
+        if script is not None:
+            line = ["/bin/sh", "-c", script, "sh", *line]
+        self._process = start(line, theirs, errors, environment(env), cwd, terminal)
         os.close(theirs)
 
     def __enter__(self) -> Self:
@@ -249,6 +249,46 @@ class Process:
 def shown(text: str) -> str:
     """Take the control sequences out of what a terminal was sent."""
     return CONTROL.sub("", text)
+
+
+def _start_fresh(
+    line: list[str],
+    output: int,
+    errors: int,
+    env: Mapping[str, str],
+    cwd: Path | None,
+    terminal: bool,
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        line,
+        stdin=output if terminal else subprocess.DEVNULL,
+        stdout=output,
+        stderr=errors,
+        env=env,
+        cwd=cwd,
+        start_new_session=True,
+        preexec_fn=_own_terminal if terminal else _usual_signals,
+    )
+
+
+def _start_preloaded(
+    line: list[str],
+    output: int,
+    errors: int,
+    env: Mapping[str, str],
+    cwd: Path | None,
+    terminal: bool,
+) -> PreloadedProcess:
+    with Path(os.devnull).open("rb") as null:
+        return PreloadedProcess(
+            line[1:],
+            stdin=output if terminal else null.fileno(),
+            stdout=output,
+            stderr=errors,
+            env=env,
+            cwd=cwd,
+            terminal=terminal,
+        )
 
 
 def _usual_signals() -> None:

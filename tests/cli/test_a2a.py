@@ -327,7 +327,7 @@ def test_a_terminal_sees_the_text_and_the_states(peer: str, env: dict[str, str])
 
 
 def test_a_terminal_sees_the_card_and_ctrl_c_shows_no_traceback(peer: str) -> None:
-    with Process("a2a", "card", f"{peer}/both", terminal=True) as process:
+    with Process("a2a", "card", f"{peer}/both", terminal=True, fresh=True) as process:
         assert process.end() == 0
         assert "\x1b[1mboth peer 1.2.3\x1b[0m" in process.text
     with Process("a2a", "stream", f"{peer}/both", "hold 4", terminal=True) as process:

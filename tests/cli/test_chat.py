@@ -173,7 +173,7 @@ def test_a_full_disk_is_one_sentence(faults: FaultServer) -> None:
 
 
 def test_a_terminal_sees_colours_bars_thoughts_and_sources() -> None:
-    with Process("chat", QUESTION, terminal=True) as process:
+    with Process("chat", QUESTION, terminal=True, fresh=True) as process:
         assert process.end() == 0
         text = shown(process.text)
         assert re.search(r"\x1b\[[0-9;]*3[0-9]m", process.text)

@@ -36,7 +36,7 @@ def test_the_text_comes_while_the_model_still_writes(tmp_path: Path) -> None:
     held = Held([chunk(content="first ")], spoken("second"))
     with model(streamed(held)) as served:
         arguments = ["llm", "--model", MODEL, "Hi"]
-        with Process(*arguments, env=served.env, cwd=tmp_path) as process:
+        with Process(*arguments, env=served.env, cwd=tmp_path, fresh=True) as process:
             process.expect("first ")
             assert not held.let_go.is_set()
             held.let_go.set()

@@ -167,7 +167,9 @@ def test_options_of_the_page_that_do_not_fit(arguments: list[str], says: str) ->
 
 
 def test_ctrl_c_drains_and_ends_well(tmp_path: Path) -> None:
-    with Process("serve", "--port", "0", "--api-key", "it's-one", cwd=tmp_path) as process:
+    with Process(
+        "serve", "--port", "0", "--api-key", "it's-one", cwd=tmp_path, fresh=True
+    ) as process:
         told = process.expect("}'\n")
         [curl] = re.findall(r"^curl .*$", told, re.MULTILINE)
         assert '"op":"CLOSE"' in run_curl(curl)

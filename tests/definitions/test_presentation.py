@@ -33,6 +33,7 @@ from coreason_manifest.definitions.presentation import (
     StreamPacket,
     parse_packet,
 )
+from tests.each import each
 from tests.fuzz.strategies import examples
 
 Fields = dict[str, Any]
@@ -132,9 +133,9 @@ WAYS: list[Way] = [*PYTHON_WAYS, by_validate_json, by_class_json, by_parse_packe
 # Those that see an `op` as a value and not as the choice of a class.
 GENERIC_WAYS: list[Way] = [by_call, by_validate, by_validate_json, by_parse_packet]
 
-every_way = pytest.mark.parametrize("way", WAYS)
-every_python_way = pytest.mark.parametrize("way", PYTHON_WAYS)
-every_generic_way = pytest.mark.parametrize("way", GENERIC_WAYS)
+every_way = each("way", WAYS)
+every_python_way = each("way", PYTHON_WAYS)
+every_generic_way = each("way", GENERIC_WAYS)
 
 PROVES = {
     "DELTA": pytest.mark.proves("RFC002-1-delta", "R15b"),

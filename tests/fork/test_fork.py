@@ -4,9 +4,6 @@ The forks happen in a program that each test runs, since the test's own process 
 """
 
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +11,7 @@ import pytest
 from coreason_client.server import running
 from tests.fork import server
 from tests.http.support import Authority, Relay
+from tests.preloaded import run_preloaded
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 
@@ -42,24 +40,20 @@ def succeeds(scenario: str, families: str, url: str, control: str, certificates:
 
     Only the program itself prints the names of the scenario and the family.
     """
-    program = ["-m", "tests.fork.program", scenario, families, url, control]
     # A fork with threads is what is tested here; newer versions of Python warn of it.
-    warnings = ["-W", "error", "-W", "ignore::DeprecationWarning"]
-    running = subprocess.Popen(
-        [sys.executable, *warnings, *program],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "SSL_CERT_FILE": certificates, "NO_PROXY": "*"},
-        start_new_session=True,
+    warnings = "error,ignore::DeprecationWarning"
+    done = run_preloaded(
+        ["-m", "tests.fork.program", scenario, families, url, control],
+        env={
+            **os.environ,
+            "PYTHONWARNINGS": warnings,
+            "SSL_CERT_FILE": certificates,
+            "NO_PROXY": "*",
+        },
+        timeout=LIMIT,
     )
-    try:
-        out, err = running.communicate(timeout=LIMIT)
-    except subprocess.TimeoutExpired:
-        os.killpg(running.pid, signal.SIGKILL)  # with its children
-        out, err = running.communicate()
     announced = "".join(f"{scenario} {family}\n" for family in families.split(","))
-    assert (running.returncode, out, err) == (0, "", announced)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", announced)
 
 
 @pytest.mark.parametrize(("scenario", "families"), [*SYNC, *ASYNC, *OTHER])

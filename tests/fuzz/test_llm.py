@@ -25,6 +25,7 @@ from coreason_client.llm._generate import generate_flow
 from coreason_client.llm._plan import Plan
 from coreason_client.llm._route import Target
 from coreason_client.llm.providers import ADAPTERS
+from tests.each import each
 from tests.fuzz.corpus import JSON_TEXTS
 from tests.fuzz.strategies import anything, damaged, examples, mutated, wire
 from tests.llm.wire import anthropic, gemini, ollama, openai, responses
@@ -181,7 +182,7 @@ def test_an_adapter_by_itself(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("text", JSON_TEXTS, ids=range(len(JSON_TEXTS)))
+@each("text", JSON_TEXTS)
 def test_the_seeds(name: str, text: bytes) -> None:
     for status in (200, 400):
         generate(name, status, text)

@@ -5,6 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coreason_client.sse import SSEDecoder, SSEEventTooLarge, encode_event, parse_sse_stream
+from tests.each import each
 from tests.fuzz.corpus import SSE
 from tests.fuzz.strategies import damaged
 
@@ -73,7 +74,7 @@ def test_any_bytes_in_any_chunks(wire: bytes, places: list[int], fields: tuple[b
     assert not any(c in identifier for _, _, identifier in whole[0] for c in "\r\n\0")
 
 
-@pytest.mark.parametrize("wire", SSE, ids=range(len(SSE)))
+@each("wire", SSE)
 @pytest.mark.parametrize("size", [1, 2, 3, 4096])
 def test_the_seeds(wire: bytes, size: int) -> None:
     whole = seen([wire], LIMIT, ())

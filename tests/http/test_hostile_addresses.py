@@ -9,6 +9,7 @@ import pytest
 from coreason_client import A2AClient, AsyncA2AClient, AsyncCAPClient, CAPClient
 from coreason_client.errors import CoreasonError
 from coreason_client.llm import AsyncLLMClient
+from tests.each import each
 from tests.http.support import one_answer
 
 LOCATIONS: dict[str, bytes] = {
@@ -85,7 +86,7 @@ CALLS: dict[str, tuple[Callable[[str, Callable[[Any], Any]], None], Callable[[An
 
 
 @pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("location", LOCATIONS)
+@each("location", LOCATIONS)
 def test_a_redirect_that_cannot_be_followed(call: str, location: str) -> None:
     head = b"HTTP/1.1 307 Elsewhere\r\nContent-Length: 0\r\nConnection: close\r\nLocation: "
     fails, act = CALLS[call]

@@ -6,6 +6,7 @@ import httpx2
 import pytest
 
 from coreason_client._http._proxy import proxy_for
+from tests.each import each
 
 URLS = (
     "http://example.com/a?b=c",
@@ -69,7 +70,7 @@ def _proxy(transport: Any) -> str | None:
 
 
 @pytest.mark.parametrize("settings", PROXIES.values(), ids=PROXIES)
-@pytest.mark.parametrize("no_proxy", EXCEPTIONS)
+@each("no_proxy", EXCEPTIONS)
 def test_the_proxy_is_the_one_that_httpx2_uses(
     monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], no_proxy: str
 ) -> None:

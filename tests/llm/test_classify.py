@@ -34,6 +34,7 @@ from coreason_client.llm._classify import (
 )
 from coreason_client.llm._fault import Fault, Malformed
 from coreason_client.llm._route import Target
+from tests.each import each
 
 KEY = "sk-proj-A1b2C3d4E5f6G7h8"
 ROUTE = Target("http://127.0.0.1:1/v1", KEY).route("some-model")
@@ -174,7 +175,7 @@ TABLE: list[tuple[int, tuple[str, ...], type[LLMError], bool]] = [
 
 
 @pytest.mark.proves("R29b", "R29c")
-@pytest.mark.parametrize(("status", "codes", "kind", "retryable"), TABLE)
+@each(("status", "codes", "kind", "retryable"), TABLE)
 def test_codes_and_statuses_say_what_it_is(
     status: int, codes: tuple[str, ...], kind: type[LLMError], retryable: bool
 ) -> None:
@@ -262,7 +263,7 @@ TELLING = [
 ]
 
 
-@pytest.mark.parametrize(("status", "codes", "kind", "retryable"), TABLE)
+@each(("status", "codes", "kind", "retryable"), TABLE)
 def test_words_change_nothing(
     status: int, codes: tuple[str, ...], kind: type[LLMError], retryable: bool
 ) -> None:
@@ -477,7 +478,7 @@ def test_a_header_of_a_success_is_no_wish_of_the_error_inside_it() -> None:
     assert http_failure(ROUTE, head(200, retry_after="7"), inside, b"").error.retry_after == 7.0
 
 
-@pytest.mark.parametrize(("status", "codes", "kind", "retryable"), TABLE)
+@each(("status", "codes", "kind", "retryable"), TABLE)
 def test_the_provider_may_say_whether_to_come_again(
     status: int, codes: tuple[str, ...], kind: type[LLMError], retryable: bool
 ) -> None:

@@ -24,6 +24,7 @@ from coreason_client.llm import (
 )
 from coreason_client.llm._json import parse_or_none
 from coreason_client.sse import ServerSentEvent, SSEDecoder
+from tests.each import each
 from tests.llm.server import Provider, Replied, provider
 from tests.llm.wire import (
     anthropic,
@@ -245,8 +246,8 @@ def test_streams_go_through_the_shared_parser(name: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.proves("AI-5-same-shape")
-@pytest.mark.parametrize("size", [0, *CHUNKS], ids=lambda size: f"{size or 'event'}")
 @pytest.mark.parametrize("case", cases(Stream))
+@each("size", [0, *CHUNKS], lambda size: f"pieces of {size} bytes" if size else "whole events")
 def test_a_stream(case: Stream, size: int) -> None:
     async def go() -> None:
         reply = streamed(case, case.events, size) if case.events else unary(case)
@@ -294,8 +295,8 @@ def is_part_of_json(event: bytes) -> bool:
     return event.lstrip()[:1] == b"{" and parse_or_none(event) is None
 
 
-@pytest.mark.parametrize("clean", [True, False], ids=["clean end", "broken"])
 @pytest.mark.parametrize("case", cuttable())
+@each("clean", [True, False], lambda clean: "clean end" if clean else "broken")
 def test_a_stream_cut_after_every_event(case: Stream, *, clean: bool) -> None:
     async def go() -> None:
         async with provider() as server, client(server, **case.client) as ours:

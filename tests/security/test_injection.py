@@ -20,6 +20,7 @@ from coreason_client.sse import SSEDecoder, encode_comment, encode_event
 from coreason_manifest.definitions.presentation import StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest
 from tests.cap.scripted import Connection, Network, failure, machine_for, run_sync
+from tests.each import each
 from tests.fuzz.corpus import PACKETS, STREAM_ID
 from tests.fuzz.inprocess import in_process
 from tests.fuzz.strategies import examples, wire
@@ -35,7 +36,7 @@ LINE_LIKE = "a\x0bb\x0cc\x1cd\x1ee\x85f\u2028g\u2029h"
 # On the server
 
 
-@pytest.mark.parametrize("value", NASTY)
+@each("value", NASTY)
 def test_an_id_or_a_name_of_an_event_is_one_line(value: str) -> None:
     for fields in ({"id": value}, {"event": value}):
         with pytest.raises(ValueError, match="must be one line"):
@@ -120,7 +121,7 @@ def make(kind: str, value: str) -> object:
     return made[kind]()
 
 
-@pytest.mark.parametrize("value", NASTY)
+@each("value", NASTY)
 @pytest.mark.parametrize(
     "kind",
     [
@@ -135,7 +136,7 @@ def test_keys_and_headers_with_line_ends_are_refused_at_once(kind: str, value: s
         assert INJECTED not in str(caught.value)
 
 
-@pytest.mark.parametrize("value", NASTY)
+@each("value", NASTY)
 def test_a_key_that_is_asked_for_later_is_refused_too(value: str) -> None:
     with (
         CAPClient("http://127.0.0.1:9", lambda: value, max_retries=0) as client,
@@ -167,7 +168,7 @@ MODELS = [
 ]
 
 
-@pytest.mark.parametrize("model", MODELS)
+@each("model", MODELS)
 @pytest.mark.parametrize("wire_format", ["openai", "anthropic", "gemini", "ollama"])
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_model_is_a_name_and_not_a_way(wire_format: str, model: str, *, stream: bool) -> None:

@@ -3,13 +3,13 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from ..preloaded import PreloadedProcess
 
 PATIENCE = 30.0
 
@@ -20,15 +20,16 @@ class Program:
     def __init__(
         self, source: str, *arguments: object, env: Mapping[str, str] | None = None
     ) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", source, *map(str, arguments)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env={**os.environ, **(env or {})},
-            start_new_session=True,
-            preexec_fn=_usual_signals,
-        )
+        self._stderr, theirs = os.pipe()
+        with Path(os.devnull).open("r+b") as null:
+            self._process = PreloadedProcess(
+                ["-c", source, *map(str, arguments)],
+                stdin=null.fileno(),
+                stdout=null.fileno(),
+                stderr=theirs,
+                env={**os.environ, **(env or {})},
+            )
+        os.close(theirs)
         self._changed = threading.Condition()
         self._errors = ""
         self._at_end = False
@@ -49,8 +50,7 @@ class Program:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait(PATIENCE)
         self._reader.join(PATIENCE)
-        assert self._process.stderr is not None
-        self._process.stderr.close()
+        os.close(self._stderr)
 
     @property
     def errors(self) -> str:
@@ -87,8 +87,7 @@ class Program:
         return code
 
     def _read(self) -> None:
-        assert self._process.stderr is not None
-        while data := os.read(self._process.stderr.fileno(), 65536):
+        while data := os.read(self._stderr, 65536):
             with self._changed:
                 self._errors += data.decode(errors="replace")
                 self._changed.notify_all()
@@ -104,8 +103,3 @@ def gone(pid: int) -> bool:
     except OSError:
         return True
     return status.rpartition(")")[2].split()[0] == "Z"
-
-
-def _usual_signals() -> None:
-    # Under a shell without job control SIGINT is ignored, and children inherit that.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)

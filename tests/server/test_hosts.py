@@ -19,6 +19,7 @@ from starlette.testclient import TestClient
 from coreason_client.server import AgentApp, AgentStream, running
 from coreason_client.server.http._hosts import AllowedHosts
 from coreason_manifest.definitions.service import ServiceRequest
+from tests.each import each
 
 from .peer import LIMIT, Peer, envelope, wait_for
 
@@ -59,12 +60,12 @@ SOMEBODY_ELSE = [
 ]
 
 
-@pytest.mark.parametrize("host", THIS_MACHINE)
+@each("host", THIS_MACHINE)
 def test_names_of_this_machine_are_answered(host: str) -> None:
     assert verdict([("Host", host)]) is None
 
 
-@pytest.mark.parametrize("host", SOMEBODY_ELSE)
+@each("host", SOMEBODY_ELSE)
 @pytest.mark.parametrize(
     "server", [LOOPBACK, ("::1", 1), ("::ffff:127.0.0.1", 1), ["127.8.7.6", 1]]
 )

@@ -6,18 +6,19 @@ import random
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from ..preloaded import PreloadedProcess
 from .options import ReplicaOptions
 
 _START_WITHIN = 60.0
 _LEAVE_WITHIN = 20.0
 _ROOT = Path(__file__).resolve().parents[2]
+_VALKEY = ("redis.asyncio",)
 # Below the range of ephemeral ports: the port of a stopped replica must still be free when it is
 # restarted.
 _PORTS = range(20_000, 32_000)
@@ -31,7 +32,8 @@ class Replica:
         self.port = port
         self._folder = folder
         self._options = options
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: PreloadedProcess | None = None
+        self._lifeline = -1
         self._starts = 0
         self.busy = False  # a fault is acting on it
 
@@ -96,19 +98,24 @@ class Replica:
         for file in sorted(self._folder.glob(f"notes-{self.number}-*")):
             yield from file.read_text().splitlines()
 
-    def _spawn(self) -> subprocess.Popen[bytes]:
+    def _spawn(self) -> PreloadedProcess:
         self._starts += 1
         name = f"{self.number}-{self._starts}"
         notes, stderr = self._folder / f"notes-{name}", self._folder / f"stderr-{name}"
-        program = [sys.executable, "-m", self._options.program]
-        with stderr.open("wb") as errors:
-            return subprocess.Popen(
-                [*program, str(self.port), self._options.dump(), str(notes)],
-                cwd=_ROOT,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-            )
+        arguments = [str(self.port), self._options.dump(), str(notes)]
+        theirs, self._lifeline = os.pipe()  # its end tells the process that nobody needs it
+        try:
+            with stderr.open("wb") as errors, Path(os.devnull).open("wb") as null:
+                return PreloadedProcess(
+                    ["-m", self._options.program, *arguments],
+                    stdin=theirs,
+                    stdout=null.fileno(),
+                    stderr=errors.fileno(),
+                    cwd=_ROOT,
+                    libraries=() if self._options.url.startswith("sqlite:") else _VALKEY,
+                )
+        finally:
+            os.close(theirs)
 
     def _signal(self, number: int) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -118,8 +125,7 @@ class Replica:
         process, self._process = self._process, None
         if process is not None:
             process.wait(_LEAVE_WITHIN)
-            if process.stdin is not None:
-                process.stdin.close()
+            os.close(self._lifeline)
 
 
 class Fleet:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import coreason_client.sse
 from coreason_client.sse import ServerSentEvent, SSEDecoder, SSEEventTooLarge, _decode
 from coreason_client.sse._decode import DEFAULT_MAX_EVENT_BYTES
+from tests.each import each
 from tests.fuzz.strategies import examples
 from tests.sse.reference import BOM, Reference, TooLarge
 
@@ -103,7 +104,7 @@ def test_a_wire_decodes_whole(row: Row) -> None:
 
 
 @every_row
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 7])
+@each("size", [1, 2, 3, 4, 7])
 @pytest.mark.proves("RES1-drip", "A2A-sse-feed", "A2A-sse-lines", "SSE-bom-split", "SSE-crlf-split")
 def test_a_wire_decodes_in_pieces(row: Row, size: int) -> None:
     assert decode(pieces(row.wire, size)) == row.outcome
@@ -118,7 +119,7 @@ def test_a_wire_decodes_with_a_cut_at_every_place(row: Row) -> None:
 
 
 @every_row
-@pytest.mark.parametrize("size", [1, 5, 10_000])
+@each("size", [1, 5, 10_000])
 def test_a_wire_decodes_line_by_line(row: Row, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_decode, "_MAX_PENDING_BYTES", 3)
     assert decode(pieces(row.wire, size)) == row.outcome

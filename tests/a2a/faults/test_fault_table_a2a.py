@@ -261,7 +261,10 @@ def read_sync(run: TaskRun, **more: Any) -> Result:
 
 
 def read_async(run: TaskRun, **more: Any) -> Result:
-    async def main() -> Result:
+    # Not returned by the coroutine: at its end `asyncio.run` makes a text of what that returns.
+    made: list[Result] = []
+
+    async def main() -> None:
         events: list[Event] = []
         error: A2AError | None = None
         async with AsyncA2AClient.from_agent_card(run.card(), **options(run)) as client:
@@ -271,9 +274,10 @@ def read_async(run: TaskRun, **more: Any) -> Result:
                     events.append(event)  # noqa: PERF401 - those before an error count
             except A2AError as raised:
                 error = raised
-        return Result(events, error, stream)
+        made.append(Result(events, error, stream))
 
-    return asyncio.run(main())
+    asyncio.run(main())
+    return made[0]
 
 
 CLIENTS: dict[str, Callable[..., Result]] = {"A2AClient": read_sync, "AsyncA2AClient": read_async}
