@@ -24,7 +24,7 @@ def test_a_browser_is_found_on_the_path_or_among_downloads(
     chrome = folder / "chromium-1234" / "chrome-linux" / "chrome"
     chrome.parent.mkdir(parents=True)
     chrome.touch()
-    monkeypatch.setattr(tools.shutil, "which", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda _: None)
     monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(folder))
     tools.find_browser.cache_clear()
     assert tools.find_browser() == chrome
