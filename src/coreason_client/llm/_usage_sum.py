@@ -20,16 +20,23 @@ _OPTIONAL: tuple[_Count, ...] = ("cached_tokens", "cache_write_tokens", "reasoni
 
 def add_usages(usages: Sequence[Usage]) -> Usage:
     """Return the sum of usages; its cost is None if one of them has no known cost."""
-    costs = [usage["cost_estimate"] for usage in usages]
-    total: Usage = {
-        "prompt_tokens": sum(usage["prompt_tokens"] for usage in usages),
-        "completion_tokens": sum(usage["completion_tokens"] for usage in usages),
-        "total_tokens": sum(usage["total_tokens"] for usage in usages),
-        "cost_estimate": None if None in costs else sum(cost for cost in costs if cost),
-    }
-    for name in _OPTIONAL:
-        if count := sum(usage.get(name, 0) for usage in usages):
-            total[name] = count
-    if any(usage.get("estimated") for usage in usages):
-        total["estimated"] = True
+    total = NO_USAGE.copy()
+    cost: float | None = 0.0
+    for usage in usages:
+        total["prompt_tokens"] += usage["prompt_tokens"]
+        total["completion_tokens"] += usage["completion_tokens"]
+        total["total_tokens"] += usage["total_tokens"]
+        more = usage["cost_estimate"]
+        cost = None if cost is None or more is None else cost + more
+        if len(usage) > len(NO_USAGE):  # most have only what every usage has
+            _add_optional(total, usage)
+    total["cost_estimate"] = cost
     return total
+
+
+def _add_optional(total: Usage, usage: Usage) -> None:
+    for name in _OPTIONAL:
+        if count := usage.get(name):
+            total[name] = total.get(name, 0) + count
+    if usage.get("estimated"):
+        total["estimated"] = True

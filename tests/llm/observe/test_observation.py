@@ -86,12 +86,15 @@ def test_false_turns_telemetry_off_but_not_the_hooks() -> None:
 def test_it_is_looked_for_until_an_sdk_is_configured(
     collected: Collected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    observation = Observation()
+    seconds = [0.0]
+    observation = Observation(clock=lambda: seconds[0])
     monkeypatch.setattr(_observation, "_API", "opentelemetry.no_such_module")
     assert observation.observer(plan()) is NOT_OBSERVED
     monkeypatch.undo()
     assert observation.observer(plan()) is NOT_OBSERVED  # the API alone records nothing
     monkeypatch.setattr("opentelemetry.trace.get_tracer_provider", lambda: collected.tracers)
+    assert observation.observer(plan()) is NOT_OBSERVED  # it is looked for ten times a second
+    seconds[0] = 0.1
     assert observation.observer(plan()) is not NOT_OBSERVED
 
 

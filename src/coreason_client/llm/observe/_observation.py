@@ -6,6 +6,7 @@ Without hooks, and in a program that has not imported OpenTelemetry, it costs a 
 
 import inspect
 import sys
+import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["Observation"]
 
 _API = "opentelemetry.trace"
+# Between two looks for an SDK: OpenTelemetry reads the environment each time, which takes as long
+# as checking the arguments of a call.
+_LOOK_SECONDS = 0.1
 
 
 class Observation:
@@ -41,7 +45,11 @@ class Observation:
         telemetry: "Telemetry | bool | None" = None,
         on_request: "RequestHook | None" = None,
         on_response: "ResponseHook | None" = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
+        self._next_look = clock()
         self._on_request = _checked_hook("on_request", on_request)
         self._on_response = _checked_hook("on_response", on_response)
         self._has_hooks = on_request is not None or on_response is not None
@@ -90,7 +98,10 @@ class Observation:
     def instruments(self) -> "Instruments | None":
         """Return the tracer and the metrics, None if nothing is to be reported."""
         if self._instruments is None and self._automatic and sys.modules.get(_API) is not None:
-            self._find_instruments()
+            now = self._clock()
+            if now >= self._next_look:
+                self._next_look = now + _LOOK_SECONDS
+                self._find_instruments()
         return self._instruments
 
     def _find_instruments(self) -> None:

@@ -27,7 +27,7 @@ __all__ = [
 _MAX_MESSAGE = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ToolOutput:
     """The result of a tool call: text, and images as data URLs.
 

@@ -36,7 +36,8 @@ _MAX_SHOWN = 1000  # characters of invalid arguments
 _NOT_SENT = frozenset({"finish_reason", "filtered", "media", "parsed", "truncated"})
 
 
-@dataclass(frozen=True, slots=True)
+# The steps are not frozen: that would triple the cost of creating one.
+@dataclass(slots=True)
 class AskModel:
     """A step: send the conversation to the model."""
 
@@ -52,7 +53,7 @@ class AskModel:
         return {**options, **own}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Requested:
     """A call that the model requests; a call with a `refusal` is not executed."""
 
@@ -61,7 +62,7 @@ class Requested:
     refusal: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallTools:
     """A step: execute the calls of a turn."""
 
