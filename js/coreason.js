@@ -617,7 +617,7 @@ function redirected(request, location, count) {
   if (count > MAX_REDIRECTS) throw new Error(`more than ${MAX_REDIRECTS} in a row`);
   const { href: url, origin, protocol } = new URL(location, request.url);
   if (!/^https?:$/.test(protocol)) throw new Error("not an http or https address");
-  if (!request.bare && origin === new URL(request.url).origin) return { ...request, url };
+  if (origin === new URL(request.url).origin) return { ...request, url };
   const safe = Object.entries(request.headers)
     .filter(([name]) => SAFE_HEADERS.includes(name.toLowerCase()));
   return { ...request, url, headers: Object.fromEntries(safe), bare: true };

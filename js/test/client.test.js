@@ -242,6 +242,16 @@ describe("leaving", () => {
     });
   }
 
+  test("nothing is handed out after the signal, though it has arrived", async () => {
+    const controller = new AbortController();
+    const { client } = play([{ chunks: [["w1", "w2", "close3"]] }]);
+    const stream = client.assist(REQUEST, { signal: controller.signal });
+    await stream.next();
+    controller.abort("gone");
+    await assert.rejects(stream.next(), (reason) => reason === "gone");
+    assert.deepEqual(stream.position, at(1));
+  });
+
   test("a stream that has failed says so when it is read again", async () => {
     const stream = play([{ status: 500 }]).client.assist(REQUEST);
     await readAll(stream);

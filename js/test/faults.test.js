@@ -7,7 +7,7 @@ import { startFaultServer } from "./fault_server.js";
 import { load, readAll, REQUEST } from "./support.js";
 
 const OPTIONS = {
-  key: "sk_secret", timeout: 2000, maxRetries: 3, deadline: 20_000,
+  key: "sk_secret", timeout: 4000, maxRetries: 3, deadline: 20_000,
   backoff: { first: 10, longest: 20 }, // the real one is shown elsewhere and takes time
 };
 
