@@ -359,7 +359,8 @@ async function connect() {
     if (!response.ok) throw new Error(await problemOf(response));
     config = await response.json();
   } catch (error) {
-    $("unreachable-reason").textContent = error.message;
+    // `fetch` reports every kind of lost connection as a TypeError.
+    $("unreachable-reason").textContent = error instanceof TypeError ? "Is the server still running?" : error.message;
     $("unreachable").hidden = false;
     return setStatus("unreachable");
   }
