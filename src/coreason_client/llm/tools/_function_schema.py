@@ -12,6 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NotRequired, get_type_hints
 from weakref import WeakKeyDictionary
 
+from pydantic_core import ValidationError
+
 from ..errors import LLMRequestError
 from ._docstring import read_docstring
 
@@ -42,8 +44,6 @@ class FunctionSchema:
         Raises:
             ArgumentsError: an argument is missing, unknown or has the wrong type.
         """
-        from pydantic_core import ValidationError
-
         try:
             return self.adapter.validate_python(dict(arguments))
         except ValidationError as error:

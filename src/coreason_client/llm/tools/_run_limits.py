@@ -74,8 +74,9 @@ class RunLimits:
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> Self:
         """Return the limits among the options of a run, and remove them there."""
-        given = {name: options.pop(name) for name in options.keys() & _NAMES}
-        return cls(**given) if given else cls._default()
+        if _NAMES.isdisjoint(options):
+            return cls._default()
+        return cls(**{name: options.pop(name) for name in options.keys() & _NAMES})
 
     @classmethod
     @cache

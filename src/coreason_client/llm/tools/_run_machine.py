@@ -12,7 +12,6 @@
 """
 
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -116,7 +115,7 @@ class RunMachine:
         # By the index of the call, with the images of the output.
         self._finished: dict[int, tuple[ToolCallFinished, Sequence[str]]] = {}
         self._earlier: list[ToolCallFinished] = []
-        self._errors: Counter[str] = Counter()  # in a row, by tool
+        self._errors: dict[str, int] = {}  # in a row, by tool
         self._final_error: LLMError | None = None
         self._turn: TurnFinished | None = None
 
@@ -246,11 +245,11 @@ class RunMachine:
 
     def _count_errors(self, finished: ToolCallFinished) -> None:
         if not finished.is_error:
-            del self._errors[finished.name]
+            self._errors.pop(finished.name, None)
             return
-        self._errors[finished.name] += 1
-        if self._errors[finished.name] >= self._limits.max_tool_errors:
-            self.stop(_tool_error(finished, self._errors[finished.name]))
+        failures = self._errors[finished.name] = self._errors.get(finished.name, 0) + 1
+        if failures >= self._limits.max_tool_errors:
+            self.stop(_tool_error(finished, failures))
 
 
 def _refusal(call: ToolCall) -> str | None:
