@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["ClientCore", "check_model_name"]
 
 _MAX_ROUTES = 256
-_OPTIONS = CallOptions.__annotations__.keys()
+_OPTIONS = frozenset(CallOptions.__annotations__)
 _WAIT_ALLOWANCE = 60.0  # seconds for waits, in the default deadline
 
 
@@ -313,8 +313,8 @@ class ClientCore:
 
 
 def _check_names(options: Mapping[str, Any]) -> None:
-    if unknown := options.keys() - _OPTIONS:
-        known = ", ".join(sorted(_OPTIONS))
+    if not options.keys() <= _OPTIONS:
+        unknown, known = options.keys() - _OPTIONS, ", ".join(sorted(_OPTIONS))
         raise TypeError(f"there is no option {min(unknown)!r}; the options are {known}")
 
 

@@ -7,6 +7,8 @@ the messages of all.
 
 import re
 from collections.abc import Mapping
+from functools import cache
+from itertools import chain
 
 __all__ = ["is_overflow"]
 
@@ -61,15 +63,13 @@ _GATEWAYS = frozenset({"openrouter", "azure", "together", "fireworks", "vllm", "
 """Providers that forward the messages of other providers, or run the servers of others."""
 
 
-def _compiled(*providers: str) -> re.Pattern[str]:
-    patterns = [pattern for name in providers for pattern in _PATTERNS[name]]
-    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.ASCII)
-
-
-_ANY = _compiled(*_PATTERNS)
-_BY_PROVIDER = {name: _compiled(name) for name in _PATTERNS if name not in _GATEWAYS}
-
-
 def is_overflow(provider: str, message: str) -> bool:
     """Return True if an error message says that the request is too long for the model."""
-    return _BY_PROVIDER.get(_ALIASES.get(provider, provider), _ANY).search(message) is not None
+    return _messages_of(_ALIASES.get(provider, provider)).search(message) is not None
+
+
+@cache  # compiled on first use: it takes longer than to import any module of the AI client
+def _messages_of(provider: str) -> re.Pattern[str]:
+    own = provider in _PATTERNS and provider not in _GATEWAYS
+    known = _PATTERNS[provider] if own else chain.from_iterable(_PATTERNS.values())
+    return re.compile("|".join(f"(?:{pattern})" for pattern in known), re.ASCII)

@@ -105,6 +105,7 @@ class Session:
 
     def __init__(self, max_concurrency: int | None) -> None:
         self._slots = None if max_concurrency is None else asyncio.Semaphore(max_concurrency)
+        self.limited = max_concurrency is not None
         # No connection limit: a request that waits for a connection would look like a slow
         # provider. `max_concurrency` of the client limits the calls instead.
         connector = aiohttp.TCPConnector(

@@ -58,6 +58,7 @@ class Session:
 
     def __init__(self, max_concurrency: int | None) -> None:
         self._max_concurrency = max_concurrency
+        self.limited = max_concurrency is not None
         self._sender = SyncSender()
         self._slots = self._new_slots()
         _fork.register(self)

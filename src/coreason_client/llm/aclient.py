@@ -2,9 +2,10 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from weakref import finalize
 
+from .._drive import Flow
 from .._drive_async import drive_async, run_async
 from ._answer_machine import AnswerMachine
 from ._attempts import Attempts
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from .router.deployments import Router
 
 __all__ = ["AsyncLLMClient"]
+
+Value = TypeVar("Value")
 
 
 class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
@@ -211,9 +214,11 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
         with attempts.observer:
             session = self._sessions.get() or await self._session()
             try:
-                async with session.slot(attempts.seconds_left, attempts.deadline_error):
-                    use_cache = options.get("cache", True)
-                    flow = self._flow(attempts, response_format, use_cache=use_cache)
+                use_cache = options.get("cache", True)
+                flow = self._flow(attempts, response_format, use_cache=use_cache)
+                if session.limited:
+                    response = await self._run_in_slot(session, attempts, flow)
+                else:
                     response = await run_async(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
             finally:
                 if (action := attempts.close()) is not None:
@@ -315,9 +320,8 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
         with attempts.observer:
             session = self._sessions.get() or await self._session()
             try:
-                async with session.slot(attempts.seconds_left, attempts.deadline_error):
-                    flow = embed_flow(attempts, plans)
-                    responses = await run_async(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
+                flow = embed_flow(attempts, plans)
+                responses = await self._run_in_slot(session, attempts, flow)
             finally:
                 if (action := attempts.close()) is not None:
                     await action.perform_async()
@@ -343,9 +347,7 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
         attempts = self._new_attempts([self._models_plan(provider)])
         with attempts.observer:
             session = self._sessions.get() or await self._session()
-            async with session.slot(attempts.seconds_left, attempts.deadline_error):
-                flow = models_flow(attempts)
-                return await run_async(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
+            return await self._run_in_slot(session, attempts, models_flow(attempts))
 
     async def aclose(self) -> None:
         """Close the connections; may be called twice."""
@@ -365,6 +367,13 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
                     yield delta
         finally:
             await run_async(machine.close_flow(), session.sender(whole=True))
+
+    async def _run_in_slot(
+        self, session: "Session", attempts: Attempts[Any], flow: Flow[Value]
+    ) -> Value:
+        """Run a flow as soon as fewer than `max_concurrency` calls are running."""
+        async with session.slot(attempts.seconds_left, attempts.deadline_error):
+            return await run_async(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
 
     async def _session(self) -> "Session":
         load_prices()

@@ -4,9 +4,10 @@
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from weakref import finalize
 
+from .._drive import Flow
 from .._drive_sync import drive, run
 from ._answer_machine import AnswerMachine
 from ._attempts import Attempts
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from .router.deployments import Router
 
 __all__ = ["LLMClient"]
+
+Value = TypeVar("Value")
 
 
 class LLMClient(ClientCore, Runs, ClientBase):
@@ -213,9 +216,11 @@ class LLMClient(ClientCore, Runs, ClientBase):
         with attempts.observer:
             session = self._sessions.get() or self._session()
             try:
-                with session.slot(attempts.seconds_left, attempts.deadline_error):
-                    use_cache = options.get("cache", True)
-                    flow = self._flow(attempts, response_format, use_cache=use_cache)
+                use_cache = options.get("cache", True)
+                flow = self._flow(attempts, response_format, use_cache=use_cache)
+                if session.limited:
+                    response = self._run_in_slot(session, attempts, flow)
+                else:
                     response = run(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
             finally:
                 if (action := attempts.close()) is not None:
@@ -317,9 +322,8 @@ class LLMClient(ClientCore, Runs, ClientBase):
         with attempts.observer:
             session = self._sessions.get() or self._session()
             try:
-                with session.slot(attempts.seconds_left, attempts.deadline_error):
-                    flow = embed_flow(attempts, plans)
-                    responses = run(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
+                flow = embed_flow(attempts, plans)
+                responses = self._run_in_slot(session, attempts, flow)
             finally:
                 if (action := attempts.close()) is not None:
                     action.perform()
@@ -345,9 +349,7 @@ class LLMClient(ClientCore, Runs, ClientBase):
         attempts = self._new_attempts([self._models_plan(provider)])
         with attempts.observer:
             session = self._sessions.get() or self._session()
-            with session.slot(attempts.seconds_left, attempts.deadline_error):
-                flow = models_flow(attempts)
-                return run(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
+            return self._run_in_slot(session, attempts, models_flow(attempts))
 
     def close(self) -> None:
         """Close the connections; may be called twice."""
@@ -364,6 +366,11 @@ class LLMClient(ClientCore, Runs, ClientBase):
                 yield from deltas
         finally:
             run(machine.close_flow(), session.sender(whole=True))
+
+    def _run_in_slot(self, session: "Session", attempts: Attempts[Any], flow: Flow[Value]) -> Value:
+        """Run a flow as soon as fewer than `max_concurrency` calls are running."""
+        with session.slot(attempts.seconds_left, attempts.deadline_error):
+            return run(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
 
     def _session(self) -> "Session":
         load_prices()

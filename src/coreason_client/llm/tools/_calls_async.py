@@ -151,7 +151,9 @@ async def _called(tool: RunnableTool, requested: Requested) -> Any:
         value = await function()
     else:
         value = await run_in_thread(function, f"coreason-tool-{tool.name}")
-    return await value if inspect.isawaitable(value) else value
+    if isinstance(value, str) or not inspect.isawaitable(value):  # text is by far most common
+        return value
+    return await value
 
 
 async def _immediate(output: ToolOutput) -> _Timed:
