@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, cast
 
+from pydantic_core import to_json
+
 from ..errors import shown_value
 from ._argument_errors import invalid, quoted
 from ._check_parts import check_part
@@ -23,7 +25,7 @@ _KEYS: dict[str, frozenset[str]] = {
     ),
     "tool": frozenset({"role", "content", "name", "tool_call_id", "is_error"}),
 }
-_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)  # `dumps` would make one per call
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _LISTS = (list, tuple)  # a constant, because `list | tuple` would build a union on every call
 _TEXT_ROLES = ("system", "developer", "user", "assistant")
 # Keys of our response objects that an assistant message may have; they are dropped.
@@ -249,12 +251,24 @@ def _arguments(where: str, arguments: Any) -> str:
 
 
 def _to_json(where: str, arguments: dict[str, Any]) -> str:
+    if _has_only_texts(arguments):
+        return to_json(arguments).decode()
     try:
         text = _ENCODER.encode(arguments)
         # A model may have written half of a surrogate pair; it is sent back escaped.
         return text if is_encodable(text) else json.dumps(arguments)
     except (TypeError, ValueError, RecursionError) as error:
         raise LLMRequestError(f"{where} cannot be encoded as JSON: {error}") from None
+
+
+def _has_only_texts(arguments: dict[str, Any]) -> bool:
+    """Return True if a faster encoder, which accepts more, gives the same result."""
+    for key, value in arguments.items():
+        if key.__class__ is not str or value.__class__ is not str:
+            return False
+        if not (value.isascii() and key.isascii()):
+            return False
+    return True
 
 
 def _is_json_object(text: str) -> bool:

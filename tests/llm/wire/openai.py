@@ -343,7 +343,7 @@ REQUESTS: list[Unary] = [
                     "role": "assistant",
                     "content": None,
                     "tool_calls": [
-                        {"id": "call_1", **call(arguments='{"city": "Paris"}')},
+                        {"id": "call_1", **call(arguments='{"city":"Paris"}')},
                         {"id": "call_2", **call(arguments=ROME_TEXT)},
                     ],
                 },

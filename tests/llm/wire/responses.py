@@ -273,7 +273,7 @@ SENT_CALL = {
     "type": "function_call",
     "call_id": "call_1",
     "name": "get_weather",
-    "arguments": '{"city": "Paris"}',
+    "arguments": '{"city":"Paris"}',
 }
 THOUGHT_ITEMS = [thought("I must look."), call()]
 TURN = {
@@ -514,7 +514,7 @@ REQUESTS: list[Unary] = [
                             "type": "function",
                             "function": {
                                 "name": "get_weather",
-                                "arguments": '{"city": "Paris"}',
+                                "arguments": '{"city":"Paris"}',
                             },
                         }
                     ],

@@ -24,9 +24,12 @@ class GivenTools:
         if not isinstance(tools, list | tuple | None):
             raise invalid("tools", "must be a list of functions, Tools and MCPServers", tools)
         given: tuple[Any, ...] = tuple(tools or ())
-        self._servers = [tool for tool in given if isinstance(tool, MCPServer)]
-        kept = all(map(_is_global_function, given))
-        self._functions, functions = (_kept_functions if kept else _functions)(given, allow_async)
+        if all(map(_is_global_function, given)):
+            self._servers: Sequence[MCPServer] = ()
+            self._functions, functions = _kept_functions(given, allow_async)
+        else:
+            self._servers = [tool for tool in given if isinstance(tool, MCPServer)]
+            self._functions, functions = _functions(given, allow_async)
         self.toolset = None if self._servers else functions
 
     @asynccontextmanager

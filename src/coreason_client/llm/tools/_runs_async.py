@@ -1,6 +1,7 @@
 """The methods of the client that run a model with tools."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
 from .._default_model import DEFAULT_MODEL
@@ -142,7 +143,12 @@ class AsyncRuns:
         tools: "Sequence[Callable[..., Any] | Tool | MCPServer] | None",
         options: dict[str, Any],
     ) -> "AsyncRun":
-        # Imported on first use: most calls have no tools.
-        from ._run_async import AsyncRun
+        return _run_class()(cast("AsyncModelClient", self), messages, tools, options)
 
-        return AsyncRun(cast("AsyncModelClient", self), messages, tools, options)
+
+@cache
+def _run_class() -> "type[AsyncRun]":
+    """Return the class of runs, imported on first use: most programs have no tools."""
+    from ._run_async import AsyncRun
+
+    return AsyncRun

@@ -3,6 +3,7 @@
 """The methods of the client that run a model with tools."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
 from .._default_model import DEFAULT_MODEL
@@ -144,7 +145,12 @@ class Runs:
         tools: "Sequence[Callable[..., Any] | Tool | MCPServer] | None",
         options: dict[str, Any],
     ) -> "Run":
-        # Imported on first use: most calls have no tools.
-        from ._run_sync import Run
+        return _run_class()(cast("ModelClient", self), messages, tools, options)
 
-        return Run(cast("ModelClient", self), messages, tools, options)
+
+@cache
+def _run_class() -> "type[Run]":
+    """Return the class of runs, imported on first use: most programs have no tools."""
+    from ._run_sync import Run
+
+    return Run
