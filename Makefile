@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE =
 COLLECT = ($(BIN)/pytest -q --collect-only >$(VENV)/collected || (tail -40 $(VENV)/collected; false))
 
 .DEFAULT_GOAL := help
-.PHONY: help install chat page check sync proto browser test fuzz soak mutants bench build clean
+.PHONY: help install chat page check sync proto browser test picture fuzz soak mutants bench build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 16
@@ -61,6 +61,9 @@ test: $(INSTALLED) browser ## run the whole test suite
 	$(BIN)/pytest -q -n 4 $(PYTEST_ARGS)
 	@# Alone, because the other tests would disturb what it measures.
 	@test -n "$(PYTEST_ARGS)" || $(BIN)/pytest -q tests/browser/test_speed.py
+
+picture: $(INSTALLED) browser ## take the picture of the README again, after the page has changed
+	PICTURE=1 $(BIN)/pytest -q tests/browser/test_picture.py
 
 fuzz: $(INSTALLED) ## run the fuzz tests with more examples
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -q -n 2 --timeout 3600 tests/fuzz tests/server/durable/test_properties.py

@@ -1,12 +1,14 @@
 """The code in the documents runs as printed, with only the address and the key changed."""
 
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.a2a.loopback import serve as serve_a2a
+from tests.browser import tools
 from tests.cli.models import model
 from tests.faults import FaultServer
 from tests.llm.server import Replied
@@ -70,3 +72,31 @@ def test_the_example_of_a_bookmark_runs(
 def test_the_shortest_a2a_program_has_four_lines() -> None:
     [program] = [block for block in BLOCKS if "https://a2a.example" in block]
     assert len([line for line in program.splitlines() if line.strip()]) == 4
+
+
+def test_the_three_lines_of_javascript_run(addresses: dict[str, str]) -> None:
+    [code] = re.findall(r"^```js\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    assert len(code.splitlines()) == 3
+    for printed, real in {**addresses, "./coreason.js": tools.CLIENT.as_uri()}.items():
+        assert printed in code or "a2a" in printed
+        code = code.replace(printed, real)
+    given = (
+        "const output = {append: (text) => process.stdout.write(text)};"
+        "const fetchTicket = async () => 'ticket';"
+    )
+    done = subprocess.run(
+        [tools.node(), "--input-type=module", "--eval", given + code],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == (COUNTED, "")
+
+
+def test_the_picture_is_there_and_small() -> None:
+    [path] = re.findall(r"^!\[.{20,}\]\((.*)\)$", README, re.MULTILINE)
+    content = (ROOT / path).read_bytes()
+    assert content.startswith(b"\x89PNG\r\n")
+    width = int.from_bytes(content[16:20], "big")
+    assert (width, 20_000 < len(content) < 200_000) == (1600, True)

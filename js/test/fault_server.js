@@ -3,7 +3,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
-import { ROOT } from "./support.js";
+import { ROOT } from "./files.js";
 
 /** Starts the server; PYTHON names the interpreter. */
 export async function startFaultServer() {

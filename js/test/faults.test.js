@@ -3,13 +3,10 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { CAPClient } from "../coreason.js";
+import { OPTIONS, playRow } from "./fault_rows.js";
 import { startFaultServer } from "./fault_server.js";
-import { load, readAll, REQUEST } from "./support.js";
-
-const OPTIONS = {
-  key: "sk_secret", timeout: 4000, maxRetries: 3, deadline: 20_000,
-  backoff: { first: 10, longest: 20 }, // the real one is shown elsewhere and takes time
-};
+import { load } from "./files.js";
+import { readAll, REQUEST } from "./support.js";
 
 const runs = [];
 let server;
@@ -18,53 +15,15 @@ before(async () => {
 });
 after(() => server.stop());
 
-const isTransient = ({ p }) => ["TRANSIENT", "FATAL"].includes(p.severity);
-
 describe("every row of the fault table", { concurrency: 8 }, () => {
-  for (const row of load("tests/cap/cases/faults.json").cases) test(row.name, () => play(row));
+  for (const row of load("tests/cap/cases/faults.json").cases) {
+    test(row.name, async () => {
+      const { run, seen, expected } = await playRow(row, server);
+      runs.push(run);
+      assert.deepEqual(seen, expected);
+    });
+  }
 });
-
-async function play(row) {
-  const run = await server.run(row.fault, row.options);
-  runs.push(run);
-  const deadline = row.fault === "hung_with_heartbeats" ? 700 : OPTIONS.deadline;
-  const stream = new CAPClient(run.url, { ...OPTIONS, deadline }).assist(REQUEST);
-  const { items, error } = await readAll(stream);
-
-  const expected = run.packets.filter((packet) => !isTransient(packet)).map(({ seq }) => seq);
-  assert.equal(error?.name, row.error, error?.stack);
-  assert.deepEqual(items.map(({ seq }) => seq), expected.slice(0, row.delivered));
-  assert.equal(stream.complete, !row.error);
-  assert.equal(stream.status, row.error ? "failed" : "done");
-  if (row.reconnects !== undefined) assert.equal(stream.reconnects, row.reconnects);
-  if (row.error) checkPosition(error, items);
-
-  const { requests, errors } = await server.report(run);
-  assert.deepEqual(errors, []);
-  if (row.requests !== undefined) assert.equal(requests.length, row.requests);
-  checkRequests(requests);
-  assert.ok(!`${error?.stack}`.includes("sk_secret"));
-}
-
-function checkPosition({ position }, items) {
-  if (!items.length) {
-    assert.equal(position, null);
-    return;
-  }
-  assert.equal(position.streamId, items[0].stream_id);
-  assert.ok(position.seq >= items.at(-1).seq);
-}
-
-/** All attempts send the same request; no other origin gets the key. */
-function checkRequests(requests) {
-  for (const { method, body, headers, origin } of requests) {
-    assert.equal(method, "POST");
-    assert.deepEqual(JSON.parse(body), REQUEST);
-    assert.equal(headers["x-request-id"], REQUEST.request_id);
-    assert.equal(headers["cache-control"], "no-cache");
-    assert.equal("authorization" in headers, origin === requests[0].origin);
-  }
-}
 
 // Node.js keeps idle connections for four seconds, so this waits once and not in every row.
 test("no connection was left open", async () => {

@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { SSEDecoder, SSEEventTooLarge } from "../coreason.js";
-import { bytes, join, load } from "./support.js";
+import { load } from "./files.js";
+import { bytes, join } from "./support.js";
 
 function decode(chunks, decoder = new SSEDecoder()) {
   const events = [];

@@ -1,10 +1,7 @@
-// What the tests share: the data files of the Python tests, and a network that exists on paper.
+// What the tests share, also those that run in a browser: packets, and a network on paper.
 
-import { readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import { CAPClient } from "../coreason.js";
 
-export const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 export const STREAMS = {
   A: "0a0a0a0a-0000-4000-8000-00000000000a",
   B: "0b0b0b0b-0000-4000-8000-00000000000b",
@@ -16,10 +13,6 @@ export const REQUEST = {
 };
 export const KEY = "sk_very_secret";
 
-export function load(path) {
-  return JSON.parse(readFileSync(`${ROOT}${path}`, "utf8"));
-}
-
 /** Returns a value of a case with the ids of the streams in place of their names. */
 export function withIds(value) {
   const text = JSON.stringify(value);
@@ -29,6 +22,11 @@ export function withIds(value) {
 // Bytes
 
 export const bytes = (text) => new TextEncoder().encode(text);
+
+export const toHex = (data) =>
+  Array.from(data, (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+const fromHex = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));
 
 export function join(parts) {
   const joined = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
@@ -61,7 +59,7 @@ function shortPacket(short) {
 
 function partBytes(part) {
   if (typeof part === "string") return bytes(sse(shortPacket(part)));
-  if (part.hex !== undefined) return Uint8Array.from(Buffer.from(part.hex, "hex"));
+  if (part.hex !== undefined) return fromHex(part.hex);
   if (part.text !== undefined) return bytes(withIds(part.text));
   const { seq, op, p, stream = "A", id = true } = part;
   return bytes(sse(packet(seq, op, p, STREAMS[stream]), id));
@@ -127,7 +125,7 @@ export class Paper {
   get cursors() {
     return this.requests.map(({ headers }) => {
       const sent = headers.get("last-event-id");
-      return sent === null ? null : Buffer.from(sent, "latin1").toString();
+      return sent && new TextDecoder().decode(Uint8Array.from(sent, (char) => char.charCodeAt(0)));
     });
   }
 }

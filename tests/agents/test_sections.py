@@ -67,3 +67,9 @@ def test_a_page_without_headings_is_one_section() -> None:
     [section] = split_page(Page("notes.md", "only words"))
     assert (section.title, section.text) == ("notes.md", "only words")
     assert split_page(Page("empty.md", "")) == []
+
+
+def test_pictures_are_not_part_of_the_text() -> None:
+    text = "# A\n\nwords\n\n![a view](images/a.png)\n\n```\n![code](b)\n```\n"
+    [section] = split_page(Page("docs/a.md", text))
+    assert section.paragraphs == ["words", "```\n![code](b)\n```"]

@@ -39,15 +39,8 @@ class Site:
 def serving(scripts: dict[str, Script], **options: Any) -> Iterator[Site]:
     """Serve a site on loopback while the block runs; the options are those of `AgentApp`."""
     site = Site(scripts)
-    app = AgentApp(
-        site,
-        agent_id="test-agent",
-        version="1.0",
-        page=True,
-        _cuts=True,
-        drain_timeout=0.0,
-        **options,
-    )
+    named = {"agent_id": "test-agent", "version": "1.0", **options}
+    app = AgentApp(site, page=True, _cuts=True, drain_timeout=0.0, **named)
     with running(app) as server:
         site.url = server.url
         try:

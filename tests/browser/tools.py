@@ -6,6 +6,7 @@ skipped, except in CI, where that is a failure.
 
 import os
 import shutil
+import subprocess
 from functools import cache
 from pathlib import Path
 from typing import NoReturn
@@ -17,6 +18,7 @@ STATIC = ROOT / "src" / "coreason_client" / "server" / "page" / "static"
 CLIENT = ROOT / "js" / "coreason.js"
 NPM = ROOT / ".venv" / "npm"
 AXE = NPM / "node_modules" / "axe-core" / "axe.min.js"
+LEAST_NODE = 20
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _MAC = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
@@ -52,9 +54,19 @@ def browser() -> Path:
     return find_browser() or missing("Chromium", "run `make browser`, or install Debian's chromium")
 
 
+@cache
+def _find_node() -> str | None:
+    found = shutil.which("node")
+    if found is None:
+        return None
+    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=True)
+    major = int(version.stdout.lstrip("v").partition(".")[0])
+    return found if major >= LEAST_NODE else None
+
+
 def node() -> str:
     """Return Node.js, or skip the test."""
-    return shutil.which("node") or missing("Node.js", "install version 20 or later")
+    return _find_node() or missing(f"Node.js {LEAST_NODE}", "install that version or a later one")
 
 
 def axe() -> Path:

@@ -45,6 +45,7 @@ class Row:
     delivered: int | None = None  # how many packets before the error
     reconnects: int | None = None
     requests: int | None = None  # exactly so many, redirects included
+    browser: dict[str, Any] = field(default_factory=dict)  # what is different there, and why
 
 
 OPTIONS: dict[str, Any] = {"timeout": 0.5, "max_retries": 3, "deadline": 20}

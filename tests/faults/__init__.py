@@ -11,7 +11,7 @@
 
 from .scripts import FAULTS, FOREVER, Fault, describe, fault, stream_error
 from .server import Connection, Exchange, FaultServer, RecordedRequest, Run
-from .wire import Packet, sse
+from .wire import File, Packet, sse
 
 __all__ = [
     "FAULTS",
@@ -20,6 +20,7 @@ __all__ = [
     "Exchange",
     "Fault",
     "FaultServer",
+    "File",
     "Packet",
     "RecordedRequest",
     "Run",

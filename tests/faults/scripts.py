@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 Script = Callable[..., Awaitable[None]]
 LogBuilder = Callable[..., list[Packet]]
 How = Literal["fin", "rst", "end"]
+Loss = Literal["fin", "hang"]
 
 FOREVER: Final = 10**9
 MIB: Final = 1024 * 1024
@@ -244,9 +245,13 @@ async def _cut_in_half(exchange: Exchange, rest: list[Packet], how: How) -> None
     await _cut(exchange, event, len(event) // 2, how)
 
 
-async def _lose(exchange: Exchange) -> None:
+async def _lose(exchange: Exchange, loss: Loss = "fin") -> None:
     """Send up to the point of the fault and lose the connection in the middle of an event."""
-    await _cut_in_half(exchange, await exchange.until_fault(), "fin")
+    rest = await exchange.until_fault()
+    if loss == "hang":
+        await exchange.hang()
+    else:
+        await _cut_in_half(exchange, rest, "fin")
 
 
 async def _replace_next(exchange: Exchange, data: Callable[[Packet], bytes]) -> None:
@@ -394,10 +399,11 @@ async def status_on_reconnect(
     times: int = 1,
     headers: Mapping[str, str] | None = None,
     body: bytes | None = None,
+    loss: Loss = "fin",
 ) -> None:
     """Lose the first connection and answer the next ``times`` reconnects with a status."""
     if exchange.attempt == 1:
-        await _lose(exchange)
+        await _lose(exchange, loss)
     elif exchange.attempt <= times + 1:
         await _answer_status(exchange, status, headers, retry_after=retry_after, body=body)
     else:
@@ -459,6 +465,7 @@ async def redirect(
     cross_origin: bool = False,
     relative: bool = False,
     cut: bool = False,
+    cors: bool = False,
 ) -> None:
     """Redirect to ``/moved``, here or on the other origin; ``cut`` loses the first answer there."""
     if exchange.request.path != "/moved":
@@ -468,8 +475,17 @@ async def redirect(
         await exchange.respond(status, headers={"Location": target})
     elif cut and exchange.visit == 1:
         await _lose(exchange)
+    elif exchange.request.method == "OPTIONS":
+        await exchange.respond(204, headers=_CORS if cors else None)
     else:
-        await exchange.serve_rest()
+        await exchange.serve(exchange.owed(), headers=_CORS if cors else None)
+
+
+# With ``cors`` the pages of any origin may read what ``redirect`` serves.
+_CORS: Final = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Allow-Headers": "content-type, x-request-id, last-event-id",
+}
 
 
 @fault(always=True)
@@ -538,10 +554,10 @@ async def gap_always(exchange: Exchange) -> None:
 
 
 @fault(always=True)
-async def different_stream_after_reconnect(exchange: Exchange) -> None:
+async def different_stream_after_reconnect(exchange: Exchange, *, loss: Loss = "fin") -> None:
     """Lose the first connection and answer reconnects with another stream from its start."""
     if exchange.attempt == 1:
-        await _lose(exchange)
+        await _lose(exchange, loss)
     else:
         other = exchange.run.other_stream_id
         await exchange.serve([replace(item, stream_id=other) for item in exchange.run.packets])

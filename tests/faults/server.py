@@ -21,7 +21,7 @@ from typing import Any, Final, Self
 
 from . import wire
 from .scripts import FAULTS, Plan
-from .wire import EVENT_STREAM, Packet, sse
+from .wire import EVENT_STREAM, File, Packet, sse
 
 HOST: Final = "127.0.0.1"
 BACKLOG: Final = 1024
@@ -87,6 +87,7 @@ class Run:
         self._errors: list[Exception] = []
         self._open = 0
         self._hanging = 0
+        self._answering = 0
         self._bytes_sent = 0
 
     @property
@@ -144,6 +145,14 @@ class Run:
         with self._changed:
             return self._changed.wait_for(lambda: self._open == 0, timeout)
 
+    def wait_all_answered(self, timeout: float = 5.0) -> bool:
+        """Wait until the server sends nothing and waits for nobody, and tell whether it is so.
+
+        A client that keeps idle connections has then left every response that it does not read.
+        """
+        with self._changed:
+            return self._changed.wait_for(lambda: self._answering == 0, timeout)
+
     def wait_requests(self, count: int, timeout: float = 5.0) -> bool:
         """Wait until this many requests have arrived, and tell whether they have."""
         with self._changed:
@@ -183,6 +192,12 @@ class Run:
         """Count a connection that was opened (1) or closed (-1)."""
         with self._changed:
             self._open += change
+            self._changed.notify_all()
+
+    def add_answering(self, change: int) -> None:
+        """Count a request that is being answered (1) or no longer is (-1)."""
+        with self._changed:
+            self._answering += change
             self._changed.notify_all()
 
     def add_hanging(self, change: int) -> None:
@@ -469,10 +484,11 @@ class Exchange:
         with_id: bool = True,
         eol: bytes = b"\n",
         content_type: str = EVENT_STREAM,
+        headers: Mapping[str, str] | None = None,
         end: bool = True,
     ) -> None:
         """Send a head, these packets and a clean end, or no end at all."""
-        await self.head(content_type=content_type)
+        await self.head(headers=headers, content_type=content_type)
         await self.events(packets, with_id=with_id, eol=eol)
         await (self.end() if end else self.hang())
 
@@ -484,9 +500,22 @@ class Exchange:
 class FaultServer:
     """The server: two origins on loopback, served by one thread with its own event loop."""
 
-    def __init__(self, *, patience: float = 60.0, debug: bool = False) -> None:
-        """Set the longest wait for a client, and whether asyncio checks itself."""
+    def __init__(
+        self,
+        *,
+        patience: float = 60.0,
+        debug: bool = False,
+        keeps_alive: bool = True,
+        files: Mapping[str, File] | None = None,
+    ) -> None:
+        """Set the longest wait for a client, and whether asyncio checks itself.
+
+        Without ``keeps_alive`` each connection has one request. ``files`` are for a browser, by
+        path, so that its page has the origin of the runs.
+        """
         self.patience = patience
+        self._keeps_alive = keeps_alive
+        self._files = files or {}
         self._debug = debug
         self._runs: dict[str, Run] = {}
         self._errors: list[Exception] = []
@@ -629,17 +658,20 @@ class FaultServer:
             return False  # an idle connection
         run = self._runs.get(request.target.lstrip("/").partition("/")[0])
         if run is None:
-            await connection.send(wire.response_head(404, {"Content-Length": "0"}))
-            return request.keeps_alive
+            await connection.send(wire.file_response(self._files.get(request.target)))
+            return self._keeps_alive and request.keeps_alive
         connection.attach(run)
         exchange = Exchange(connection, run, request)
+        run.add_answering(1)
         try:
             await run.fault.play(exchange)
         except BadCursorError as error:
             if exchange.answered:
                 raise
             await exchange.respond(400, f"not a position of this stream: {error}".encode())
-        return exchange.complete and request.keeps_alive
+        finally:
+            run.add_answering(-1)
+        return exchange.complete and self._keeps_alive and request.keeps_alive
 
     def _note(self, run: Run | None, error: Exception) -> None:
         if run is not None:

@@ -573,6 +573,14 @@ def test_a_status_on_reconnect(server: FaultServer, status: int) -> None:
     assert ask(run, at(run, 8)).stream.seqs == seqs(9, 21)
 
 
+def test_a_connection_can_be_lost_by_silence(server: FaultServer) -> None:
+    for name in ("status_on_reconnect", "different_stream_after_reconnect"):
+        run = server.run(name, loss="hang")
+        reply = ask_in_vain(run)
+        assert (reply.ending, reply.stream.seqs) == ("open", seqs(1, 8))
+        assert run.wait_all_answered()  # since the client has left
+
+
 def test_a_status_first(server: FaultServer) -> None:
     body = b'{"code":"bad_key"}'
     run = server.run("status_first", status=401, body=body, headers={"X-Why": "key"})
@@ -635,6 +643,17 @@ def test_a_redirect_to_another_origin_shows_what_arrives_there(server: FaultServ
     here, there = run.requests
     assert (here.origin, there.origin) == (server.origin, server.other_origin)
     assert there.headers["authorization"] == "Bearer k"
+
+
+def test_a_redirected_answer_can_be_for_pages_of_any_origin(server: FaultServer) -> None:
+    run = server.run("redirect", cross_origin=True, cors=True)
+    moved = ask(run).headers["location"]
+    reply = ask(run, url=moved)
+    assert (reply.headers["access-control-allow-origin"], reply.stream.seqs) == ("*", seqs(1, 21))
+    with connect(moved) as sock:
+        sock.sendall(post(moved).replace(b"POST", b"OPTIONS", 1))
+        asked = receive(sock)
+    assert (asked.status, asked.headers["access-control-allow-origin"]) == (204, "*")
 
 
 def test_a_redirected_answer_can_be_lost(server: FaultServer) -> None:
@@ -888,6 +907,26 @@ def test_the_connection_can_stay_open_after_the_last_packet(
 
 
 # The server itself.
+
+
+def test_files_for_a_browser_and_one_request_on_each_connection() -> None:
+    with FaultServer(files={"/a.js": wire.File("text/javascript", b"1")}, keeps_alive=False) as own:
+        run = own.run("correct")
+        for url in (f"{own.origin}/a.js", run.url):
+            with connect(url) as sock:
+                sock.sendall(post(url, connection="keep-alive"))
+                reply = receive(sock)
+            assert (reply.status, reply.ending) == (200, "fin")
+            assert url == run.url or reply.framed == b"1"
+
+
+def test_a_request_is_being_answered_until_the_client_leaves(server: FaultServer) -> None:
+    run = server.run("stall")
+    with connect(run.url) as sock:
+        sock.sendall(post(run.url))
+        assert run.wait_hanging()
+        assert not run.wait_all_answered(QUIET)
+    assert run.wait_all_answered()
 
 
 def test_the_server_stops_at_once_and_leaves_nothing_behind(

@@ -48,6 +48,14 @@ class Packet:
         return compact(self.fields())
 
 
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that a browser can load."""
+
+    content_type: str
+    content: bytes
+
+
 def compact(value: object) -> bytes:
     """Return a value as JSON without any blank."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
@@ -107,6 +115,14 @@ def stream_headers(
     headers["Cache-Control"] = "no-cache"
     headers |= {"Transfer-Encoding": "chunked"} if chunked else {"Connection": "close"}
     return headers | dict(extra or {})
+
+
+def file_response(file: File | None) -> bytes:
+    """Return a whole response with a file, or 404."""
+    if file is None:
+        return response_head(404, {"Content-Length": "0"})
+    fields = {"Content-Type": file.content_type, "Content-Length": str(len(file.content))}
+    return response_head(200, fields) + file.content
 
 
 def has_body(status: int) -> bool:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -14,24 +13,16 @@ import pytest
 from coreason_client import CAPClient, __version__
 from coreason_client.cap.rewound import WITH_REWINDS
 from coreason_manifest.definitions.service import ServiceRequest
+from tests.browser import tools
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "js"
-LEAST_NODE = 20
 
 
 @pytest.fixture(scope="module")
 def node() -> str:
     """The path of Node.js; CI has to have it."""
-    found = shutil.which("node")
-    if found is not None:
-        version = subprocess.run([found, "--version"], capture_output=True, text=True, check=True)
-        if int(version.stdout.lstrip("v").partition(".")[0]) >= LEAST_NODE:
-            return found
-    message = f"install Node.js {LEAST_NODE} or later to test the JavaScript client"
-    if os.environ.get("CI"):
-        pytest.fail(message)
-    pytest.skip(message)
+    return tools.node()
 
 
 def run(node: str, *arguments: str, timeout: float = 50) -> subprocess.CompletedProcess[str]:

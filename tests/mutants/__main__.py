@@ -23,7 +23,7 @@ from .mutant import Mutant, find, mutate, problems
 from .table import MUTANTS
 
 ROOT = Path(__file__).parents[2]
-COPIED = ("src", "tests", "docs", "examples", "js", "README.md", "pyproject.toml")
+COPIED = ("src", "tests", "docs", "examples", "images", "js", "README.md", "pyproject.toml")
 SECONDS = 180.0  # limit for the tests of one mutant; a timeout counts as killed
 KILLED, HUNG, SURVIVED, BROKEN = "killed", "hung", "SURVIVED", "BROKEN"
 # Exit codes of pytest. Others mean errors of collection or usage, which prove nothing.
