@@ -85,7 +85,7 @@ export interface Saved {
   request: SentRequest | null;
   position: Position | null;
 }
-/** A storage in `sessionStorage`, or in another store of this kind. */
+/** A storage in `sessionStorage`, or in another store of this kind; if it is forbidden or full, nothing is kept. */
 export function sessionPosition(
   name?: string,
   store?: Pick<Storage, "getItem" | "setItem" | "removeItem">,
@@ -140,7 +140,10 @@ export interface CallOptions {
 export interface ClientOptions extends Omit<CallOptions, "signal"> {
   /** The key that is sent as a bearer token. */
   key?: string;
-  /** Returns the key; called before every request, also before every reconnection. */
+  /**
+   * Returns the key; called before every request, also before every reconnection. There a failure
+   * counts as a lost connection.
+   */
   getKey?: () => string | null | undefined | Promise<string | null | undefined>;
   /** The user id that `chat` sends; "anonymous" by default. */
   userId?: string;

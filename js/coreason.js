@@ -157,6 +157,7 @@ export class SSEDecoder {
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 const isText = (value) => typeof value === "string";
+const isId = (value) => isText(value) && UUID.test(value);
 const isNumber = (value) => typeof value === "number";
 const isCount = (value) => Number.isSafeInteger(value) && value >= 0;
 
@@ -173,9 +174,9 @@ const PAYLOADS = {
   CLOSE: (p) => p !== null && p !== undefined,
 };
 const PACKET_FIELDS = {
-  stream_id: (value) => UUID.test(value),
+  stream_id: isId,
   seq: isCount,
-  op: (value) => Object.hasOwn(PAYLOADS, value),
+  op: (value) => isText(value) && Object.hasOwn(PAYLOADS, value),
   t: (value) => (isText(value) || isNumber(value)) && !Number.isNaN(+new Date(value)),
   p: (value, packet) => PAYLOADS[packet.op](value),
 };
@@ -319,7 +320,13 @@ class Numbering {
 
   hasArrived(seq) {
     const { first, gaps } = this.#numbers;
-    return seq >= first && !gaps.some(({ after, before }) => after < seq && seq < before);
+    let low = 0;
+    for (let high = gaps.length; low < high;) {
+      const middle = (low + high) >> 1;
+      if (gaps[middle].before > seq) high = middle;
+      else low = middle + 1;
+    }
+    return seq >= first && !(gaps[low]?.after < seq);
   }
 
   isNewGap() {
@@ -635,9 +642,8 @@ class Sender {
     this.#options = options;
   }
 
-  async open(request, signal, limit) {
-    const headers = await this.#headers(request);
-    signal?.throwIfAborted();
+  async open(request, signal, limit, retried) {
+    signal.throwIfAborted();
     const controller = new AbortController();
     let fail;
     let timer;
@@ -646,13 +652,10 @@ class Sender {
       fail?.(reason);
       controller.abort(reason);
     };
-    const leave = () => end(signal.reason);
-    signal?.addEventListener("abort", leave);
+    const ended = { signal: controller.signal };
+    signal.addEventListener("abort", () => end(signal.reason), ended);
     const connection = {
-      release() {
-        signal?.removeEventListener("abort", leave);
-        end();
-      },
+      release: () => end(),
       bounded: (promise) =>
         new Promise((resolve, reject) => {
           fail = reject;
@@ -662,12 +665,15 @@ class Sender {
           promise.then(resolve, reject).finally(() => clearTimeout(own));
         }),
     };
+    let headers;
     try {
-      const sent = this.#fetch(request, headers, controller.signal);
-      connection.response = await connection.bounded(sent);
+      headers = await connection.bounded(this.#headers(request));
+      connection.response = await connection.bounded(this.#fetch(request, headers, ended));
     } catch (error) {
       connection.release();
       connection.failure = failureOf(error, signal);
+      // Later getKey may have failed for want of the same network.
+      if (!headers && !retried && error !== TIMED_OUT) throw error;
     }
     return connection;
   }
@@ -685,10 +691,10 @@ class Sender {
     return headers;
   }
 
-  async #fetch({ method, url, body, bare }, headers, signal) {
+  async #fetch({ method, url, body, bare }, headers, ended) {
     const { fetch } = this.#options;
     // "no-store" sends Cache-Control: no-cache without a CORS preflight.
-    const common = { cache: "no-store", signal, credentials: bare ? "omit" : "same-origin" };
+    const common = { ...ended, cache: "no-store", credentials: bare ? "omit" : "same-origin" };
     const response = await fetch(url, { ...common, method, headers, body, redirect: "manual" });
     if (response.type !== "opaqueredirect") return response;
     // A browser hides the target, and would itself send our headers to any origin. So a request
@@ -714,7 +720,7 @@ class Sender {
 const asBytes = (text) => String.fromCharCode(...new TextEncoder().encode(text));
 
 function failureOf(error, signal) {
-  signal?.throwIfAborted();
+  signal.throwIfAborted();
   const { code, message: why } = error.cause ?? {};
   // In a browser a bad certificate looks like any other failure.
   const final = /^(CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR_TLS_CERT)/.test(code);
@@ -769,6 +775,7 @@ export class PacketStream {
   #machine;
   #packets;
   #headerStreamId = null;
+  #leaving = new AbortController();
 
   constructor(call) {
     this.#call = call;
@@ -809,16 +816,19 @@ export class PacketStream {
 
   async next() {
     const result = await this.#packets.next();
-    if (result.done && !this.complete) {
-      const how = this.status === "left" ? "was left" : "has failed";
-      throw this.#machine.endedEarly(`the stream ${how} before its end`);
-    }
+    if (result.done && !this.complete) throw this.#endedEarly();
     return result;
+  }
+
+  #endedEarly() {
+    const how = this.status === "left" ? "was left" : "has failed";
+    return this.#machine.endedEarly(`the stream ${how} before its end`);
   }
 
   async return(value) {
     if (this.complete) await this.#packets.next(); // left at its end
     this.#end("left");
+    if (!this.complete) this.#leaving.abort(this.#endedEarly()); // a next() that waits
     await this.#packets.return();
     return { done: true, value };
   }
@@ -837,10 +847,14 @@ export class PacketStream {
   }
 
   async *#run() {
-    const { signal, sleep, storage } = this.#call;
+    const { signal: given, sleep, storage } = this.#call;
+    const { signal } = this.#leaving;
+    const leave = () => this.#leaving.abort(given.reason);
+    given?.addEventListener("abort", leave);
     const machine = this.#machine;
     try {
-      signal?.throwIfAborted();
+      if (given?.aborted) leave();
+      signal.throwIfAborted();
       await storage?.save(this.position, this.request);
       for (let step = machine.nextStep(); step; step = machine.nextStep()) {
         this.status = step.wait === undefined ? "connecting" : "waiting";
@@ -851,18 +865,21 @@ export class PacketStream {
       this.#end("done", "close");
     } catch (error) {
       const fatal = error?.streamError?.severity === "FATAL";
-      if (signal?.aborted) this.#end("left");
+      if (signal.aborted) this.#end("left");
       else this.#end("failed", fatal ? "fatal" : "error");
       if (fatal) await storage?.clear();
       throw error;
+    } finally {
+      given?.removeEventListener("abort", leave);
     }
   }
 
   async *#connect(request) {
     const machine = this.#machine;
-    const { sender, signal, storage, timeout } = this.#call;
+    const { sender, storage, timeout } = this.#call;
+    const { signal } = this.#leaving;
     const limit = () => Math.min(timeout, machine.timeLeft);
-    const connection = await sender.open(request, signal, limit);
+    const connection = await sender.open(request, signal, limit, this.reconnects > 0);
     const { response, bounded } = connection;
     let { failure = null } = connection;
     try {
@@ -881,7 +898,7 @@ export class PacketStream {
         for (const packet of machine.receive(value)) {
           if (storage) await storage.save(this.position, this.request);
           yield packet;
-          if (machine.reading) signal?.throwIfAborted();
+          if (machine.reading) signal.throwIfAborted();
         }
       }
     } finally {
@@ -1009,6 +1026,7 @@ export class CAPClient {
     checkNumbers(settings);
     const position = from ? readPosition(from, streamId) : null;
     const id = streamId ?? position?.streamId;
+    if (!given && !isId(id)) throw new TypeError("streamId must be a UUID");
     const request = given ? { request_id: uuid4(), ...given } : null;
     const own = { ...this.#options.headers, ...settings.headers };
     const headers = { ...own, Accept: "text/event-stream" };
@@ -1028,7 +1046,7 @@ export class CAPClient {
       request,
       position,
       sender: this.#sender,
-      cancel: (stream) => this.cancel(stream),
+      cancel: (stream) => this.cancel(stream, { headers: own }),
       machine: (start) => new ResumeMachine(attempt, { ...settings, redact, expected, ...start }),
     });
   }
@@ -1037,7 +1055,7 @@ export class CAPClient {
 /** Reads a position, also one of the Python client. */
 function readPosition({ streamId, stream_id, seq, lastEventId, cursor }, known) {
   const id = streamId ?? stream_id ?? known;
-  if (!UUID.test(id) || !isCount(seq)) throw new TypeError("position must have streamId and seq");
+  if (!isId(id) || !isCount(seq)) throw new TypeError("position must have streamId and seq");
   return { streamId: id.toLowerCase(), seq, lastEventId: lastEventId ?? cursor ?? null };
 }
 
@@ -1065,22 +1083,29 @@ function uuid4() {
   return hex.replace(/^(.{8})(.{4})(.{3})(.{3})/, "$1-$2-4$3-8$4-");
 }
 
-export function sessionPosition(name = "coreason", store = globalThis.sessionStorage) {
+export function sessionPosition(name = "coreason", given) {
   const keys = [`${name}:request`, `${name}:position`];
   let written; // once, unlike the position
+  // Storage may be full or forbidden.
+  const tried = (use) => {
+    try {
+      return use(given ?? sessionStorage);
+    } catch {}
+    return null;
+  };
   return {
-    load() {
+    load: () => tried((store) => {
       const [request, position] = keys.map((key) => JSON.parse(store.getItem(key)));
       return request || position ? { request, position } : null;
-    },
-    save(position, request) {
+    }),
+    save: (position, request) => tried((store) => {
       if (written !== request) store.setItem(keys[0], JSON.stringify(request));
       written = request;
       store.setItem(keys[1], JSON.stringify(position));
-    },
-    clear() {
+    }),
+    clear: () => tried((store) => {
       written = undefined;
       for (const key of keys) store.removeItem(key);
-    },
+    }),
   };
 }

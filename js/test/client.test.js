@@ -10,6 +10,8 @@ const { A, B } = STREAMS;
 const at = (seq) => ({ streamId: A, seq, lastEventId: `${A}:${seq}` });
 const rewind = (seq, to) => ({ seq, op: "EVENT", p: { type: "REWIND", data: { to_seq: to } } });
 
+const BOUNDED = { timeout: 10_000 };
+
 /** Returns a client and its network, which plays these connections one after the other. */
 function play(connections, options) {
   const script = [...connections];
@@ -136,6 +138,23 @@ describe("cancel", () => {
     assert.deepEqual(paper.waits, [0.5]);
   });
 
+  test("has the headers of the stream's own call", async () => {
+    const { client, paper } = play([{ chunks: ["w1"] }, { status: 204 }]);
+    const stream = client.assist(REQUEST, { headers: { "X-Tenant": "t1" } });
+    await stream.next();
+    await stream.cancel();
+    assert.deepEqual(paper.requests.map(({ headers }) => headers.get("x-tenant")), ["t1", "t1"]);
+  });
+
+  test("needs the id of a stream, so that no other path can be named", async () => {
+    const { client, paper } = play([]);
+    for (const id of [undefined, "", "..", "x"]) {
+      await assert.rejects(client.cancel(id), { name: "TypeError", message: /must be a UUID/ });
+      assert.throws(() => client.follow(id), /must be a UUID/);
+    }
+    assert.equal(paper.requests.length, 0);
+  });
+
   test("a refusal is an error", async () => {
     const { client } = play([{ status: 404, body: '{"detail": "no such stream"}' }]);
     await assert.rejects(client.cancel(A), (error) => {
@@ -183,6 +202,14 @@ describe("storage", () => {
     assert.deepEqual(paper.cursors, [null, `${A}:1`]);
     assert.deepEqual([paper.requests[0].body, storage.load()], [paper.requests[1].body, null]);
     assert.equal(store.items.size, 0);
+  });
+
+  test("that a browser forbids or that is full does not end an answer", async () => {
+    const full = () => { throw new Error("QuotaExceededError"); };
+    const storage = sessionPosition("tab", { getItem: full, setItem: full, removeItem: full });
+    const { items, error } = await readAll(
+      play([{ chunks: ["w1", "close2"] }], { storage }).client.assist(REQUEST));
+    assert.deepEqual([items.length, error, storage.load()], [2, null, null]);
   });
 
   test("a request without any packet is kept too", async () => {
@@ -258,6 +285,33 @@ describe("leaving", () => {
     await assert.rejects(stream.next(), { name: "CAPConnectionError", message: /has failed/ });
   });
 
+  test("return() ends a next() that waits for the server, and its connection", BOUNDED, async () => {
+    let closed;
+    const client = new CAPClient("https://agent.example", {
+      async fetch(url, { signal }) {
+        closed = new Promise((resolve) => signal.addEventListener("abort", resolve));
+        const silent = new ReadableStream({ start: (to) => to.enqueue(bytes(sse(packet(1, "DELTA", "x")))) });
+        return new Response(silent, { headers: { "content-type": "text/event-stream" } });
+      },
+    });
+    const stream = client.assist(REQUEST);
+    await stream.next();
+    const waiting = assert.rejects(stream.next(), { name: "CAPConnectionError", message: /was left/ });
+    assert.deepEqual(await stream.return(), { done: true, value: undefined });
+    await Promise.all([waiting, closed]);
+    assert.equal(stream.status, "left");
+  });
+
+  test("return() ends a wait between two connections", BOUNDED, async () => {
+    const { client } = play([{ chunks: ["w1"] }], { sleep: undefined, backoff: { first: 1e6, longest: 1e6 } });
+    const stream = client.assist(REQUEST);
+    await stream.next();
+    const waiting = assert.rejects(stream.next(), /was left/);
+    await new Promise((resolve) => setImmediate(resolve));
+    await stream.return();
+    await waiting;
+  });
+
   test("a loop that breaks at the end has read all", async () => {
     const storage = sessionPosition("tab", memoryStore());
     const stream = play([{ chunks: ["w1", "close2"] }], { storage }).client.assist(REQUEST);
@@ -295,6 +349,38 @@ describe("keys", () => {
     const { client, paper } = play([], { getKey: () => Promise.reject(refused) });
     assert.equal((await readAll(client.assist(REQUEST))).error, refused);
     assert.equal(paper.requests.length, 0);
+  });
+
+  test("a getKey that fails for a while after a cut costs retries and not the answer", async () => {
+    const answers = ["key-1", new TypeError("Failed to fetch"), "key-3"];
+    const getKey = async () => {
+      const next = answers.shift();
+      if (typeof next !== "string") throw next;
+      return next;
+    };
+    const { client, paper } = play([{ chunks: ["w1"] }, { chunks: ["w2", "close3"] }], { getKey });
+    const { items, error } = await readAll(client.assist(REQUEST));
+    assert.deepEqual([items.length, error, paper.requests.length], [3, null, 2]);
+  });
+
+  test("a getKey that fails for good is the cause of the error", async () => {
+    const answers = ["key-1"];
+    const failed = new TypeError("Failed to fetch");
+    const getKey = async () => answers.shift() ?? Promise.reject(failed);
+    const { client } = play([{ chunks: ["w1"] }], { getKey });
+    const { error } = await readAll(client.assist(REQUEST));
+    assert.deepEqual([error.name, error.cause, error.position.seq], ["CAPConnectionError", failed, 1]);
+  });
+
+  test("a getKey that never answers counts as silence, and a signal ends it", BOUNDED, async () => {
+    const getKey = () => new Promise(() => {});
+    const { client } = play([], { getKey, timeout: 1, maxRetries: 1 });
+    const { error } = await readAll(client.assist(REQUEST));
+    assert.match(error.message, /silent for too long/);
+    const leaving = new AbortController();
+    const waiting = client.assist(REQUEST, { signal: leaving.signal, timeout: 60_000 }).next();
+    leaving.abort();
+    await assert.rejects(waiting, { name: "AbortError" });
   });
 
   test("that no header can carry are refused, without being shown", async () => {

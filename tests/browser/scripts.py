@@ -63,6 +63,13 @@ async def fail(stream: AgentStream, site: Site) -> None:
     await stream.fail("model_overloaded", "The model is overloaded.", {"model": "m"})
 
 
+async def transient(stream: AgentStream, site: Site) -> None:
+    """Report a failure that may pass, which ends the connection, and then give up."""
+    await stream.write("A beginning. ")
+    error = {"code": "model_busy", "message": "The model is busy.", "severity": "TRANSIENT"}
+    await stream.write_packet("ERROR", error)
+
+
 async def many(stream: AgentStream, site: Site) -> None:
     """Write 10,000 packets as quickly as the server can."""
     for number in range(9_998):
@@ -111,6 +118,7 @@ SCRIPTS: dict[str, Script] = {
     "halves": two_halves,
     "fail": fail,
     "many": many,
+    "transient": transient,
     "hostile": hostile,
     "line": hostile_text("one line of 5 MB"),
     "task": task,

@@ -31,7 +31,12 @@ def test_nothing_of_it_runs_or_leaves(serve: Serve, tabs: Tabs) -> None:
     assert page.evaluate("window.hacked ?? null") is None
     assert page.evaluate("({}).hacked ?? null") is None
     assert page.evaluate(_FOREIGN, _TAGS) == []
-    assert not set("\u202e\u2066\u0000\u001b") & set(page.locator("#turns").inner_text())
+    shown = page.locator("#turns").inner_text()
+    assert not set("\u202e\u2066\u0000\u001b") & set(shown)
+    assert "native code" not in shown
+    assert "cannot be drawn" not in shown
+    # Only what can be loaded has a button.
+    assert page.locator("#turns button.load").all_inner_texts() == ["Load from evil.example"]
     timeline = page.get_by_test_id("timeline")
     timeline.focus()
     timeline.press("End")

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 from playwright.sync_api import Page, expect
 
 from .conftest import Serve, Tabs, ask, wait_for
@@ -155,10 +156,19 @@ def test_a_failed_answer_can_be_asked_again(serve: Serve, tabs: Tabs) -> None:
     wait_for(page, "failed")
 
 
+def test_a_transient_error_is_shown(serve: Serve, tabs: Tabs) -> None:
+    page = tabs.open(serve(SCRIPTS).url)
+    ask(page, "transient")
+    wait_for(page, "failed")
+    expect(page.get_by_test_id("notice-transient")).to_contain_text("model_busy")
+    expect(page.get_by_test_id("notice-fatal")).to_contain_text("model_busy")
+
+
 def test_a_key_is_asked_for_and_never_stored(serve: Serve, new_tabs: Callable[..., Tabs]) -> None:
     tabs = new_tabs()
     site = serve(SCRIPTS, api_keys=["the-right-key-0123456789"])
-    page = tabs.open(site.url, "needs-key")
+    # A token is for an inspector: one that was left from another server is not used as a key.
+    page = tabs.open(f"{site.url}/#token=of-another-server", "needs-key")
     page.get_by_test_id("key-input").fill("the-wrong-key-0123456789")
     page.get_by_test_id("key-use").click()
     ask(page, "everything")
@@ -228,6 +238,39 @@ ALL = [f"piece{number}" for number in range(PIECES)]
 
 def wait_for_half(page: Page) -> None:
     expect(page.get_by_test_id("answer").last).to_contain_text(f"piece{PIECES // 2 - 1}")
+
+
+def test_an_answer_continues_when_the_network_is_back_at_last(
+    serve: Serve, new_tabs: Callable[..., Tabs]
+) -> None:
+    tabs = new_tabs()
+    site = serve(SCRIPTS)
+    page = tabs.open(site.url)
+    page.clock.install()
+    page.reload()
+    wait_for(page, "idle")
+    ask(page, "halves")
+    wait_for_half(page)
+    tabs.context.set_offline(True)
+    kept = json.loads(page.evaluate("sessionStorage['coreason:/:conversation']"))
+    cut = {"stream_id": kept["turns"][0]["streamId"]}
+    httpx.post(f"{site.url}/page/cut", json=cut).raise_for_status()
+    wait_for(page, "waiting")
+    pass_time(page, "failed")  # the client gives up after 30 s
+    site.gate.set()
+    tabs.context.set_offline(False)
+    pass_time(page, "done")
+    assert words(page) == ALL
+
+
+def pass_time(page: Page, status: str) -> None:
+    """Let the clock of the page run until it has a status, for at most some minutes of its time."""
+    for _ in range(60):
+        page.clock.run_for(5_000)
+        page.wait_for_timeout(50)  # what the browser and the server do takes real time
+        if page.evaluate("document.body.dataset.status") == status:
+            return
+    raise AssertionError(f"the page is never {status}")
 
 
 def test_a_cut_is_healed(serve: Serve, new_tabs: Callable[..., Tabs]) -> None:

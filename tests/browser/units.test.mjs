@@ -151,16 +151,16 @@ test("a session keeps a key only on request, and takes the token out of the addr
   session.setKey("secret", false);
   assert.ok(![...store.values()].join().includes("secret"));
   session.setKey("secret", true);
-  assert.equal(new Session(store, "/").secret, "secret");
+  assert.equal(new Session(store, "/").key, "secret");
   session.setKey("other", false);
-  assert.equal(new Session(store, "/").secret, null);
+  assert.equal(new Session(store, "/").key, null);
   const replaced = [];
   const history = { replaceState: (...call) => replaced.push(call) };
   const location = { hash: "#token=abc&stream=s1", pathname: "/x/", search: "" };
   assert.equal(session.takeFragment(location, history), "s1");
   assert.deepEqual(replaced, [[null, "", "/x/"]]);
-  assert.equal(new Session(store, "/").secret, "abc");
-  assert.notEqual(new Session(store, "/other/").secret, "abc");
+  assert.equal(new Session(store, "/").token, "abc");
+  assert.notEqual(new Session(store, "/other/").token, "abc");
 });
 
 test("a session survives a store that is broken or full", () => {

@@ -67,7 +67,14 @@ export class Answer {
     const queue = this.queue;
     if (!queue.length) return false;
     this.queue = [];
-    for (const packet of queue) this.show(packet);
+    for (const packet of queue) {
+      try {
+        this.show(packet);
+      } catch {
+        // No value that an agent thinks of may end the drawing.
+        this.append(notice("warning", "A part of the answer cannot be drawn.", "The timeline has its packet."));
+      }
+    }
     this.drawLive();
     return true;
   }
@@ -194,7 +201,7 @@ export class Answer {
   }
 
   addProgress(data) {
-    const label = String(data.label ?? "Progress");
+    const label = typeof data.label === "string" ? data.label : "Progress";
     if (!this.progress.has(label)) {
       const step = new Progress(label);
       this.progress.set(label, step);
@@ -206,7 +213,7 @@ export class Answer {
   }
 
   addTask(id, status) {
-    const name = String(id ?? "");
+    const name = typeof id === "string" ? id : "";
     if (!this.tasks.has(name)) {
       const task = new Task(name);
       this.tasks.set(name, task);
@@ -216,9 +223,9 @@ export class Answer {
   }
 
   addArtifact(found) {
-    const id = String(found?.artifactId ?? "");
+    const id = typeof found?.artifactId === "string" ? found.artifactId : "";
     const onlyText = Array.isArray(found?.parts) && found.parts.every((part) => typeof part?.text === "string");
-    if (onlyText && (this.artifacts.has(id) || !found.name)) return;
+    if (onlyText && this.artifacts.has(id)) return; // its further text is in the answer
     this.artifacts.add(id);
     this.append(artifact(found));
   }

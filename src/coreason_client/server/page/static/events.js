@@ -77,12 +77,13 @@ export class Progress {
   }
 
   update({ status, progress_percent: percent }) {
-    this.element.dataset.step = Object.hasOwn(STEP_MARKS, status) ? status : "running";
+    const step = Object.hasOwn(STEP_MARKS, status) ? status : "running";
+    this.element.dataset.step = step;
     const known = Number.isFinite(percent);
     if (known) this.bar.value = Math.min(Math.max(percent, 0), 100);
-    else if (status === "running") this.bar.removeAttribute("value");
-    else this.bar.value = status === "complete" ? 100 : 0;
-    this.amount.textContent = `${known ? `${Math.round(percent)} %` : ""} ${STEP_MARKS[status] ?? ""}`.trim();
+    else if (step === "running") this.bar.removeAttribute("value");
+    else this.bar.value = step === "complete" ? 100 : 0;
+    this.amount.textContent = `${known ? `${Math.round(this.bar.value)} %` : ""} ${STEP_MARKS[step]}`.trim();
   }
 }
 
@@ -122,13 +123,14 @@ const PLAYERS = { image: "img", audio: "audio", video: "video" };
 
 function mediaItem(given) {
   const item = object(given);
-  const kind = PLAYERS[text(item.mime_type).split("/")[0]];
+  const type = text(item.mime_type).split("/")[0];
+  const kind = Object.hasOwn(PLAYERS, type) ? PLAYERS[type] : null;
   const label = text(item.alt_text) || text(item.mime_type) || "media";
   const figure = element("figure", "medium", element("figcaption", "", shortened(label, MAX_LINE)));
   const data = kind === "img" && /^data:image\/(?:png|jpeg|gif|webp);/i.test(item.url ?? "") ? item.url : null;
   const href = data ?? safeLink(item.url);
   if (!href) figure.append(element("code", "", shortened(text(item.url), MAX_LINE)));
-  else if (!kind || href.startsWith("http:")) figure.append(link(href, `Open ${shortened(href, 60)}`));
+  else if (!kind || !/^(?:https|data):/.test(href)) figure.append(link(href, `Open ${shortened(href, 60)}`));
   else figure.prepend(loadButton(kind, href, label, data ? "Show picture" : `Load from ${new URL(href).host}`));
   return figure;
 }
@@ -168,7 +170,7 @@ export class Task {
   constructor(id) {
     this.state = element("span", "task-state");
     this.message = element("span", "task-message");
-    this.element = element("div", "task", element("span", "task-name", `Task ${shortened(id, 13)}`), this.state, this.message);
+    this.element = element("div", "task", element("span", "task-name", `Task ${shortened(clean(id), 13)}`), this.state, this.message);
     this.element.dataset.testid = "task";
   }
 
@@ -205,13 +207,13 @@ function artifactPart(part, withText) {
 /** Return any other event as a line that folds out. */
 export function otherEvent(event) {
   const { type, data } = object(event);
-  const made = folded("event", `${text(type, "EVENT")} ${shortened(summaryOf(type, object(data)), 100)}`.trim(), () => jsonBlock(event));
+  const made = folded("event", `${text(type, "EVENT")} ${shortened(clean(summaryOf(type, object(data))), 100)}`.trim(), () => jsonBlock(event));
   made.dataset.testid = "event";
   return made;
 }
 
 function summaryOf(type, data) {
-  if (type === "USAGE" && Number.isInteger(data.prompt_tokens)) {
+  if (type === "USAGE" && Number.isInteger(data.prompt_tokens) && Number.isInteger(data.completion_tokens)) {
     return `${text(data.model)}: ${data.prompt_tokens} + ${data.completion_tokens} tokens`;
   }
   return text(data.name) || text(data.title) || text(data.message);

@@ -191,6 +191,10 @@ function ended(turn, again) {
     else ask(turn.question, turn.request); // the same request: the agent may have begun to answer it
   });
   turn.failure.append(button);
+  // As the banner promises, also after the client has given up.
+  if (!navigator.onLine && turn.streamId && !over) {
+    addEventListener("online", () => button.isConnected && button.click(), { once: true });
+  }
   schedule();
   announce(`The answer failed: ${clean(turn.error?.message ?? "").slice(0, 200)}`);
 }
@@ -224,7 +228,7 @@ function target() {
 
 async function post(path, body) {
   const headers = { "Content-Type": "application/json" };
-  if (session.secret) headers.Authorization = `Bearer ${session.secret}`;
+  if (secret()) headers.Authorization = `Bearer ${secret()}`;
   const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
   if (!response.ok) throw new Error(await problemOf(response));
 }
@@ -322,6 +326,11 @@ function showNetwork() {
 
 // The key
 
+/** The secret for requests to the agent. A token is only for an inspector, which needs no key. */
+function secret() {
+  return config.needs_key ? session.key : session.token;
+}
+
 function askForKey(reason, action) {
   retry = action;
   setStatus("needs-key");
@@ -354,7 +363,7 @@ async function connect() {
   setStatus("starting");
   $("unreachable").hidden = true;
   try {
-    const headers = session.secret ? { Authorization: `Bearer ${session.secret}` } : {};
+    const headers = session.token ? { Authorization: `Bearer ${session.token}` } : {};
     const response = await fetch("page/config.json", { headers, cache: "no-store" });
     if (!response.ok) throw new Error(await problemOf(response));
     config = await response.json();
@@ -385,7 +394,7 @@ function showConfig() {
   const questions = examples(card);
   const suggested = questions.length ? questions : ["What can you do?", "How do I resume a stream?"];
   $("suggestions").replaceChildren(...suggested.map(suggestion));
-  client = new CAPClient(new URL(".", location.href).href, { getKey: () => session.secret, maxEventBytes: 20_000_000 });
+  client = new CAPClient(new URL(".", location.href).href, { getKey: secret, maxEventBytes: 20_000_000 });
 }
 
 function suggestion(text) {
@@ -399,7 +408,7 @@ let fragmentStream = session.takeFragment(location, history);
 
 function begin() {
   setStatus("idle");
-  if (config.needs_key && !session.secret) {
+  if (config.needs_key && !session.key) {
     askOpener();
     return askForKey("", begin);
   }

@@ -64,9 +64,4 @@ export class Session {
     if (fragment.size) history.replaceState(null, "", location.pathname + location.search);
     return fragment.get("stream");
   }
-
-  /** The secret for requests: the key of the agent, or the token of the inspector. */
-  get secret() {
-    return this.token ?? this.key;
-  }
 }

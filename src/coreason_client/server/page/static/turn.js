@@ -69,8 +69,8 @@ export class Turn {
     const status = OPENING[event.type];
     if (status && this.status !== status) this.change(status);
     else if (!known) this.onChange(this);
-    const error = event.type === "cut" ? event.error?.streamError : null;
-    if (error) this.answer.addNotice(streamError(error));
+    const error = event.type === "cut" ? event.error : null;
+    if (error?.severity) this.answer.addNotice(streamError(error));
   }
 
   /** Read a stream to its end; `open` gets the options of the call and returns the stream. */
