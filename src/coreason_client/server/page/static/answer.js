@@ -225,7 +225,7 @@ export class Answer {
   addArtifact(found) {
     const id = typeof found?.artifactId === "string" ? found.artifactId : "";
     const onlyText = Array.isArray(found?.parts) && found.parts.every((part) => typeof part?.text === "string");
-    if (onlyText && this.artifacts.has(id)) return; // its further text is in the answer
+    if (onlyText && (this.artifacts.has(id) || !found.name)) return;
     this.artifacts.add(id);
     this.append(artifact(found));
   }
