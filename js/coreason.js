@@ -1,6 +1,5 @@
-// The CAP client for browsers and Node.js 20+. coreason.d.ts describes the public names, and
-// docs/decisions.md the rules. The decoder and the resume machine do no I/O; the shell fetches.
-// Times are milliseconds, except where the wire has seconds.
+// The CAP client for browsers and Node.js 20+; see coreason.d.ts, and docs/decisions.md for the
+// rules. Decoder and machine do no I/O. Times are milliseconds, except on the wire.
 
 const MAX_BODY_BYTES = 65_536; // of an error
 const MAX_DRAINS = 10;
@@ -32,7 +31,7 @@ export class CAPTimeoutError extends CAPError {}
 export class CAPStreamReset extends CAPProtocolError {
   constructor(expected, received, position) {
     super(
-      `the server sent stream ${received} instead of ${expected}, which is another answer;` +
+      `the server sent stream ${received} instead of ${expected}, another answer;` +
         " send the message again with a new request_id",
       { expected, received, position },
     );
@@ -44,7 +43,7 @@ export class SSEEventTooLarge extends Error {
     this.limit = limit;
   }
 }
-// A minifier may change the names of the classes.
+// Minifiers rename classes.
 for (const [name, Kind] of Object.entries({
   CAPError, CAPConnectionError, CAPProtocolError, CAPRuntimeError, CAPTimeoutError,
   CAPStreamReset, SSEEventTooLarge,
@@ -56,7 +55,7 @@ const LF = 10;
 const CR = 13;
 const BOM = [0xef, 0xbb, 0xbf];
 const LONGEST_PREFIX = "retry: ".length;
-// For whole lines, so that no character is cut.
+// For whole lines.
 const strictUTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const lossyUTF8 = new TextDecoder("utf-8", { ignoreBOM: true });
 const newBlock = () => ({ data: [], bytes: 0, event: "message", id: null, valid: true });
@@ -72,7 +71,7 @@ export class SSEDecoder {
   constructor(maxEventBytes = DEFAULTS.maxEventBytes, lastEventId = "") {
     this.#limit = maxEventBytes;
     this.lastEventId = lastEventId;
-    this.retryMs = null; // takes effect before its block ends
+    this.retryMs = null; // at once, not with its block
   }
 
   *events(chunk) {
@@ -206,7 +205,7 @@ function parseSeconds(value) {
 }
 
 function parseDate(value) {
-  // Date.parse also takes "-5". One form of a date has no zone.
+  // Date.parse takes "-5", too. One form has no zone.
   const isDate = /^[A-Z][a-z]{2,8},? .*\d\d:\d\d:\d\d/.test(value);
   return isDate ? Date.parse(value.replace(/\d{4}$/, "$& GMT")) : NaN;
 }
@@ -216,7 +215,7 @@ function retryAfter(headers, now) {
   const milliseconds = parseSeconds(headers.get("retry-after-ms"));
   const seconds = milliseconds === null ? parseSeconds(value) : milliseconds / 1000;
   if (seconds !== null) return seconds;
-  // From the response's own date, because the clocks may differ.
+  // By the clock of the server.
   const wait = (parseDate(value) - (parseDate(headers.get("date")) || now())) / 1000;
   return wait >= 0 ? wait : null;
 }
@@ -236,7 +235,7 @@ class RetryBudget {
     this.drains = 0;
   }
 
-  /** Returns the delay of a server that drains; null if too often. */
+  /** Returns the delay; null if the server drains too often. */
   afterDrain(asked) {
     this.drains += 1;
     return this.#options.maxRetries && this.drains <= MAX_DRAINS ? this.#delay(1, asked) : null;
@@ -267,7 +266,7 @@ class RetryBudget {
 class Numbering {
   #start;
   #expected;
-  // All numbers from the first on have arrived, except in the gaps.
+  // All from the first on have arrived, except in the gaps.
   #numbers = { first: 0, gaps: [] };
   #others = new Map();
   #resumed = false;
@@ -293,7 +292,7 @@ class Numbering {
     return carried ? id : this.streamId;
   }
 
-  /** Whether a stream that was begun elsewhere has brought nothing. */
+  /** Whether nothing followed the start. */
   get isAtStart() {
     return this.#start ? this.seq === this.#start.seq : this.#expected && !this.streamId;
   }
@@ -302,7 +301,7 @@ class Numbering {
     this.#resumed = this.streamId !== null;
   }
 
-  /** After a reconnect only a stream that was seen before is accepted. */
+  /** A reconnect may only bring streams that were seen before. */
   switchStream(streamId, seq) {
     const known = this.#others.get(streamId);
     const required = this.streamId ? this.#resumed && this.streamId : this.#expected;
@@ -489,7 +488,7 @@ export class ResumeMachine {
       packet = JSON.parse(data);
       why ||= problemOf(packet, PACKET_FIELDS);
     } catch {
-      why ||= "it is not JSON"; // the parser's message would quote what the server sent
+      why ||= "it is not JSON"; // the parser would quote it
     }
     if (why) throw this.#error(CAPProtocolError, `the next packet is not valid: ${why}`);
     return packet;
@@ -550,16 +549,16 @@ export class ResumeMachine {
     this.#state = "idle";
     this.#retryMs = retryMs ?? this.#retryMs;
     const asked = Math.max((details.retryAfter ?? 0) * 1000, this.#retryMs);
-    // `retry:` and a clean end: the server drains.
+    // The server drains.
     let delay = endedCleanly && retryMs !== null ? this.#budget.afterDrain(asked) : null;
     delay ??= this.#budget.afterLoss(asked, this.position !== null);
-    // A timer may fire early, so this close to the deadline is too late.
+    // A timer may fire early.
     if (this.timeLeft <= (delay || 10)) throw this.#expired(why, details);
     const attempt = this.#budget.failures;
     if (delay === null) {
       const reason = asked > maxRetryDelay
         ? `the server asks to wait ${asked / 1000} s, more than maxRetryDelay`
-        : `connections in a row without a new packet: ${attempt}`;
+        : `${attempt} connections without a new packet`;
       const message = `${this.#described()} failed: ${reason}; the last one: ${why}`;
       const fields = { ...details, retryAfter: asked ? asked / 1000 : null };
       throw this.#error(CAPConnectionError, message, fields);
@@ -569,7 +568,7 @@ export class ResumeMachine {
   }
 
   endedEarly(why) {
-    return this.#error(CAPConnectionError, `${why}; use resume() to continue it`);
+    return this.#error(CAPConnectionError, `${why}; resume() continues it`);
   }
 
   #expired(why, details) {
@@ -619,7 +618,7 @@ function withoutQuery(url) {
 
 const isRedirect = ({ status, headers }) => [307, 308].includes(status) && headers.has("location");
 
-/** Returns the request for a redirect; another origin gets no credentials. */
+/** Returns the next request; another origin gets no credentials. */
 function redirected(request, location, count) {
   if (count > MAX_REDIRECTS) throw new Error(`more than ${MAX_REDIRECTS} in a row`);
   const { href: url, origin, protocol } = new URL(location, request.url);
@@ -632,7 +631,7 @@ function redirected(request, location, count) {
 
 // The shell: fetch, timers and signals
 
-const TIMED_OUT = new Error("the server was silent for too long");
+const TIMED_OUT = new Error("the server was silent too long");
 
 class Sender {
   #options;
@@ -659,7 +658,7 @@ class Sender {
       bounded: (promise) =>
         new Promise((resolve, reject) => {
           fail = reject;
-          // A timer takes at most 31 bits.
+          // A timer has 31 bits.
           const own = setTimeout(end, Math.min(limit(), 2 ** 31 - 1), TIMED_OUT);
           timer = own;
           promise.then(resolve, reject).finally(() => clearTimeout(own));
@@ -672,7 +671,7 @@ class Sender {
     } catch (error) {
       connection.release();
       connection.failure = failureOf(error, signal);
-      // Later getKey may have failed for want of the same network.
+      // A later getKey may lack the same network.
       if (!headers && !retried && error !== TIMED_OUT) throw error;
     }
     return connection;
@@ -697,14 +696,13 @@ class Sender {
     const common = { ...ended, cache: "no-store", credentials: bare ? "omit" : "same-origin" };
     const response = await fetch(url, { ...common, method, headers, body, redirect: "manual" });
     if (response.type !== "opaqueredirect") return response;
-    // A browser hides the target, and would itself send our headers to any origin. So a request
-    // that carries nothing finds it.
+    // A browser hides the target, so a request that carries nothing finds it.
     const found = await fetch(url, { ...common, credentials: "omit" }).catch(() => null);
     const location = found?.redirected ? { location: found.url } : {};
     return { status: 307, headers: new Headers(location), body: null };
   }
 
-  /** Returns a text of the server without the key and the caller's headers. */
+  /** Removes the key and the caller's headers from a text. */
   redact(text, headers) {
     for (const secret of [this.#key, ...Object.values(headers)]) {
       if (secret.length < 6) continue;
@@ -716,13 +714,13 @@ class Sender {
   }
 }
 
-/** Returns a text as a header takes it: its UTF-8 bytes. */
+/** Returns a text as a header takes it. */
 const asBytes = (text) => String.fromCharCode(...new TextEncoder().encode(text));
 
 function failureOf(error, signal) {
   signal.throwIfAborted();
   const { code, message: why } = error.cause ?? {};
-  // In a browser a bad certificate looks like any other failure.
+  // A browser does not tell.
   const final = /^(CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR_TLS_CERT)/.test(code);
   return { message: why ? `${error.message} (${why})` : error.message, final, cause: error };
 }
@@ -743,7 +741,7 @@ async function readText({ response, bounded }) {
   return text;
 }
 
-/** Waits; a page that is visible or online again ends it, but not before `atLeast`. */
+/** Waits; a page that is visible or online again waits only for `atLeast`. */
 async function sleep(wait, atLeast, signal) {
   const { document } = globalThis;
   const listening = new AbortController();
@@ -821,8 +819,7 @@ export class PacketStream {
   }
 
   #endedEarly() {
-    const how = this.status === "left" ? "was left" : "has failed";
-    return this.#machine.endedEarly(`the stream ${how} before its end`);
+    return this.#machine.endedEarly(`the stream ended early (${this.status})`);
   }
 
   async return(value) {
@@ -948,7 +945,7 @@ export class ChatStream extends PacketStream {
     return op === "DELTA" ? p : null;
   }
 
-  /** Drops what became void: all if the stream was resumed after that. */
+  /** Drops what became void; all if it begins before a resume. */
   #rewind(to) {
     const whole = to < this.#start;
     const toSeq = whole ? 0 : to;
@@ -975,7 +972,7 @@ export class CAPClient {
   #sender;
 
   constructor(url, options = {}) {
-    // With maxRetries the caller means exactly that number.
+    // A given maxRetries is exact.
     const reconnectFor = options.maxRetries === undefined ? 30_000 : 0;
     this.#options = withDefaults({ ...DEFAULTS, reconnectFor }, options);
     this.url = baseURL(url);
@@ -1090,8 +1087,9 @@ export function sessionPosition(name = "coreason", given) {
   const tried = (use) => {
     try {
       return use(given ?? sessionStorage);
-    } catch {}
-    return null;
+    } catch {
+      return null;
+    }
   };
   return {
     load: () => tried((store) => {

@@ -16,11 +16,11 @@ def compressed(*paths: Path) -> int:
 
 
 def test_the_client_is_small() -> None:
-    assert compressed(tools.CLIENT) <= 12 * 1024
+    assert compressed(tools.CLIENT) <= 12_000
 
 
 def test_the_page_with_the_client_is_small() -> None:
-    assert compressed(tools.CLIENT, *FILES) <= 60 * 1024
+    assert compressed(tools.CLIENT, *FILES) <= 60_000
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
