@@ -63,14 +63,14 @@ MUTANTS = (
     Mutant(
         "a tool may fail for ever",
         _MACHINE,
-        "            self.stop(_tool_error(finished, self._errors[finished.name]))\n",
+        "            self.stop(_tool_error(finished, failures))\n",
         "            pass\n",
         _MACHINE_TESTS,
     ),
     Mutant(
         "a success of a tool does not end its row of errors",
         _MACHINE,
-        "            del self._errors[finished.name]\n",
+        "            self._errors.pop(finished.name, None)\n",
         "",
         _MACHINE_TESTS,
     ),

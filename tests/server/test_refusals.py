@@ -173,7 +173,7 @@ def test_json_by_any_name_is_json(peer: Peer, content_type: str) -> None:
         ("GET", "/assist", 405),
         ("PUT", "/v1/assist", 405),
         ("POST", "/health", 405),
-        ("GET", "/streams/123e4567-e89b-12d3-a456-426614174000", 405),
+        ("GET", "/streams/123e4567-e89b-12d3-a456-426614174000", 404),
         ("GET", "/nothing", 404),
         ("DELETE", "/streams/nothing", 404),
         ("DELETE", "/streams/123e4567-e89b-12d3-a456-426614174000", 404),
