@@ -631,7 +631,7 @@ function redirected(request, location, count) {
 
 // The shell: fetch, timers and signals
 
-const TIMED_OUT = new Error("the server was silent too long");
+const TIMED_OUT = new Error("nothing more arrived in time");
 
 class Sender {
   #options;
@@ -1066,9 +1066,9 @@ function checkNumbers(settings) {
 
 function baseURL(url) {
   // In a page the address may be relative to it.
-  const { href, protocol, username, search, hash } = new URL(url, globalThis.document?.baseURI);
+  const { href, protocol, username, search, hash } = new URL(url, globalThis.document?.baseURI ?? "none:/");
   if (!/^https?:$/.test(protocol) || username || search || hash) {
-    throw new TypeError("url must be an http or https address without user, query and fragment");
+    throw new TypeError("url must be an http or https address without user, query and fragment; relative only in a page");
   }
   return href.replace(/\/+$/, "").replace(/\/assist$/, "");
 }

@@ -50,16 +50,17 @@ def test_the_modules_pass_their_own_tests(output: str) -> None:
 @pytest.mark.usefixtures("output")
 def test_the_snippets_are_a_valid_command_and_a_valid_program(folder: Path) -> None:
     cap, a2a = json.loads((folder / "snippets.json").read_text(encoding="utf-8"))
-    for snippet in (cap, a2a):
+    variables = ("COREASON_API_KEY", "COREASON_A2A_TOKEN")
+    for snippet, variable in zip((cap, a2a), variables, strict=True):
         words = shlex.split(snippet["curl"].replace("\\\n", " "))
         assert words[0] == "curl"
-        assert "Authorization: Bearer $COREASON_API_KEY" in words
+        assert f"Authorization: Bearer ${variable}" in words
         literals = [
             node.value
             for node in ast.walk(ast.parse(snippet["python"]))
             if isinstance(node, ast.Constant)
         ]
-        assert snippet["question"] in literals
+        assert {snippet["question"], variable} <= set(literals)
     body = json.loads(shlex.split(cap["curl"].replace("\\\n", " "))[-1])
     assert body == cap["request"]
     sent = json.loads(shlex.split(a2a["curl"].replace("\\\n", " "))[-1])

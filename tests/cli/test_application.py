@@ -1,12 +1,16 @@
 """The application that the arguments of `coreason serve` define."""
 
+from datetime import timedelta
+from itertools import islice, pairwise
 from typing import Any
 
+import httpx2
 import pytest
 
+from coreason_client import CAPClient
 from coreason_client.cli._application import ServeConfig, redacted_log
 from coreason_client.cli.exits import ExitCode, Failure
-from coreason_client.server import MemoryStreamLog, SQLiteStreamLog, ValkeyStreamLog
+from coreason_client.server import MemoryStreamLog, SQLiteStreamLog, ValkeyStreamLog, running
 
 CONFIG: dict[str, Any] = {
     "agent": None,
@@ -68,9 +72,29 @@ def test_an_invalid_argument_is_named_as_its_option() -> None:
         ServeConfig(**CONFIG | {"max_requests_per_minute": 0}).app()
 
 
+def test_pages_of_a_listed_origin_may_ask() -> None:
+    app = ServeConfig(**CONFIG | {"cors_origins": ["http://localhost:5173"]}).app()
+    with running(app, log_config=None) as server:
+        headers = {"Origin": "http://localhost:5173", "Sec-Fetch-Site": "cross-site"}
+        response = httpx2.get(f"{server.url}/page/config.json", headers=headers)
+    assert response.headers["access-control-allow-origin"] == "http://localhost:5173"
+    with pytest.raises(Failure, match=r"--cors-origin must have origins .* final slash"):
+        ServeConfig(**CONFIG | {"cors_origins": ["http://localhost:5173/"]}).app()
+
+
 def test_an_agent_and_a_model_exclude_each_other() -> None:
     with pytest.raises(Failure, match="cannot be used together"):
         ServeConfig(**CONFIG | {"agent": "module:agent", "llm": "model"}).app()
+
+
+def test_the_guide_pauses_after_each_word_if_somebody_watches() -> None:
+    app = ServeConfig(**CONFIG | {"watched": True}).app()
+    with running(app, log_config=None) as server, CAPClient(server.url, "any-key") as client:
+        request = client.chat("How do I resume a stream?").request
+        assert request is not None
+        with client.assist(request) as stream:
+            times = list(islice((packet.t for packet in stream if packet.op == "DELTA"), 4))
+    assert all(later - earlier >= timedelta(seconds=0.035) for earlier, later in pairwise(times))
 
 
 def test_keys_are_not_shown() -> None:

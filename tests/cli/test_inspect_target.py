@@ -63,6 +63,7 @@ def test_an_agent_with_a_card_speaks_a2a(a2a: Agent) -> None:
     assert isinstance(target, A2ATarget)
     assert target.card.name == "Counter"
     assert target.redact("a token-of-the-agent") == "a ***"
+    assert target.has_token
 
 
 @pytest.mark.parametrize("path", ["", "/", "/assist"])
@@ -76,6 +77,20 @@ def test_an_agent_with_a_health_report_speaks_cap(cap: str, path: str) -> None:
 def test_an_agent_that_speaks_both_is_asked_over_a2a_unless_told(both: str) -> None:
     assert isinstance(find_target(options(both), None), A2ATarget)
     assert isinstance(find_target(options(both), "cap"), CAPTarget)
+
+
+def test_a_credential_of_the_other_protocol_is_refused(both: str) -> None:
+    with pytest.raises(Failure, match=r"--api-key is for CAP agents, .*: use --token, or --proto"):
+        find_target(options(both, "key-1234"), None)
+    with pytest.raises(Failure, match=r"--token is for A2A agents, .*: use --api-key"):
+        find_target(options(both, token="t"), "cap")
+    # Those of the environment may be for other agents, and who gives both covers both protocols.
+    from_environment = InspectOptions(AgentOptions(both), "key-1234", "COREASON_API_KEY")
+    assert isinstance(find_target(from_environment, None), A2ATarget)
+    ignored = options(both, token="t", token_from_option=False)
+    assert isinstance(find_target(ignored, "cap"), CAPTarget)
+    assert isinstance(find_target(options(both, "key-1234", token="t"), None), A2ATarget)
+    assert isinstance(find_target(options(both, "key-1234", token="t"), "cap"), CAPTarget)
 
 
 def test_a_server_that_speaks_neither_is_named_with_both_reasons() -> None:

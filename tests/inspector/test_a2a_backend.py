@@ -60,6 +60,7 @@ def test_the_page_gets_the_card_in_one_shape(page: httpx2.Client, face: str) -> 
         "protocol": "a2a",
         "target": face,
         "needs_key": False,
+        "adds_key": False,
         "cut": True,
     }
 

@@ -200,6 +200,7 @@ def test_neither_the_key_nor_the_headers_reach_the_page(
         "protocol": "cap",
         "target": agent.url,
         "needs_key": False,
+        "adds_key": True,
         "cut": True,
         "card": None,
     }

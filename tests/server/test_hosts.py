@@ -142,6 +142,20 @@ def test_one_string_is_not_a_list_of_hosts() -> None:
         AllowedHosts(allowed_hosts="agent.example")
 
 
+@pytest.mark.parametrize(
+    "origin",
+    [PAGE + "/", PAGE + "/path", "https://Page.example", "page.example", "https://", "", " *", 7],
+)
+def test_an_origin_that_no_browser_sends_is_refused_at_once(origin: Any) -> None:
+    with pytest.raises(ValueError, match=r"cors_origins must have origins .* final slash.* got"):
+        AgentApp(hello, cors_origins=[origin])
+
+
+def test_one_string_is_not_a_list_of_origins() -> None:
+    with pytest.raises(TypeError, match="cors_origins must be a list"):
+        AgentApp(hello, cors_origins=PAGE)
+
+
 @pytest.mark.parametrize("url", ["agent.example", "ftp://agent.example", "https://", "", 7])
 def test_a_public_url_is_a_url(url: Any) -> None:
     with pytest.raises(ValueError, match="public_url must be a URL such as"):

@@ -26,6 +26,7 @@ _CONFIG_VARIABLE = "COREASON_SERVE_CONFIG"
 # The command line options that set arguments of AgentApp.
 _OPTION_NAMES = {
     "allowed_hosts": "--allowed-host",
+    "cors_origins": "--cors-origin",
     "durable": "--durable",
     "grpc_address": "--host with --grpc-port",
     "grpc_url": "--grpc-url",
@@ -35,6 +36,8 @@ _OPTION_NAMES = {
     "url": "--log",
 }
 DEFAULT_MAX_RESTARTS = 3
+# The guide would finish before anybody could cut a connection or press another button of the page.
+_SECONDS_PER_WORD = 0.04
 _VALKEY_SCHEMES = frozenset({"redis", "rediss", "valkey", "valkeys"})
 
 
@@ -52,6 +55,7 @@ class ServeConfig:
     max_requests_per_minute: int | None
     verbose: int
     allowed_hosts: Sequence[str] = ()
+    cors_origins: Sequence[str] = ()
     log_format: LogFormat = "text"
     durable: bool = False
     max_restarts: int = DEFAULT_MAX_RESTARTS
@@ -63,6 +67,7 @@ class ServeConfig:
     grpc_url: str | None = None
     page: bool = False
     chaos: bool = False
+    watched: bool = False  # somebody watches the answers in a browser
     ticket_secrets: Sequence[str] = field(default=(), repr=False)
     secrets_source: str = ""  # option or environment variable
 
@@ -86,7 +91,7 @@ class ServeConfig:
                 "valkey://HOST",
                 ExitCode.USAGE,
             )
-        agent = _find_agent(self.agent, self.llm, self.system)
+        agent = _find_agent(self.agent, self.llm, self.system, watched=self.watched)
         if isinstance(agent, AgentApp):
             raise Failure(
                 f"{self.agent} is an AgentApp, which has its own log and keys: give the agent "
@@ -102,6 +107,7 @@ class ServeConfig:
                 metrics=self.metrics,
                 max_requests_per_minute=self.max_requests_per_minute,
                 allowed_hosts=self.allowed_hosts,
+                cors_origins=self.cors_origins,
                 durable=self.durable,
                 max_restarts=self.max_restarts,
                 public_url=self.public_url,
@@ -155,7 +161,7 @@ def redacted_log(name: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
 
 
-def _find_agent(agent: str | None, llm: str | None, system: str | None) -> Any:
+def _find_agent(agent: str | None, llm: str | None, system: str | None, *, watched: bool) -> Any:
     """Return the object that the arguments name; its type is not checked.
 
     Raises:
@@ -172,9 +178,9 @@ def _find_agent(agent: str | None, llm: str | None, system: str | None) -> Any:
     reject_system(system)
     if agent is not None:
         return load_agent(agent)
-    from ..agents.guide import guide
+    from ..agents.guide import guide, paced
 
-    return guide
+    return paced(_SECONDS_PER_WORD) if watched else guide
 
 
 def _create_log(name: str) -> "StreamLog":

@@ -68,12 +68,24 @@ def find_target(options: InspectOptions, protocol: Protocol | None) -> CAPTarget
 
 def _a2a_target(options: InspectOptions, card: AgentCard) -> A2ATarget:
     agent = options.agent
+    # A key of the environment may be meant for other agents, so only that of an option is refused.
+    if options.api_key and options.key_name == "--api-key" and not agent.token:
+        raise Failure(
+            f"--api-key is for CAP agents, and {agent.url} is an A2A agent: use --token, or "
+            "--protocol cap if it speaks both",
+            ExitCode.USAGE,
+        )
     client = client_from(AsyncA2AClient, card, agent)
-    return A2ATarget(agent.url, client, card, agent.secrets)
+    return A2ATarget(agent.url, client, card, agent.secrets, agent.token is not None)
 
 
 def _cap_target(options: InspectOptions, health: HealthCheckResponse | None) -> CAPTarget:
     agent = options.agent
+    if agent.token and agent.token_from_option and not options.api_key:
+        raise Failure(
+            f"--token is for A2A agents, and {agent.url} is a CAP agent: use --api-key",
+            ExitCode.USAGE,
+        )
     if options.api_key is not None and "authorization" in map(str.lower, agent.headers):
         rule = f"--header must not be Authorization beside {options.key_name}"
         raise Failure(rule, ExitCode.USAGE)

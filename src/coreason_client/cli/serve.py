@@ -141,6 +141,15 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    cors_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ORIGIN",
+            help="Origin of web pages that may send requests, such as http://localhost:5173; "
+            "repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     public_url: Annotated[
         str | None,
         typer.Option(
@@ -281,6 +290,7 @@ def serve(
             per_minute,
             verbose,
             allowed_hosts=allowed_host or (),
+            cors_origins=cors_origin or (),
             log_format=log_format,
             durable=durable,
             max_restarts=max_restarts or DEFAULT_MAX_RESTARTS,
@@ -292,6 +302,7 @@ def serve(
             grpc_url=grpc_url,
             page=has_page,
             chaos=chaos,
+            watched=chaos or open_page,
             ticket_secrets=secrets,
             secrets_source=secrets_source,
         )

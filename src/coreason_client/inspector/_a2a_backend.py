@@ -49,6 +49,7 @@ class A2ABackend:
             "protocol": "a2a",
             "target": self._target.shown_url,
             "needs_key": False,
+            "adds_key": self._target.has_token,
             "cut": True,
             "card": card.dump(),
         }

@@ -72,6 +72,7 @@ class CAPProxy:
             "protocol": "cap",
             "target": target.shown_url,
             "needs_key": False,
+            "adds_key": target.api_key is not None,
             "cut": True,
             "card": None,
         }

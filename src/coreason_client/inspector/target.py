@@ -72,6 +72,7 @@ class A2ATarget:
     client: AsyncA2AClient
     card: AgentCard
     secrets: tuple[str | None, ...] = field(default=(), repr=False)
+    has_token: bool = False
     protocol: ClassVar = "A2A"
 
     @property

@@ -28,7 +28,7 @@ from .http._body import drain_body
 from .http._cuts import Cuts
 from .http._direct_write import SEND
 from .http._gate import Gate
-from .http._hosts import AllowedHosts
+from .http._hosts import AllowedHosts, checked_origins
 from .http._problems import Problem
 from .http._refusals import Refusals
 from .http._tickets import Tickets
@@ -153,7 +153,7 @@ class AgentApp:
             )
         if durable:
             _check_durable(agent, self._log)
-        origins = tuple(cors_origins)
+        origins = checked_origins(cors_origins)
         self._hosts = AllowedHosts(allowed_hosts, public_url, origins)
         if metrics and tickets and not (keys or metrics_key or metrics_public):
             raise ArgumentError(
@@ -216,6 +216,7 @@ class AgentApp:
             "protocol": "cap",
             "target": None,
             "needs_key": self.has_keys,
+            "adds_key": False,
             "cut": cuts,
             "card": None,
         }

@@ -71,6 +71,7 @@ def test_the_config_says_whether_a_key_is_needed(serve: Serve, key: str | None) 
         "protocol": "cap",
         "target": None,
         "needs_key": key is not None,
+        "adds_key": False,
         "cut": False,
         "card": None,
     }

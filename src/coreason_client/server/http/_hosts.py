@@ -26,12 +26,13 @@ from urllib.parse import urlsplit
 from ...errors import ArgumentError
 from ._problems import Problem
 
-__all__ = ["AllowedHosts", "Headers"]
+__all__ = ["AllowedHosts", "Headers", "checked_origins"]
 
 Headers = Sequence[tuple[bytes, bytes]]
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _HOST = re.compile(r"(\[[A-Za-z0-9:.%]+\]|[A-Za-z0-9._-]+)(?::([0-9]{0,5}))?", re.ASCII)
+_ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^/?#@\sA-Z]+")
 _PATTERN = re.compile(r"\*|(?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*", re.ASCII)
 _MAX_SHOWN = 100
 
@@ -43,6 +44,27 @@ class _Origin:
     scheme: str
     host: str
     port: int
+
+
+def checked_origins(origins: Iterable[Any]) -> tuple[str, ...]:
+    """Return the origins.
+
+    Raises:
+        ArgumentError: no browser sends an origin in this form, so it would never match.
+        TypeError: the argument is one string.
+    """
+    if isinstance(origins, str):
+        raise TypeError(f"cors_origins must be a list of origins, got {origins!r}")
+    found = tuple(origins)
+    for origin in found:
+        if not isinstance(origin, str) or not _ORIGIN.fullmatch(origin):
+            raise ArgumentError(
+                "cors_origins",
+                "must have origins as browsers send them, such as https://app.example or "
+                "http://localhost:5173, in lower case and without a path or a final slash, or *",
+                origin,
+            )
+    return found
 
 
 class AllowedHosts:

@@ -27,13 +27,17 @@ _BODY_TIMEOUT: Final = 10.0
 
 
 class PageConfig(TypedDict):
-    """What the page has to know about the agent; `target` is its URL if it is elsewhere."""
+    """What the page has to know about the agent; `target` is its URL if it is elsewhere.
+
+    `needs_key` is True if the page must ask for a key, and `adds_key` if the command adds it.
+    """
 
     agent_id: str
     version: str
     protocol: Literal["cap", "a2a"]
     target: str | None
     needs_key: bool
+    adds_key: bool
     cut: bool
     card: dict[str, Any] | None
 

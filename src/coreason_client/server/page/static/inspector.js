@@ -18,7 +18,7 @@ export function drawFigures({ figures, rate }) {
   setText("figure-packets", String(figures.packets));
   setText("figure-bytes", readableSize(figures.bytes));
   setText("figure-reconnects", String(figures.reconnects));
-  setText("figure-dropped", String(figures.duplicates));
+  setText("figure-duplicates", String(figures.duplicates));
   setText("brief", figures.packets ? `${figures.packets} packets, ${figures.reconnects} reconnects` : "no packets yet");
   if (figures.lastSeq !== null) document.body.dataset.lastSeq = figures.lastSeq;
 }

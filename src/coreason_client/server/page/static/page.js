@@ -222,7 +222,7 @@ function target() {
     card: config.card,
     question: current.question,
     request: current.request ?? client.chatRequest(current.question, { sessionId: session.id }),
-    needsKey: config.needs_key,
+    needsKey: config.needs_key || config.adds_key,
   };
 }
 

@@ -4,11 +4,14 @@ const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 // JSON's strings are Python's too, once what JSON leaves unescaped but Python's lines do not allow is.
 const python = (text) => JSON.stringify(text).replace(/[\u007f-\u009f\u2028\u2029]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
+// Where `coreason inspect` finds the credential too.
+const keyVariable = ({ protocol }) => (protocol === "a2a" ? "COREASON_A2A_TOKEN" : "COREASON_API_KEY");
+
 /** Return a curl command for a request. */
 export function asCurl(target) {
   const { address, headers, body } = target.protocol === "a2a" ? a2aCall(target) : capCall(target);
   const all = ["'Content-Type: application/json'", ...headers];
-  if (target.needsKey) all.push('"Authorization: Bearer $COREASON_API_KEY"');
+  if (target.needsKey) all.push(`"Authorization: Bearer $${keyVariable(target)}"`);
   const lines = [`curl -N ${quoted(address)}`, ...all.map((header) => `-H ${header}`), `-d ${quoted(JSON.stringify(body))}`];
   return lines.join(" \\\n  ");
 }
@@ -34,19 +37,22 @@ function a2aCall({ url, card, question, request }) {
 }
 
 /** Return a Python program for a question. */
-export function asPython({ protocol, url, question, needsKey }) {
+export function asPython(target) {
+  const { protocol, url, question, needsKey } = target;
+  const imports = needsKey ? "import os\n\n" : "";
+  const key = needsKey ? `os.environ["${keyVariable(target)}"]` : null;
   if (protocol === "a2a") {
-    return `from coreason_client.a2a import A2AClient
+    return `${imports}from coreason_client.a2a import A2AClient
 
-with A2AClient.connect(${python(url)}) as agent:
+with A2AClient.connect(${python(url)}${key ? `, auth=${key}` : ""}) as agent:
     for event in agent.send_message_stream(${python(question)}):
         print(event.text, end="", flush=True)
 `;
   }
-  const key = needsKey ? `, api_key=os.environ["COREASON_API_KEY"]` : "";
-  return `${needsKey ? "import os\n\n" : ""}from coreason_client import CAPClient
+  // The client requires a key; a server without keys accepts any.
+  return `${imports}from coreason_client import CAPClient
 
-with CAPClient(${python(url)}${key}) as client:
+with CAPClient(${python(url)}, api_key=${key ?? '"any-key"'}) as client:
     for text in client.chat(${python(question)}):
         print(text, end="", flush=True)
 `;
