@@ -335,7 +335,7 @@ class Numbering {
   }
 }
 
-// The resume machine: whether a packet is lost, duplicated or spliced
+// The resume machine
 
 export class ResumeMachine {
   #attempt;
@@ -427,7 +427,7 @@ export class ResumeMachine {
     details.retryAfter = retryAfter(headers, this.#options.now);
     const isDone = this.#request.method === "DELETE"
       ? status >= 200 && status < 300
-      : status === 204 && this.#numbering.isAtStart; // nothing follows the saved position
+      : status === 204 && this.#numbering.isAtStart; // nothing follows
     if (isDone) {
       this.#state = "finished";
     } else if (this.attempts > 1 && RETRIED_STATUSES.includes(status)) {
@@ -519,7 +519,7 @@ export class ResumeMachine {
     return true;
   }
 
-  /** Returns true if the caller gets the packet. */
+  /** Whether the caller gets it. */
   #handle(packet) {
     if (packet.op === "ERROR") return this.#handleError(packet.p);
     if (packet.op === "CLOSE") {
@@ -692,7 +692,7 @@ class Sender {
 
   async #fetch({ method, url, body, bare }, headers, ended) {
     const { fetch } = this.#options;
-    // "no-store" sends Cache-Control: no-cache without a CORS preflight.
+    // "no-store" needs no CORS preflight.
     const common = { ...ended, cache: "no-store", credentials: bare ? "omit" : "same-origin" };
     const response = await fetch(url, { ...common, method, headers, body, redirect: "manual" });
     if (response.type !== "opaqueredirect") return response;
