@@ -7,9 +7,8 @@ import socket
 import ssl
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from functools import lru_cache
-from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakSet
@@ -30,33 +29,7 @@ __all__ = ["ReceivedHeaders", "Session", "Sessions"]
 _KEEP_ALIVE = 60.0
 _CHUNK = 65_536
 _END_WAIT = 0.05  # seconds to wait for the end of a body after its answer
-
-
-class _Done:
-    """An awaitable that is done; for every call, a coroutine would take longer."""
-
-    __slots__ = ()
-
-    def __await__(self) -> Iterator[Any]:
-        return iter(())
-
-
-_DONE = _Done()
-
-
-class _NoWait(AbstractAsyncContextManager[None]):
-    """A context that begins and ends at once."""
-
-    __slots__ = ()
-
-    def __aenter__(self) -> Any:
-        return _DONE
-
-    def __aexit__(self, *_: object) -> Any:
-        return _DONE
-
-
-_NO_WAIT = _NoWait()
+_NO_WAIT = nullcontext()
 
 
 class Sessions:
