@@ -15,6 +15,7 @@ SOURCE = TESTS.parent / "src" / "coreason_client"
 # The modules without a test file, relative to `SOURCE`, each with a reason. Of a sync and an async
 # module that belong together, the async one is listed.
 SHELLS = {
+    "server/log/valkey/_quota_scripts.py": "scripts: tests/server/log/test_quota_store.py",
     "__main__.py": "the entry point of the command: tests/cli runs it",
     "_closing_async.py": "two methods that all streams inherit: tests/cap/test_client.py",
     "_http/_async.py": "sends through httpx2: tests/http/test_senders.py",

@@ -83,7 +83,7 @@ MUTANTS = (
     _mutant(
         "cap/_decision.py",
         "a reader by id has no limit of readers",
-        "    if request.wait is None:\n        return _first(server)\n    found",
+        "    if request.wait is None:\n        return _first(request, server)\n    found",
         "    if request.wait is None:\n        return Need.TOKEN\n    found",
         _DECISION,
     ),

@@ -140,24 +140,17 @@ _IN_THE_APPENDER = (
 _IN_THE_PRODUCERS = (
     _mutant(
         "engine/_producers.py",
-        "a stream that has ended takes a place until its producer is gone",
-        "return most <= running + self._unfinished[principal]",
-        "return True",
+        "a stream that has ended counts until its producer is gone",
+        "self._units[producer].release()",
+        "pass",
         _PRODUCERS,
     ),
     _mutant(
         "engine/_producers.py",
-        "the streams of all principals count for each",
-        "p.meta.principal == principal and not p.ended",
-        "not p.ended",
+        "a running stream does not count when there are too many",
+        "if producer.meta.principal == principal and producer.ended:",
+        "if producer.meta.principal == principal:",
         _PRODUCERS,
-    ),
-    _mutant(
-        "engine/_producers.py",
-        "a principal may have one stream more",
-        "if self._running[principal] + self._unfinished[principal] < most:",
-        "if self._running[principal] + self._unfinished[principal] <= most:",
-        f"{_REFUSALS}::test_a_key_has_a_number_of_streams",
     ),
     _mutant(
         "engine/_producers.py",
@@ -176,7 +169,7 @@ _IN_THE_PRODUCERS = (
     _mutant(
         "engine/_producers.py",
         "a producer is cancelled when any of its readers leaves",
-        "_decrement(self._readers_of_stream, meta.stream_id)",
+        "self._readers_of_stream[meta.stream_id] -= 1",
         "self._readers_of_stream[meta.stream_id] = 0",
         _PRODUCERS,
     ),
@@ -202,14 +195,14 @@ _IN_THE_PRODUCERS = (
         f"{_PRODUCERS}::test_the_first_reason_to_stop_counts",
     ),
     _mutant(
-        "engine/_producers.py",
+        "engine/_quota.py",
         "a principal may have one reader more",
-        "return self._readers[principal] < self._options.max_readers_per_key",
-        "return self._readers[principal] <= self._options.max_readers_per_key",
+        "if self._used[principal] >= room:",
+        "if self._used[principal] > room:",
         f"{_REFUSALS}::test_a_key_has_a_number_of_readers",
     ),
     _mutant(
-        "engine/_producers.py",
+        "engine/_quota.py",
         "every principal ever seen stays in the tables",
         "    if not counts[key]:",
         "    if False:",
@@ -394,7 +387,7 @@ _FOR_REQUESTS = (
     ),
     _anywhere(
         "too many readers are refused after the body was read",
-        "return Refuse(too_many_readers(server.options)) if server.readers_full else Need.TOKEN",
+        "return Need.TOKEN if request.may_read else Refuse(too_many_readers(server.options))",
         "return Need.TOKEN",
         f"{_LIMITS}::test_too_many_readers_are_refused_before_the_body_and_start_nothing",
     ),

@@ -52,7 +52,8 @@ async def agent(request: ServiceRequest) -> str:
 OPTIONS = AgentApp(agent, max_requests_per_minute=60)._options
 NOTHING: dict[str, Any] = {}
 CLOSING = {"closing": True}
-FULL = {"streams_full": True}
+FULL = {"may_start": False}
+TOO_MANY_READERS = {"may_read": False}
 # What is known once each fact has been gathered.
 HEAD = {"wait": 0, "tries": 1}
 LATE = {"wait": WAIT, "tries": 1}
@@ -65,15 +66,19 @@ BODY = {"request_id": ASKED, "fingerprint": "f"}
 
 
 def ask(facts: dict[str, Any], server: dict[str, Any]) -> object:
-    here = {"closing": False, "readers_full": False, "streams_full": False} | server
-    return decide(RequestFacts("ann", **facts), ServerFacts(OPTIONS, **here))
+    """Decide; `server` has its state, and the limits if the principal has reached them."""
+    limits = {"may_read": True, "may_start": True}
+    limits |= {name: server[name] for name in limits.keys() & server.keys()}
+    here = ServerFacts(OPTIONS, closing=server.get("closing", False))
+    return decide(RequestFacts("ann", **limits | facts), here)
 
 
 TABLE: list[tuple[str, dict[str, Any], dict[str, Any], object]] = [
     # Before the token.
-    ("nothing is known", {}, NOTHING, Need.TOKEN),
-    ("too many readers", {}, {"readers_full": True}, (429, "too-many-readers", "1")),
-    ("readers come first", RESUMING, CLOSING | {"readers_full": True}, (429, "too-many-readers")),
+    ("nothing is known", {"may_read": None}, NOTHING, Need.READER),
+    ("a reader", {}, NOTHING, Need.TOKEN),
+    ("too many readers", {}, TOO_MANY_READERS, (429, "too-many-readers", "1")),
+    ("readers come first", RESUMING, CLOSING | TOO_MANY_READERS, (429, "too-many-readers")),
     # A new request, before its body.
     ("a token", HEAD, NOTHING, Need.BODY),
     ("a token, too many streams", HEAD, FULL, Need.BODY),
@@ -146,11 +151,11 @@ TABLE: list[tuple[str, dict[str, Any], dict[str, Any], object]] = [
     ),
     # A GET of a stream.
     ("reads", READING, NOTHING, Need.TOKEN),
-    ("reads, too many readers", READING, {"readers_full": True}, (429, "too-many-readers", "1")),
+    ("reads, too many readers", READING, TOO_MANY_READERS, (429, "too-many-readers", "1")),
     (
         "reads, a position elsewhere",
         READING | {"cursor": Cursor(OTHER, 1)},
-        {"readers_full": True},
+        TOO_MANY_READERS,
         (400, "bad-position"),
     ),
     ("reads with a token", READING | HEAD, NOTHING, Need.STREAM),
@@ -260,7 +265,8 @@ METAS = st.sampled_from([None, META, OF_BOB, OF_ANOTHER_REQUEST])
     METAS,
     st.booleans(),
     st.lists(st.sampled_from([0, WAIT]), min_size=2, max_size=2),
-    st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=9, max_size=9),
+    st.tuples(st.booleans(), st.booleans()),
+    st.lists(st.booleans(), min_size=11, max_size=11),
 )
 def test_every_request_comes_to_a_decision(
     cursor: Cursor | None,
@@ -270,12 +276,21 @@ def test_every_request_comes_to_a_decision(
     found: StreamMeta | None,
     created: bool,
     waits: list[int],
-    moments: list[tuple[bool, bool, bool]],
+    limits: tuple[bool, bool],
+    moments: list[bool],
 ) -> None:
     """Whatever the server does meanwhile: no fact is asked for twice, and a resume never starts."""
     facts, asked_for = RequestFacts("ann", cursor, named, reads), []
-    for moment in moments:
-        decision = decide(facts, ServerFacts(OPTIONS, *moment))
+    answers: dict[Need, dict[str, Any]] = {
+        Need.READER: {"may_read": limits[0]},
+        Need.START: {"may_start": limits[1]},
+        Need.BODY: {"request_id": ASKED, "fingerprint": "f"},
+        Need.OPENED: {"opened": Opened(META, created)},
+        Need.STREAM: {"known": known, "looked_up": True},
+        Need.NAMED_REQUEST: {"known": known, "looked_up": True},
+    }
+    for closing in moments:
+        decision = decide(facts, ServerFacts(OPTIONS, closing))
         if isinstance(decision, Find):
             asked_for.append("find")
             facts.refusal, facts.found = decision.refusal, found
@@ -284,13 +299,8 @@ def test_every_request_comes_to_a_decision(
         else:
             asked_for.append(decision.name)
             if decision is Need.TOKEN:
-                facts.wait, facts.tries = waits[facts.tries], facts.tries + 1
-            elif decision is Need.BODY:
-                facts.request_id, facts.fingerprint = ASKED, "f"
-            elif decision is Need.OPENED:
-                facts.opened = Opened(META, created)
-            else:
-                facts.known, facts.looked_up = known, True
+                answers[decision] = {"wait": waits[facts.tries], "tries": facts.tries + 1}
+            facts = replace(facts, **answers[decision])
     else:
         pytest.fail(f"no decision after {asked_for}")
     names = [name for name in asked_for if name != "TOKEN"]

@@ -50,13 +50,14 @@ def test_large_headers_are_refused() -> None:
     assert refused.value.status == 431
 
 
-def test_a_token_is_taken_and_given_back() -> None:
+@aio
+async def test_a_token_is_taken_and_given_back() -> None:
     limited = gate(max_requests_per_minute=1)
-    assert limited.take_token("p") == 0
-    assert limited.take_token("p") > 0
-    limited.give_token_back("p")
-    assert limited.take_token("p") == 0
-    assert gate().take_token("p") == 0
+    assert await limited.take_token("p") == 0
+    assert await limited.take_token("p") > 0
+    await limited.give_token_back("p")
+    assert await limited.take_token("p") == 0
+    assert await gate().take_token("p") == 0
 
 
 @pytest.mark.parametrize("size", [10, 200_000])

@@ -1,7 +1,7 @@
 """What becomes of a producer when its readers leave, and how many of them a key may have."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from uuid import UUID
 
 import pytest
@@ -181,8 +181,10 @@ async def test_a_principal_that_is_gone_leaves_no_entry_in_the_tables() -> None:
         reader = await begun(app, body)
         assert app._runtime is not None
         producers = app._runtime.producers
-        assert (len(producers._running), len(producers._readers)) == (1, 1)
+        tables: list[Sized] = [producers._readers_of_stream, producers._units]
+        tables += [producers.quotas._streams._used, producers.quotas._readers._used]
+        assert list(map(len, tables)) == [1] * 4
         worker.go.set()
         await reader.end()
         await until(lambda: not len(producers))
-        assert (len(producers._running), len(producers._readers)) == (0, 0)
+        assert list(map(len, tables)) == [0] * 4

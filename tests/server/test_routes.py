@@ -17,12 +17,13 @@ from starlette.routing import Mount
 
 from coreason_client.server import AgentApp, AgentStream, LogUnavailable, MemoryStreamLog
 from coreason_client.server.cap import _routes as routes
+from coreason_client.server.cap._admission import Admitted
 from coreason_client.server.cap._response import EventStream
 from coreason_client.server.cap._routes import Routes
+from coreason_client.server.engine._quotas import Unit
 from coreason_client.server.engine._runtime import Runtime
 from coreason_client.server.errors import PositionGone
 from coreason_client.server.http._gate import Gate
-from coreason_client.server.http._problems import Problem
 from coreason_client.server.log import Claim, StreamMeta
 from coreason_client.server.observe._metrics import NO_METRICS
 from coreason_manifest.definitions.service import ServiceRequest
@@ -96,8 +97,8 @@ ID = UUID("00112233-4455-6677-8899-aabbccddee01")
 class Readers:
     """A runtime that records which stream it is asked about."""
 
-    def __init__(self, *, full: bool = False) -> None:
-        self.full = full
+    def __init__(self) -> None:
+        self.released = 0
         self.checked: list[UUID] = []
         self.added: list[UUID] = []
         self.producers = self
@@ -106,9 +107,12 @@ class Readers:
     def check_producer(self, stream_id: UUID) -> None:
         self.checked.append(stream_id)
 
-    def add_reader(self, meta: StreamMeta) -> bool:
+    def add_reader(self, meta: StreamMeta, unit: Unit) -> None:
+        unit.hand_on()
         self.added.append(meta.stream_id)
-        return not self.full
+
+    def release(self) -> None:
+        self.released += 1
 
 
 def make_reader(
@@ -117,8 +121,13 @@ def make_reader(
     """Return the response for a reader of a stream with three packets."""
     outcome, ended_at = ("complete", 9.0) if ended else (None, None)
     meta = StreamMeta(ID, "p", ID, "f", 1, 3, 5.0, outcome, ended_at, False, body_gone)
-    routes = routes_of(AgentApp(hello, max_readers_per_key=7))
-    return routes._reader(cast("Runtime", runtime), meta, after_seq)
+    unit = Unit(runtime.release)
+
+    async def admitted() -> Admitted:
+        return Admitted(cast("Runtime", runtime), meta, after_seq, False, unit)
+
+    reading = routes_of(AgentApp(hello))._read(cast("Request", None), admitted())
+    return asyncio.run(reading)
 
 
 @pytest.mark.parametrize(
@@ -131,27 +140,21 @@ def test_a_reader_with_nothing_to_read_yet_needs_a_producer(
     runtime = Readers()
     response = make_reader(runtime, after_seq, ended=ended)
     assert isinstance(response, EventStream)
-    assert (runtime.checked, runtime.added) == ([ID] * checks, [ID])
+    assert (runtime.checked, runtime.added, runtime.released) == ([ID] * checks, [ID], 0)
 
 
 @pytest.mark.parametrize("body_gone", [False, True])
 def test_a_reader_at_the_end_of_an_ended_stream_gets_no_content(body_gone: bool) -> None:
-    runtime = Readers(full=True)
+    runtime = Readers()
     response = make_reader(runtime, 3, ended=True, body_gone=body_gone)
-    assert (response.status_code, runtime.added) == (204, [])
+    assert (response.status_code, runtime.added, runtime.released) == (204, [], 1)
 
 
 def test_dropped_packets_cannot_be_read() -> None:
     runtime = Readers()
     with pytest.raises(PositionGone):
         make_reader(runtime, 2, ended=True, body_gone=True)
-    assert runtime.added == []
-
-
-def test_a_key_has_a_limited_number_of_readers() -> None:
-    with pytest.raises(Problem, match="This key has 7 open responses") as caught:
-        make_reader(Readers(full=True), 0)
-    assert (caught.value.status, caught.value.slug) == (429, "too-many-readers")
+    assert (runtime.added, runtime.released) == ([], 1)
 
 
 # `/ready`: whether a balancer should send requests here.

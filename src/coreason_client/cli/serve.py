@@ -229,7 +229,7 @@ def serve(
             "--max-requests-per-minute",
             min=1,
             metavar="N",
-            help="Limit for each key, in each process.",
+            help="Limit for each key, in all processes that share a store.",
             show_default="no limit",
         ),
     ] = None,

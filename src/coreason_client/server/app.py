@@ -34,6 +34,7 @@ from .http._refusals import Refusals
 from .http._tickets import Tickets
 from .log.base import DurableLog, StreamLog
 from .log.memory import MemoryStreamLog
+from .log.quotas import quotas_of
 from .log.tasks import TaskLog
 from .observe._metrics import NO_METRICS, PrometheusMetrics
 from .observe._spans import tracing
@@ -143,7 +144,7 @@ class AgentApp:
         self._options = Options(**options)
         keys = None if api_keys is None else Keys(api_keys)
         tickets = None if ticket_secrets is None else Tickets(ticket_secrets)
-        self._gate = Gate(self._options, keys, tickets)
+        self._gate = Gate(self._options, keys, tickets, quotas_of(self._log))
         if on_abandoned == "cancel" and self._log.shared:
             raise ArgumentError(
                 "on_abandoned",

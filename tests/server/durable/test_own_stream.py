@@ -68,8 +68,10 @@ async def test_the_readers_of_the_old_producer_are_those_of_the_new_one(tmp_path
         producers = runtime_of(app).producers
         await start(app, 1)
         (old,) = producers
-        assert producers.add_reader(old.meta)
-        assert producers.add_reader(old.meta)
+        for _ in range(2):
+            unit = await producers.take_reader(old.meta.principal)
+            assert unit is not None
+            producers.add_reader(old.meta, unit)
         await claim_again(app, now)
         (new,) = producers
         producers.remove_reader(old.meta)

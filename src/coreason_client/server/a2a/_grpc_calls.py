@@ -158,7 +158,7 @@ class GrpcCalls:
         """Return the principal of a call; raises a `Problem` if it must not begin."""
         await self._gate.turn()
         principal = self._gate.principal_in(headers)
-        if wait := self._gate.take_token(principal):
+        if wait := await self._gate.take_token(principal):
             raise too_many_requests(self._gate.options, wait)
         return principal
 

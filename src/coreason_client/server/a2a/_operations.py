@@ -110,17 +110,19 @@ class Operations:
         The stream counts as a reader; who has read it must remove it from the producers.
         """
         runtime = await self._runtime()
-        if not runtime.producers.can_add_reader(caller.principal):
+        reader = await runtime.producers.take_reader(caller.principal)
+        if reader is None:
             raise too_many_readers(runtime.options)
-        service = self._services_of(runtime).tasks
-        if operation == "send_message_stream":
-            opening = service.send_stream(caller, params)
-        else:
-            opening = service.subscribe(caller, params, last_event_id)
-        stream: TaskStream = await _guarded(operation, opening)
-        if not runtime.producers.add_reader(stream):
-            stream.close()
-            raise too_many_readers(runtime.options)
+        try:
+            service = self._services_of(runtime).tasks
+            if operation == "send_message_stream":
+                opening = service.send_stream(caller, params)
+            else:
+                opening = service.subscribe(caller, params, last_event_id)
+            stream: TaskStream = await _guarded(operation, opening)
+            runtime.producers.add_reader(stream, reader)
+        finally:
+            reader.release()  # unless it was handed on
         return stream
 
     async def run_push(self, runtime: Runtime) -> None:

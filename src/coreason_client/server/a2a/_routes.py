@@ -176,7 +176,8 @@ class A2ARoutes:
             Problem: it has no valid key, or sends too many requests.
         """
         principal = await self._gate.principal_in_turn(request)
-        if wait := self._gate.take_token(principal):
+        await self._runtime()  # the limit may be counted in the log
+        if wait := await self._gate.take_token(principal):
             raise too_many_requests(self._gate.options, wait)
         return principal
 

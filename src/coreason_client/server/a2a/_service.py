@@ -85,8 +85,10 @@ class TaskService:
     async def _read_turn(self, stream: TaskStream) -> None:
         """Read a turn to its end; who waits for it counts as its reader."""
         producers = self._runtime.producers
-        if not producers.add_reader(stream):
+        reader = await producers.take_reader(stream.principal)
+        if reader is None:
             raise too_many_readers(self._runtime.options)
+        producers.add_reader(stream, reader)
         try:
             while not stream.ended:
                 if not await stream.next(_BLOCKING_WAIT):

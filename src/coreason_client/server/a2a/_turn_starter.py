@@ -13,6 +13,7 @@ from coreason_client.a2a.errors import UnsupportedOperationError
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..engine._conversation import dump_question, dump_request
+from ..engine._quotas import Unit
 from ..engine._runtime import Runtime
 from ..http._limits import shutting_down, too_many_streams
 from ..log.base import AgentVersion, NewStream, Opened, StreamMeta
@@ -79,17 +80,26 @@ class TurnStarter:
                 if may_join(record, incoming.key, time()):
                     return record
             request_id = uuid4()
-        self._check_capacity(caller)
-        record = await self._begin_task(caller, incoming, request_id, params)
-        # Another request with the same message was faster, and died before it stored its task.
-        return record or await self._begin_new_task(caller, incoming, params)
+        unit = await self._take_stream(caller)
+        try:
+            record = await self._begin_task(caller, incoming, request_id, params, unit)
+            if record is None:
+                # Another request with the same message was faster, and died before it stored its
+                # task.
+                record = await self._begin_task(caller, incoming, uuid4(), params, unit)
+        finally:
+            unit.release()  # unless it was handed on
+        assert record is not None  # noqa: S101 - nobody else has the second id
+        return record
 
-    def _check_capacity(self, caller: Caller) -> None:
-        """Raise the refusal of a new stream, if there must not be another one."""
+    async def _take_stream(self, caller: Caller) -> Unit:
+        """Return the unit of a new stream, or raise the refusal of one."""
         if self._runtime.closing:
             raise shutting_down()
-        if self._runtime.producers.at_stream_limit(caller.principal):
+        unit = await self._runtime.producers.take_stream(caller.principal)
+        if unit is None:
             raise too_many_streams(self._runtime.options)
+        return unit
 
     async def _send_to_task(
         self, caller: Caller, incoming: IncomingMessage, params: Mapping[str, Any]
@@ -102,11 +112,14 @@ class TurnStarter:
         if record.state not in INTERRUPTED:
             state = record.state.removeprefix("TASK_STATE_")
             raise UnsupportedOperationError(f"The task is {state}, so it accepts no message.")
-        self._check_capacity(caller)
-        turn = TurnRef(uuid4(), uuid4(), incoming.key, time())
-        changed = await self.add_turn(record, turn, incoming)
-        request, opened = await self._open(caller, incoming, record, turn, params)
-        self._start(caller, request, opened.meta, record.task_id)
+        unit = await self._take_stream(caller)
+        try:
+            turn = TurnRef(uuid4(), uuid4(), incoming.key, time())
+            changed = await self.add_turn(record, turn, incoming)
+            request, opened = await self._open(caller, incoming, record, turn, params)
+            self._start(caller, request, opened.meta, record.task_id, unit)
+        finally:
+            unit.release()  # unless it was handed on
         await self.push.turn_added(record.task_id)
         return changed
 
@@ -126,19 +139,13 @@ class TurnStarter:
             await self._put_message(record.task_id, len(turns), incoming)
         return changed
 
-    async def _begin_new_task(
-        self, caller: Caller, incoming: IncomingMessage, params: Mapping[str, Any]
-    ) -> TaskRecord:
-        record = await self._begin_task(caller, incoming, uuid4(), params)
-        assert record is not None  # noqa: S101 - nobody else has this id
-        return record
-
     async def _begin_task(
         self,
         caller: Caller,
         incoming: IncomingMessage,
         request_id: UUID,
         params: Mapping[str, Any],
+        unit: Unit,
     ) -> TaskRecord | None:
         """Begin a task, or join the one that the same message has just begun.
 
@@ -159,7 +166,7 @@ class TurnStarter:
             return await self._stored_soon(opened.meta.stream_id)
         await self._put_message(record.task_id, 1, incoming)
         await self._tasks.create(record)
-        self._start(caller, request, opened.meta, record.task_id)
+        self._start(caller, request, opened.meta, record.task_id, unit)
         return record
 
     async def _stored_soon(self, task_id: UUID) -> TaskRecord | None:
@@ -188,9 +195,9 @@ class TurnStarter:
         return request, await self._runtime.log.open(new, self._runtime.owner)
 
     def _start(
-        self, caller: Caller, request: ServiceRequest, meta: StreamMeta, task_id: UUID
+        self, caller: Caller, request: ServiceRequest, meta: StreamMeta, task_id: UUID, unit: Unit
     ) -> None:
-        producer = self._runtime.producers.start(request, meta, caller.headers, monotonic())
+        producer = self._runtime.producers.start(request, meta, caller.headers, monotonic(), unit)
         producer.task.add_done_callback(lambda _: self._states.settle_soon(task_id))
 
     def _question(self, caller: Caller, request: ServiceRequest) -> bytes:

@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
+from ..engine._quotas import Unit
 from ..engine._runtime import Runtime
 from ..errors import UnknownStream
 from ..http._gate import Gate
@@ -34,13 +35,15 @@ __all__ = ["Admission", "Admitted", "owned", "stream_in_path"]
 class Admitted:
     """A request that may read a stream after a position.
 
-    `resumes` is True if the request gave the position.
+    `resumes` is True if the request gave the position. `reader` is the unit of its reader, which
+    the caller must hand on or release.
     """
 
     runtime: Runtime
     meta: StreamMeta
     after_seq: int
     resumes: bool
+    reader: Unit
 
 
 class Admission:
@@ -76,7 +79,17 @@ class Admission:
 class _PendingRequest:
     """One request that is being checked."""
 
-    __slots__ = ("_admission", "_facts", "_length", "_opened_at", "_parsed", "_request", "_runtime")
+    __slots__ = (
+        "_admission",
+        "_facts",
+        "_length",
+        "_opened_at",
+        "_parsed",
+        "_reader",
+        "_request",
+        "_runtime",
+        "_stream",
+    )
 
     def __init__(
         self,
@@ -93,8 +106,22 @@ class _PendingRequest:
         self._length = length
         self._parsed: ParsedBody | None = None
         self._opened_at = 0.0
+        self._reader: Unit | None = None
+        self._stream: Unit | None = None
 
     async def admit(self) -> Admitted:
+        """Decide, and release what was taken from the limits and is not needed."""
+        try:
+            return await self._decide()
+        except BaseException:
+            if self._reader is not None:
+                self._reader.release()
+            raise
+        finally:
+            if self._stream is not None:
+                self._stream.release()
+
+    async def _decide(self) -> Admitted:
         facts = self._facts
         while True:
             decision = decide(facts, self._server())
@@ -110,32 +137,33 @@ class _PendingRequest:
         if isinstance(decision, Start):
             self._start(decision.meta)
         elif decision.gives_token_back:
-            self._admission.gate.give_token_back(facts.principal)
+            await self._admission.gate.give_token_back(facts.principal)
         resumes = isinstance(decision, Resume)
         after_seq = decision.after_seq if isinstance(decision, Resume) else 0
-        return Admitted(self._runtime, decision.meta, after_seq, resumes)
+        assert self._reader is not None  # noqa: S101 - needed before anything else
+        return Admitted(self._runtime, decision.meta, after_seq, resumes, self._reader)
 
     def _server(self) -> ServerFacts:
-        facts, runtime = self._facts, self._runtime
-        producers = runtime.producers
-        # Checked only once, because it may count all streams.
-        opens = facts.request_id is not None and facts.refusal is None and facts.opened is None
-        return ServerFacts(
-            self._admission.options,
-            closing=runtime.closing,
-            readers_full=not producers.can_add_reader(facts.principal),
-            streams_full=opens and producers.at_stream_limit(facts.principal),
-        )
+        return ServerFacts(self._admission.options, closing=self._runtime.closing)
 
     def _start(self, meta: StreamMeta) -> None:
         assert self._parsed is not None  # noqa: S101 - the body is read before a stream starts
         producers, headers = self._runtime.producers, self._request.headers
-        producers.start(self._parsed.request, meta, headers, self._opened_at)
+        # There is no unit if the request was to join a stream that is gone by now.
+        producers.start(self._parsed.request, meta, headers, self._opened_at, self._stream)
 
     # One method for each fact that `decide` can need.
 
+    async def _take_reader(self) -> None:
+        self._reader = await self._runtime.producers.take_reader(self._facts.principal)
+        self._facts.may_read = self._reader is not None
+
+    async def _take_stream(self) -> None:
+        self._stream = await self._runtime.producers.take_stream(self._facts.principal)
+        self._facts.may_start = self._stream is not None
+
     async def _take_token(self) -> None:
-        self._facts.wait = self._admission.gate.take_token(self._facts.principal)
+        self._facts.wait = await self._admission.gate.take_token(self._facts.principal)
         self._facts.tries += 1
 
     async def _look_up_stream(self) -> None:
@@ -191,10 +219,12 @@ class _PendingRequest:
 
 
 _GATHER: dict[Need, Callable[[_PendingRequest], Awaitable[None]]] = {
+    Need.READER: _PendingRequest._take_reader,
     Need.TOKEN: _PendingRequest._take_token,
     Need.STREAM: _PendingRequest._look_up_stream,
     Need.NAMED_REQUEST: _PendingRequest._look_up_named,
     Need.BODY: _PendingRequest._read_body,
+    Need.START: _PendingRequest._take_stream,
     Need.OPENED: _PendingRequest._open,
 }
 

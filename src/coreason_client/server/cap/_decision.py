@@ -9,7 +9,7 @@ where these are read; `decide` makes the others.
 | | key | 401 |
 | | syntax of `Last-Event-ID` | 400 |
 | | content type and announced length | 415, 413 |
-| this process | readers of this principal | 429 |
+| the limits | readers of this principal | 429 |
 | | rate, unless the head names a stream of the principal | 429 |
 | | drain, unless the head names such a stream | 503 |
 | the log | the stream of a resume exists, belongs to the principal, has this packet | 404, 400 |
@@ -18,7 +18,7 @@ where these are read; `decide` makes the others.
 | | validity, number of messages and parts | 422 |
 | | a resume has the request that opened the stream | 409 |
 | | the id is that of `X-Request-ID`; otherwise rate and drain again | 429, 503 |
-| this process | running streams of this principal, unless the request already has one | 429 |
+| the limits | running streams of this principal, unless the request already has one | 429 |
 | the log | a known request has the same body | 409 |
 
 A `GET /streams/{stream_id}` has no body: it reads a stream that the principal has begun, perhaps in
@@ -69,15 +69,17 @@ class RequestFacts:
 
     `named` is the request_id in the head, `reads` the stream in the path of a GET. `wait` is the
     time in nanoseconds until a token is available: 0 if one was taken, None before the first of
-    `tries`. `known` is the stream that the head names, valid after `looked_up`. `request_id` and
-    `fingerprint` come from the body. `found` is the stream of that request_id; it is looked up only
-    if there is a `refusal` without it.
+    `tries`. `may_read` and `may_start` are False if the principal is at its limit of readers or
+    streams, and None before that was checked. `known` is the stream that the head names, valid
+    after `looked_up`. `request_id` and `fingerprint` come from the body. `found` is the stream of
+    that request_id; it is looked up only if there is a `refusal` without it.
     """
 
     principal: str
     cursor: Cursor | None = None
     named: UUID | None = None
     reads: UUID | None = None
+    may_read: bool | None = None
     wait: int | None = None
     tries: int = 0
     known: StreamMeta | None = None
@@ -86,6 +88,7 @@ class RequestFacts:
     fingerprint: str = ""
     found: StreamMeta | None = None
     refusal: Problem | None = None
+    may_start: bool | None = None
     opened: Opened | None = None
 
 
@@ -94,17 +97,17 @@ class ServerFacts(NamedTuple):
 
     options: Options
     closing: bool
-    readers_full: bool
-    streams_full: bool
 
 
 class Need(Enum):
     """The fact that is needed next."""
 
+    READER = "a unit of the limit of readers"
     TOKEN = "a token from the rate limit of the principal"  # noqa: S105
     STREAM = "the stream that Last-Event-ID or the path names"
     NAMED_REQUEST = "the stream of the request that X-Request-ID names"
     BODY = "the body"
+    START = "a unit of the limit of streams"
     OPENED = "the stream of the request, created if there is none"
 
 
@@ -168,7 +171,7 @@ def _read(
         detail = "Last-Event-ID must be a position in the stream of the path, not in another one."
         return Refuse(Problem(400, "bad-position", detail))
     if request.wait is None:
-        return _first(server)
+        return _first(request, server)
     found = _at_position(request, cursor, server)
     if not isinstance(found, StreamMeta):
         return found
@@ -177,13 +180,15 @@ def _read(
     return Resume(found, cursor.seq, gives_token_back=not request.wait)
 
 
-def _first(server: ServerFacts) -> Refuse | Need:
-    return Refuse(too_many_readers(server.options)) if server.readers_full else Need.TOKEN
+def _first(request: RequestFacts, server: ServerFacts) -> Refuse | Need:
+    if request.may_read is None:
+        return Need.READER
+    return Need.TOKEN if request.may_read else Refuse(too_many_readers(server.options))
 
 
 def _before_body(request: RequestFacts, server: ServerFacts) -> Refuse | Need:
     if request.wait is None:
-        return _first(server)
+        return _first(request, server)
     if request.cursor is not None:
         found = _at_position(request, request.cursor, server)
         return Need.BODY if isinstance(found, StreamMeta) else found
@@ -243,9 +248,9 @@ def _start_or_join(
         return Need.TOKEN if request.tries < 2 else Refuse(_too_fast(request, server))
     if server.closing:
         return Find(shutting_down())
-    if server.streams_full:
-        return Find(too_many_streams(server.options))
-    return Need.OPENED
+    if request.may_start is None:
+        return Need.START
+    return Need.OPENED if request.may_start else Find(too_many_streams(server.options))
 
 
 def _too_fast(request: RequestFacts, server: ServerFacts) -> Problem:

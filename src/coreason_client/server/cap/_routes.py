@@ -19,9 +19,7 @@ from ..http._auth import Keys
 from ..http._body import drain_body
 from ..http._cuts import Cuts
 from ..http._gate import Gate
-from ..http._limits import too_many_readers
 from ..http._problems import Problem
-from ..log.base import StreamMeta
 from ..observe import _log_lines
 from ..observe._line_limit import LineLimit
 from ..observe._metrics import Metrics
@@ -101,7 +99,10 @@ class Routes:
             if getattr(error, "status", None) != 408:  # 408: the body did not arrive
                 await drain_body(request)
             raise
-        response = self._reader(admitted.runtime, admitted.meta, admitted.after_seq)
+        try:
+            response = self._reader(admitted)
+        finally:
+            admitted.reader.release()  # unless it was handed on
         if admitted.resumes:
             self._metrics.resumed()
             _log_lines.resumed(admitted.meta, admitted.after_seq)
@@ -192,15 +193,15 @@ class Routes:
         if self._cuts is not None:
             self._cuts.cut(stream_id, seed)
 
-    def _reader(self, runtime: Runtime, meta: StreamMeta, after_seq: int) -> Response:
+    def _reader(self, admitted: Admitted) -> Response:
+        runtime, meta, after_seq = admitted.runtime, admitted.meta, admitted.after_seq
         if meta.outcome is not None and after_seq == meta.last_seq:
             return Response(status_code=204)  # tells an EventSource not to reconnect
         if meta.body_gone:
             raise PositionGone(meta.stream_id, after_seq)
         if meta.outcome is None and after_seq == meta.last_seq:
             runtime.check_producer(meta.stream_id)
-        if not runtime.producers.add_reader(meta):
-            raise too_many_readers(self._options)
+        runtime.producers.add_reader(meta, admitted.reader)
         if self._cuts is not None:
             return CutEventStream(runtime, meta, after_seq, self._cuts)
         return EventStream(runtime, meta, after_seq)

@@ -5,7 +5,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from time import monotonic
-from typing import Protocol, TypeVar
+from typing import Protocol
 from uuid import UUID
 
 from coreason_manifest.definitions.presentation import StreamError
@@ -23,14 +23,13 @@ from ..stream import AgentStream
 from ._agent import Runner
 from ._durable_writer import DurableWriter, Origin
 from ._end_errors import ABANDONED, AGENT_ERROR, CANCELLED, PRODUCER_LOST, SERVER_STOPPED
+from ._quotas import Quotas, Unit
 from ._steps import JournaledSteps, Steps
 from ._writer import StreamWriter
 
 __all__ = ["Producer", "Producers"]
 
 logger = logging.getLogger("coreason_client.server")
-
-_Key = TypeVar("_Key", str, UUID)
 
 
 class ReaderOf(Protocol):
@@ -296,6 +295,7 @@ class Producers:
         metrics: Metrics,
         tracing: Tracing,
         on_unwritten: Callable[[Producer], None],
+        quotas: Quotas,
     ) -> None:
         self._runner = runner
         self._on_unwritten = on_unwritten
@@ -304,13 +304,10 @@ class Producers:
         self._metrics = metrics
         self._tracing = tracing
         self._by_stream: dict[UUID, Producer] = {}
+        self._units: dict[Producer, Unit] = {}
         self.waiting: dict[UUID, int] = {}
         """Claimed streams whose agents wait for their restart, and their epochs."""
-        self._running: Counter[str] = Counter()
-        self._unfinished: Counter[str] = (
-            Counter()
-        )  # agents that still run although their stream has ended
-        self._readers: Counter[str] = Counter()
+        self.quotas = quotas
         # Also of streams whose producer is gone: their readers stay when a durable one continues.
         self._readers_of_stream: Counter[UUID] = Counter()
 
@@ -333,14 +330,18 @@ class Producers:
         held = {p.meta.stream_id: p.meta.epoch for p in self if not p.broken}
         return held | self.waiting
 
-    def at_stream_limit(self, principal: str) -> bool:
-        """Return True if a principal must not start another stream."""
-        most = self._options.max_streams_per_key
-        if self._running[principal] + self._unfinished[principal] < most:
-            return False
-        # A reader may see the end of a stream slightly before its producer is removed.
-        running = sum(p.meta.principal == principal and not p.ended for p in self)
-        return most <= running + self._unfinished[principal]
+    async def take_stream(self, principal: str) -> Unit | None:
+        """Return the unit for another stream, None if its principal must not start one."""
+        return await self.quotas.take_stream(principal, lambda: self._release_ended(principal))
+
+    def _release_ended(self, principal: str) -> None:
+        """Release the units of streams that have ended, but whose producers are still here.
+
+        A reader may see the end of a stream slightly before its producer is removed.
+        """
+        for producer in self:
+            if producer.meta.principal == principal and producer.ended:
+                self._units[producer].release()
 
     def start(
         self,
@@ -348,9 +349,13 @@ class Producers:
         meta: StreamMeta,
         headers: HeaderValues,
         accepted_at: float,
+        unit: Unit | None = None,
         origin: Origin | None = None,
     ) -> Producer:
-        """Start the agent for a request; `origin` is given for a restart of a durable agent."""
+        """Start the agent for a request; `origin` is given for a restart of a durable agent.
+
+        Without a unit the stream counts all the same, whatever the limit.
+        """
         options = self._options
         restarted = origin is not None
         if origin is None and meta.agent is not None:
@@ -372,7 +377,10 @@ class Producers:
             # This process claimed its own stream, whose lease had run out.
             earlier.give_up()
         self._by_stream[meta.stream_id] = producer
-        self._running[meta.principal] += 1
+        if unit is None:
+            self._units[producer] = self.quotas.add_stream(meta.principal)
+        else:
+            self._units[producer] = unit.hand_on()
         if restarted:
             self._cancel_if_abandoned(producer)
         else:
@@ -385,42 +393,41 @@ class Producers:
             producer.abandon_timer.cancel()
         if self._by_stream.get(producer.meta.stream_id) is producer:
             del self._by_stream[producer.meta.stream_id]
-        _decrement(self._running, producer.meta.principal)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("stream %s failed unexpectedly", producer.meta.stream_id, exc_info=error)
-        if not producer.agent.done():
-            self._unfinished[producer.meta.principal] += 1
-            producer.agent.add_done_callback(
-                lambda _: _decrement(self._unfinished, producer.meta.principal)
-            )
+        unit = self._units.pop(producer)
+        if producer.agent.done():
+            unit.release()
+        else:  # it still runs although its stream has ended, so it counts
+            running = unit if unit.held else self.quotas.add_stream(producer.meta.principal)
+            producer.agent.add_done_callback(lambda _: running.release())
         if producer.unwritten is not None:
             self._on_unwritten(producer)
 
     @property
     def readers(self) -> int:
         """The number of readers of all streams."""
-        return self._readers.total()
+        return self.quotas.readers
 
-    def can_add_reader(self, principal: str) -> bool:
-        """Return True if a principal may have another reader."""
-        return self._readers[principal] < self._options.max_readers_per_key
+    async def take_reader(self, principal: str) -> Unit | None:
+        """Return the unit for another reader, None if its principal must not have one."""
+        return await self.quotas.take_reader(principal)
 
-    def add_reader(self, meta: ReaderOf) -> bool:
-        """Count a new reader; return False if its principal must not have another one."""
-        if not self.can_add_reader(meta.principal):
-            return False
-        self._readers[meta.principal] += 1
+    def add_reader(self, meta: ReaderOf, unit: Unit) -> None:
+        """Count a new reader of a stream; `remove_reader` releases its unit."""
+        unit.hand_on()
         self._readers_of_stream[meta.stream_id] += 1
         producer = self._by_stream.get(meta.stream_id)
         if producer is not None and producer.abandon_timer is not None:
             producer.abandon_timer.cancel()
             producer.abandon_timer = None
-        return True
 
     def remove_reader(self, meta: ReaderOf) -> None:
         """Stop counting a reader; if it was the last one, start the abandon timer."""
-        _decrement(self._readers, meta.principal)
-        _decrement(self._readers_of_stream, meta.stream_id)
+        self.quotas.release_reader(meta.principal)
+        self._readers_of_stream[meta.stream_id] -= 1
+        if not self._readers_of_stream[meta.stream_id]:
+            del self._readers_of_stream[meta.stream_id]
         if (producer := self._by_stream.get(meta.stream_id)) is not None:
             self._cancel_if_abandoned(producer)
 
@@ -451,9 +458,3 @@ class Producers:
         tasks = {producer.task for producer in self}
         if tasks:
             await asyncio.wait(tasks, timeout=timeout)
-
-
-def _decrement(counts: Counter[_Key], key: _Key) -> None:
-    counts[key] -= 1
-    if not counts[key]:  # otherwise the table would keep every key ever seen
-        del counts[key]

@@ -13,6 +13,7 @@ from uuid import UUID
 from .._options import Options
 from ..errors import LogError, LogUnavailable
 from ..log.base import Claim, DurableLog, StreamLog
+from ..log.quotas import quotas_of
 from ..observe._log_lines import drained, draining
 from ..observe._metrics import Metrics
 from ..observe._spans import Tracing
@@ -24,6 +25,7 @@ from ._exit_watch import watch_exit
 from ._lease_rescue import LeaseRescue, renew_in_thread
 from ._orphans import Orphans, UnwrittenEnd
 from ._producers import Producer, Producers
+from ._quotas import Quotas
 from ._reader_wake import ReaderWake
 from ._takeover import Takeover
 from ._upkeep import Upkeep
@@ -56,9 +58,14 @@ class Runtime:
         self.loop = asyncio.get_running_loop()
         self.log = log
         self.options = options
-        self.producers = Producers(runner, log, options, metrics, tracing, self._keep_unwritten_end)
+        quotas = Quotas(options, quotas_of(log))
+        self.producers = Producers(
+            *(runner, log, options, metrics, tracing),
+            on_unwritten=self._keep_unwritten_end,
+            quotas=quotas,
+        )
         self.orphans = Orphans(log, owner, metrics)
-        self.upkeep = Upkeep(log, options, self.producers, self.orphans)
+        self.upkeep = Upkeep(log, options, self.producers, self.orphans, quotas)
         metrics.watch(lambda: len(self.producers), lambda: self.producers.readers)
         self.closing = False
         self.drained = False  # closing, and every stream has ended or was handed over
@@ -241,4 +248,5 @@ class Runtime:
         self.stopped = True
         self.log.wake_readers()
         await self.background.stop()
+        await self.producers.quotas.close()
         await self.log.stop(self.owner)

@@ -185,7 +185,7 @@ class Takeover:
         self._metrics.restarted(len(origin.logged), handed_over=handed_over)
         _log_lines.restarted(meta, started.attempt, handed_over=handed_over)
         headers = _StoredHeaders(restart.trace)
-        producer = self._producers.start(restart.request, meta, headers, monotonic(), origin)
+        producer = self._producers.start(restart.request, meta, headers, monotonic(), origin=origin)
         conversation = conversation_of(meta.principal, restart.request)
         producer.task.add_done_callback(lambda _: self._report_end(conversation))
         if not handed_over:  # no process died of it, so it need not wait for a slot

@@ -17,6 +17,7 @@ from ..log.base import LeaseState, StreamLog
 from ._end_errors import CANCELLED
 from ._orphans import Orphans
 from ._producers import Producers
+from ._quotas import Quotas
 
 __all__ = ["RENEWALS_PER_LEASE", "Upkeep"]
 
@@ -31,12 +32,13 @@ _MAX_POSTPONED = 2
 # Seconds of failing claims after which readers stop waiting for producers of other processes.
 _CLAIMS_FAILED = 15.0
 
-_ALL, _RENEW, _EXPIRE, _ENDS, _CLAIM = (
+_PARTS = _ALL, _RENEW, _EXPIRE, _ENDS, _CLAIM, _QUOTAS = (
     "the upkeep of the log",
     "renewing leases",
     "dropping expired streams",
     "writing the ends of streams",
     "ending streams without a producer",
+    "sharing limits with other processes",
 )
 
 
@@ -44,14 +46,20 @@ class Upkeep:
     """Renews the leases of this process and cleans up the log."""
 
     def __init__(
-        self, log: StreamLog, options: Options, producers: Producers, orphans: Orphans
+        self,
+        log: StreamLog,
+        options: Options,
+        producers: Producers,
+        orphans: Orphans,
+        quotas: Quotas,
     ) -> None:
         self._log = log
         self._options = options
         self._producers = producers
         self._orphans = orphans
+        self._quotas = quotas
         self._loop = asyncio.get_running_loop()
-        self._outages = {part: Outage() for part in (_ALL, _RENEW, _EXPIRE, _ENDS, _CLAIM)}
+        self._outages = {part: Outage() for part in _PARTS}
         self._expired_at = 0.0
         self._renewed_at = self._loop.time()  # the last attempt
         self._longest_gap = 0.0  # between two renewals during this upkeep
@@ -96,6 +104,7 @@ class Upkeep:
         self.postpones_claims = self._is_late(recovered=recovered)
         if not self.postpones_claims:
             await self._while_renewing(_CLAIM, self._orphans.close_lost())
+        await self._while_renewing(_QUOTAS, self._quotas.renew())
 
     async def _expire(self) -> None:
         await self._log.expire(self._options.retention, self._options.final_retention)

@@ -14,7 +14,7 @@ from ._body import body_length, read_body
 from ._body_memory import BodyMemory
 from ._pace import Pace
 from ._problems import Problem
-from ._rate_limit import RequestRate
+from ._rate_limit import RequestRate, TokenStore
 from ._tickets import TICKET_PREFIX, Tickets
 
 __all__ = ["Gate"]
@@ -25,14 +25,19 @@ T = TypeVar("T")
 class Gate:
     """The keys, tickets and limits of one application."""
 
-    def __init__(self, options: Options, keys: Keys | None, tickets: Tickets | None = None) -> None:
+    def __init__(
+        self,
+        options: Options,
+        keys: Keys | None,
+        tickets: Tickets | None = None,
+        tokens: TokenStore | None = None,
+    ) -> None:
         self.options = options
         self._keys = keys
         self._tickets = tickets
         self._body_memory = BodyMemory(options.max_body_bytes, options.body_timeout)
         self._pace = Pace()
-        per_minute = options.max_requests_per_minute
-        self._rate = None if per_minute is None else RequestRate(per_minute)
+        self._rate = _rate(options.max_requests_per_minute, tokens)
 
     @property
     def has_keys(self) -> bool:
@@ -71,14 +76,18 @@ class Gate:
         name = ANONYMOUS if self._keys is None else self._keys.principal(given)
         return full_principal(agent_id, name)
 
-    def take_token(self, principal: str) -> int:
-        """Take a token and return 0, or return the nanoseconds until one is available."""
-        return 0 if self._rate is None else self._rate.take(principal, monotonic_ns())
+    async def take_token(self, principal: str) -> int:
+        """Take a token and return 0, or return the nanoseconds until one is available.
 
-    def give_token_back(self, principal: str) -> None:
-        """Give back the token of a request that only joined a stream."""
+        Raises:
+            LogUnavailable: the processes share the limit, and the store does not answer.
+        """
+        return 0 if self._rate is None else await self._rate.take(principal)
+
+    async def give_token_back(self, principal: str) -> None:
+        """Give back the token of a request that only joined a stream; raises like `take_token`."""
         if self._rate is not None:
-            self._rate.give_back(principal, monotonic_ns())
+            await self._rate.give_back(principal)
 
     def announced_length(self, request: Request) -> int | None:
         """Return the length of the body according to the head; raises like `body_length`."""
@@ -111,6 +120,39 @@ class Gate:
             return await off_loop(lambda: parse(body))
         finally:
             reservation.release()
+
+
+class _LocalRate:
+    """The limit of requests in this process."""
+
+    def __init__(self, per_minute: int) -> None:
+        self._rate = RequestRate(per_minute)
+
+    async def take(self, principal: str) -> int:
+        return self._rate.take(principal, monotonic_ns())
+
+    async def give_back(self, principal: str) -> None:
+        self._rate.give_back(principal, monotonic_ns())
+
+
+class _SharedRate:
+    """The limit of requests in all processes that share a store."""
+
+    def __init__(self, per_minute: int, tokens: TokenStore) -> None:
+        self._per_minute = per_minute
+        self._tokens = tokens
+
+    async def take(self, principal: str) -> int:
+        return await self._tokens.take_token(principal, self._per_minute)
+
+    async def give_back(self, principal: str) -> None:
+        await self._tokens.give_token_back(principal, self._per_minute)
+
+
+def _rate(per_minute: int | None, tokens: TokenStore | None) -> _LocalRate | _SharedRate | None:
+    if per_minute is None:
+        return None
+    return _LocalRate(per_minute) if tokens is None else _SharedRate(per_minute, tokens)
 
 
 def _check_headers(headers: Headers, max_bytes: int) -> None:

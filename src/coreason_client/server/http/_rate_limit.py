@@ -8,13 +8,23 @@ A bucket is stored as the time at which it will be full again. Full buckets are 
 arithmetic avoids rounding, so the Retry-After that is sent is always long enough.
 """
 
-from typing import Final
+from typing import Final, Protocol
 
-__all__ = ["RequestRate", "retry_after"]
+__all__ = ["RequestRate", "TokenStore", "retry_after"]
 
 _MINUTE: Final = 60_000_000_000
 _SECOND: Final = 1_000_000_000
 _FEW: Final = 64
+
+
+class TokenStore(Protocol):
+    """A store of buckets that several processes share, by the same rule."""
+
+    async def take_token(self, principal: str, per_minute: int) -> int:
+        """Take a token and return 0, or return the nanoseconds until one is available."""
+
+    async def give_token_back(self, principal: str, per_minute: int) -> None:
+        """Give back the token of a request that does not count."""
 
 
 class RequestRate:

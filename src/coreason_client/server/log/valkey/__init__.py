@@ -1,12 +1,12 @@
 """The log on a Valkey or Redis server, shared by many processes.
 
 It is tested with Valkey 9, standalone and as a cluster. Its commands exist since Redis 6.2, but no
-other version has been tested. No key has a time to live, so a store that evicts only such keys
-loses nothing; one that evicts any key (`maxmemory-policy allkeys-…`) will lose streams.
-Acknowledged entries are as durable as the store: with `appendonly yes` and `appendfsync always`
-they survive a crash of the store, with the default `everysec` all but those of its last second. A
-failover to a replica that lags loses the entries that it had not received. The numbers of the
-entries reveal that: the next append fails, and the stream ends with an error.
+other version has been tested. No key of a stream has a time to live, so a store that evicts only
+keys with one loses no stream; one that evicts any key (`maxmemory-policy allkeys-…`) will lose
+streams. Acknowledged entries are as durable as the store: with `appendonly yes` and `appendfsync
+always` they survive a crash of the store, with the default `everysec` all but those of its last
+second. A failover to a replica that lags loses the entries that it had not received. The numbers of
+the entries reveal that: the next append fails, and the stream ends with an error.
 
 Keys. The keys of one stream share a hash tag, and so do the keys of a request and those of a
 conversation. No command or script uses two tags, so a cluster may place each anywhere. The keys of

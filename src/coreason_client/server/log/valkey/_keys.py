@@ -1,6 +1,7 @@
 """The names of the keys. Keys that belong together share a hash tag, and so a cluster slot."""
 
 from hashlib import sha256
+from typing import Literal
 from uuid import UUID
 
 from ....errors import ArgumentError
@@ -103,9 +104,14 @@ class KeyNames:
         """The shard of the index of deliveries by time: a sorted set."""
         return self.due_deliveries[shard(task_id.hex)]
 
-    def tasks_of(self, principal: str) -> str:
-        """The index of the tasks of a principal, given by its digest: a hash."""
-        return f"{self.prefix}:{{{principal}}}:tasks"
+    def of_principal(self, principal: str, what: Literal["tasks", "reservations", "bucket"]) -> str:
+        """What there is of a principal, given by its digest.
+
+        `tasks` is the index of its tasks: a hash. `reservations` is what each process has reserved
+        of its limits: a string. `bucket` is the time at which it may again send all requests of a
+        minute: a string.
+        """
+        return f"{self.prefix}:{{{principal}}}:{what}"
 
     def task_index(self, task_id: UUID) -> str:
         """The shard of the index of tasks by time: a sorted set."""

@@ -35,6 +35,7 @@ from ._keys import KeyNames, digest
 from ._leases import release, renew
 from ._meta import text
 from ._opening import agent_digest, find_stream, load_meta, open_in_one_script, open_in_steps
+from ._quota_store import ValkeyQuotas
 from ._session import Session
 from ._task_store import ValkeyTasks
 
@@ -79,6 +80,7 @@ class ValkeyStreamLog(LiveLog):
         self._cluster = cluster
         self._sessions: PerLoop[Session] = PerLoop(asyncio.get_running_loop)
         self.tasks = ValkeyTasks(self._session, self._keys)
+        self.quotas = ValkeyQuotas(self._session, self._keys, lease)
 
     def __repr__(self) -> str:
         return f"<ValkeyStreamLog {self._address.shown!r} prefix={self._keys.prefix!r}>"

@@ -111,7 +111,7 @@ class ValkeyTasks(TaskStore):
         It may lag behind a task that can still change, so those are read. A change that a client
         has seen is then in its list, and the position of a task is the one of its record.
         """
-        key = self._keys.tasks_of(_owner(query.principal))
+        key = self._keys.of_principal(_owner(query.principal), "tasks")
         flat: list[bytes] = await self._session().store.query(TASKS, [key])
         pairs = zip(flat[::2], flat[1::2], strict=True)
         known = {one.task_id: one for one in (_entry(query.principal, *pair) for pair in pairs)}
@@ -172,7 +172,7 @@ class ValkeyTasks(TaskStore):
         if state == b"kept":
             return True
         if value:
-            index = keys.tasks_of(value.decode("ascii"))
+            index = keys.of_principal(value.decode("ascii"), "tasks")
             await session.store.command("HDEL", index, task_id.hex)
         await session.store.command("ZREM", key, task_id.hex)
         return False
@@ -182,7 +182,10 @@ class ValkeyTasks(TaskStore):
         entry = to_json([record.changed, record.state, record.context_id, record.open])
         await asyncio.gather(
             session.store.command(
-                "HSET", self._keys.tasks_of(_owner(record.principal)), task_id.hex, entry
+                "HSET",
+                self._keys.of_principal(_owner(record.principal), "tasks"),
+                task_id.hex,
+                entry,
             ),
             session.store.command(
                 "ZADD", self._keys.task_index(task_id), repr(record.changed), task_id.hex

@@ -1,0 +1,196 @@
+"""The running streams and the readers of each principal, within its limits.
+
+With a store, the limits apply to all processes together: see `Quota` for the rule. There is one
+exchange with the store at a time for each principal; the requests that wait share it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+from uuid import uuid4
+
+from .._options import Options
+from ..errors import LogError
+from ..log.quotas import QuotaStore
+from ._quota import Quota
+
+__all__ = ["Quotas", "Unit"]
+
+# Before a request is refused. A client that has read the end of its stream may send the next
+# request to another process before this one has given back its unit.
+_SECOND_LOOK: Final = 0.1
+_AT_ONCE: Final = 128  # exchanges
+_RENEWALS_PER_LEASE: Final = 3
+
+
+class Unit:
+    """One unit of a limit. Who has taken it releases it, or hands it on to somebody who will."""
+
+    __slots__ = ("_release", "held")
+
+    def __init__(self, release: Callable[[], None]) -> None:
+        self._release = release
+        self.held = True
+        """True until it was released or handed on."""
+
+    def hand_on(self) -> "Unit":
+        """Return the unit for somebody else; a release of this object no longer has an effect."""
+        self.held = False
+        return Unit(self._release)
+
+    def release(self) -> None:
+        """Release the unit, once."""
+        if self.held:
+            self.held = False
+            self._release()
+
+
+class Quotas:
+    """The limits of all principals, in one process or in all that share a store."""
+
+    def __init__(self, options: Options, store: QuotaStore | None) -> None:
+        shared = store is not None
+        self._streams = Quota(options.max_streams_per_key, shared=shared)
+        self._readers = Quota(options.max_readers_per_key, shared=shared)
+        self._store = store
+        # Not the owner of the log: workers that were forked have the same one.
+        self._name = uuid4().hex
+        self._exchanging: dict[str, asyncio.Task[None]] = {}
+        self._next: dict[str, asyncio.Task[None]] = {}  # have not begun
+        self._loop = asyncio.get_running_loop()
+        self._renewed_at = self._loop.time()
+
+    @property
+    def readers(self) -> int:
+        """The number of readers in this process."""
+        return self._readers.total
+
+    async def take_stream(self, principal: str, release_ended: Callable[[], None]) -> Unit | None:
+        """Return the unit of another stream, None if its principal must not have one.
+
+        `release_ended` is called before a refusal; it releases the units of streams that have just
+        ended.
+        """
+        if await self._take(self._streams, principal, release_ended):
+            return self._stream_unit(principal)
+        return None
+
+    async def take_reader(self, principal: str) -> Unit | None:
+        """Return the unit of another reader, None if its principal must not have one."""
+        if await self._take(self._readers, principal, _nothing):
+            return Unit(lambda: self.release_reader(principal))
+        return None
+
+    def add_stream(self, principal: str) -> Unit:
+        """Return the unit of a stream that must run whatever the limit."""
+        self._streams.add(principal)
+        return self._stream_unit(principal)
+
+    def _stream_unit(self, principal: str) -> Unit:
+        return Unit(lambda: self._release(self._streams, principal))
+
+    def release_reader(self, principal: str) -> None:
+        """Stop counting a reader."""
+        self._release(self._readers, principal)
+
+    async def renew(self) -> None:
+        """Repeat what this process has reserved, if that is due; give back what it did not use.
+
+        Raises:
+            LogUnavailable: the store does not answer.
+        """
+        store, now = self._store, self._loop.time()
+        if store is None or now - self._renewed_at < store.lease / _RENEWALS_PER_LEASE:
+            return
+        self._renewed_at = now
+        await self._exchange_all()
+        self._forget_idle()
+
+    async def close(self) -> None:
+        """Give everything back that is not in use."""
+        if self._store is not None:
+            self._forget_idle()
+            with suppress(LogError):  # the store forgets it by itself
+                await self._exchange_all()
+
+    def _forget_idle(self) -> None:
+        self._streams.forget_idle()
+        self._readers.forget_idle()
+
+    async def _take(self, quota: Quota, principal: str, release_ended: Callable[[], None]) -> bool:
+        if quota.take(principal):
+            return True
+        release_ended()
+        if quota.take(principal):
+            return True
+        if self._store is None:
+            return False
+        quota.wait(principal)
+        try:
+            await self._exchanged(principal)
+            if quota.take(principal):
+                return True
+            await asyncio.sleep(_SECOND_LOOK)
+            await self._exchanged(principal)
+            return quota.take(principal)
+        finally:
+            quota.stop_waiting(principal)
+
+    def _release(self, quota: Quota, principal: str) -> None:
+        if quota.release(principal) and self._store is not None:
+            self._exchange_soon(principal)
+
+    async def _exchange_all(self) -> None:
+        principals = sorted({*self._streams.principals(), *self._readers.principals()})
+        for begin in range(0, len(principals), _AT_ONCE):
+            some = principals[begin : begin + _AT_ONCE]
+            await asyncio.gather(*map(self._exchanged, some))
+
+    async def _exchanged(self, principal: str) -> None:
+        """Wait for an exchange with the store that begins after this call."""
+        await asyncio.shield(self._exchange_soon(principal))
+
+    def _exchange_soon(self, principal: str) -> "asyncio.Task[None]":
+        """Return the next exchange of a principal; it has not begun yet."""
+        task = self._next.get(principal)
+        if task is None:
+            earlier = self._exchanging.get(principal)
+            task = self._next[principal] = self._loop.create_task(
+                self._exchange(principal, earlier)
+            )
+            task.add_done_callback(_ignore_failure)
+        return task
+
+    async def _exchange(self, principal: str, earlier: "asyncio.Task[None] | None") -> None:
+        if earlier is not None:
+            await asyncio.wait({earlier})
+        this = self._exchanging[principal] = self._next.pop(principal)
+        try:
+            await self._reserve(principal)
+        finally:
+            if self._exchanging.get(principal) is this:
+                del self._exchanging[principal]
+
+    async def _reserve(self, principal: str) -> None:
+        assert self._store is not None  # noqa: S101 - otherwise there are no exchanges
+        streams, readers = self._streams, self._readers
+        asks = streams.is_awaited(principal) or readers.is_awaited(principal)
+        granted = await self._store.reserve(
+            principal,
+            self._name,
+            streams.reservation(principal, asks=asks),
+            readers.reservation(principal, asks=asks),
+        )
+        streams.grant(principal, granted[0])
+        readers.grant(principal, granted[1])
+
+
+def _nothing() -> None:
+    """Do nothing: a reader that has left is released at once."""
+
+
+def _ignore_failure(task: "asyncio.Task[None]") -> None:
+    """Retrieve the error of an exchange that nobody waits for: the next one repeats it."""
+    if not task.cancelled():
+        task.exception()
