@@ -211,6 +211,7 @@ PACKAGES: dict[str, set[str]] = {
         "coreason_client.a2a",
         "coreason_client.cap",
         "coreason_client.server",
+        "coreason_client.server.cap",
         "coreason_client.server.http",
         "coreason_client.server.observe",
         "coreason_client.server.page",

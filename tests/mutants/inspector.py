@@ -84,8 +84,8 @@ MUTANTS = (
     _mutant(
         "_cap_proxy.py",
         "the id of a stream may be any path",
-        '        return UUID(request.path_params["stream_id"])',
-        '        return request.path_params["stream_id"]',
+        'stream_in_path(request.path_params["stream_id"])',
+        'request.path_params["stream_id"]',
         _PROXY,
     ),
     _mutant(

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog
-from coreason_client.server.cap._admission import stream_in_path
+from coreason_client.server.cap._cursor import stream_in_path
 from coreason_client.server.http import _gate as gate
 from coreason_client.server.http._problems import Problem
 from coreason_client.server.log import NewStream, Opened, StreamMeta

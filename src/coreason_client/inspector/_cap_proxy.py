@@ -11,7 +11,6 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Final
-from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 from .._http import _types as http
 from .._http._async import AsyncResponse, AsyncSender
 from .._http._redirect import Redirects
+from ..server.cap._cursor import stream_in_path
 from ..server.http._body import read_within
 from ..server.http._problems import Problem
 from ..server.http._sse_response import disconnected
@@ -97,7 +97,8 @@ class CAPProxy:
         return self._relay(request, "/assist", body)
 
     async def _stream(self, request: Request) -> Response:
-        return self._relay(request, f"/streams/{_stream_id(request)}")
+        stream_id = stream_in_path(request.path_params["stream_id"])
+        return self._relay(request, f"/streams/{stream_id}")
 
     async def _probe(self, request: Request) -> Response:
         return self._relay(request, request.url.path)
@@ -212,10 +213,3 @@ def _start(head: Response) -> dict[str, object]:
         "status": head.status_code,
         "headers": head.raw_headers,
     }
-
-
-def _stream_id(request: Request) -> UUID:
-    try:
-        return UUID(request.path_params["stream_id"])
-    except ValueError:
-        raise Problem(404, "stream-not-found", "The id of a stream must be a UUID.") from None

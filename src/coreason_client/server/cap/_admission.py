@@ -15,7 +15,7 @@ from ..http._gate import Gate
 from ..http._problems import Problem
 from ..log.base import AgentVersion, NewStream, StreamMeta
 from ..observe._spans import trace_headers
-from ._cursor import Cursor, parse_cursor
+from ._cursor import Cursor, parse_cursor, stream_in_path
 from ._decision import (
     Find,
     Need,
@@ -28,7 +28,7 @@ from ._decision import (
 )
 from ._request import ParsedBody, parse_body
 
-__all__ = ["Admission", "Admitted", "owned", "stream_in_path"]
+__all__ = ["Admission", "Admitted", "owned"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,21 +239,6 @@ async def owned(runtime: Runtime, principal: str, stream_id: UUID) -> StreamMeta
     if meta.principal != principal:
         raise UnknownStream(stream_id)  # the same answer as for a stream that does not exist
     return meta
-
-
-def stream_in_path(text: str) -> UUID:
-    """Return the id of the stream that a path names.
-
-    Raises:
-        Problem: 404, the name is not an id.
-    """
-    try:
-        cursor = parse_cursor(text)
-    except ValueError:
-        cursor = None
-    if cursor is None or ":" in text:
-        raise Problem(404, "stream-not-found", "The id of a stream must be a UUID.")
-    return cursor.stream_id
 
 
 def _request_id(headers: Headers) -> UUID | None:

@@ -8,7 +8,9 @@ import re
 from dataclasses import dataclass
 from uuid import UUID
 
-__all__ = ["MAX_CURSOR_LENGTH", "Cursor", "parse_cursor"]
+from ..http._problems import Problem
+
+__all__ = ["MAX_CURSOR_LENGTH", "Cursor", "parse_cursor", "stream_in_path"]
 
 # 36 characters of a UUID, and twice a colon and a number that fits any store.
 MAX_CURSOR_LENGTH = 36 + 1 + 18 + 1 + 18
@@ -47,3 +49,18 @@ def parse_cursor(value: str) -> Cursor:
         raise ValueError("Last-Event-ID must be `<stream_id>:<seq>` or `<stream_id>`")
     epoch = None if match[3] is None else int(match[3])
     return Cursor(UUID(match[1]), int(match[2] or 0), epoch)
+
+
+def stream_in_path(text: str) -> UUID:
+    """Return the id of the stream that a path names.
+
+    Raises:
+        Problem: 404, the name is not an id.
+    """
+    try:
+        cursor = parse_cursor(text)
+    except ValueError:
+        cursor = None
+    if cursor is None or ":" in text:
+        raise Problem(404, "stream-not-found", "The id of a stream must be a UUID.")
+    return cursor.stream_id

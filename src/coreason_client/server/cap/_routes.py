@@ -23,7 +23,8 @@ from ..http._problems import Problem
 from ..observe import _log_lines
 from ..observe._line_limit import LineLimit
 from ..observe._metrics import Metrics
-from ._admission import Admission, Admitted, owned, stream_in_path
+from ._admission import Admission, Admitted, owned
+from ._cursor import stream_in_path
 from ._cut_response import CutEventStream
 from ._openapi import openapi
 from ._response import EventStream

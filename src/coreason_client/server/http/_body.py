@@ -1,8 +1,8 @@
 """Reads the bodies of requests within limits, the same for all protocols."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
@@ -55,8 +55,7 @@ async def read_body(
     """
     if length is not None:
         await reserve(length)
-    async with _arriving_within(options.body_timeout):
-        return await _read(request, options, reserve)
+    return await _arriving_within(options.body_timeout, _read(request, options, reserve))
 
 
 async def read_within(request: Request, max_bytes: int, seconds: float) -> bytes:
@@ -65,20 +64,22 @@ async def read_within(request: Request, max_bytes: int, seconds: float) -> bytes
     Raises:
         Problem: 413, 408, or 400 if the body is incomplete.
     """
+    return await _arriving_within(seconds, _read_up_to(request, max_bytes))
+
+
+async def _read_up_to(request: Request, max_bytes: int) -> bytes:
     body = bytearray()
-    async with _arriving_within(seconds):
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > max_bytes:
-                raise _too_large(max_bytes)
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > max_bytes:
+            raise _too_large(max_bytes)
     return bytes(body)
 
 
-@asynccontextmanager
-async def _arriving_within(seconds: float) -> AsyncIterator[None]:
+async def _arriving_within(seconds: float, reading: Awaitable[bytes]) -> bytes:
     try:
         async with asyncio.timeout(seconds):
-            yield
+            return await reading
     except TimeoutError:
         raise too_slow(seconds) from None
     except ClientDisconnect:
