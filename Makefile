@@ -1,6 +1,15 @@
 # Every target needs only python3 and make: it creates .venv and installs what it needs.
+# PYTHON=python3.13 runs any of them with another Python, in an environment of its own.
 PYTHON ?= python3
+ifeq ($(PYTHON),python3)
 VENV := .venv
+else
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+ifeq ($(VERSION),)
+$(error PYTHON must be a Python that can be run, got $(PYTHON))
+endif
+VENV := .venv-$(VERSION)
+endif
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 CHAT_INSTALLED := $(VENV)/.installed-chat
@@ -83,4 +92,4 @@ build: $(INSTALLED) ## build the wheel and test it in an empty environment
 	$(BIN)/python tests/wheel_smoke.py dist
 
 clean: ## remove everything that the targets created
-	rm -rf $(VENV) .venv-bench dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -10,6 +10,10 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 PYTHON = """\
 #!/bin/sh
+if [ "$1" = -c ]; then
+    echo 3.99
+    exit
+fi
 echo "python $*" >> calls
 if [ "$2" = venv ]; then
     mkdir -p "$3/bin"
@@ -60,6 +64,15 @@ def test_chat_installs_what_it_needs_and_test_adds_the_rest(folder: Path) -> Non
     assert "Installing" in printed
     assert make(folder, "test")[0] == []
     assert make(folder, "chat")[0] == []
+
+
+def test_another_python_has_an_environment_of_its_own(folder: Path) -> None:
+    make(folder, "install")
+    assert [entry.name for entry in folder.glob(".venv*")] == [".venv-3.99"]
+    (folder / "python").unlink()
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        make(folder, "install")
+    assert f"PYTHON must be a Python that can be run, got {folder}/python" in failed.value.stderr
 
 
 def test_after_the_development_set_chat_installs_nothing(folder: Path) -> None:
