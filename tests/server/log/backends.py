@@ -1,28 +1,16 @@
 """The logs that the contract is held against. A new one is one more entry in the table."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
 from coreason_client.server.log import MemoryStreamLog, SQLiteStreamLog, ValkeyStreamLog
 from coreason_client.server.log.base import DurableLog
+from coreason_client.testing.contracts._log_tests import ManualClock as Clock
 
 from .valkey_server import fresh_prefix, shared_cluster, shared_server
 
-
-class Clock:
-    """Time that stands still until a test moves it."""
-
-    def __init__(self, now: float = 1_000_000.0) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
-
-    def forward(self, seconds: float) -> None:
-        self.now += seconds
-
+__all__ = ["BACKENDS", "Clock", "Factory"]
 
 Factory: TypeAlias = Callable[[Clock, Path], DurableLog]
 
@@ -63,21 +51,3 @@ BACKENDS: dict[str, Factory] = {
     "valkey": valkey,
     "valkey-cluster": valkey_cluster,
 }
-
-Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[DurableLog, Clock]]]
-
-
-def opener(make: Factory, folder: Path) -> Opener:
-    """Return a function that starts a log for a while, with the clock that it uses."""
-
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[tuple[DurableLog, Clock]]:
-        clock = Clock()
-        log = make(clock, folder)
-        await log.start("me")
-        try:
-            yield log, clock
-        finally:
-            await log.stop("me")
-
-    return opened

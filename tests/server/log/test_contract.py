@@ -3,7 +3,7 @@
 import asyncio
 import tempfile
 from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,575 +17,57 @@ from coreason_client.server.errors import (
     RequestConflict,
     UnknownStream,
 )
-from coreason_client.server.log import (
-    Claim,
-    Conversation,
-    LeaseState,
-    NewStream,
-    StreamLog,
-    StreamMeta,
-)
-from coreason_client.server.log.base import MAX_TURN_BYTES, MAX_TURNS
-
-from ..aio import aio, turns
-from .backends import BACKENDS, Clock, Opener, opener
-
-LONG = 60.0  # a wait that no test sits out: it would run out of its own time first
-
-
-@pytest.fixture(params=list(BACKENDS.values()), ids=list(BACKENDS))
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
-    return opener(request.param, tmp_path)
-
-
-def new(
-    principal: str = "ann",
-    request_id: UUID | None = None,
-    body: str = "b",
-    question: bytes = b"",
-) -> NewStream:
-    return NewStream(uuid4(), principal, request_id or uuid4(), body, question)
-
-
-async def start(log: StreamLog, stream: NewStream | None = None) -> UUID:
-    return (await log.open(stream or new(), "me")).meta.stream_id
-
-
-def entries(*numbers: int) -> list[bytes]:
-    return [b"entry %d" % number for number in numbers]
-
-
-async def read(log: StreamLog, id_: UUID, after: int = 0, limit: int = 100) -> list[bytes]:
-    return list((await log.read(id_, after, limit, 0)).entries)
-
-
-# Requests.
-
-
-@pytest.mark.proves("RES2-4a", "RES2-4b")
-@aio
-async def test_opens_reads_and_closes(opened: Opener) -> None:
-    async with opened() as (log, clock):
-        stream = new()
-        first = await log.open(stream, "me")
-        assert first.created
-        assert first.meta == StreamMeta(
-            stream_id=stream.stream_id,
-            principal="ann",
-            request_id=stream.request_id,
-            fingerprint="b",
-            epoch=1,
-            last_seq=0,
-            opened_at=clock.now,
-            outcome=None,
-            ended_at=None,
-            cancel_requested=False,
-            body_gone=False,
-        )
-        assert await log.append(stream.stream_id, 1, 1, entries(1, 2)) is False
-        clock.forward(5)
-        await log.close(stream.stream_id, 1, 3, entries(3), "complete")
-        page = await log.read(stream.stream_id, 0, 100, LONG)
-        assert list(page.entries) == entries(1, 2, 3)
-        assert page.ended
-        meta = await log.meta(stream.stream_id)
-        assert (meta.last_seq, meta.outcome, meta.ended_at) == (3, "complete", clock.now)
-
-
-@pytest.mark.proves("R02g", "RES2-1d")
-@aio
-async def test_a_known_request_gives_the_same_stream(opened: Opener) -> None:
-    async with opened() as (log, _):
-        request_id = uuid4()
-        first = await log.open(new(request_id=request_id), "me")
-        second = await log.open(new(request_id=request_id), "another")
-        assert not second.created
-        assert second.meta == first.meta
-        assert await log.find("ann", request_id) == first.meta
-        with pytest.raises(RequestConflict) as caught:
-            await log.open(new(request_id=request_id, body="other"), "me")
-        assert caught.value.request_id == request_id
-
-
-@aio
-async def test_a_request_belongs_to_its_principal(opened: Opener) -> None:
-    async with opened() as (log, _):
-        request_id = uuid4()
-        ann = await log.open(new("ann", request_id), "me")
-        bob = await log.open(new("bob", request_id, body="other"), "me")
-        assert bob.created
-        assert ann.meta.stream_id != bob.meta.stream_id
-        assert await log.find("eve", request_id) is None
-
-
-@aio
-async def test_two_openings_at_once_give_one_stream(opened: Opener) -> None:
-    async with opened() as (log, _):
-        request_id = uuid4()
-        results = await asyncio.gather(
-            *(log.open(new(request_id=request_id), "me") for _ in range(10))
-        )
-        assert sum(result.created for result in results) == 1
-        assert len({result.meta.stream_id for result in results}) == 1
-
-
-# Numbers.
-
-
-@pytest.mark.proves("RES2-1b")
-@pytest.mark.parametrize("first_seq", [3, 5, 100])
-@aio
-async def test_an_append_follows_the_last_entry(opened: Opener, first_seq: int) -> None:
-    async with opened() as (log, _):
-        id_ = await start(log)
-        await log.append(id_, 1, 1, entries(1, 2, 3))
-        with pytest.raises(OutOfSequence) as caught:
-            await log.append(id_, 1, first_seq, entries(first_seq, first_seq + 1))
-        assert (caught.value.first_seq, caught.value.last_seq) == (first_seq, 3)
-        assert await read(log, id_) == entries(1, 2, 3)
-
-
-@aio
-async def test_a_repeated_append_is_acknowledged_without_a_second_copy(opened: Opener) -> None:
-    async with opened() as (log, _):
-        id_ = await start(log)
-        await log.append(id_, 1, 1, entries(1, 2))
-        await log.append(id_, 1, 1, entries(1, 2))
-        await log.append(id_, 1, 2, entries(2))
-        await log.close(id_, 1, 3, entries(3), "complete")
-        await log.close(id_, 1, 3, entries(3), "complete")
-        assert await read(log, id_) == entries(1, 2, 3)
-
-
-@pytest.mark.proves("DUR-9-epochs")
-@aio
-async def test_a_repeated_append_of_another_epoch_is_refused(opened: Opener) -> None:
-    """It is held in full, but the acknowledgement would be somebody else's."""
-    async with opened() as (log, clock):
-        id_ = await start(log)
-        await log.append(id_, 1, 1, entries(1, 2))
-        clock.forward(log.lease + 1)
-        assert list(await log.claim_lost("heir", 10)) == [Claim(id_, 2, 2)]
-        for epoch in (1, 3):
-            with pytest.raises(Fenced):
-                await log.append(id_, epoch, 1, entries(1, 2))
-            with pytest.raises(Fenced):
-                await log.close(id_, epoch, 2, entries(2), "complete")
-        for first in (1, 2):
-            with pytest.raises(OutOfSequence):  # the earlier epoch may have written other bytes
-                await log.append(id_, 2, first, entries(*range(first, 3)))
-        await log.append(id_, 2, 3, entries(3))
-        await log.append(id_, 2, 3, entries(3))
-        assert (await log.meta(id_)).outcome is None
-
-
-@aio
-async def test_nothing_follows_the_end(opened: Opener) -> None:
-    async with opened() as (log, _):
-        id_ = await start(log)
-        await log.close(id_, 1, 1, entries(1), "complete")
-        with pytest.raises(Fenced):
-            await log.append(id_, 1, 2, entries(2))
-        with pytest.raises(Fenced):
-            await log.close(id_, 1, 2, entries(2), "again")
-        assert (await log.meta(id_)).outcome == "complete"
-
-
-@aio
-async def test_a_stream_does_not_end_without_a_word(opened: Opener) -> None:
-    async with opened() as (log, _):
-        id_ = await start(log)
-        with pytest.raises(ValueError, match="must end with an entry"):
-            await log.close(id_, 1, 1, [], "complete")
-        assert (await log.meta(id_)).outcome is None
-
-
-@aio
-async def test_an_unknown_stream_is_unknown_to_all(opened: Opener) -> None:
-    async with opened() as (log, _):
-        id_ = uuid4()
-        for call in (
-            log.append(id_, 1, 1, entries(1)),
-            log.close(id_, 1, 1, entries(1), "complete"),
-            log.read(id_, 0, 1, 0),
-            log.meta(id_),
-            log.request_cancel(id_),
-        ):
-            with pytest.raises(UnknownStream) as caught:
-                await call
-            assert caught.value.stream_id == id_
-        assert await log.renew({id_: 1}) == {id_: LeaseState.LOST}
-
-
-# Reading.
-
-
-@pytest.mark.proves("RES2-3")
-@aio
-async def test_reads_pages(opened: Opener) -> None:
-    async with opened() as (log, _):
-        id_ = await start(log)
-        await log.append(id_, 1, 1, entries(*range(1, 8)))
-        assert await read(log, id_, 0, 3) == entries(1, 2, 3)
-        assert await read(log, id_, 3, 3) == entries(4, 5, 6)
-        assert await read(log, id_, 6, 3) == entries(7)
-        assert await read(log, id_, 7, 3) == []
-        assert await read(log, id_, 100, 3) == []
-        await log.close(id_, 1, 8, entries(8), "complete")
-        assert not (await log.read(id_, 0, 3, 0)).ended
-        assert (await log.read(id_, 5, 3, 0)).ended
-        last = await log.read(id_, 8, 3, LONG)
-        assert (list(last.entries), last.ended) == ([], True)
-
-
-@aio
-async def test_large_entries_make_short_pages(opened: Opener) -> None:
-    async with opened() as (log, _):
-        id_ = await start(log)
-        large = [bytes([number]) * 100_000 for number in range(1, 11)]
-        await log.append(id_, 1, 1, large)
-        await log.close(id_, 1, 11, entries(11), "complete")
-        got: list[bytes] = []
-        ended = False
-        while not ended:
-            page = await log.read(id_, len(got), 100, 0)
-            assert 1 <= len(page.entries) < 11
-            got += page.entries
-            ended = page.ended
-        assert got == [*large, *entries(11)]
-
-
-@aio
-async def test_a_waiting_read_wakes_with_the_append(opened: Opener) -> None:
-    async with opened() as (log, _):
-        id_, other = await start(log), await start(log)
-        waiting = [asyncio.ensure_future(log.read(id_, 0, 100, LONG)) for _ in range(3)]
-        await turns()
-        await log.append(other, 1, 1, entries(1))
-        await turns()
-        assert not any(task.done() for task in waiting)
-        await log.append(id_, 1, 1, entries(1))
-        for page in await asyncio.gather(*waiting):
-            assert list(page.entries) == entries(1)
-            assert not page.ended
-
-
-@aio
-async def test_a_waiting_read_wakes_with_the_end(opened: Opener) -> None:
-    async with opened() as (log, _):
-        id_ = await start(log)
-        await log.append(id_, 1, 1, entries(1))
-        waiting = asyncio.ensure_future(log.read(id_, 1, 100, LONG))
-        await turns()
-        await log.close(id_, 1, 2, entries(2), "complete")
-        page = await waiting
-        assert (list(page.entries), page.ended) == (entries(2), True)
-
-
-@aio
-async def test_a_wait_has_an_end(opened: Opener) -> None:
-    async with opened() as (log, _):
-        id_ = await start(log)
-        page = await log.read(id_, 0, 100, 0.01)
-        assert (list(page.entries), page.ended) == ([], False)
-
-
-@aio
-async def test_wake_readers_ends_every_wait(opened: Opener) -> None:
-    async with opened() as (log, _):
-        ids = [await start(log) for _ in range(3)]
-        waiting = [asyncio.ensure_future(log.read(id_, 0, 100, LONG)) for id_ in ids]
-        for id_ in ids:  # behind the looks of the reads at their store
-            await log.meta(id_)
-        await turns()
-        log.wake_readers()
-        for page in await asyncio.gather(*waiting):
-            assert (list(page.entries), page.ended) == ([], False)
-
-
-@aio
-async def test_a_cancelled_read_leaves_nothing_behind(opened: Opener) -> None:
-    async with opened() as (log, _):
-        id_ = await start(log)
-        waiting = asyncio.ensure_future(log.read(id_, 0, 100, LONG))
-        await turns()
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        await log.append(id_, 1, 1, entries(1))
-        assert await read(log, id_) == entries(1)
-
-
-# Epochs.
-
-
-@pytest.mark.proves("RES2-4a")
-@aio
-async def test_a_lost_stream_is_claimed_once_and_its_producer_fenced(opened: Opener) -> None:
-    async with opened() as (log, clock):
-        id_ = await start(log)
-        await log.append(id_, 1, 1, entries(1))
-        clock.forward(log.lease - 0.1)
-        assert list(await log.claim_lost("heir", 10)) == []
-        clock.forward(0.2)
-        results = await asyncio.gather(*(log.claim_lost(f"heir {i}", 10) for i in range(5)))
-        assert [claim for claims in results for claim in claims] == [Claim(id_, 2, 1)]
-        with pytest.raises(Fenced) as caught:
-            await log.append(id_, 1, 2, entries(2))
-        assert (caught.value.stream_id, caught.value.epoch) == (id_, 1)
-        with pytest.raises(Fenced):
-            await log.close(id_, 1, 2, entries(2), "complete")
-        assert await log.renew({id_: 1}) == {id_: LeaseState.LOST}
-        assert await log.renew({id_: 2}) == {id_: LeaseState.HELD}
-        await log.close(id_, 2, 2, entries(2), "producer_lost")
-        assert await read(log, id_) == entries(1, 2)
-        assert (await log.meta(id_)).outcome == "producer_lost"
-
-
-@aio
-async def test_a_renewed_lease_is_not_claimed(opened: Opener) -> None:
-    async with opened() as (log, clock):
-        id_ = await start(log)
-        for _ in range(5):
-            clock.forward(log.lease - 0.1)
-            assert await log.renew({id_: 1}) == {id_: LeaseState.HELD}
-        assert list(await log.claim_lost("heir", 10)) == []
-
-
-@aio
-async def test_a_lease_that_ran_out_is_good_until_it_is_claimed(opened: Opener) -> None:
-    async with opened() as (log, clock):
-        id_ = await start(log)
-        clock.forward(10 * log.lease)
-        await log.append(id_, 1, 1, entries(1))
-        assert await log.renew({id_: 1}) == {id_: LeaseState.HELD}
-        assert list(await log.claim_lost("heir", 10)) == []
-
-
-@aio
-async def test_a_claim_can_itself_be_lost(opened: Opener) -> None:
-    async with opened() as (log, clock):
-        id_ = await start(log)
-        for epoch in (2, 3):
-            clock.forward(log.lease + 1)
-            assert list(await log.claim_lost("heir", 10)) == [Claim(id_, epoch, 0)]
-        with pytest.raises(Fenced):
-            await log.close(id_, 2, 1, entries(1), "producer_lost")
-
-
-@aio
-async def test_claims_come_in_portions_and_without_ended_streams(opened: Opener) -> None:
-    async with opened() as (log, clock):
-        lost = {await start(log) for _ in range(5)}
-        ended = await start(log)
-        await log.close(ended, 1, 1, entries(1), "complete")
-        clock.forward(log.lease + 1)
-        sizes, seen = [], set()
-        while claims := await log.claim_lost("heir", 2):
-            sizes.append(len(claims))
-            seen |= {claim.stream_id for claim in claims}
-        assert sizes == [2, 2, 1]
-        assert seen == lost
-
-
-@pytest.mark.proves("RES2-9d")
-@aio
-async def test_a_cancel_reaches_the_producer_both_ways(opened: Opener) -> None:
-    async with opened() as (log, _):
-        id_ = await start(log)
-        assert await log.append(id_, 1, 1, entries(1)) is False
-        await log.request_cancel(id_)
-        assert (await log.meta(id_)).cancel_requested
-        assert await log.append(id_, 1, 2, entries(2)) is True
-        assert await log.renew({id_: 1}) == {id_: LeaseState.CANCEL_REQUESTED}
-        await log.close(id_, 1, 3, entries(3), "cancelled")
-        await log.request_cancel(id_)
-        assert await log.renew({id_: 1}) == {id_: LeaseState.LOST}
-
-
-# Retention.
-
-
-@pytest.mark.proves("RES2-7a", "RES2-7b", "RES2-7c")
-@aio
-async def test_first_the_entries_go_and_then_the_rest(opened: Opener) -> None:
-    async with opened() as (log, clock):
-        request_id = uuid4()
-        id_ = await start(log, new(request_id=request_id))
-        await log.append(id_, 1, 1, entries(1))
-        clock.forward(100_000)
-        await log.expire(900, 86_400)  # it counts from the end, and this has none
-        await log.close(id_, 1, 2, entries(2), "complete")
-        clock.forward(899)
-        await log.expire(900, 86_400)
-        assert await read(log, id_) == entries(1, 2)
-        clock.forward(2)
-        await log.expire(900, 86_400)
-        for after in (0, 1):
-            with pytest.raises(PositionGone) as caught:
-                await log.read(id_, after, 10, LONG)
-            assert (caught.value.stream_id, caught.value.after_seq) == (id_, after)
-        assert (await log.read(id_, 2, 10, LONG)).ended
-        meta = await log.meta(id_)
-        assert (meta.body_gone, meta.outcome, meta.last_seq) == (True, "complete", 2)
-        again = await log.open(new(request_id=request_id), "me")
-        assert (again.created, again.meta) == (False, meta)
-        clock.forward(86_400)
-        await log.expire(900, 86_400)
-        with pytest.raises(UnknownStream):
-            await log.meta(id_)
-        assert (await log.open(new(request_id=request_id, body="new"), "me")).created
-
-
-@aio
-async def test_the_shorter_retention_counts(opened: Opener) -> None:
-    """A stream that is forgotten takes its entries with it."""
-    async with opened() as (log, clock):
-        id_ = await start(log)
-        await log.close(id_, 1, 1, entries(1), "complete")
-        clock.forward(20)
-        await log.expire(1000, 10)
-        with pytest.raises(UnknownStream):
-            await log.read(id_, 0, 10, 0)
-
-
-@aio
-async def test_many_streams_expire_at_once(opened: Opener) -> None:
-    async with opened() as (log, clock):
-        ids = [await start(log) for _ in range(120)]
-        await asyncio.gather(*(log.close(id_, 1, 1, entries(1), "complete") for id_ in ids))
-        clock.forward(10)
-        await log.expire(5, 1000)
-        metas = await asyncio.gather(*(log.meta(id_) for id_ in ids))
-        assert all(meta.body_gone for meta in metas)
-
-
-# Questions.
-
-
-@aio
-async def test_a_claim_returns_the_question_until_the_end_drops_it(opened: Opener) -> None:
-    async with opened() as (log, clock):
-        question = bytes(range(256)) * 20
-        stream = new(question=question)
-        await start(log, stream)
-        joined = new(request_id=stream.request_id, question=b"another")
-        assert not (await log.open(joined, "me")).created
-        without = await start(log)
-        for epoch in (2, 3):
-            clock.forward(log.lease + 1)
-            claims = {claim.stream_id: claim for claim in await log.claim_lost("heir", 10)}
-            assert claims[stream.stream_id] == Claim(stream.stream_id, epoch, 0, question)
-            assert claims[without] == Claim(without, epoch, 0)
-        await log.close(stream.stream_id, 3, 1, entries(1), "producer_lost")
-        assert list((await log.read(stream.stream_id, 0, 10, 0)).entries) == entries(1)
-
-
-# Conversations.
-
-
-@aio
-async def test_turns_are_kept_in_order_and_once(opened: Opener) -> None:
-    async with opened() as (log, clock):
-        talk = Conversation("ann", "s")
-        ids = [uuid4() for _ in range(4)]
-        for number, id_ in enumerate(ids):
-            clock.forward(1)
-            await log.add_turn(talk, id_, b"turn %d" % number)
-        await log.add_turn(talk, ids[1], b"again")
-        assert list(await log.turns(talk, 10)) == [b"turn 0", b"turn 1", b"turn 2", b"turn 3"]
-        assert list(await log.turns(talk, 2)) == [b"turn 2", b"turn 3"]
-        assert list(await log.turns(Conversation("bob", "s"), 10)) == []
-        assert list(await log.turns(Conversation("ann", "t"), 10)) == []
-
-
-@pytest.mark.parametrize("limit", [0, -1, -5])
-@aio
-async def test_no_turns_are_returned_for_a_limit_below_one(opened: Opener, limit: int) -> None:
-    async with opened() as (log, _):
-        talk = Conversation("ann", "s")
-        for number in range(3):
-            await log.add_turn(talk, uuid4(), b"turn %d" % number)
-        assert list(await log.turns(talk, limit)) == []
-
-
-@aio
-async def test_a_conversation_keeps_its_latest_turns(opened: Opener) -> None:
-    async with opened() as (log, _):
-        talk, other = Conversation("ann", "s"), Conversation("ann", "t")
-        first = uuid4()
-        await log.add_turn(talk, first, b"the first")
-        await log.add_turn(other, uuid4(), b"of another conversation")
-        await asyncio.gather(*(log.add_turn(talk, uuid4(), b"x") for _ in range(MAX_TURNS - 3)))
-        latest = [b"turn %d" % number for number in range(2)]
-        for turn in latest:
-            await log.add_turn(talk, uuid4(), turn)
-        await log.add_turn(talk, first, b"again")
-        kept = list(await log.turns(talk, 2 * MAX_TURNS))
-        assert (len(kept), kept[0], kept[-2:]) == (MAX_TURNS, b"the first", latest)
-        await log.add_turn(talk, uuid4(), b"one more")
-        kept = list(await log.turns(talk, 2 * MAX_TURNS))
-        assert (len(kept), kept[0], kept[-3:]) == (MAX_TURNS, b"x", [*latest, b"one more"])
-        assert list(await log.turns(other, 10)) == [b"of another conversation"]
-
-
-@pytest.mark.parametrize(
-    ("sizes", "kept"),
-    [
-        ([3, 1], 2),
-        ([2, 2], 2),
-        ([2, 2, 1], 2),
-        ([1, 1, 4], 1),
-        ([5], 1),
-        ([5, 5], 1),
-        ([5, 1], 1),
-        ([1, 5, 1, 1], 2),
-        ([4, 1, 1, 1, 1], 4),
-    ],
-)
-@aio
-async def test_a_conversation_keeps_a_bounded_number_of_bytes(
-    opened: Opener, sizes: list[int], kept: int
-) -> None:
-    """Sizes in quarters of the bound: the oldest turns go first, and the newest one stays."""
-    async with opened() as (log, _):
-        talk, other = Conversation("ann", "s"), Conversation("ann", "t")
-        await log.add_turn(other, uuid4(), b"of another conversation")
-        turns = [bytes([n]) * (size * MAX_TURN_BYTES // 4) for n, size in enumerate(sizes)]
-        for turn in turns:
-            await log.add_turn(talk, uuid4(), turn)
-        assert list(await log.turns(talk, 100)) == turns[-kept:]
-        assert list(await log.turns(talk, 1)) == turns[-1:]
-        assert list(await log.turns(other, 10)) == [b"of another conversation"]
-
-
-@aio
-async def test_a_conversation_expires_when_nothing_is_added(opened: Opener) -> None:
-    async with opened() as (log, clock):
-        talk = Conversation("ann", "s")
-        await log.add_turn(talk, uuid4(), b"1")
-        clock.forward(600)
-        await log.add_turn(talk, uuid4(), b"2")
-        clock.forward(600)
-        await log.expire(10, 1000)
-        assert list(await log.turns(talk, 10)) == [b"1", b"2"]
-        clock.forward(600)
-        await log.expire(10, 1000)
-        assert list(await log.turns(talk, 10)) == []
-
-
-@aio
-async def test_a_log_can_be_started_again(opened: Opener) -> None:
-    async with opened() as (log, _):
-        id_ = await start(log)
-        await log.close(id_, 1, 1, entries(1), "complete")
-        await log.start("me")
-        await log.start("you")
-        await log.stop("you")
-        assert await read(log, id_) == entries(1)
-        await log.stop("me")
-        await log.start("me")
-        assert await read(log, id_) == entries(1)
+from coreason_client.server.log import Claim, DurableLog, LeaseState
+from coreason_client.testing.contracts._log_tests import entries
+from coreason_client.testing.contracts._log_tests import new_stream as new
+from coreason_client.testing.contracts.log_contract import DurableLogContract
+
+from .backends import BACKENDS, Clock
+
+PROVED = {
+    "test_opens_reads_and_closes": pytest.mark.proves("RES2-4a", "RES2-4b"),
+    "test_a_known_request_gives_the_same_stream": pytest.mark.proves("R02g", "RES2-1d"),
+    "test_an_append_follows_the_last_entry": pytest.mark.proves("RES2-1b"),
+    "test_a_repeated_append_of_another_epoch_is_refused": pytest.mark.proves("DUR-9-epochs"),
+    "test_reads_pages": pytest.mark.proves("RES2-3"),
+    "test_a_lost_stream_is_claimed_once_and_its_producer_fenced": pytest.mark.proves("RES2-4a"),
+    "test_a_cancel_reaches_the_producer_both_ways": pytest.mark.proves("RES2-9d"),
+    "test_entries_expire_before_the_description": pytest.mark.proves(
+        "RES2-7a", "RES2-7b", "RES2-7c"
+    ),
+    "test_a_repeated_append_with_notes_has_no_effect": pytest.mark.proves("DUR-2-empty-append"),
+    "test_notes_are_fenced_and_never_overtake_packets": pytest.mark.proves("DUR-2-empty-append"),
+    "test_the_end_drops_the_journal": pytest.mark.proves("DUR-7-request"),
+    "test_only_a_process_of_the_same_agent_continues_a_stream": pytest.mark.proves("DUR-8-claims"),
+    "test_another_version_waits_one_lease_longer": pytest.mark.proves("DUR-8-claims"),
+    "test_any_process_ends_a_stream_that_is_not_continued": pytest.mark.proves("DUR-8-claims"),
+    "test_a_released_stream_is_claimed_at_once": pytest.mark.proves("DUR-11-hand-over"),
+    "test_the_turn_of_the_latest_epoch_counts": pytest.mark.proves("DUR-12-turns"),
+}
+for _name, _mark in PROVED.items():
+    _mark(getattr(DurableLogContract, _name))
+
+
+def contract_of(backend: str) -> type[DurableLogContract]:
+    """Return the tests of the contract for one of the logs."""
+
+    class Tests(DurableLogContract):
+        def make_log(self, clock: Clock, folder: Path) -> DurableLog:
+            return BACKENDS[backend](clock, folder)
+
+    return Tests
+
+
+TestMemory = contract_of("memory")
+TestSQLite = contract_of("sqlite")
+TestSQLiteUncached = contract_of("sqlite-uncached")
+TestSQLiteMoving = contract_of("sqlite-moving")
+TestValkey = contract_of("valkey")
+TestValkeyCluster = contract_of("valkey-cluster")
+
+
+def test_every_log_has_its_tests() -> None:
+    assert len(BACKENDS) == 6
 
 
 # Whatever happens, in whatever order: a log is a list with an owner.

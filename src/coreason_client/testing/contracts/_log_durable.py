@@ -1,52 +1,41 @@
-"""The contract of a `DurableLog`, held against every log: journals, claims, releases, turns."""
+"""The rules of a log that keeps the journals of durable agents."""
 
-from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
 
-from coreason_client.server.errors import Fenced, OutOfSequence, UnknownStream
-from coreason_client.server.log.base import (
-    PAGE_BYTES,
-    UNCLAIMED_SECONDS,
-    AgentVersion,
-    Claim,
-    Conversation,
-    DurableLog,
-    NewStream,
-    Notes,
-)
+from ...server.errors import Fenced, OutOfSequence, UnknownStream
+from ...server.log import AgentVersion, Claim, Conversation, DurableLog, NewStream, Notes
+from ...server.log.base import PAGE_BYTES, UNCLAIMED_SECONDS
+from ._log_tests import LogTests, ManualClock, contract_test
 
-from ..aio import aio
-from .backends import BACKENDS, Opener, opener
+__all__ = ["ClaimRules", "JournalRules"]
 
 AGENT = AgentVersion("writer", "1")
 
 
-@pytest.fixture(params=list(BACKENDS.values()), ids=list(BACKENDS))
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
-    return opener(request.param, tmp_path)
-
-
-async def start(log: DurableLog, agent: AgentVersion | None = AGENT) -> UUID:
-    new = NewStream(uuid4(), "ann", uuid4(), "print", b"question", agent)
-    return (await log.open(new, "me")).meta.stream_id
+async def open_durable(log: DurableLog, agent: AgentVersion | None = AGENT) -> UUID:
+    """Open a stream of an agent, and return its id."""
+    stream = NewStream(uuid4(), "ann", uuid4(), "print", b"question", agent)
+    return (await log.open(stream, "me")).meta.stream_id
 
 
 async def all_notes(log: DurableLog, id_: UUID) -> list[bytes]:
+    """Return the whole journal of a stream."""
     notes: list[bytes] = []
     while more := await log.journal(id_, len(notes)):
         notes += more
     return notes
 
 
-# Journals.
+class JournalRules(LogTests):
+    """Notes are stored in one step with entries."""
 
-
-@aio
-async def test_notes_and_entries_are_stored_together_and_in_order(opened: Opener) -> None:
-    async with opened() as (log, _):
-        id_ = await start(log)
+    @contract_test
+    async def test_notes_and_entries_are_stored_together_and_in_order(
+        self, log: DurableLog, clock: ManualClock
+    ) -> None:
+        id_ = await open_durable(log)
         await log.append(id_, 1, 1, [b"one"], Notes(1, [b"a", b"b"]))
         await log.append(id_, 1, 2, [], Notes(3, [b"c"]))
         await log.append(id_, 1, 2, [b"two"])
@@ -55,12 +44,11 @@ async def test_notes_and_entries_are_stored_together_and_in_order(opened: Opener
         assert list((await log.read(id_, 0, 10, 0)).entries) == [b"one", b"two"]
         assert (await log.meta(id_)).last_seq == 2
 
-
-@pytest.mark.proves("DUR-2-empty-append")
-@aio
-async def test_a_repeated_append_with_notes_has_no_effect(opened: Opener) -> None:
-    async with opened() as (log, _):
-        id_ = await start(log)
+    @contract_test
+    async def test_a_repeated_append_with_notes_has_no_effect(
+        self, log: DurableLog, clock: ManualClock
+    ) -> None:
+        id_ = await open_durable(log)
         for _ in range(2):
             await log.append(id_, 1, 1, [b"one"], Notes(1, [b"a"]))
         for _ in range(2):
@@ -68,24 +56,23 @@ async def test_a_repeated_append_with_notes_has_no_effect(opened: Opener) -> Non
         assert await all_notes(log, id_) == [b"a", b"b"]
         assert list((await log.read(id_, 0, 10, 0)).entries) == [b"one"]
 
-
-@pytest.mark.parametrize("first", [0, 3, 9])
-@aio
-async def test_notes_must_follow_the_last_one(opened: Opener, first: int) -> None:
-    async with opened() as (log, _):
-        id_ = await start(log)
+    @contract_test
+    async def test_notes_must_follow_the_last_one(
+        self, log: DurableLog, clock: ManualClock
+    ) -> None:
+        id_ = await open_durable(log)
         await log.append(id_, 1, 1, [b"one"], Notes(1, [b"a"]))
-        with pytest.raises(OutOfSequence):
-            await log.append(id_, 1, 2, [b"two"], Notes(first, [b"b"]))
-        assert await all_notes(log, id_) == [b"a"]
-        assert (await log.meta(id_)).last_seq == 1  # nothing of the append is stored
+        for first in (0, 3, 9):
+            with pytest.raises(OutOfSequence):
+                await log.append(id_, 1, 2, [b"two"], Notes(first, [b"b"]))
+            assert await all_notes(log, id_) == [b"a"]
+            assert (await log.meta(id_)).last_seq == 1  # nothing of the append is stored
 
-
-@pytest.mark.proves("DUR-2-empty-append")
-@aio
-async def test_notes_are_fenced_and_never_overtake_packets(opened: Opener) -> None:
-    async with opened() as (log, clock):
-        id_ = await start(log)
+    @contract_test
+    async def test_notes_are_fenced_and_never_overtake_packets(
+        self, log: DurableLog, clock: ManualClock
+    ) -> None:
+        id_ = await open_durable(log)
         with pytest.raises(OutOfSequence):  # the packet before it is missing
             await log.append(id_, 1, 2, [], Notes(1, [b"a"]))
         clock.forward(log.lease + 1)
@@ -95,11 +82,11 @@ async def test_notes_are_fenced_and_never_overtake_packets(opened: Opener) -> No
         await log.append(id_, claim.epoch, 1, [], Notes(1, [b"mine"]))
         assert await all_notes(log, id_) == [b"mine"]
 
-
-@aio
-async def test_notes_of_an_earlier_epoch_are_not_acknowledged_again(opened: Opener) -> None:
-    async with opened() as (log, clock):
-        id_ = await start(log)
+    @contract_test
+    async def test_notes_of_an_earlier_epoch_are_not_acknowledged_again(
+        self, log: DurableLog, clock: ManualClock
+    ) -> None:
+        id_ = await open_durable(log)
         await log.append(id_, 1, 1, [], Notes(1, [b"a"]))
         clock.forward(log.lease + 1)
         [claim] = await log.claim_durable("heir", AGENT, 10)
@@ -108,22 +95,17 @@ async def test_notes_of_an_earlier_epoch_are_not_acknowledged_again(opened: Open
         await log.append(id_, claim.epoch, 1, [], Notes(2, [b"b"]))
         assert await all_notes(log, id_) == [b"a", b"b"]
 
-
-@aio
-async def test_a_journal_has_several_pages(opened: Opener) -> None:
-    async with opened() as (log, _):
-        id_ = await start(log)
+    @contract_test
+    async def test_a_journal_has_several_pages(self, log: DurableLog, clock: ManualClock) -> None:
+        id_ = await open_durable(log)
         notes = [bytes([number]) * (PAGE_BYTES // 2) for number in range(5)]
         await log.append(id_, 1, 1, [], Notes(1, notes))
         assert len(await log.journal(id_)) >= 1
         assert await all_notes(log, id_) == notes
 
-
-@pytest.mark.proves("DUR-7-request")
-@aio
-async def test_the_end_drops_the_journal(opened: Opener) -> None:
-    async with opened() as (log, clock):
-        id_ = await start(log)
+    @contract_test
+    async def test_the_end_drops_the_journal(self, log: DurableLog, clock: ManualClock) -> None:
+        id_ = await open_durable(log)
         await log.append(id_, 1, 1, [], Notes(1, [b"a"]))
         await log.close(id_, 1, 1, [b"end"], "complete")
         assert await all_notes(log, id_) == []
@@ -133,25 +115,25 @@ async def test_the_end_drops_the_journal(opened: Opener) -> None:
         assert list(await log.claim_durable("heir", AGENT, 10)) == []
         assert list(await log.claim_lost("heir", 10)) == []
 
-
-@aio
-async def test_an_unknown_stream_has_no_journal(opened: Opener) -> None:
-    async with opened() as (log, _):
+    @contract_test
+    async def test_an_unknown_stream_has_no_journal(
+        self, log: DurableLog, clock: ManualClock
+    ) -> None:
         with pytest.raises(UnknownStream):
             await log.journal(uuid4())
         with pytest.raises(UnknownStream):
             await log.release(uuid4(), 1)
 
 
-# Claims.
+class ClaimRules(LogTests):
+    """Another process of the same agent continues a stream."""
 
-
-@pytest.mark.proves("DUR-8-claims")
-@aio
-async def test_only_a_process_of_the_same_agent_continues_a_stream(opened: Opener) -> None:
-    async with opened() as (log, clock):
-        id_ = await start(log)
-        plain = await start(log, None)
+    @contract_test
+    async def test_only_a_process_of_the_same_agent_continues_a_stream(
+        self, log: DurableLog, clock: ManualClock
+    ) -> None:
+        id_ = await open_durable(log)
+        plain = await open_durable(log, None)
         await log.append(id_, 1, 1, [b"one", b"two"])
         assert list(await log.claim_durable("heir", AGENT, 10)) == []  # the lease holds
         clock.forward(log.lease + 1)
@@ -164,45 +146,41 @@ async def test_only_a_process_of_the_same_agent_continues_a_stream(opened: Opene
         assert [meta.epoch_of(seq) for seq in (1, 2, 3, 9)] == [1, 1, 2, 2]
         assert (await log.meta(plain)).agent is None
 
-
-@pytest.mark.proves("DUR-8-claims")
-@aio
-async def test_another_version_waits_one_lease_longer(opened: Opener) -> None:
-    async with opened() as (log, clock):
-        id_ = await start(log)
+    @contract_test
+    async def test_another_version_waits_one_lease_longer(
+        self, log: DurableLog, clock: ManualClock
+    ) -> None:
+        id_ = await open_durable(log)
         other = AgentVersion("writer", "2")
         clock.forward(log.lease + 1)
         assert list(await log.claim_durable("heir", other, 10)) == []
         clock.forward(log.lease)
         assert [claim.stream_id for claim in await log.claim_durable("heir", other, 10)] == [id_]
 
-
-@aio
-async def test_a_claim_has_a_limit(opened: Opener) -> None:
-    async with opened() as (log, clock):
-        ids = {await start(log) for _ in range(6)}
+    @contract_test
+    async def test_a_claim_has_a_limit(self, log: DurableLog, clock: ManualClock) -> None:
+        ids = {await open_durable(log) for _ in range(6)}
         clock.forward(log.lease + 1)
         first = await log.claim_durable("heir", AGENT, 4)
         rest = await log.claim_durable("heir", AGENT, 4)
         assert (len(first), len(rest)) == (4, 2)
         assert {claim.stream_id for claim in (*first, *rest)} == ids
 
-
-@pytest.mark.proves("DUR-8-claims")
-@aio
-async def test_any_process_ends_a_stream_that_is_not_continued(opened: Opener) -> None:
-    async with opened() as (log, clock):
-        id_ = await start(log)
+    @contract_test
+    async def test_any_process_ends_a_stream_that_is_not_continued(
+        self, log: DurableLog, clock: ManualClock
+    ) -> None:
+        id_ = await open_durable(log)
         clock.forward(log.lease + UNCLAIMED_SECONDS - 1)
         assert list(await log.claim_lost("heir", 10)) == []
         clock.forward(2)
         assert list(await log.claim_lost("heir", 10)) == [Claim(id_, 2, 0, b"question")]
 
-
-@aio
-async def test_a_claimed_stream_can_be_renewed_and_written(opened: Opener) -> None:
-    async with opened() as (log, clock):
-        id_ = await start(log)
+    @contract_test
+    async def test_a_claimed_stream_can_be_renewed_and_written(
+        self, log: DurableLog, clock: ManualClock
+    ) -> None:
+        id_ = await open_durable(log)
         clock.forward(log.lease + 1)
         [claim] = await log.claim_durable("heir", AGENT, 10)
         for _ in range(3):
@@ -212,15 +190,11 @@ async def test_a_claimed_stream_can_be_renewed_and_written(opened: Opener) -> No
         await log.request_cancel(id_)
         assert await log.append(id_, claim.epoch, 1, [b"one"], Notes(1, [b"a"])) is True
 
-
-# Releases.
-
-
-@pytest.mark.proves("DUR-11-hand-over")
-@aio
-async def test_a_released_stream_is_claimed_at_once(opened: Opener) -> None:
-    async with opened() as (log, clock):
-        id_ = await start(log)
+    @contract_test
+    async def test_a_released_stream_is_claimed_at_once(
+        self, log: DurableLog, clock: ManualClock
+    ) -> None:
+        id_ = await open_durable(log)
         await log.append(id_, 1, 1, [b"one"])
         await log.renew({id_: 1})
         await log.release(id_, 1)
@@ -233,24 +207,20 @@ async def test_a_released_stream_is_claimed_at_once(opened: Opener) -> None:
         await log.append(id_, 3, 2, [b"two"])
         assert (await log.meta(id_)).epoch_starts == (2, 2)
 
-
-@aio
-async def test_an_ended_stream_is_not_released(opened: Opener) -> None:
-    async with opened() as (log, _):
-        id_ = await start(log)
+    @contract_test
+    async def test_an_ended_stream_is_not_released(
+        self, log: DurableLog, clock: ManualClock
+    ) -> None:
+        id_ = await open_durable(log)
         await log.close(id_, 1, 1, [b"end"], "complete")
         with pytest.raises(Fenced):
             await log.release(id_, 1)
 
-
-# Turns.
-
-
-@pytest.mark.proves("DUR-12-turns")
-@aio
-async def test_the_turn_of_the_latest_epoch_counts(opened: Opener) -> None:
-    talk = Conversation("ann", "session")
-    async with opened() as (log, _):
+    @contract_test
+    async def test_the_turn_of_the_latest_epoch_counts(
+        self, log: DurableLog, clock: ManualClock
+    ) -> None:
+        talk = Conversation("ann", "session")
         first, second = uuid4(), uuid4()
         await log.add_turn(talk, first, b"1", 1)
         await log.add_turn(talk, second, b"2", 2)

@@ -1,0 +1,1 @@
+"""Contracts as tests, for people who write a log or a server."""
