@@ -1,0 +1,265 @@
+"""The contract of a CAP server as tests, for people who write one in any language."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from uuid import UUID, uuid4
+
+import pytest
+
+from ._cap_peer import CAPAnswer, CAPPeer, is_last, question_body
+
+__all__ = ["ServerContract", "ServerUnderTest"]
+
+_POSITIONS = 12  # at most, from which a long answer is resumed
+
+
+@dataclass(frozen=True)
+class ServerUnderTest:
+    """The server to test, and what the tests need to know of it.
+
+    `question` is any question whose answer has at least three packets. `slow_question` is one whose
+    answer takes some seconds: with it, cancelling is tested. `other_key` belongs to another
+    principal: with it, the separation of principals is tested. A server without keys has neither.
+    `timeout` is the limit in seconds for each wait.
+    """
+
+    url: str
+    key: str | None = None
+    other_key: str | None = None
+    question: str = "Count to ten."
+    slow_question: str | None = None
+    timeout: float = 30.0
+
+
+class ServerContract:
+    """The tests that every CAP server must pass.
+
+    Derive a test class from it, and define a fixture `cap_server` that starts your server::
+
+        @pytest.fixture(scope="module")
+        def cap_server():
+            with my_server() as url:
+                yield ServerUnderTest(url, key="key-1", other_key="key-2")
+
+
+        class TestMyServer(ServerContract):
+            pass
+    """
+
+    @pytest.fixture
+    def peer(self, cap_server: ServerUnderTest) -> Iterator[CAPPeer]:
+        """A client with the key."""
+        yield from _peer(cap_server, cap_server.key)
+
+    @pytest.fixture
+    def other(self, cap_server: ServerUnderTest) -> Iterator[CAPPeer]:
+        """A client with the key of another principal."""
+        if cap_server.other_key is None:
+            pytest.skip("the server has no `other_key`")
+        yield from _peer(cap_server, cap_server.other_key)
+
+    # An answer.
+
+    def test_an_answer_is_a_numbered_stream(
+        self, cap_server: ServerUnderTest, peer: CAPPeer
+    ) -> None:
+        """The packets count 1, 2, 3, … and only the last one ends the stream."""
+        answer = peer.ask(question_body(cap_server.question))
+        assert answer.status == 200, answer.body
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        packets = answer.packets
+        assert len(packets) >= 3, "`question` must have an answer of at least three packets"
+        assert len({packet.stream_id for packet in packets}) == 1
+        assert [packet.seq for packet in packets] == list(range(1, len(packets) + 1))
+        assert [is_last(packet) for packet in packets] == [False] * (len(packets) - 1) + [True]
+
+    def test_every_event_has_its_position_as_id(
+        self, cap_server: ServerUnderTest, peer: CAPPeer
+    ) -> None:
+        """An id is `<stream_id>:<seq>`; that of a durable stream also has an epoch."""
+        answer = peer.ask(question_body(cap_server.question))
+        for event_id, packet in zip(answer.ids, answer.packets, strict=True):
+            stream_id, seq, *epoch = event_id.split(":")
+            assert (UUID(stream_id), int(seq)) == (packet.stream_id, packet.seq)
+            assert len(epoch) <= 1
+
+    # Resuming.
+
+    def test_a_resume_gives_exactly_the_rest(
+        self, cap_server: ServerUnderTest, peer: CAPPeer
+    ) -> None:
+        """After any position the same packets follow as in the first response."""
+        body = question_body(cap_server.question)
+        whole = peer.ask(body)
+        for seq in _some(range(len(whole.ids) - 1)):
+            rest = peer.ask(body, whole.ids[seq])
+            assert (rest.status, rest.packets) == (200, whole.packets[seq + 1 :])
+
+    def test_a_stream_id_alone_replays_the_stream(
+        self, cap_server: ServerUnderTest, peer: CAPPeer
+    ) -> None:
+        """A client of a server without ids has nothing else to resume from."""
+        body = question_body(cap_server.question)
+        whole = peer.ask(body)
+        again = peer.ask(body, str(whole.packets[0].stream_id))
+        assert again.packets == whole.packets
+
+    def test_an_answer_survives_a_lost_connection(
+        self, cap_server: ServerUnderTest, peer: CAPPeer
+    ) -> None:
+        """A client that leaves in the middle and comes back has every packet once."""
+        body = question_body(cap_server.question)
+        first = peer.first_packets(body, 2)
+        rest = peer.ask(body, first.ids[-1])
+        packets = [*first.packets, *rest.packets]
+        assert len({packet.stream_id for packet in packets}) == 1
+        assert [packet.seq for packet in packets] == list(range(1, len(packets) + 1))
+        assert is_last(packets[-1])
+
+    def test_nothing_follows_the_end(self, cap_server: ServerUnderTest, peer: CAPPeer) -> None:
+        """A resume after the last packet has no packets: 204, or an empty stream."""
+        body = question_body(cap_server.question)
+        whole = peer.ask(body)
+        after = peer.ask(body, whole.ids[-1])
+        assert after.status in (200, 204)
+        assert after.events == []
+
+    # Requests.
+
+    def test_a_repeated_request_joins_its_stream(
+        self, cap_server: ServerUnderTest, peer: CAPPeer
+    ) -> None:
+        """The same `request_id` never starts the agent twice."""
+        body = question_body(cap_server.question)
+        assert peer.ask(body).packets == peer.ask(body).packets
+
+    def test_equal_requests_at_once_share_a_stream(
+        self, cap_server: ServerUnderTest, peer: CAPPeer
+    ) -> None:
+        """Whichever comes first begins the stream, and all of them read it."""
+        body = question_body(cap_server.question)
+        with ThreadPoolExecutor(4) as threads:
+            answers = list(threads.map(peer.ask, [body] * 4))
+        assert all(answer.packets == answers[0].packets for answer in answers)
+        assert answers[0].packets
+
+    def test_another_body_with_the_same_id_is_a_conflict(
+        self, cap_server: ServerUnderTest, peer: CAPPeer
+    ) -> None:
+        """A known `request_id` with another question is refused with 409, also in a resume."""
+        body = question_body(cap_server.question)
+        whole = peer.ask(body)
+        changed = question_body("Another question.", body["request_id"])
+        assert_problem(peer.ask(changed), 409)
+        assert_problem(peer.ask(changed, whole.ids[0]), 409)
+        assert_problem(peer.ask(question_body(cap_server.question), whole.ids[0]), 409)
+
+    def test_an_invalid_body_is_refused(self, cap_server: ServerUnderTest, peer: CAPPeer) -> None:
+        """JSON of another shape is refused with 422 (or 400), other media types with 415."""
+        body = question_body(cap_server.question)
+        for wrong in ({}, {**body, "request_id": "7"}, {**body, "payload": {}}, []):
+            assert_problem(peer.ask(wrong), 422, 400)
+        broken = peer.send("POST", "/assist", content=b"{", headers=_JSON)
+        assert_problem(broken, 422, 400)
+        text = {"Content-Type": "text/plain"}
+        assert_problem(peer.send("POST", "/assist", content=b"hello", headers=text), 415)
+
+    # Positions.
+
+    def test_a_wrong_position_is_refused(self, cap_server: ServerUnderTest, peer: CAPPeer) -> None:
+        """400 for what is no position of the stream, 404 for an unknown stream."""
+        body = question_body(cap_server.question)
+        whole = peer.ask(body)
+        stream_id = whole.packets[0].stream_id
+        for wrong in ("7", f"{stream_id}:-1", f"{stream_id}:x", f"{stream_id}:{10**6}"):
+            assert_problem(peer.ask(body, wrong), 400)
+        assert_problem(peer.ask(body, f"{uuid4()}:1"), 404)
+
+    # Reading and cancelling by the id of the stream.
+
+    def test_a_stream_is_read_by_its_id(self, cap_server: ServerUnderTest, peer: CAPPeer) -> None:
+        """`GET /streams/{id}` gives the packets, from the start or after a position."""
+        whole = peer.ask(question_body(cap_server.question))
+        path = f"/streams/{whole.packets[0].stream_id}"
+        assert peer.send("GET", path).packets == whole.packets
+        assert peer.send("GET", path, whole.ids[0]).packets == whole.packets[1:]
+        assert peer.send("GET", path, whole.ids[-1]).status == 204
+        assert_problem(peer.send("GET", path, f"{uuid4()}:1"), 400)
+        assert_problem(peer.send("GET", f"/streams/{uuid4()}"), 404)
+
+    def test_a_stream_is_cancelled_by_its_id(
+        self, cap_server: ServerUnderTest, peer: CAPPeer
+    ) -> None:
+        """`DELETE /streams/{id}` ends the answer with a fatal error, and may be repeated."""
+        if cap_server.slow_question is None:
+            pytest.skip("the server has no `slow_question`")
+        body = question_body(cap_server.slow_question)
+        first = peer.first_packets(body, 1)
+        path = f"/streams/{first.packets[0].stream_id}"
+        for _ in range(2):
+            assert 200 <= peer.send("DELETE", path).status < 300
+        *_, last = peer.ask(body, first.ids[0]).packets
+        assert is_last(last)
+        assert getattr(last.p, "code", None) == "cancelled"
+
+    def test_an_unknown_stream_cannot_be_cancelled(self, peer: CAPPeer) -> None:
+        """404, as for a stream of another principal."""
+        assert_problem(peer.send("DELETE", f"/streams/{uuid4()}"), 404)
+
+    # Keys.
+
+    def test_a_key_is_needed(self, cap_server: ServerUnderTest) -> None:
+        """401 without a key and with a wrong one, and `WWW-Authenticate: Bearer`."""
+        if cap_server.key is None:
+            pytest.skip("the server has no keys")
+        for key in (None, f"{cap_server.key}x"):
+            for stranger in _peer(cap_server, key):
+                refused = stranger.ask(question_body(cap_server.question))
+                assert_problem(refused, 401)
+                assert refused.headers["www-authenticate"].lower().startswith("bearer")
+
+    def test_principals_do_not_see_one_another(
+        self, cap_server: ServerUnderTest, peer: CAPPeer, other: CAPPeer
+    ) -> None:
+        """The stream of another principal does not exist."""
+        body = question_body(cap_server.question)
+        whole = peer.ask(body)
+        path = f"/streams/{whole.packets[0].stream_id}"
+        assert_problem(other.ask(body, whole.ids[0]), 404)
+        assert_problem(other.send("GET", path), 404)
+        assert_problem(other.send("DELETE", path), 404)
+        # The same request of another principal is another request.
+        assert other.ask(body).packets[0].stream_id != whole.packets[0].stream_id
+
+    # Health.
+
+    def test_health_needs_no_key(self, cap_server: ServerUnderTest) -> None:
+        """`GET /health` says how the agent is, and which one it is."""
+        for anybody in _peer(cap_server, None):
+            answer = anybody.send("GET", "/health")
+            assert answer.status == 200
+            assert b'"status"' in answer.body
+            assert b'"agent_id"' in answer.body
+
+
+_JSON = {"Content-Type": "application/json"}
+
+
+def _peer(server: ServerUnderTest, key: str | None) -> Iterator[CAPPeer]:
+    peer = CAPPeer(server.url, key, server.timeout)
+    try:
+        yield peer
+    finally:
+        peer.close()
+
+
+def _some(positions: range) -> range:
+    """Return evenly spread positions, not too many."""
+    return positions[:: max(1, len(positions) // _POSITIONS)]
+
+
+def assert_problem(answer: CAPAnswer, *statuses: int) -> None:
+    """Check a refusal: one of these statuses, and a body that says why."""
+    assert answer.status in statuses, (answer.status, answer.body[:500])
+    assert answer.body, f"a refusal with {answer.status} must say why"
