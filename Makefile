@@ -13,6 +13,7 @@ endif
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 CHAT_INSTALLED := $(VENV)/.installed-chat
+DOCS_INSTALLED := $(VENV)/.installed-docs
 
 export MESSAGE
 # Compiled files let the many processes of the tests start faster; some environments turn them off.
@@ -21,7 +22,7 @@ export PYTHONDONTWRITEBYTECODE =
 COLLECT = ($(BIN)/pytest -q --collect-only >$(VENV)/collected || (tail -40 $(VENV)/collected; false))
 
 .DEFAULT_GOAL := help
-.PHONY: help install chat page check sync proto browser test picture fuzz soak mutants bench build clean
+.PHONY: help install chat page check sync proto browser test picture fuzz soak mutants docs bench build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 16
@@ -33,13 +34,20 @@ $(INSTALLED): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --editable '.[all]' --group dev
-	@touch $@ $(CHAT_INSTALLED)
+	@touch $@ $(CHAT_INSTALLED) $(DOCS_INSTALLED)
 
 # Only what the command needs; the development targets add the rest.
 $(CHAT_INSTALLED): pyproject.toml
 	@echo "Installing the package into $(VENV); later runs skip this step."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[cli,server]'
+	@touch $@
+
+$(DOCS_INSTALLED): pyproject.toml
+	@echo "Installing the tools for the documentation into $(VENV); later runs skip this step."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --editable '.[all]' --group docs
 	@touch $@
 
 chat: $(CHAT_INSTALLED) ## talk to the built-in agent; MESSAGE="..." asks one question
@@ -83,6 +91,9 @@ soak: $(INSTALLED) ## test replicas under load and faults with three seeds, abou
 mutants: $(INSTALLED) ## change one rule at a time; a test must fail. MUTANTS_ARGS="reader" selects
 	$(BIN)/python -m tests.mutants $(MUTANTS_ARGS)
 
+docs: $(DOCS_INSTALLED) ## build the documentation site into site/, offline
+	@$(BIN)/python scripts/build_docs.py
+
 bench: ## compare the speed with other libraries, in a separate environment
 	@PYTHON=$(PYTHON) bench/run
 
@@ -92,4 +103,4 @@ build: $(INSTALLED) ## build the wheel and test it in an empty environment
 	$(BIN)/python tests/wheel_smoke.py dist
 
 clean: ## remove everything that the targets created
-	rm -rf .venv .venv-* dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* dist site .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -9,18 +9,21 @@ from coreason_client.agents._sections import Page, split_page
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [
-    *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))),
+    *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")),
     "README.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
     "bench/README.md",
 ]
+ENTRY = re.compile(r"^::: ([\w.]+)$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?://)([^)#\s]*)(?:#([^)\s]*))?\)")
 
 
 def headings(path: Path) -> set[str]:
-    sections = split_page(Page(path.name, path.read_text(encoding="utf-8")))
-    return {section.uri.partition("#")[2] for section in sections}
+    text = path.read_text(encoding="utf-8")
+    sections = split_page(Page(path.name, text))
+    # The site has an anchor for each entry of the reference too.
+    return {*(section.uri.partition("#")[2] for section in sections), *ENTRY.findall(text)}
 
 
 def broken(text: str, page: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -25,10 +26,22 @@ def test_files_that_do_not_exist_are_no_error(tmp_path: Path) -> None:
     assert list(_pages._pages(tmp_path / "README.md", tmp_path / "docs")) == []
 
 
-def test_a_checkout_has_every_page_of_the_documentation() -> None:
+def test_a_checkout_has_every_page_but_those_that_repeat_others() -> None:
     found = [page.path for page in _pages.load_pages()]
     assert found[0] == "README.md"
-    assert found[1:] == sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))
+    names = {path.name for path in (ROOT / "docs").glob("*.md")} - _pages._FOR_THE_SITE
+    assert found[1:] == sorted(f"docs/{name}" for name in names)
+    assert "docs/index.md" not in found
+
+
+def test_the_wheel_has_the_same_pages() -> None:
+    """Not the folders of the site, which are large and which nothing in the package reads."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    forced = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    place = "coreason_client/agents/_docs"
+    pages = [page.path for page in _pages.load_pages()]
+    wanted = {path: f"{place}/{Path(path).name}" for path in pages}
+    assert {path: to for path, to in forced.items() if to.startswith(place)} == wanted
 
 
 def test_it_works_from_an_installed_package_outside_of_a_checkout(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from coreason_client.testing.contracts._cap_peer import CAPPeer
 from coreason_client.testing.contracts.server_contract import ServerContract, ServerUnderTest
 from coreason_manifest.definitions.service import ServiceRequest
 
-KEYS = ["key-1", "key-2"]
+KEYS = ("key-1", "key-2")
 
 
 async def count(request: ServiceRequest, stream: AgentStream) -> None:
@@ -25,9 +25,10 @@ async def count(request: ServiceRequest, stream: AgentStream) -> None:
 
 @pytest.fixture(scope="module", params=["with keys", "without keys"])
 def cap_server(request: pytest.FixtureRequest) -> Iterator[ServerUnderTest]:
-    keys = KEYS if request.param == "with keys" else []
-    with running(AgentApp(count, api_keys=keys or None)) as server:
-        yield ServerUnderTest(server.url, *keys, slow_question="Count slowly.")
+    keys = KEYS if request.param == "with keys" else None
+    with running(AgentApp(count, api_keys=keys)) as server:
+        key, other = keys or (None, None)
+        yield ServerUnderTest(server.url, key, other, slow_question="Count slowly.")
 
 
 class TestOurServer(ServerContract):

@@ -9,7 +9,7 @@ __all__ = ["Page", "Section", "split_page"]
 
 _HEADING = re.compile(r"(#{1,6})\s+(.+?)\s*#*\s*")
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
-_PICTURE = re.compile(r"!\[[^\]]*\]\([^)]*\)")
+_NOT_QUOTED = re.compile(r"!\[[^\]]*\]\([^)]*\)|\s*<!--.*-->")
 _NOT_IN_ANCHOR = re.compile(r"[^\w\- ]")
 _MARKS = re.compile(r"[`*]|\[([^\]]*)\]\([^)]*\)")
 
@@ -89,8 +89,8 @@ def _parts(text: str) -> Iterator[tuple[str, str]]:
     for line, in_code in _lines(text):
         match = None if in_code else _HEADING.fullmatch(line)
         if match is None:
-            # The text is quoted where its pictures are not.
-            if in_code or not _PICTURE.fullmatch(line):
+            # The text is quoted where its pictures are not, and comments are for the tests.
+            if in_code or not _NOT_QUOTED.fullmatch(line):
                 lines.append(line)
             continue
         if heading or any(lines):

@@ -1,6 +1,5 @@
-"""The Python examples of docs/tools.md run as printed."""
+"""The examples of docs/tools.md that need more than tests/docs has, and what the first sends."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -11,10 +10,10 @@ from coreason_client.server import running
 from tests.llm.server import Replied, ServerInThread
 from tests.server.test_docs import blocks_of
 
-from .answers import KEY, async_client, calls, said, streamed_calls, streamed_text, sync_client
+from .answers import KEY, calls, said, streamed_calls, streamed_text, sync_client
 from .test_mcp import small
 
-FIRST, EVENTS, SERVERS, AGENT = blocks_of("docs/tools.md")
+FIRST, _, SERVERS, AGENT = blocks_of("docs/tools.md")
 ROME = ("weather", {"city": "Rome"})
 
 
@@ -35,22 +34,11 @@ def test_the_first_example(
 ) -> None:
     with ServerInThread(calls(ROME), said("Blue.")) as server:
         environment(monkeypatch, server.url)
-        asyncio.run(names_of(FIRST)["main"]())
+        names_of(FIRST)
     assert capsys.readouterr().out == "Blue.\n"
     [tool] = server.received[0].json["tools"]
     properties = tool["function"]["parameters"]["properties"]
     assert properties["days"]["description"] == "how many days from now."
-
-
-def test_the_events(capsys: pytest.CaptureFixture[str]) -> None:
-    async def go() -> None:
-        async with async_client(server) as client:
-            await names_of(EVENTS)["main"](client)
-
-    with ServerInThread(streamed_calls(ROME), streamed_text("Bl", "ue.")) as server:
-        asyncio.run(go())
-    shown = capsys.readouterr().out
-    assert shown.startswith("[weather{'city': 'Rome'}]\n[blue in Rome after 0.0 s]\nBlue.\n")
 
 
 def test_the_servers(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,73 @@
+"""The site: it is built once, and everything about it is checked in one test."""
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from scripts.build_docs import build, configuration
+from scripts.check_site import read_page
+from scripts.site_texts import nav_pages
+from tests.browser import tools
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+ENTRY = re.compile(r"^::: ([\w.]+)$", re.MULTILINE)
+TIMEOUT = 20_000.0  # ms
+
+
+def sources() -> list[str]:
+    return sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    assert sorted(page.path for page in nav_pages(configuration()["nav"])) == sources()
+
+
+@pytest.mark.timeout(300)  # seconds on a quiet machine
+def test_the_site() -> None:
+    site = build()  # fails if a link leads nowhere, or if a page loads something from elsewhere
+    entries_are_there(site)
+    texts_are_there(site)
+    works_without_a_network(site, tools.browser())
+
+
+def entries_are_there(site: Path) -> None:
+    """Each entry of the reference has its place on the page."""
+    for source in sources():
+        wanted = ENTRY.findall((DOCS / source).read_text(encoding="utf-8"))
+        html = (site / source).with_suffix(".html").read_text(encoding="utf-8")
+        assert not set(wanted) - read_page(html).ids, source
+
+
+def texts_are_there(site: Path) -> None:
+    """Each page is there as Markdown, and in the index with a sentence."""
+    index = (site / "llms.txt").read_text(encoding="utf-8")
+    listed = re.findall(r"^- \[.+?\]\((.+?)\): (.+)$", index, re.MULTILINE)
+    assert sorted(path for path, _ in listed) == sources()
+    for path, sentence in listed:
+        assert 15 < len(sentence) < 400, (path, sentence)
+        assert "<!--" not in (site / path).read_text(encoding="utf-8").partition("\n```")[0]
+    whole = (site / "llms-full.txt").read_text(encoding="utf-8")
+    assert [path for path in sources() if f"<!-- {path} -->" not in whole] == []
+
+
+def works_without_a_network(site: Path, browser: Path) -> None:
+    """Pages and search work from the file system, and nothing else is asked for."""
+    left: list[str] = []
+    with sync_playwright() as playwright:
+        options = ["--no-sandbox", "--disable-dev-shm-usage"]
+        chromium = playwright.chromium.launch(executable_path=browser, args=options)
+        page = chromium.new_page(viewport={"width": 375, "height": 800})
+        page.set_default_timeout(TIMEOUT)
+        page.on("request", lambda request: left.append(request.url))
+        for name in ("benchmarks", "index"):
+            page.goto(f"{site.as_uri()}/{name}.html")
+            # Tables and pictures are moved inside of their own boxes.
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+        page.keyboard.press("Control+k")
+        page.keyboard.type("bookmark")
+        page.get_by_text("Resume in another process").first.wait_for()
+        chromium.close()
+    assert [url for url in left if not url.startswith(("file:", "data:", "blob:"))] == []
