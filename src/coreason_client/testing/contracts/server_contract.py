@@ -158,7 +158,8 @@ class ServerContract:
     def test_an_invalid_body_is_refused(self, cap_server: ServerUnderTest, peer: CAPPeer) -> None:
         """JSON of another shape is refused with 422 (or 400), other media types with 415."""
         body = question_body(cap_server.question)
-        for wrong in ({}, {**body, "request_id": "7"}, {**body, "payload": {}}, []):
+        invalid: list[object] = [{}, {**body, "request_id": "7"}, {**body, "payload": {}}, []]
+        for wrong in invalid:
             assert_problem(peer.ask(wrong), 422, 400)
         broken = peer.send("POST", "/assist", content=b"{", headers=_JSON)
         assert_problem(broken, 422, 400)
