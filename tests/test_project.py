@@ -41,6 +41,7 @@ def test_the_dependencies_are_the_chosen_ones() -> None:
         "otel": {"opentelemetry-api"},
         "signatures": {"pyjwt"},
         "grpc": {"grpcio", "protobuf"},
+        "socks": {"httpx2"},
         "fast": {"uvloop", "httptools", "hiredis"},
         "all": {"coreason-client"},
     }

@@ -15,9 +15,9 @@ LIMIT = 20.0
 
 
 @contextmanager
-def serving(app: Any) -> Iterator[str]:
-    """Serve an ASGI application on a free port for the length of a block."""
-    listener = socket.create_server(("127.0.0.1", 0))
+def serving(app: Any, listener: socket.socket | None = None) -> Iterator[str]:
+    """Serve an ASGI application on a listener, or a free port, for the length of a block."""
+    listener = listener or socket.create_server(("127.0.0.1", 0))
     listening = threading.Event()
 
     async def notify() -> None:

@@ -108,7 +108,7 @@ PROBLEMS: dict[str, tuple[Answer, type[A2AError], str]] = {
     "odd interfaces": (as_json({"name": "x", "additionalInterfaces": [7]}), A2AJSONError, "card"),
     "too large": (Answer(200, {}, b" " * 5000), A2AResponseTooLargeError, "larger than 4000"),
     "refused": (as_json({"detail": "Who?"}, 403), A2AHTTPError, "HTTP 403: Who?"),
-    "nowhere": (Answer(404), A2AHTTPError, "agent.json was answered with HTTP 404"),
+    "nowhere": (Answer(404), A2AHTTPError, "there is no agent card at this address: GET"),
 }
 
 

@@ -581,3 +581,13 @@ def test_errors_that_nobody_foresaw_have_a_code_too() -> None:
     with model() as served, serving(served, client=Broken(KEY, served.url)) as cap:
         _, error = failure(cap, request("Hi"))
     assert (error.code, "secret" in error.message) == ("model_error", False)
+
+
+def test_the_first_request_has_nothing_to_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    # On a busy machine these imports block the event loop for a second.
+    imported: list[bool] = []
+    monkeypatch.setattr(agents_llm, "import_async_client", lambda: imported.append(True))
+    llm_agent("gpt-4o", client=AsyncLLMClient("sk"))
+    assert imported == []
+    llm_agent("gpt-4o")
+    assert imported == [True]

@@ -8,7 +8,11 @@ from .conftest import Services
 from .session import Session
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in (ROOT / "docs").rglob("*.md")
+    if path.parent.name != "migrate"  # they are run by `test_compared.py`, before and after
+)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -1,12 +1,16 @@
 """The proxy named in messages is the one that httpx2 uses."""
 
+import sys
 from typing import Any
 
 import httpx2
 import pytest
 
+from coreason_client import MissingExtraError
 from coreason_client._http._proxy import proxy_for
 from tests.each import each
+
+from .support import fetch, post
 
 URLS = (
     "http://example.com/a?b=c",
@@ -84,3 +88,13 @@ def test_a_url_that_is_not_valid_has_no_proxy(monkeypatch: pytest.MonkeyPatch, u
     monkeypatch.setenv("ALL_PROXY", "http://proxy.test:3128")
     monkeypatch.setenv("NO_PROXY", "other.test:1")
     assert proxy_for(url) is None
+
+
+@pytest.mark.parametrize("way", ["sync", "asyncio"])
+def test_a_socks_proxy_without_its_package_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:9")
+    monkeypatch.setitem(sys.modules, "socksio", None)  # as if it were not installed
+    with pytest.raises(MissingExtraError, match=r"a SOCKS proxy needs the extra 'socks'"):
+        fetch(way, post("http://example.com/"))

@@ -892,6 +892,17 @@ def test_the_proxy_of_the_environment(scheme: str, monkeypatch: pytest.MonkeyPat
     run(go())
 
 
+def test_a_socks_proxy_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def go() -> None:
+        async with provider(answer()) as server, client(server) as ours:
+            monkeypatch.setenv("all_proxy", server.url.replace("http:", "socks5:"))
+            with pytest.raises(LLMConnectionError, match="supports no SOCKS proxy"):
+                await ours.generate(MESSAGES)
+            assert server.received == []
+
+    run(go())
+
+
 def test_the_proxys_own_password(monkeypatch: pytest.MonkeyPatch) -> None:
     async def go() -> None:
         async with provider(answer()) as proxy:

@@ -1,5 +1,8 @@
 """The arguments of a client from the environment; see also `test_settings.py`."""
 
+import subprocess
+import sys
+
 import pytest
 
 from coreason_client.llm import AsyncLLMClient, LLMClient, LLMRequestError
@@ -29,3 +32,19 @@ def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLM_API_BASE_URL", "not a url")
     with pytest.raises(LLMRequestError, match="LLM_API_BASE_URL"):
         environment_arguments({})
+
+
+def test_everything_can_be_imported_before_the_first_call() -> None:
+    code = """if True:
+        import sys
+        from coreason_client.llm import AsyncLLMClient
+        from coreason_client.llm._from_env import import_async_client
+        import_async_client()
+        before = set(sys.modules)
+        AsyncLLMClient.from_env()
+        print(set(sys.modules) - before)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.stdout, done.stderr) == ("set()\n", "")

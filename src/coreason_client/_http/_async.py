@@ -9,7 +9,7 @@ import httpx2
 
 from .. import _fork
 from .._per_loop import PerLoop
-from ._checks import check_http_client
+from ._checks import check_http_client, socks_needs_extra
 from ._hidden_query import hide_query_async
 from ._response_async import AsyncResponse, open_response_async
 from ._shards import Shards, client_options
@@ -101,6 +101,7 @@ def _new_client() -> httpx2.AsyncClient:
     from ._backend import merge_chunks  # imports httpcore2, as the first httpx2 client does
 
     hooks = {"request": [hide_query_async]}
-    client = httpx2.AsyncClient(event_hooks=hooks, **client_options())
+    with socks_needs_extra():
+        client = httpx2.AsyncClient(event_hooks=hooks, **client_options())
     merge_chunks(client)
     return client

@@ -1,11 +1,12 @@
 """Checks of URLs, headers and clients before use, and text that is safe to show. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, MissingExtraError
 
 __all__ = [
     "VISIBLE",
@@ -16,6 +17,7 @@ __all__ = [
     "merged_headers",
     "problem_message",
     "shown",
+    "socks_needs_extra",
     "wrong_url",
 ]
 
@@ -114,6 +116,19 @@ def check_http_client(client: Any, *, is_async: bool) -> None:
     if sends and hasattr(client, other):
         message += f"; use the {'sync' if is_async else 'async'} client class with it"
     raise TypeError(message)
+
+
+@contextmanager
+def socks_needs_extra() -> Iterator[None]:
+    """Create a client of httpx2, which imports another package if the environment names SOCKS.
+
+    Raises:
+        MissingExtraError: that package is not installed.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError("a SOCKS proxy", "socks") from error
 
 
 def merged_headers(*layers: Mapping[str, str]) -> dict[str, str]:

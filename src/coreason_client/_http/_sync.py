@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 
 from .. import _fork
-from ._checks import check_http_client
+from ._checks import check_http_client, socks_needs_extra
 from ._hidden_query import hide_query
 from ._response_sync import SyncResponse, open_response
 from ._shards import Shards, client_options
@@ -77,6 +77,7 @@ class SyncSender:
 def _new_client() -> httpx2.Client:
     from ._backend import merge_chunks  # imports httpcore2, as the first httpx2 client does
 
-    client = httpx2.Client(event_hooks={"request": [hide_query]}, **client_options())
+    with socks_needs_extra():
+        client = httpx2.Client(event_hooks={"request": [hide_query]}, **client_options())
     merge_chunks(client)
     return client

@@ -32,7 +32,7 @@ from ._call import checked_url, connection_error, http_error, json_error
 from ._card_cache import CONDITIONS, CachedCard, CardCache, cached_card
 from ._dialects import V10, card_from_v03, convert_checked
 from ._wire import FROM_PYTHON, parse_json
-from .errors import A2AError, A2AResponseTooLargeError
+from .errors import A2AError, A2AHTTPError, A2AResponseTooLargeError
 from .types import AgentCard
 
 __all__ = [
@@ -104,7 +104,7 @@ class CardRules:
         if status in _MISSING and missing_ok:
             return None
         if status != 200:
-            raise http_error(request, reply.head, reply.body, lambda *_, **__: None)
+            raise _refused_error(request, reply)
         card = read_card(reply.body, f"the card at {shown(url)}")
         card._fetched_from = url
         if not is_private or not self.cache.is_shared:
@@ -169,6 +169,18 @@ def _no_card_error(request: Request, failure: TransportFailure, attempts: int) -
         message = f"the card at {shown(request.url)}: {failure}"
         return A2AResponseTooLargeError(message, status=failure.head.status)
     return connection_error(request, failure, attempts)
+
+
+def _refused_error(request: Request, reply: Reply) -> A2AError:
+    error = http_error(request, reply.head, reply.body, lambda *_, **__: None)
+    if reply.head.status not in _MISSING:
+        return error
+    return A2AHTTPError(
+        f"there is no agent card at this address: {error}",
+        status=error.status,
+        headers=error.headers,
+        body=error.body,
+    )
 
 
 def fetched_from(card: AgentCard) -> str | None:

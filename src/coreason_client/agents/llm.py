@@ -35,6 +35,7 @@ from ..llm._argument_errors import invalid
 from ..llm._call import KEEP_INVALID_CALLS
 from ..llm._check_call import check_call
 from ..llm._check_text import check_text
+from ..llm._from_env import import_async_client
 from ..llm.errors import LLMError
 from ..llm.tools._given_tools import GivenTools, given_tools_async
 from ..llm.tools._run_limits import RunLimits
@@ -172,6 +173,7 @@ def llm_agent(
 
     Raises:
         LLMRequestError: an argument is wrong.
+        MissingExtraError: there is no client, and the extra `llm` is not installed.
     """
     if system is not None:
         check_text("system", system)
@@ -180,6 +182,8 @@ def llm_agent(
     check_call(messages, "a model" if model is None else model, None, temperature, max_tokens)
     _check_maximum("history_turns", history_turns)
     _check_maximum("history_chars", history_chars)
+    if client is None:
+        import_async_client()
     agent = _ModelAgent(
         tools=given_tools_async(list(tools)) if tools else None,
         limits=RunLimits(max_turns=max_turns, max_cost=max_cost),

@@ -15,7 +15,13 @@ from .providers.profiles import PROFILES
 if TYPE_CHECKING:
     from .settings import Configuration
 
-__all__ = ["client_arguments", "environment_arguments", "missing_extra", "read_configuration"]
+__all__ = [
+    "client_arguments",
+    "environment_arguments",
+    "import_async_client",
+    "missing_extra",
+    "read_configuration",
+]
 
 
 def environment_arguments(options: dict[str, Any]) -> dict[str, Any]:
@@ -36,6 +42,21 @@ def read_configuration() -> "Configuration":
         LLMRequestError: a variable has an invalid value.
     """
     return _settings_reader()()
+
+
+def import_async_client() -> None:
+    """Import what an async client from the environment needs, before there is an event loop.
+
+    This takes up to a second, for which the first call would block the loop.
+
+    Raises:
+        MissingExtraError: the extra `llm` is not installed.
+    """
+    _settings_reader()
+    try:
+        from . import _session_async  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise missing_extra() from error
 
 
 @cache

@@ -395,10 +395,16 @@ def _proxy(url: str) -> URL | None:
     """Return the proxy that the environment sets for a URL.
 
     Looked up here, once per URL, because aiohttp would do it for each request.
+
+    Raises:
+        ValueError: it is a SOCKS proxy.
     """
     parts, proxies = urlsplit(url), getproxies()
     found = proxies.get(parts.scheme) or proxies.get("all")
     # `netloc` includes the port, because an exception may be for one port only.
     if not found or not parts.hostname or proxy_bypass(parts.netloc):
         return None
-    return URL(found if "://" in found else f"http://{found}")
+    proxy = URL(found if "://" in found else f"http://{found}")
+    if proxy.scheme.startswith("socks"):  # aiohttp would speak HTTP to it
+        raise ValueError("the async AI client supports no SOCKS proxy; use an HTTP proxy")
+    return proxy
