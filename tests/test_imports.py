@@ -336,6 +336,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "uvicorn": ("coreason_client.server", "coreason_client.cli"),
     "typer": ("coreason_client.cli",),
     "rich": ("coreason_client.cli",),
+    "prompt_toolkit": ("coreason_client.cli.prompt._editor",),
     "redis": ("coreason_client.llm.router._connections", "coreason_client.server.log.valkey"),
     "grpc": (
         "coreason_client.a2a._grpc",

@@ -122,6 +122,32 @@ def test_a_blob_needs_a_type_to_be_sent() -> None:
         sent(message(Role.USER, BlobPart(content=PIXEL, modality="image")))
 
 
+def test_a_blob_of_another_type_is_audio_or_a_file() -> None:
+    audio = BlobPart(content=PIXEL, mime_type="audio/mpeg")
+    paper = BlobPart(content=PIXEL, mime_type="application/pdf")
+    [[_, parts]] = sent(message(Role.USER, audio, paper))
+    assert parts == [
+        {"type": "input_audio", "input_audio": {"data": PIXEL, "format": "mp3"}},
+        {
+            "type": "file",
+            "file": {"file_data": f"data:application/pdf;base64,{PIXEL}", "filename": "file.pdf"},
+        },
+    ]
+    broken = BlobPart(content="not base64", mime_type="application/pdf")
+    with pytest.raises(UnreadableError, match=r"blob \(application/pdf\)"):
+        sent(message(Role.USER, broken))
+
+
+def test_an_image_of_an_earlier_turn_is_sent_again_whatever_its_size() -> None:
+    seen = message(Role.USER, BlobPart(content="QUJD" * 5000, mime_type="image/png"))
+    earlier = make_turn([seen], "A cat.", None)
+    chars = _prompt.MEDIA_LENGTH + 6
+    found = sent(ChatMessage.user("Which colour?"), earlier=(earlier,), chars=chars)
+    assert [role for role, _ in found] == ["user", "assistant", "user"]
+    found = sent(ChatMessage.user("Which colour?"), earlier=(earlier,), chars=chars - 1)
+    assert [role for role, _ in found] == ["user"]
+
+
 def test_the_result_of_a_tool_is_text() -> None:
     results = [
         message(Role.TOOL, ToolCallResponsePart(id="c", response=response))

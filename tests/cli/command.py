@@ -33,7 +33,7 @@ from tests.preloaded import PreloadedProcess
 PATIENCE = 30.0
 COMMAND = [sys.executable, "-m", "coreason_client"]
 MODEL_VARIABLES = ("LLM_", "DEFAULT_MODEL", "AI_TIMEOUT", "MAX_RETRIES")
-# Conversations with models are saved here, and not among those of the developer.
+# Files of the user are here, and not among those of the developer.
 DATA = tempfile.mkdtemp(prefix="coreason-data-")
 atexit.register(shutil.rmtree, DATA, ignore_errors=True)
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
@@ -47,7 +47,8 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(changing) and not name.endswith("_API_KEY")
     }
-    set_here = {"TERM": "xterm-256color", "PYTHONWARNINGS": "error", "XDG_DATA_HOME": DATA}
+    folders = {f"XDG_{kind}_HOME": DATA for kind in ("CONFIG", "DATA", "STATE")}
+    set_here = {"TERM": "xterm-256color", "PYTHONWARNINGS": "error", **folders}
     return {**kept, **set_here, **(extra or {})}
 
 

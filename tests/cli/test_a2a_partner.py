@@ -16,31 +16,34 @@ from tests.a2a.loopback import CUT, Agent, Answer, Seen, serve, stream_of
 from tests.a2a.peer.facts import PICTURE
 
 from .command import Process, coreason_here, run_a2a, shown
+from .session import Session
 
 
 @pytest.mark.parametrize("face", ["jsonrpc-1.0", "jsonrpc-0.3"])
-def test_a_conversation_in_a_terminal(peer: str, face: str) -> None:
+def test_a_conversation_in_a_terminal(peer: str, face: str, tmp_path: Path) -> None:
     url = f"{peer}/{face}"
-    with Process("a2a", "chat", url, terminal=True) as talk:
-        assert "Talking to " in talk.expect("> ")
-        talk.send("ask\n")
-        talk.expect("Which colour?")
-        talk.expect("> ")
-        talk.send("blue\n")  # answers the task
-        talk.expect("You said blue.")
-        talk.expect("> ")
-        talk.send("hello Ann\n")  # the task is over, so this is a new question
-        talk.expect("Hello, Ann!")
-        talk.expect("> ")
-        talk.send("fail\n")
-        talk.expect("error: the task failed: It broke.")
-        talk.expect("> ")
-        talk.send("ask\n")
-        talk.expect("Which colour?")
-        talk.expect("> ")
+    with Session("a2a", "chat", url, cwd=tmp_path) as talk:
+        talk.sees("Talking to ")
+        talk.say("/id")
+        talk.sees("no ID yet")
+        talk.say("ask")
+        talk.sees("Which colour?")
+        talk.say("blue")  # answers the task
+        talk.sees("You said blue.")
+        talk.say("hello Ann")  # the task is over, so this is a new question
+        talk.sees("Hello, Ann!")
+        talk.say("fail")
+        talk.sees("error: the task failed: It broke.")
+        talk.say("/save talk.md")
+        talk.sees("Saved 4 messages")
+        talk.say("ask")
+        talk.at_prompt()
         talk.send("\x04")
         assert talk.end() == 0
         [line] = [line for line in shown(talk.text).split("\n") if "To continue" in line]
+    saved = (tmp_path / "talk.md").read_text()
+    assert "## Answer\n\nYou said blue.\n\n## Question\n\nhello Ann\n" in saved
+    assert saved.endswith("*Incomplete: the task failed: It broke.*\n")
     command = shlex.split(line.partition(": coreason a2a ")[2])
     assert command[:3] == ["chat", url, "--task"]
     assert coreason_here("a2a", *command, stdin="green\n").stdout == "You said green.\n"
@@ -48,18 +51,19 @@ def test_a_conversation_in_a_terminal(peer: str, face: str) -> None:
 
 def test_ctrl_c_stops_the_answer_and_cancels_its_task_and_then_leaves(peer: str) -> None:
     url = f"{peer}/jsonrpc-1.0"
-    with Process("a2a", "chat", url, "--context", "stopped", terminal=True) as talk:
-        talk.expect("> ")
-        talk.send("hold 4\n")
-        talk.expect("w2")
+    with Session("a2a", "chat", url, "--context", "stopped") as talk:
+        talk.say("hold 4")
+        talk.sees("w2")
         talk.send("\x03")
-        talk.expect("stopped")
-        talk.expect("> ")
+        talk.sees("stopped")
+        talk.at_prompt()
         row = run_a2a("list", url, "--context", "stopped")[1]
         assert row.split("\t")[1] == "canceled"
-        talk.press("\x03", "Press Ctrl-C again or Ctrl-D to leave.")
-        talk.expect("> ")
-        assert talk.end(press="\x03") == 130
+        talk.send("\x03")
+        talk.sees("Press Ctrl-C again or Ctrl-D to leave.")
+        talk.at_prompt()
+        talk.send("\x03")
+        assert talk.end() == 130
         assert "Traceback" not in talk.text
         assert f"To continue this conversation: coreason a2a chat {url} --context" in talk.text
 

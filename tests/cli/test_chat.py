@@ -48,6 +48,26 @@ def test_the_question_can_come_from_stdin_and_a_proxy_of_the_environment_is_not_
     assert "\x1b" not in done.stdout
 
 
+def test_files_are_attached_or_refused_before_anything_is_sent(
+    service: Service, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("inside")
+    (tmp_path / "empty").touch()
+    done = coreason_here("chat", "--url", service.url, "-a", "a.txt", "What?", cwd=tmp_path)
+    assert done.stdout == "Before: []. Now: File a.txt:\n\ninside\n\nWhat?.\n"
+    done = coreason_here("chat", "--url", service.url, "-a", "-", stdin="piped", cwd=tmp_path)
+    assert done.stdout == "Before: []. Now: File stdin:\n\npiped.\n"
+    for arguments, says in (
+        (["-a", "empty", "What?"], "--attach empty: the file is empty"),
+        (["-a", "missing", "What?"], "--attach missing: no such file or directory"),
+        (["-a", "-", "-a", "-", "What?"], "--attach - can be given once"),
+        (["-a", "-", "What?", "-"], "- can be given once: stdin is already the attachment"),
+    ):
+        done = coreason_here("chat", "--url", "http://127.0.0.1:1", *arguments, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert says in done.stderr
+
+
 def test_json_is_one_packet_a_line_with_close_last() -> None:
     done = coreason_here("chat", "--json", QUESTION)
     packets = [parse_packet(line.encode()) for line in done.stdout.splitlines()]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from coreason_client.cli import a2a, chat, inspect, llm, serve
+from coreason_client.cli import a2a, chat, completion, inspect, llm, profiles, serve
 from coreason_client.cli._app import app
 
 ROOT = Path(__file__).parent.parent.parent
@@ -37,6 +37,8 @@ HELP = {
     "llm models": llm.MODELS_EPILOG,
     "llm logs": llm.LOGS_EPILOG,
     "serve": serve.EPILOG,
+    "profiles": profiles.PROFILES_EPILOG,
+    "completion": completion.COMPLETION_EPILOG,
     **a2a_help(a2a.app, "a2a"),
 }
 

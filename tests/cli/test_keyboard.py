@@ -1,19 +1,15 @@
 """Keys, Ctrl-C, Ctrl-Z, SIGTERM and a change of size while an answer is drawn, on a real pty."""
 
-import fcntl
 import re
 import signal
-import struct
-import termios
 import textwrap
-import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from .command import PATIENCE, Process
-from .terminal import Emulator, squeezed
+from .command import Process
+from .session import Session
+from .terminal import squeezed
 
 WORDS = [f"w{number:04d}" for number in range(300)]
 CODE = "".join(f"x{n} = {n}  # {'a long comment that wraps ' * 3}\n" for n in range(60))
@@ -55,38 +51,6 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield found
 
 
-class Session(Process):
-    """The command on a terminal of a size; everything it writes goes to an emulator too."""
-
-    def __init__(
-        self,
-        *arguments: str,
-        size: tuple[int, int] = (80, 24),
-        script: str | None = None,
-        env: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(*arguments, terminal=True, size=size, script=script, env=env)
-        self.emulator = Emulator(*size)
-
-    def received(self, text: str) -> None:
-        self.emulator.feed(text)
-
-    def resize(self, columns: int, rows: int) -> None:
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        self.emulator.resize(columns, rows)
-
-    @property
-    def echoes(self) -> bool:
-        attributes: list[Any] = termios.tcgetattr(self.fd)
-        return bool(attributes[3] & termios.ECHO)
-
-    def comes_to_echo(self, wanted: bool) -> bool:
-        deadline = time.monotonic() + PATIENCE
-        while self.echoes is not wanted and time.monotonic() < deadline:
-            time.sleep(0.01)
-        return self.echoes is wanted
-
-
 @pytest.mark.parametrize("size", [(80, 24), (33, 12)], ids=["80x24", "33x12"])
 def test_a_long_answer_is_there_once_on_a_real_terminal(url: str, size: tuple[int, int]) -> None:
     with Session("chat", "--url", url, "long", size=size) as session:
@@ -126,20 +90,35 @@ def test_ctrl_c_shows_the_answer_once_and_what_was_typed_is_not_echoed(url: str)
     ]
 
 
-def test_what_was_typed_during_an_answer_is_the_next_question(url: str) -> None:
+def test_a_line_typed_during_an_answer_is_the_next_question(url: str) -> None:
     with Session("chat", "--url", url) as session:
-        session.expect("> ")
-        session.send("long\n")
+        session.say("long")
         session.expect("w0001")
         session.send("go on typed ahead\n")
-        session.expect("You said go on typed ahead")
-        session.expect("> ")
+        session.sees("You said go on typed ahead")
+        assert not session.echoes  # between an answer and the prompt neither
+        session.at_prompt()
         session.send("\x04")
         assert session.end() == 0
+        assert session.comes_to_echo(True)
     shown = session.emulator.text
     assert shown.count("You said go on typed ahead") == 1
     assert shown.count("> go on typed ahead") == 1
     assert shown.index("bye") < shown.index("> go on typed ahead")
+
+
+def test_several_lines_typed_during_an_answer_wait_at_the_prompt(url: str) -> None:
+    with Session("chat", "--url", url) as session:
+        session.say("long")
+        session.expect("w0001")
+        session.send("go on\x1b[A\x04with two\nlines")
+        session.sees("> go onwith two\n  lines")  # and they are not sent before Enter is pressed
+        session.say("")
+        session.sees("You said go onwith two lines")
+        session.at_prompt()
+        session.send("\x04")
+        assert session.end() == 0
+    assert session.emulator.text.count("with two") == 2
 
 
 def test_the_echo_comes_back_after_an_answer_and_after_an_error(url: str) -> None:
@@ -161,6 +140,22 @@ def test_sigterm_leaves_the_terminal_in_order(url: str) -> None:
         assert session.end() == -signal.SIGTERM
         assert session.comes_to_echo(True)
     assert session.emulator.text.count("half an answer") == 1
+
+
+def test_sigterm_in_a_conversation_leaves_the_terminal_in_order(url: str) -> None:
+    with Session("chat", "--url", url) as session:
+        session.at_prompt()
+        session.send("hal")
+        session.sees("> hal")
+        session.signal(signal.SIGTERM)
+        assert session.end() == 128 + signal.SIGTERM
+        assert session.comes_to_echo(True)
+    with Session("chat", "--url", url) as session:
+        session.say("hello")
+        session.expect("half an answer")
+        session.signal(signal.SIGTERM)
+        assert session.end() == -signal.SIGTERM
+        assert session.comes_to_echo(True)
 
 
 def test_ctrl_z_gives_the_terminal_back_and_the_answer_goes_on_afterwards(url: str) -> None:

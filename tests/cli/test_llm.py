@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tests.llm.server import Replied
 
 from .command import MODEL_VARIABLES, Process, coreason_here, shown
 from .models import KEY, MODEL, Held, Model, answer, chunk, model, spoken, streamed
+from .session import Session
 
 USAGE_LINE = r"gpt-4o: 19 \+ 10 tokens, \$0\.\d{6}"
 
@@ -268,21 +270,19 @@ def test_what_cannot_work_is_told_before_anything_is_sent(
 def test_a_model_can_be_talked_to_and_knows_what_was_said(tmp_path: Path) -> None:
     with (
         model(answer("Blue."), answer("Red.")) as served,
-        Process(
+        Session(
             *("chat", "--llm", MODEL, "--system", "Be brief."),
             env={**served.env, "COREASON_URL": "http://127.0.0.1:1"},
             cwd=tmp_path,
-            terminal=True,
         ) as talk,
     ):
-        assert "Talking to gpt-4o." in talk.expect("> ")
-        talk.send("The sky?\n")
-        talk.expect("Blue.")
-        assert re.search(USAGE_LINE, shown(talk.expect("> ")))
-        talk.send("And at night?\n")
-        talk.expect("Red.")
-        talk.expect("> ")
-        talk.send("/exit\n")
+        talk.sees("Talking to gpt-4o.")
+        talk.say("The sky?")
+        talk.sees("Blue.")
+        talk.say("And at night?")
+        assert re.search(USAGE_LINE, talk.emulator.text)
+        talk.sees("Red.")
+        talk.say("/exit")
         assert talk.end() == 0
     assert served.sent() == [
         ("system", "Be brief."),
@@ -291,6 +291,27 @@ def test_a_model_can_be_talked_to_and_knows_what_was_said(tmp_path: Path) -> Non
         ("user", "And at night?"),
     ]
     assert served.provider.connections == 1
+
+
+def test_a_model_gets_what_is_attached(tmp_path: Path) -> None:
+    picture = b"\x89PNG\r\n\x1a\n"
+    (tmp_path / "cat.png").write_bytes(picture)
+    (tmp_path / "notes.md").write_text("# Cats")
+    with model(answer("A cat.")) as served:
+        options = ["-a", "cat.png", "-a", "notes.md", "-a", "-"]
+        done = coreason_here(
+            *("chat", "--llm", MODEL, *options, "What?"),
+            stdin="%PDF-1.7",
+            env=served.env,
+            cwd=tmp_path,
+        )
+    assert (done.returncode, done.stdout) == (0, "A cat.\n")
+    [(role, content)] = served.sent()
+    assert role == "user"
+    assert [part["type"] for part in content] == ["image_url", "text", "file", "text"]
+    data = b64encode(picture).decode()
+    assert content[0]["image_url"]["url"] == f"data:image/png;base64,{data}"
+    assert content[1]["text"] == "File notes.md:\n\n# Cats\n\n"
 
 
 def test_one_question_to_a_model_through_a_pipe() -> None:

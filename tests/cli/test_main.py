@@ -157,7 +157,14 @@ def test_a_missing_extra_is_one_sentence(missing: str, arguments: list[str], say
 @pytest.mark.parametrize(
     ("arguments", "heavy"),
     [
-        (["--help"], {"pydantic", "httpx2", "starlette", "uvicorn", "aiohttp", "sqlite3"}),
+        (
+            ["--help"],
+            {
+                *("pydantic", "httpx2", "starlette", "uvicorn", "aiohttp", "sqlite3"),
+                *("prompt_toolkit", "tomllib"),
+            },
+        ),
+        (["profiles", "--path"], {"httpx2", "asyncio", "prompt_toolkit", "tomllib"}),
         (["llm", "--help"], {"httpx2", "aiohttp", "asyncio", "sqlite3", "coreason_client.llm"}),
         (["llm", "logs", "--help"], {"httpx2", "asyncio", "sqlite3", "coreason_client.llm"}),
     ],

@@ -7,7 +7,7 @@ from contextlib import redirect_stdout
 import pytest
 from rich.console import Console
 
-from coreason_client.cli._packets import PacketPresenter
+from coreason_client.cli._packets import PacketPresenter, text_of
 from coreason_client.cli.output import Output, Source
 from coreason_client.cli.output._json import JsonOutput
 from coreason_client.cli.output._live import LiveOutput
@@ -283,3 +283,12 @@ def test_a_source_is_listed_once_under_its_first_number() -> None:
     render(recorder, [cited("b", "a"), cited("a", "c"), cited("b")])
     sources = [(1, "About b", "b"), (2, "About a", "a"), (3, "About c", "c")]
     assert recorder.calls == [("sources", sources)]
+
+
+def test_the_text_of_an_answer_has_its_blocks_and_nothing_void() -> None:
+    first = text("Hello ")
+    rewind = packet("EVENT", {"type": "REWIND", "data": {"to_seq": first.seq}})
+    block = event("MARKDOWN_BLOCK", {"content": "# Title"})
+    packets = [first, text("void"), cited("a"), rewind, text("Ann."), block, text("Bye.\n")]
+    assert text_of(packets) == "Hello Ann.\n\n# Title\n\nBye."
+    assert text_of([]) == ""

@@ -5,7 +5,6 @@ import json
 import random
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stdout
 from queue import SimpleQueue
@@ -35,7 +34,8 @@ from coreason_manifest.definitions.presentation import (
 )
 from coreason_manifest.definitions.service import ServiceRequest
 
-from .command import PATIENCE, Process, coreason_here, shown
+from .command import PATIENCE, coreason_here
+from .session import Session
 from .terminal import Emulator, EmulatorFile, squeezed
 
 NOTICE = "The agent was restarted. The text above is void; the answer starts again:"
@@ -321,21 +321,13 @@ def test_chaos_compares_what_was_received_also_after_a_rewind(url: str) -> None:
 
 
 def test_a_conversation_in_a_terminal_redraws_each_answer(url: str) -> None:
-    emulator = Emulator(80, 24)
-
-    class Terminal(Process):
-        def received(self, text: str) -> None:
-            emulator.feed(text)
-
-    with Terminal("chat", "--url", url, terminal=True, size=(80, 24)) as process:
+    with Session("chat", "--url", url) as session:
         for question in (1, 2):
-            process.expect("> ")
-            process.send("Hello\n")
-            while f"Question {question}." not in shown(process.text):
-                process._read(time.monotonic() + 30)
-        process.expect("> ")
-        process.send("/exit\n")
-        assert process.end() == 0
+            session.say("Hello")
+            session.sees(f"Question {question}.")
+        session.say("/exit")
+        assert session.end() == 0
+    emulator = session.emulator
     answers = [line for line in emulator.lines if re.match("Question", line)]
     total = len(PresentationEventType) + 1
     assert answers == [f"Question {number}. {total} events." for number in (1, 2)]

@@ -95,7 +95,7 @@ def test_keys_from_the_environment_are_not_printed_and_a_signal_ends_it_well(
         assert '"op":"CLOSE"' in run_curl(curl, env)
         wrong = coreason_here("chat", "--url", url, "--api-key", "third-key", "hello")
         assert (wrong.returncode, "HTTP 401" in wrong.stderr) == (1, True)
-        assert "with --api-key or COREASON_API_KEY." in wrong.stderr
+        assert "with --api-key, COREASON_API_KEY or a profile." in wrong.stderr
         right = coreason_here("chat", "--url", url, "hello", env={"COREASON_API_KEY": "second-key"})
         assert (right.returncode, right.stderr) == (0, "")
         process.signal(signal.SIGTERM)

@@ -25,7 +25,7 @@ from typing import Any, Final, TextIO
 LIBRARIES: Final = (
     *("aiohttp", "anyio._backends._asyncio", "httptools", "httpx2", "pydantic_settings"),
     *("concurrent.futures.thread", "multiprocessing.spawn", "sqlite3", "typer", "uvloop"),
-    *("rich.console", "rich.live", "rich.markdown", "rich.progress"),
+    *("prompt_toolkit.shortcuts", "rich.console", "rich.live", "rich.markdown", "rich.progress"),
     *("starlette.applications", "starlette.middleware", "starlette.responses"),
     *("uvicorn", "uvicorn.lifespan.on", "uvicorn.loops.auto"),
     *("uvicorn.protocols.http.auto", "uvicorn.protocols.websockets.auto"),

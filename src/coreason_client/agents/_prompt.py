@@ -9,8 +9,10 @@ Earlier turns:
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Sequence
 from contextlib import suppress
+from mimetypes import guess_extension
 from typing import TYPE_CHECKING, Any
 
 from coreason_manifest.definitions.message import (
@@ -26,6 +28,7 @@ from coreason_manifest.definitions.message import (
 )
 
 from ..llm import Message
+from ..llm._audio_format import audio_format
 
 if TYPE_CHECKING:
     from ..server import Turn
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
 __all__ = ["UnreadableError", "conversation"]
 
 _PARAGRAPH = "\n\n"
+MEDIA_LENGTH = 4000
+"""The characters that an image, a sound or a file counts as at most, however large its data is."""
+
 # Names that OpenAI accepts; with any other name it rejects the whole request.
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}", re.ASCII)
 
@@ -118,7 +124,15 @@ def _as_parts(content: Any) -> list[dict[str, Any]]:
 
 def _length(message: Message) -> int:
     content = message["content"]
-    return len(content) if isinstance(content, str) else len(json.dumps(content))
+    if content is None or isinstance(content, str):
+        return len(content or "")
+    return sum(map(_part_length, content))
+
+
+def _part_length(part: dict[str, Any]) -> int:
+    if part["type"] == "text":
+        return len(part["text"])
+    return min(len(json.dumps(part)), MEDIA_LENGTH)
 
 
 def _convert_earlier(message: ChatMessage) -> list[Message]:
@@ -175,14 +189,36 @@ def _tool_result(part: MessagePart) -> Message:
 
 
 def _user_part(part: MessagePart) -> dict[str, Any]:
-    """Return a part of a user message: text, an image, or the URI of anything else as text."""
+    """Return a part of a user message; the URI of anything but an image becomes text."""
     if isinstance(part, TextPart):
         return {"type": "text", "text": part.content}
     if isinstance(part, UriPart):
         return _image(part.uri) if _is_image(part) else {"type": "text", "text": part.uri}
-    if isinstance(part, BlobPart) and part.mime_type and _is_image(part):
-        return _image(f"data:{part.mime_type};base64,{part.content}")
+    if isinstance(part, BlobPart) and part.mime_type:
+        return _blob(part, part.mime_type)
     raise _unreadable(part)
+
+
+def _blob(part: BlobPart, mime_type: str) -> dict[str, Any]:
+    """Return an image, a sound or a file of another type than text."""
+    data_url = f"data:{mime_type};base64,{part.content}"
+    if _is_image(part):
+        return _image(data_url)
+    kind = mime_type.partition("/")[0]
+    if kind not in ("application", "audio") or not _is_base64(part.content):
+        raise _unreadable(part)
+    if kind == "audio":
+        audio = {"data": part.content, "format": audio_format(mime_type)}
+        return {"type": "input_audio", "input_audio": audio}
+    filename = f"file{guess_extension(mime_type) or ''}"
+    return {"type": "file", "file": {"file_data": data_url, "filename": filename}}
+
+
+def _is_base64(content: str) -> bool:
+    try:
+        return bool(b64decode(content, validate=True))
+    except ValueError:
+        return False
 
 
 def _image(url: str) -> dict[str, Any]:
@@ -198,5 +234,5 @@ def _unreadable(part: MessagePart) -> UnreadableError:
     suffix = f" ({kind})" if kind else ""
     return UnreadableError(
         f"A message has a part of type {part.type}{suffix}, which cannot be sent to the model. "
-        "Send text, images or URIs."
+        "Send text, images, audio, documents or URIs."
     )

@@ -165,7 +165,8 @@ def llm_agent(
         history_turns: the maximum number of earlier turns that are sent. None is sent if the
             request contains answers, because it is then the complete conversation. Cancelled and
             broken turns count; turns that the model rejected are left out.
-        history_chars: the maximum length of these turns together.
+        history_chars: the maximum length of these turns together; an image, a sound or a file
+            counts as 4000 characters.
         thoughts: False hides the reasoning of the model from readers.
         tool_events: False hides the calls of tools and their results from readers.
         tell_errors: True shows readers the message of the AI client, which may contain text of the

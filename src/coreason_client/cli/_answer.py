@@ -12,51 +12,91 @@ from coreason_manifest.definitions.presentation import Packet
 from coreason_manifest.definitions.request import AgentRequest
 from coreason_manifest.definitions.session import SessionContext
 
+from ._attached import Attached
+from ._chat_message import chat_message
 from ._chat_service import ChatService
 from ._delivery import compare, interruptions
-from ._packets import PacketPresenter
+from ._packets import PacketPresenter, text_of
 from .exits import ExitCode, Failure
 from .output import open_output
 
 __all__ = ["ServicePartner", "ask"]
 
 _USER = "anonymous"
-_KEY_HINT = "Give a key that the service accepts with --api-key or COREASON_API_KEY."
+_KEY_HINT = "Give a key that the service accepts with --api-key, COREASON_API_KEY or a profile."
 
 
 class ServicePartner:
     """An agent service in a conversation.
 
-    `command` with `--conversation` continues the conversation later; None if that is not possible.
+    `command` is the beginning of the command that continues the conversation later, quoted for a
+    shell; None if that is not possible. `known` is True if the conversation exists already.
     """
 
     def __init__(
-        self, service: ChatService, session: str, command: Sequence[str] | None, *, as_json: bool
+        self,
+        service: ChatService,
+        session: str,
+        command: str | None,
+        *,
+        as_json: bool,
+        known: bool = False,
     ) -> None:
         self._service = service
         self._session = session
         self._command = command
         self._as_json = as_json
-        self._answered = False  # True: there is something to continue
+        self._can_continue = known
+        self.answer = ""
 
-    def ask(self, text: str) -> None:
+    def check(self, attached: Attached) -> None:
+        """Check that a file can be attached.
+
+        Raises:
+            AttachFailure: its type is unknown.
+        """
+        chat_message("", [attached])
+
+    def ask(self, text: str, attached: Sequence[Attached] = ()) -> None:
         """Ask, and show the answer; raises as `ask`."""
-        ask(self._service, text, self._session, as_json=self._as_json)
-        self._answered = True
+        received: list[Packet] = []
+        message = chat_message(text, attached)
+        try:
+            ask(self._service, message, self._session, as_json=self._as_json, received=received)
+            self._can_continue = True
+        except KeyboardInterrupt:
+            # The service keeps a stopped answer, with its question.
+            self._can_continue = self._can_continue or bool(received)
+            raise
+        finally:
+            self.answer = text_of(received)
 
     def start_over(self) -> None:
         """Start a new conversation."""
-        self._session, self._answered = str(uuid4()), False
+        self._session, self._can_continue = str(uuid4()), False
+
+    def conversation_id(self) -> str:
+        """Return the ID of the conversation."""
+        return self._session
 
     def continue_command(self) -> str | None:
         """Return the command that continues the conversation, None if that is not possible."""
-        if self._command is None or not self._answered:
+        if self._command is None or not self._can_continue:
             return None
-        return shlex.join([*self._command, "--conversation", self._session])
+        return f"{self._command} --conversation {shlex.quote(self._session)}"
 
 
-def ask(service: ChatService, message: str, conversation: str, *, as_json: bool) -> None:
+def ask(
+    service: ChatService,
+    message: ChatMessage,
+    conversation: str,
+    *,
+    as_json: bool,
+    received: list[Packet] | None = None,
+) -> None:
     """Ask, and show the answer as it arrives; with a proxy, check that nothing of it was lost.
+
+    `received` gets the packets of the answer.
 
     Raises:
         CAPError: there was no answer, or it is incomplete.
@@ -71,16 +111,17 @@ def ask(service: ChatService, message: str, conversation: str, *, as_json: bool)
     output = open_output(as_json=as_json, status=status)
     request = _request(message, conversation, rewinds=output.can_rewind)
     presenter = PacketPresenter(output)
+    received = [] if received is None else received
     with service.client.assist(request) as packets:
         try:
-            received = _show(service, packets, presenter)
+            _show(service, packets, presenter, received)
         except CAPConnectionError as error:
             if error.position is not None:
                 raise
             reason = error.__cause__ or error
             tried = f"{error.attempts} attempt{'' if error.attempts == 1 else 's'}"
-            message = f"{service.url} cannot be reached: {reason} ({tried})"
-            raise Failure(message, ExitCode.CONNECTION) from None
+            sentence = f"{service.url} cannot be reached: {reason} ({tried})"
+            raise Failure(sentence, ExitCode.CONNECTION) from None
         except CAPRuntimeError as error:
             if error.status_code != HTTPStatus.UNAUTHORIZED:
                 raise
@@ -95,9 +136,11 @@ def ask(service: ChatService, message: str, conversation: str, *, as_json: bool)
 
 
 def _show(
-    service: ChatService, packets: PacketStream, presenter: PacketPresenter
-) -> Sequence[Packet]:
-    received = list[Packet]()
+    service: ChatService,
+    packets: PacketStream,
+    presenter: PacketPresenter,
+    received: list[Packet],
+) -> None:
     if service.killer is not None:
         service.killer.begin_answer()
     try:
@@ -112,17 +155,14 @@ def _show(
         packets.close()
         service.cancel(packets.stream_id or packets.response_headers.get("x-stream-id"))
         raise
-    return received
 
 
-def _request(message: str, conversation: str, *, rewinds: bool) -> ServiceRequest:
+def _request(message: ChatMessage, conversation: str, *, rewinds: bool) -> ServiceRequest:
     """Return the request; with `rewinds` it allows the agent to declare shown text void."""
-    # Command line bytes that are not UTF-8 cannot be encoded in JSON.
-    text = message.encode("utf-8", "replace").decode()
     return ServiceRequest(
         context=SessionContext(session_id=conversation, user_id=_USER),
         payload=AgentRequest(
-            messages=[ChatMessage.user(text)],
+            messages=[message],
             session_id=conversation,
             capabilities=WITH_REWINDS if rewinds else None,
         ),

@@ -11,12 +11,14 @@ from ._group import CommandGroup
 from .a2a import app as a2a
 from .chat import EPILOG as CHAT_EPILOG
 from .chat import chat
+from .completion import COMPLETION_EPILOG, completion
 from .exits import EXIT_CODES_HELP
 from .inspect import EPILOG as INSPECT_EPILOG
 from .inspect import inspect
 from .llm import EPILOG as LLM_EPILOG
 from .llm import LOGS_EPILOG, MODELS_EPILOG, llm, logs, models
 from .output import print_stdout
+from .profiles import PROFILES_EPILOG, profiles
 from .serve import EPILOG as SERVE_EPILOG
 from .serve import serve
 
@@ -67,9 +69,14 @@ def _coreason(
 
 
 app.command(epilog=CHAT_EPILOG)(chat)
-app.command(epilog=SERVE_EPILOG)(serve)
-app.command(epilog=INSPECT_EPILOG)(inspect)
+# Summaries that fit beside the names.
+_SERVE = "Serve an agent over HTTP: your own, a model or the guide."
+_INSPECT = "Show an agent in the browser, with every packet."
+app.command(epilog=SERVE_EPILOG, short_help=_SERVE)(serve)
+app.command(epilog=INSPECT_EPILOG, short_help=_INSPECT)(inspect)
 app.command(epilog=LLM_EPILOG)(llm)
 app.command("llm models", epilog=MODELS_EPILOG, hidden=True)(models)
 app.command("llm logs", epilog=LOGS_EPILOG, hidden=True)(logs)
 app.add_typer(a2a, name="a2a")
+app.command(epilog=PROFILES_EPILOG)(profiles)
+app.command(epilog=COMPLETION_EPILOG)(completion)

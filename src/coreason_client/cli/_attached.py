@@ -12,7 +12,13 @@ from .._http._checks import check_url
 from ._text import encodable
 from .exits import ExitCode, Failure
 
-__all__ = ["MAX_ATTACHED_BYTES", "Attached", "attach_failure", "read_attached", "type_of_name"]
+__all__ = [
+    "MAX_ATTACHED_BYTES",
+    "AttachFailure",
+    "Attached",
+    "read_attached",
+    "type_of_name",
+]
 
 MAX_ATTACHED_BYTES = 32 * 1024 * 1024  # of all files of a message together
 
@@ -30,8 +36,19 @@ class Attached:
     content: bytes | None
 
 
-def read_attached(names: Sequence[str]) -> list[Attached]:
+class AttachFailure(Failure):
+    """Something cannot be attached; `name` is the argument, `reason` says why."""
+
+    def __init__(self, name: str, reason: str, option: str = "--attach") -> None:
+        super().__init__(f"{option} {name}: {reason}", ExitCode.USAGE)
+        self.name = name
+        self.reason = reason
+
+
+def read_attached(names: Sequence[str], before: Sequence[Attached] = ()) -> list[Attached]:
     """Read files, URLs and `-`, which is stdin; URLs are not fetched.
+
+    `before` is what the message already has; it counts for the limit.
 
     Raises:
         Failure: a file cannot be read, or they are too large together.
@@ -39,7 +56,7 @@ def read_attached(names: Sequence[str]) -> list[Attached]:
     """
     if names.count("-") > 1:
         raise Failure("--attach - can be given once: stdin is one file", ExitCode.USAGE)
-    return list(_attached(names))
+    return list(_attached(names, sum(len(one.content or b"") for one in before)))
 
 
 def type_of_name(filename: str) -> str | None:
@@ -49,20 +66,15 @@ def type_of_name(filename: str) -> str | None:
     return f"application/{encoding}" if encoding else media_type
 
 
-def attach_failure(name: str, reason: str) -> Failure:
-    """Return the error for an attachment; `name` is the argument."""
-    return Failure(f"--attach {name}: {reason}", ExitCode.USAGE)
-
-
-def _attached(names: Sequence[str]) -> Iterator[Attached]:
-    left = MAX_ATTACHED_BYTES
+def _attached(names: Sequence[str], used: int) -> Iterator[Attached]:
+    left = MAX_ATTACHED_BYTES - used
     for name in names:
         if name.lower().startswith(("http://", "https://")):
             yield _url(name)
             continue
         content = _read(name, left + 1)
         if len(content) > left:
-            raise attach_failure(
+            raise AttachFailure(
                 name,
                 f"the files are larger than {MAX_ATTACHED_BYTES // 1024 // 1024} MiB together;"
                 " attach a URL instead",
@@ -85,7 +97,7 @@ def _read(name: str, limit: int) -> bytes:
             return _read_all(file, limit)
     except (OSError, ValueError) as error:  # ValueError: the name has a null character
         reason = getattr(error, "strerror", None) or str(error)
-        raise attach_failure(name, reason.lower()) from None
+        raise AttachFailure(name, reason.lower()) from None
 
 
 def _read_all(file: BinaryIO, limit: int) -> bytes:

@@ -15,6 +15,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from ._agent_child import SECONDS_PER_WORD
 from ._agent_process import AgentKiller, agent_process
+from ._attached import MAX_ATTACHED_BYTES
 from ._options import usage_error
 from ._required_extras import require_server
 from .chaos import ChaosProxy
@@ -34,6 +35,7 @@ __all__ = [
 # The client requires a key; a service without keys accepts any.
 _NO_KEY = "anonymous"
 _CANCEL_TIMEOUT = 2.0
+_MAX_BODY_BYTES = 2 * MAX_ATTACHED_BYTES  # as base64, and the rest of the request
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,14 @@ def _serve(agent: "Agent", agent_id: str) -> Iterator[tuple[str, str]]:
 
     _bypass_proxies("127.0.0.1")
     key = secrets.token_urlsafe(24)  # other users of this machine can reach the port
-    app = AgentApp(agent, api_keys=[key], agent_id=agent_id, drain_timeout=1, cancel_grace=1)
+    app = AgentApp(
+        agent,
+        api_keys=[key],
+        agent_id=agent_id,
+        drain_timeout=1,
+        cancel_grace=1,
+        max_body_bytes=_MAX_BODY_BYTES,
+    )
     with running(app, log_config=None) as server:
         yield server.url, key
 

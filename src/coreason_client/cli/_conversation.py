@@ -1,28 +1,49 @@
 """A conversation at a prompt, until the user leaves."""
 
+from collections.abc import Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from shutil import get_terminal_size
 from typing import Protocol
 
-from coreason_client import CoreasonError
+from coreason_client import ArgumentError, CoreasonError
 
-from .exits import Failure, report_error
-from .output import print_stderr, prompt
+from ._attached import Attached, AttachFailure, read_attached
+from ._transcript import Transcript, Turn
+from .exits import ExitCode, Failure, report_error
+from .output import print_stderr
+from .prompt import (
+    Command,
+    LineCleared,
+    Mistake,
+    Reader,
+    command_help,
+    leaves_after_ctrl_c,
+    open_reader,
+    parse_line,
+)
 
 __all__ = ["Partner", "converse"]
 
-_PROMPT = "> "
 _GREETING = "Talking to {}. Type /help for the commands, Ctrl-D to leave."
-_HELP = """\
-/new    start a new conversation
-/help   show this help
-/exit   leave, like Ctrl-D
-Ctrl-C  stop the answer or clear the line; twice at the prompt: leave"""
+_STOPPED = "stopped"
 
 
 class Partner(Protocol):
     """The agent that a conversation is held with."""
 
-    def ask(self, text: str) -> None:
+    answer: str
+    """The text of the latest answer, also if it is incomplete."""
+
+    def check(self, attached: Attached) -> None:
+        """Check that a file can be attached.
+
+        Raises:
+            AttachFailure: its type is unknown.
+        """
+
+    def ask(self, text: str, attached: Sequence[Attached]) -> None:
         """Ask, and show the answer.
 
         Raises:
@@ -33,76 +54,159 @@ class Partner(Protocol):
     def start_over(self) -> None:
         """Start a new conversation."""
 
+    def conversation_id(self) -> str | None:
+        """Return the ID of the conversation, None if it has none yet."""
+
     def continue_command(self) -> str | None:
         """Return the command that continues the conversation, None if that is not possible."""
 
 
-def converse(partner: Partner, name: str) -> None:
+def converse(
+    partner: Partner, name: str, *, as_json: bool, attached: Sequence[Attached] = ()
+) -> None:
     """Ask until the user leaves; an answer that fails or is stopped does not end the conversation.
+
+    `attached` is sent with the first message.
 
     Raises:
         KeyboardInterrupt: the user left with Ctrl-C.
     """
-    _use_readline()
     print_stderr(_GREETING.format(name))
     try:
-        while (line := _next_line()) is not None:
-            _handle(partner, line)
+        with open_reader(as_json=as_json) as reader:
+            conversation = Conversation(partner, name, reader, attached)
+            while (line := conversation.next_line()) is not None and conversation.handle(line):
+                pass
     finally:
         if (command := partner.continue_command()) is not None:
             with suppress(OSError):
                 print_stderr(f"To continue this conversation: {command}")
 
 
-def _handle(partner: Partner, line: str) -> None:
-    """Run a command, or ask a question."""
-    if line == "/new":
-        partner.start_over()
-        print_stderr("Started a new conversation.")
-    elif line == "/help":
-        print_stderr(_HELP)
-    elif line.startswith("/") and "\n" not in line:
-        print_stderr(f"Unknown command {line}. Type /help for the commands.")
-    elif line:
-        _ask(partner, line)
+class Conversation:
+    """The state of a conversation: its turns, and the files for the next message."""
+
+    def __init__(
+        self, partner: Partner, name: str, reader: Reader, attached: Sequence[Attached] = ()
+    ) -> None:
+        self._partner = partner
+        self._name = name
+        self._reader = reader
+        self._attached = list(attached)
+        self._turns: list[Turn] = []
+
+    def next_line(self) -> str | None:
+        """Read a line; return None if the user wants to leave.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C was pressed twice.
+        """
+        cleared_before = False
+        while True:
+            try:
+                return self._reader.read()
+            except EOFError:
+                return None
+            except LineCleared as cleared:
+                if leaves_after_ctrl_c(cleared.text, cleared_before=cleared_before):
+                    raise
+                cleared_before = True
+                print_stderr("Press Ctrl-C again or Ctrl-D to leave.")
+
+    def handle(self, line: str) -> bool:
+        """Run a command, or send a message; return False if the user wants to leave."""
+        parsed = parse_line(line)
+        # A Ctrl-C just after the end of an answer was meant for the answer.
+        with suppress(KeyboardInterrupt):
+            match parsed:
+                case Command() as command:
+                    self._run(command)
+                case Mistake(sentence):
+                    print_stderr(sentence)
+                case str(text) if text:
+                    self._ask(text)
+        return parsed != Command("exit")
+
+    def _run(self, command: Command) -> None:
+        match command.name:
+            case "new":
+                self._partner.start_over()
+                self._attached, self._turns = [], []
+                print_stderr("Started a new conversation.")
+            case "help":
+                columns = get_terminal_size().columns
+                print_stderr(command_help(columns, editing=self._reader.editing))
+            case "id":
+                print_stderr(_about_id(self._partner))
+            case "multi":
+                print_stderr(self._reader.switch_mode())
+            case "attach":
+                self._attach(command.argument)
+            case "save":
+                self._save(command.argument)
+
+    def _ask(self, text: str) -> None:
+        attached, self._attached = self._attached, []
+        sent = datetime.now(UTC).isoformat(timespec="seconds")
+        problem: str | None = None
+        try:
+            self._partner.ask(text, attached)
+        except KeyboardInterrupt:
+            problem = _STOPPED  # only the answer was stopped; the conversation continues
+        except (CoreasonError, Failure) as error:
+            report_error(error)
+            problem = str(error)
+        names = [one.name for one in attached]
+        self._turns.append(Turn(sent, text, names, self._partner.answer, problem))
+
+    def _attach(self, name: str) -> None:
+        try:
+            if name == "-":
+                raise AttachFailure(name, "stdin is the conversation")
+            [attached] = read_attached([_expanded(name)], self._attached)
+            self._partner.check(attached)
+        except AttachFailure as error:
+            report_error(AttachFailure(error.name, error.reason, "/attach"))
+        except ArgumentError as error:
+            report_error(error.renamed("/attach"))
+        else:
+            self._attached.append(attached)
+            names = ", ".join(one.filename or one.name for one in self._attached)
+            print_stderr(f"The next message has attached: {names}")
+
+    def _save(self, name: str) -> None:
+        if not self._turns:
+            print_stderr("There is nothing to save yet.")
+            return
+        transcript = Transcript(self._name, self._partner.conversation_id(), self._turns)
+        try:
+            path = Path(_expanded(name))
+            if path.exists() and not self._reader.confirm(f"{path} exists. Overwrite it?"):
+                print_stderr(f"{path} exists and was not changed.")
+                return
+            path.write_text(transcript.for_file(path.name), encoding="utf-8")
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            report_error(Failure(f"/save {name}: {reason.lower()}", ExitCode.USAGE))
+        else:
+            count = len(self._turns)
+            print_stderr(f"Saved {count} message{'' if count == 1 else 's'} to {path}.")
 
 
-def _ask(partner: Partner, line: str) -> None:
-    try:
-        partner.ask(line)
-    except KeyboardInterrupt:
-        pass  # only the answer was stopped; the conversation continues
-    except (CoreasonError, Failure) as error:
-        report_error(error)
+def _expanded(name: str) -> str:
+    """Return the name of a file without `~`; a URL is unchanged."""
+    if not name.startswith("~"):
+        return name
+    with suppress(RuntimeError):  # there is no such user
+        return str(Path(name).expanduser())
+    return name
 
 
-def _next_line() -> str | None:
-    """Read a line; return None if the user wants to leave.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C was pressed twice.
-    """
-    try:
-        return _read_line()
-    except KeyboardInterrupt:
-        print_stderr("\nPress Ctrl-C again or Ctrl-D to leave.")
-        return _read_line()
-
-
-def _read_line() -> str | None:
-    try:
-        line = prompt(f"\n{_PROMPT}").strip()
-    except EOFError:
-        print_stderr("")
-        return None
-    return None if line in {"/exit", "/quit"} else line
-
-
-def _use_readline() -> None:
-    """Enable line editing and history at the prompt if Python has readline."""
-    with suppress(ImportError):
-        import readline
-
-        if "libedit" not in (readline.__doc__ or ""):
-            # Several pasted lines become one question.
-            readline.parse_and_bind("set enable-bracketed-paste on")
+def _about_id(partner: Partner) -> str:
+    """Return the lines of `/id`."""
+    conversation = partner.conversation_id()
+    if conversation is None:
+        return "The conversation has no ID yet: the agent chooses it with the first answer."
+    command = partner.continue_command()
+    later = "" if command is None else f"\nTo continue it later: {command}"
+    return f"{conversation}{later}"

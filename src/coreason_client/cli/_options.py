@@ -9,7 +9,27 @@ from coreason_client import ArgumentError
 
 from .exits import ExitCode, Failure
 
-__all__ = ["BaseUrl", "System", "Verbose", "reject_system", "usage_error", "value_source"]
+__all__ = [
+    "Attach",
+    "BaseUrl",
+    "System",
+    "Verbose",
+    "is_from_environment",
+    "reject_system",
+    "usage_error",
+    "value_source",
+]
+
+Attach = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attach",
+        "-a",
+        metavar="FILE|URL|-",
+        help="File, URL, or stdin (-) to attach; repeatable.",
+        show_default=False,
+    ),
+]
 
 Verbose = Annotated[
     int,
@@ -58,7 +78,12 @@ def usage_error(error: ArgumentError, names: Mapping[str, str]) -> Failure:
     return Failure(str(error.renamed(name)), ExitCode.USAGE)
 
 
+def is_from_environment(context: typer.Context, parameter: str) -> bool:
+    """Return True if the value of a parameter is that of its environment variable."""
+    source = context.get_parameter_source(parameter)
+    return source is not None and source.name == "ENVIRONMENT"
+
+
 def value_source(context: typer.Context, parameter: str, option: str, variable: str) -> str:
     """Return the source of a parameter's value: the option or the environment variable."""
-    source = context.get_parameter_source(parameter)
-    return variable if source is not None and source.name == "ENVIRONMENT" else option
+    return variable if is_from_environment(context, parameter) else option

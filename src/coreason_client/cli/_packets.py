@@ -24,7 +24,7 @@ from ._usage import usage_event_line
 from .exits import ExitCode, Failure
 from .output import Output, Source
 
-__all__ = ["PacketPresenter"]
+__all__ = ["PacketPresenter", "text_of"]
 
 
 class _Cited(NamedTuple):
@@ -121,6 +121,24 @@ class PacketPresenter:
     def _cite(self, citations: Iterable[CitationItem], seq: int) -> None:
         for item in citations:
             self._cited.setdefault(item.uri, _Cited(seq, item))
+
+
+def text_of(packets: Iterable[Packet]) -> str:
+    """Return the text of an answer, without the parts that are void; a block is a paragraph."""
+    pieces: list[tuple[int, str]] = []
+    for packet in packets:
+        if isinstance(packet, DeltaPacket):
+            pieces.append((packet.seq, packet.p))
+        elif isinstance(packet, EventPacket):
+            event = packet.p
+            if (to_seq := rewound_to(event)) is not None:
+                pieces = [piece for piece in pieces if piece[0] <= to_seq]
+            elif (
+                isinstance(event, PresentationEvent)
+                and event.type is PresentationEventType.MARKDOWN_BLOCK
+            ):
+                pieces.append((packet.seq, f"\n\n{_text_of(event.data)}\n\n"))
+    return "".join(text for _, text in pieces).strip()
 
 
 def _text_of(data: object) -> str:

@@ -9,13 +9,25 @@ from uuid import uuid4
 
 import typer
 
+from ._chat_settings import ChatSettings, Options, resolve
 from ._logs import show_logs
-from ._options import System, Verbose, reject_system, value_source
-from ._question import TextArguments, question
+from ._options import Attach, System, Verbose, is_from_environment
+from ._question import question
 from .exits import EXIT_CODES_HELP, ExitCode, Failure, exit_codes
+from .llm import complete_model
 from .output import print_stderr
+from .profiles import (
+    complete_profile,
+    complete_profile_word,
+    load_profiles,
+    profile_key,
+    split_profile,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ._attached import Attached
     from ._chat_service import ChatService
 
 __all__ = ["chat"]
@@ -29,6 +41,10 @@ Examples:
   coreason chat --chaos --seed 7 "What happens when the network fails?"
   coreason chat --chaos --kill "What happens when the agent dies?"
   coreason chat --llm gpt-4o --system "Answer in one sentence."
+  coreason chat -a report.pdf "Summarise this."
+  coreason chat prod "Hello"
+
+A first word that is the name of a profile selects it; coreason profiles lists them.
 
 {EXIT_CODES_HELP}
 """
@@ -36,7 +52,25 @@ Examples:
 
 def chat(
     context: typer.Context,
-    arguments: TextArguments = None,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PROFILE] [TEXT] [-]",
+            help="The name of a profile; the question; piped text is appended. - reads all of "
+            "stdin.",
+            show_default=False,
+            autocompletion=complete_profile_word,
+        ),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Profile with the settings of an agent or a model.",
+            show_default=False,
+            autocompletion=complete_profile,
+        ),
+    ] = None,
     url: Annotated[
         str | None,
         typer.Option(
@@ -61,9 +95,11 @@ def chat(
             metavar="MODEL",
             help="Talk to a model instead; its key is read from the environment or .env.",
             show_default=False,
+            autocompletion=complete_model,
         ),
     ] = None,
     system: System = None,
+    attach: Attach = None,
     conversation: Annotated[
         str | None,
         typer.Option(
@@ -96,11 +132,13 @@ def chat(
         ),
     ] = None,
     timeout: Annotated[
-        float,
+        float | None,
         typer.Option(
-            metavar="SECONDS", help="Time without data after which a connection counts as lost."
+            metavar="SECONDS",
+            help="Time without data after which a connection counts as lost.",
+            show_default="60",
         ),
-    ] = 60.0,
+    ] = None,
     max_retries: Annotated[
         int | None,
         typer.Option(
@@ -122,98 +160,112 @@ def chat(
         _check_chaos(chaos=chaos, kill=kill, seed=seed)
         if conversation == "":
             raise Failure("--conversation must not be empty: omit it to start one", ExitCode.USAGE)
-        url = _service_url(context, url, llm, system, kill=kill)
-        interactive = not arguments and sys.stdin is not None and sys.stdin.isatty()
-        text = None if interactive else question(arguments)
-        names = {
-            "base_url": value_source(context, "url", "--url", "COREASON_URL"),
-            "api_key": value_source(context, "api_key", "--api-key", "COREASON_API_KEY"),
-            "max_retries": "--max-retries",
-            "timeout": "--timeout",
-        }
-        command = None if url is None else _command(names["base_url"], url)
+        name, texts = split_profile(arguments or (), profile, lambda: load_profiles().tables)
+        settings = resolve(
+            Options(
+                **_by_source(context, "url", url),
+                **_by_source(context, "api_key", api_key),
+                llm=llm,
+                system=system,
+                timeout=timeout,
+                max_retries=max_retries,
+            ),
+            None if name is None else load_profiles().get(name),
+            profile_key,
+        )
+        _check_kill(settings, kill=kill)
         # The clients are loaded only now, so that `coreason --help` is quick.
+        from ._attached import read_attached
         from ._chat_service import connect, serve_killable
 
+        attached = read_attached(attach or ())
+        text = _text(texts, attach or ())
         with ExitStack() as stack:
-            name = url or llm or "the built-in guide"
             chaos_seed = _seed(seed, kill=kill) if chaos else None
             killer = None
+            service_url, key = settings.url, settings.api_key
             if kill and chaos_seed is not None:
                 killer = stack.enter_context(
-                    serve_killable(llm, system, seed=chaos_seed, verbose=verbose)
+                    serve_killable(settings.llm, settings.system, seed=chaos_seed, verbose=verbose)
                 )
-                url, api_key = killer.url, killer.key
-            elif url is None:
-                url, api_key = stack.enter_context(_serve_locally(llm, system, as_json=as_json))
+                service_url, key = killer.url, killer.key
+            elif service_url is None:
+                service_url, key = stack.enter_context(_serve_locally(settings, as_json=as_json))
             service = stack.enter_context(
                 connect(
-                    url,
-                    api_key,
+                    service_url,
+                    key,
                     seed=chaos_seed,
-                    timeout=timeout,
-                    max_retries=_retries(max_retries, chaos=chaos),
-                    names=names,
+                    timeout=settings.timeout,
+                    max_retries=_retries(settings.max_retries, chaos=chaos),
+                    names=settings.names,
                     killer=killer,
                 )
             )
-            _talk(service, name, text, conversation or str(uuid4()), command, as_json=as_json)
+            _talk(service, settings, text, attached, conversation, as_json=as_json)
+
+
+def _by_source(context: typer.Context, name: str, value: str | None) -> dict[str, str | None]:
+    """Return the value under the name of an option, or under that of an environment variable."""
+    return {f"env_{name}" if is_from_environment(context, name) else name: value}
+
+
+def _text(texts: list[str], attach: "Sequence[str]") -> str | None:
+    """Return the question, None for a conversation."""
+    at_terminal = sys.stdin is not None and sys.stdin.isatty()
+    if not texts and at_terminal and "-" not in attach:
+        return None
+    return question(texts, optional=bool(attach), stdin_is_used="-" in attach)
 
 
 def _talk(
     service: "ChatService",
-    name: str,
+    settings: ChatSettings,
     text: str | None,
-    session: str,
-    command: list[str] | None,
+    attached: "Sequence[Attached]",
+    conversation: str | None,
     *,
     as_json: bool,
 ) -> None:
     """Ask one question, or have a conversation if there is none."""
     from ._answer import ServicePartner, ask
+    from ._chat_message import chat_message
     from ._conversation import converse
 
-    if text is None:
-        converse(ServicePartner(service, session, command, as_json=as_json), name)
-    else:
-        ask(service, text, session, as_json=as_json)
+    session = conversation or str(uuid4())
+    if text is not None:
+        ask(service, chat_message(text, attached), session, as_json=as_json)
+        return
+    for one in attached:
+        chat_message("", [one])  # an unknown type is reported before the conversation begins
+    partner = ServicePartner(
+        service, session, settings.command, as_json=as_json, known=conversation is not None
+    )
+    name = settings.url or settings.llm or "the built-in guide"
+    converse(partner, name, as_json=as_json, attached=attached)
 
 
-def _command(source: str, url: str) -> list[str]:
-    """Return the command that asks the same service; an environment variable need not be given."""
-    return ["coreason", "chat", *(["--url", url] if source == "--url" else [])]
-
-
-def _service_url(
-    context: typer.Context, url: str | None, llm: str | None, system: str | None, *, kill: bool
-) -> str | None:
-    """Return the URL to ask; None for the built-in agent or a model.
+def _check_kill(settings: ChatSettings, *, kill: bool) -> None:
+    """Reject --kill for an agent that runs elsewhere.
 
     Raises:
-        Failure: the options contradict each other.
+        Failure: there is a URL.
     """
-    source = value_source(context, "url", "--url", "COREASON_URL")
-    if llm is None:
-        reject_system(system)
-        if kill and url is not None:
-            raise Failure(
-                f"--kill and {source} cannot be used together: only the built-in agent or a model "
-                "of --llm runs in a process that this command may kill",
-                ExitCode.USAGE,
-            )
-        return url
-    if url is not None and source == "--url":
-        raise Failure("--url and --llm cannot be used together: give one of them", ExitCode.USAGE)
-    return None
+    if kill and settings.url is not None:
+        raise Failure(
+            f"--kill and {settings.names['base_url']} cannot be used together: only the built-in "
+            "agent or a model of --llm runs in a process that this command may kill",
+            ExitCode.USAGE,
+        )
 
 
 def _serve_locally(
-    llm: str | None, system: str | None, *, as_json: bool
+    settings: ChatSettings, *, as_json: bool
 ) -> AbstractContextManager[tuple[str, str]]:
     from ._chat_service import serve_built_in, serve_model
 
-    if llm is not None:
-        return serve_model(llm, system)
+    if settings.llm is not None:
+        return serve_model(settings.llm, settings.system)
     return serve_built_in(at_reading_speed=sys.stdout.isatty() and not as_json)
 
 

@@ -22,6 +22,7 @@ from ._options import System, Verbose, usage_error
 from ._required_extras import require_server
 from ._ticket_secrets import SECRETS_FILE_VARIABLE, SECRETS_VARIABLE, load_ticket_secrets
 from .exits import EXIT_CODES_HELP, ExitCode, Failure, exit_codes
+from .llm import complete_model
 from .output import print_stdout
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def serve(
             metavar="MODEL",
             help="Serve a model as the agent; its key is read from the environment or .env.",
             show_default=False,
+            autocompletion=complete_model,
         ),
     ] = None,
     system: System = None,

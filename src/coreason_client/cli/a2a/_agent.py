@@ -19,7 +19,7 @@ __all__ = ["AgentOptions", "parse_headers"]
 class AgentOptions:
     """The URL of an agent, and the options that all commands use to reach it.
 
-    `token_from_option` is False if the token is a value of the environment.
+    `token_from_option` is False if the token is a value of the environment, or that of the profile.
 
     Raises:
         ArgumentError: an option is invalid; the message contains no secret.
@@ -32,15 +32,22 @@ class AgentOptions:
     origins: Sequence[str] = ()
     extensions: Sequence[str] = ()
     token_from_option: bool = True
+    profile: str | None = None
 
     def __post_init__(self) -> None:
         if self.token is not None:
-            source = "--token" if self.token_from_option else "COREASON_A2A_TOKEN"
+            source = self._token_source()
             check_key(self.token, source)
             if "authorization" in map(str.lower, self.headers):
                 raise ArgumentError("--header", f"must not be Authorization beside {source}")
         if self.timeout is not None and not self.timeout > 0:
             raise ArgumentError("--timeout", "must be greater than 0", self.timeout)
+
+    def _token_source(self) -> str:
+        if self.token_from_option:
+            return "--token"
+        profile = self.profile
+        return "COREASON_A2A_TOKEN" if profile is None else f"api_key of profile {profile!r}"
 
     @property
     def secrets(self) -> tuple[str | None, ...]:
@@ -71,7 +78,8 @@ class AgentOptions:
         `words` are the words before and after the URL, which replaces "URL". Secrets are replaced
         by variables of the shell.
         """
-        named = [shlex.quote(self.url if word == "URL" else word) for word in words]
+        url = self.profile or self.url
+        named = [shlex.quote(url if word == "URL" else word) for word in words]
         return " ".join(["coreason a2a", *named, *self._quoted_options()])
 
     def _quoted_options(self) -> list[str]:

@@ -6,7 +6,7 @@ from coreason_client.a2a import Part
 
 from .._attached import Attached, read_attached, type_of_name
 
-__all__ = ["attached_parts"]
+__all__ = ["attached_part", "attached_parts"]
 
 _BINARY = "application/octet-stream"
 
@@ -18,10 +18,11 @@ def attached_parts(names: Sequence[str]) -> list[Part]:
         Failure: a file cannot be read, or they are too large together.
         ArgumentError: a URL is invalid.
     """
-    return [_part(attached) for attached in read_attached(names)]
+    return [attached_part(attached) for attached in read_attached(names)]
 
 
-def _part(attached: Attached) -> Part:
+def attached_part(attached: Attached) -> Part:
+    """Return the part for a file or a URL."""
     filename, content = attached.filename, attached.content
     if content is None:
         return Part(url=attached.name, filename=filename or None, media_type=type_of_name(filename))

@@ -8,8 +8,9 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from .._logs import show_logs
-from .._options import Verbose
+from .._options import Verbose, is_from_environment
 from ..exits import EXIT_CODES_HELP, exit_codes
+from ..profiles import complete_profile, looks_like_name
 from ._agent import AgentOptions, parse_headers
 from ._redaction import redacting
 
@@ -28,7 +29,12 @@ TaskId = Annotated[str, typer.Argument(metavar="TASK", help="ID of the task.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print protocol JSON, one object per line.")]
 
 _Url = Annotated[
-    str, typer.Argument(metavar="URL", help="Base URL of the agent, or URL of its card.")
+    str,
+    typer.Argument(
+        metavar="URL",
+        help="Base URL of the agent, URL of its card, or a profile.",
+        autocompletion=complete_profile,
+    ),
 ]
 Token = Annotated[
     str | None,
@@ -142,13 +148,23 @@ def _parameters(function: Callable[..., None], names: Sequence[str]) -> list[ins
 
 
 def _agent(context: typer.Context, url: str, options: dict[str, Any]) -> AgentOptions:
-    source = context.get_parameter_source("token")
-    return AgentOptions(
+    """Return the options to reach an agent; `url` may be the name of a profile.
+
+    Raises:
+        Failure: the profile is invalid.
+    """
+    from_environment = is_from_environment(context, "token")
+    agent = AgentOptions(
         url,
         options["token"],
         parse_headers(options["headers"] or ()),
         options["timeout"],
         tuple(options["origins"] or ()),
         tuple(options["extensions"] or ()),
-        token_from_option=source is None or source.name != "ENVIRONMENT",
+        token_from_option=not from_environment,
     )
+    if not looks_like_name([url]):
+        return agent
+    from ._profile import agent_of_profile
+
+    return agent_of_profile(agent)

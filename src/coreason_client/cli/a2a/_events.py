@@ -64,6 +64,12 @@ class EventPresenter:
         self._no_text_yet = True
         self._task_named = False
         self._last_info = ""
+        self._blocks = [""]
+
+    @property
+    def text(self) -> str:
+        """The text of the answer so far, with a blank line between its blocks."""
+        return "\n\n".join(filter(None, map(str.strip, self._blocks)))
 
     def __enter__(self) -> Self:
         self._output.__enter__()
@@ -115,14 +121,18 @@ class EventPresenter:
     def _start_block(self, artifact: str | None) -> None:
         self._output.end_text()
         self._artifact = artifact
+        self._blocks.append("")
 
     def _show_parts(self, parts: Sequence[Part], name: str | None = None) -> None:
         """Show the parts of a message, or of an artifact with this name."""
         for part in parts:
             if part.text is not None:
                 self._output.write(part.text)
+                self._blocks[-1] += part.text
             else:
-                self._output.line(_part_line(part, self._stored(part, name)))
+                line = _part_line(part, self._stored(part, name))
+                self._output.line(line)
+                self._blocks += [line, ""]
             self._no_text_yet = self._no_text_yet and not part.text
 
     def _stored(self, part: Part, name: str | None) -> str:

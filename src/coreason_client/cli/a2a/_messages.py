@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .._options import Attach
 from .._question import TextArguments, question
 from ._agent import AgentOptions
 from ._answers import Force, Save, run, saved_files
@@ -19,16 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["chat", "send", "stream"]
 
-Attach = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--attach",
-        "-a",
-        metavar="FILE|URL|-",
-        help="File, URL, or stdin (-) to attach; repeatable.",
-        show_default=False,
-    ),
-]
 TaskOption = Annotated[
     str | None,
     typer.Option(
@@ -120,6 +111,7 @@ def stream(
 )
 def chat(
     agent: AgentOptions,
+    attach: Attach = None,
     task_id: TaskOption = None,
     context_id: ContextOption = None,
     save: Save = None,
@@ -128,20 +120,26 @@ def chat(
 ) -> None:
     """Have a conversation with an agent.
 
-    Each line is a message; if a task needs an answer, the next line is this answer. Ctrl-C stops an
-    answer and cancels its task.
+    If a task needs an answer, the next message is this answer. Ctrl-C stops an answer and cancels
+    its task. Files of --attach go with the first message.
     """
+    from .._attached import read_attached
     from .._conversation import converse
+    from ..exits import ExitCode, Failure
     from ._connect import connect
     from ._ids import MessageIds
     from ._partner import AgentPartner
 
     ids = MessageIds.from_options(context_id, task_id)
     files = saved_files(save, force=force)
+    if "-" in (attach or ()):
+        raise Failure("--attach -: stdin is the conversation", ExitCode.USAGE)
+    attached = read_attached(attach or ())
     with connect(agent) as client:
         ids = _with_context(client, ids)
         partner = AgentPartner(agent, client, ids, as_json=as_json, files=files)
-        converse(partner, client.card.name if client.card else agent.url)
+        name = client.card.name if client.card else agent.url
+        converse(partner, name, as_json=as_json, attached=attached)
 
 
 def _message(

@@ -1,12 +1,15 @@
 """An A2A agent in a conversation at a prompt."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 
-from coreason_client.a2a import A2AClient, A2AError, Part, TaskNotCancelableError
+from coreason_client.a2a import A2AClient, A2AError, Message, Part, TaskNotCancelableError
 
+from .._attached import Attached
 from .._text import encodable
 from ..output import print_stderr
 from ._agent import AgentOptions
+from ._attachments import attached_part
 from ._ids import MessageIds
 from ._redaction import redacting
 from ._saved_files import SavedFiles
@@ -36,8 +39,12 @@ class AgentPartner:
         self._as_json = as_json
         self._files = files
         self._shown = ShownArtifacts()
+        self.answer = ""
 
-    def ask(self, text: str) -> None:
+    def check(self, attached: Attached) -> None:
+        """Do nothing: an agent may accept files of any type."""
+
+    def ask(self, text: str, attached: Sequence[Attached] = ()) -> None:
         """Send a message and show the answer; Ctrl-C cancels the task.
 
         Raises:
@@ -45,9 +52,10 @@ class AgentPartner:
             KeyboardInterrupt: Ctrl-C was pressed.
         """
         with redacting(*self._agent.secrets):
-            self._ask(text)
+            self._ask(text, attached)
 
-    def _ask(self, text: str) -> None:
+    def _ask(self, text: str, attached: Sequence[Attached]) -> None:
+        self.answer = ""
         view = AnswerView(
             self._agent,
             as_json=self._as_json,
@@ -55,9 +63,9 @@ class AgentPartner:
             terse=True,
             shown=self._shown,
         )
-        message = self._ids.message([Part(text=encodable(text))])
+        parts = [*([Part(text=encodable(text))] if text else []), *map(attached_part, attached)]
         try:
-            view.show(self._client.send_message_stream(message))
+            self._show(view, self._ids.message(parts))
         except (KeyboardInterrupt, BrokenPipeError):
             # The rest of the answer is not wanted, so the agent can stop.
             self._ids = MessageIds(view.presenter.context_id or self._ids.context_id)
@@ -71,10 +79,20 @@ class AgentPartner:
         self._ids = view.next_ids(self._ids)
         view.raise_if_failed()
 
+    def _show(self, view: AnswerView, message: Message) -> None:
+        try:
+            view.show(self._client.send_message_stream(message))
+        finally:
+            self.answer = view.presenter.text
+
     def start_over(self) -> None:
         """Start a new conversation."""
         self._ids = MessageIds()
         self._shown = ShownArtifacts()
+
+    def conversation_id(self) -> str | None:
+        """Return the ID of the conversation, None if the agent has not chosen it yet."""
+        return self._ids.context_id
 
     def continue_command(self) -> str | None:
         """Return the command that continues the conversation, None if there is nothing yet."""

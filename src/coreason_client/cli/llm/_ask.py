@@ -9,6 +9,7 @@ import typer
 from .._logs import show_logs
 from .._options import BaseUrl, Verbose
 from ..exits import EXIT_CODES_HELP, exit_codes
+from ..profiles import complete_profile
 from ._completion import complete_conversation, complete_model, complete_word
 
 __all__ = ["EPILOG", "NO_LOG_VARIABLE", "llm"]
@@ -62,6 +63,15 @@ def llm(
     system: Annotated[
         str | None,
         typer.Option("--system", "-s", metavar="TEXT", help="System prompt.", show_default=False),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Profile with llm and system, which are used unless -m and -s are given.",
+            show_default=False,
+            autocompletion=complete_profile,
+        ),
     ] = None,
     attach: Annotated[
         list[str] | None,
@@ -142,8 +152,9 @@ def llm(
         # Logs must not be mixed with the answer unless -v asks for them.
         show_logs(verbose, default_level=logging.CRITICAL)
         from ._numbers import number_or_none
-        from ._question_answer import Options, ask
+        from ._question_answer import Options, ask, with_profile
 
+        model, system = with_profile(profile, model, system)
         ask(
             Options(
                 words=words or (),

@@ -1,20 +1,17 @@
 """The conversation that a question belongs to: its earlier turns, and where it is saved."""
 
-import os
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from secrets import token_hex
 from typing import Any
 from urllib.parse import urlsplit
 
+from .._user_folders import user_file
 from ..exits import ExitCode, Failure
 from ..output import print_stderr
 from ._choose import MAX_CANDIDATES, chosen_id
-from ._data_file import data_file
 from ._store import Store, StoreError
 from ._turns import Turn
 
@@ -88,10 +85,10 @@ def default_store(lock_timeout: float | None = None) -> Store:
         StoreError: the home directory is unknown.
     """
     try:
-        home = Path.home()
+        path = user_file("data", "conversations.db")
     except RuntimeError as error:
         raise StoreError(str(error)) from None
-    return Store(data_file(os.environ, sys.platform, home), lock_timeout)
+    return Store(path, lock_timeout)
 
 
 def without_query(url: str | None) -> str | None:

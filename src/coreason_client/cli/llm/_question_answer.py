@@ -8,6 +8,8 @@ from .._attached import read_attached
 from .._llm_client import create_client
 from .._load import load_object
 from .._question import joined_words, question
+from ..exits import ExitCode, Failure
+from ..profiles import load_profiles
 from ._choose import check_place
 from ._exchange import Exchange, Shown, print_continue, print_notes
 from ._history import History, open_history, without_query
@@ -18,7 +20,7 @@ from ._turns import context_messages, system_prompt
 if TYPE_CHECKING:
     from coreason_client.llm import AsyncLLMClient, Message
 
-__all__ = ["Options", "ask"]
+__all__ = ["Options", "ask", "with_profile"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,22 @@ class Options:
     stream: bool
     as_json: bool
     show_usage: bool
+
+
+def with_profile(
+    name: str | None, model: str | None, system: str | None
+) -> tuple[str | None, str | None]:
+    """Return the model and the system prompt; those of the profile if they are not given.
+
+    Raises:
+        Failure: there is no such profile, or it has no model and none is given.
+    """
+    if name is None:
+        return model, system
+    profile = load_profiles().get(name)
+    if model is None and profile.llm is None:
+        raise Failure(f"profile {name!r} has no llm: give a model with -m", ExitCode.USAGE)
+    return model or profile.llm, profile.system if system is None else system
 
 
 def ask(options: Options) -> None:

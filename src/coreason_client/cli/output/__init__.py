@@ -7,6 +7,8 @@ write single lines. All of them sanitise their text, so callers need not remove 
 from collections.abc import Callable, Iterable
 
 from ._base import Json, Output, Source
+from ._clean import clean, escaped_json
+from ._keyboard import echo_off
 from ._lines import (
     LogHandler,
     flush,
@@ -22,6 +24,9 @@ __all__ = [
     "LogHandler",
     "Output",
     "Source",
+    "clean",
+    "echo_off",
+    "escaped_json",
     "flush",
     "open_output",
     "print_dimmed",

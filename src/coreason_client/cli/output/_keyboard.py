@@ -1,6 +1,8 @@
 """Turns off the echo of keys while an answer is drawn, and restores the terminal on signals.
 
-Keys typed meanwhile stay in the terminal's buffer, for the next prompt or for the shell.
+Keys typed meanwhile stay in the terminal's buffer, for the next prompt or for the shell. In a
+conversation the echo is off all the time: an editor shows what is typed, and keys between an answer
+and the prompt must not appear either.
 """
 
 import atexit
@@ -8,15 +10,56 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-__all__ = ["EchoSwitch"]
+__all__ = ["EchoSwitch", "echo_off"]
 
 if sys.platform != "win32":
     import termios
+
+    # The attributes of the terminal before `echo_off`: those that the shell must get back.
+    _before: list[Any] | None = None
+
+    @contextmanager
+    def echo_off(fd: int) -> Iterator[None]:
+        """Turn off the echo of a terminal while the block runs; an `EchoSwitch` works inside."""
+        global _before
+        saved = _quiet(fd)
+        if saved is None:
+            yield
+            return
+
+        def restore() -> None:
+            _set(fd, saved)
+
+        _before = saved
+        atexit.register(restore)  # in case Ctrl-C prevents the code below
+        try:
+            yield
+        finally:
+            _before = None
+            restore()
+            atexit.unregister(restore)
+
+    def _quiet(fd: int) -> list[Any] | None:
+        """Turn off the echo; return the attributes before, None if that is not possible."""
+        # A background job that changed the terminal would be stopped by SIGTTOU.
+        with suppress(OSError, termios.error):
+            if os.tcgetpgrp(fd) == os.getpgrp():
+                saved = termios.tcgetattr(fd)
+                quiet = list(saved)
+                quiet[3] &= ~(termios.ECHO | termios.ECHONL)
+                termios.tcsetattr(fd, termios.TCSANOW, quiet)
+                return saved
+        return None
+
+    def _set(fd: int, attributes: list[Any]) -> None:
+        with suppress(OSError, termios.error):
+            if os.tcgetpgrp(fd) == os.getpgrp():
+                termios.tcsetattr(fd, termios.TCSANOW, attributes)
 
     class EchoSwitch:
         """Turns off the echo of a terminal; Ctrl-C, Ctrl-Z and similar keys still work.
@@ -64,29 +107,24 @@ if sys.platform != "win32":
                 self._handlers[number] = signal.signal(number, handler)
 
         def _disable_echo(self) -> None:
-            # A background job that changed the terminal would be stopped by SIGTTOU.
-            with suppress(OSError, termios.error):
-                if self._saved is None and os.tcgetpgrp(self._fd) == os.getpgrp():
-                    saved = termios.tcgetattr(self._fd)
-                    quiet = list(saved)
-                    quiet[3] &= ~(termios.ECHO | termios.ECHONL)
-                    self._saved = saved
-                    termios.tcsetattr(self._fd, termios.TCSANOW, quiet)
+            if self._saved is None:
+                self._saved = _quiet(self._fd)
 
-        def _restore(self) -> None:
-            with suppress(OSError, termios.error):
-                if self._saved is not None and os.tcgetpgrp(self._fd) == os.getpgrp():
-                    termios.tcsetattr(self._fd, termios.TCSANOW, self._saved)
+        def _restore(self, *, for_shell: bool = False) -> None:
+            """Restore what was before; `for_shell` also undoes `echo_off`."""
+            if self._saved is not None:
+                _set(self._fd, (for_shell and _before) or self._saved)
             self._saved = None
 
         def _on_term(self, number: int, frame: FrameType | None) -> None:
             self._finish()
+            self._restore(for_shell=True)
             self.stop()
             os.kill(os.getpid(), number)
 
         def _on_stop(self, number: int, frame: FrameType | None) -> None:
             self._pause()
-            self._restore()
+            self._restore(for_shell=True)
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)  # the process stops here until SIGCONT
             signal.signal(number, self._on_stop)
@@ -97,6 +135,11 @@ if sys.platform != "win32":
             self._disable_echo()
 
 else:
+
+    @contextmanager
+    def echo_off(fd: int) -> Iterator[None]:
+        """Do nothing, as `EchoSwitch`."""
+        yield
 
     class EchoSwitch:
         """Does nothing: Windows consoles echo keys only while they are being read."""

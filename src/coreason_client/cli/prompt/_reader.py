@@ -1,0 +1,84 @@
+"""Reads the lines of a conversation as they come, without an editor."""
+
+import sys
+from contextlib import suppress
+from typing import Protocol
+
+from ..output import print_stderr, prompt
+
+__all__ = ["PROMPT", "LineCleared", "PlainReader", "Reader", "is_yes"]
+
+PROMPT = "> "
+
+
+class LineCleared(KeyboardInterrupt):
+    """Ctrl-C was pressed at the prompt; `text` is what had been typed."""
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__()
+        self.text = text
+
+
+class Reader(Protocol):
+    """Reads what the user types."""
+
+    editing: bool
+    """True if a line can be edited with the keys of `command_help`."""
+
+    def read(self) -> str:
+        """Return the next line or lines.
+
+        Raises:
+            EOFError: there are no more, or Ctrl-D was pressed.
+            LineCleared: Ctrl-C was pressed.
+        """
+
+    def switch_mode(self) -> str:
+        """Switch between sending with Enter and with Alt-Enter; return a sentence about it."""
+
+    def confirm(self, question: str) -> bool:
+        """Return True if the user answers yes; False also if nobody can be asked."""
+
+
+class PlainReader:
+    """Reads lines from stdin, with readline if it is a terminal."""
+
+    editing = False
+
+    def __init__(self) -> None:
+        with suppress(ImportError):
+            import readline
+
+            if "libedit" not in (readline.__doc__ or ""):
+                # Several pasted lines become one question.
+                readline.parse_and_bind("set enable-bracketed-paste on")
+
+    def read(self) -> str:
+        """Return the next line."""
+        try:
+            return prompt(f"\n{PROMPT}")
+        except EOFError:
+            print_stderr("")
+            raise
+        except KeyboardInterrupt:
+            print_stderr("")
+            raise LineCleared from None
+
+    def switch_mode(self) -> str:
+        """Return why the mode cannot be switched."""
+        return "Each line is a message here: the input or the output is not a terminal."
+
+    def confirm(self, question: str) -> bool:
+        """Ask, if stdin is a terminal."""
+        if not sys.stdin.isatty():
+            return False
+        try:
+            return is_yes(prompt(f"{question} [y/N] "))
+        except (EOFError, KeyboardInterrupt):
+            print_stderr("")
+            return False
+
+
+def is_yes(answer: str) -> bool:
+    """Return True if an answer is yes."""
+    return answer.strip().lower() in {"y", "yes"}

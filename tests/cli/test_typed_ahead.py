@@ -1,0 +1,36 @@
+"""What was typed before a prompt, out of the buffer of a real terminal."""
+
+import os
+import pty
+import select
+import termios
+
+import pytest
+
+from coreason_client.cli.prompt._typed_ahead import typed_ahead
+
+
+@pytest.mark.parametrize("typed", ["", "half a li", "one\r", "one\rtwo 漢字", "a\x7fb\r\r"])
+def test_complete_and_unfinished_lines_are_taken(typed: str) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        before = termios.tcgetattr(theirs)
+        os.write(ours, typed.encode())
+        if typed:  # what was typed is echoed when it has arrived
+            assert select.select([ours], [], [], 30)[0]
+        expected = typed.replace("a\x7f", "").replace("\r", "\n")
+        assert typed_ahead(theirs) == expected
+        assert typed_ahead(theirs) == ""
+        assert termios.tcgetattr(theirs) == before
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_a_pipe_has_nothing() -> None:
+    ours, theirs = os.pipe()
+    try:
+        assert typed_ahead(ours) == ""
+    finally:
+        os.close(ours)
+        os.close(theirs)
