@@ -207,6 +207,17 @@ class Process:
             self.send(key)
         return self.expect(text)
 
+    def expect_error(self, text: str, times: int = 1) -> None:
+        """Wait until stderr has a text so many times."""
+        deadline = time.monotonic() + PATIENCE
+        while self.errors.count(text) < times:
+            assert time.monotonic() < deadline, f"{text!r} did not come in {self.errors!r}"
+            time.sleep(0.02)
+
+    def wait(self) -> int:
+        """Wait for the end without reading the output."""
+        return self._process.wait(PATIENCE)
+
     def end(self, press: str = "") -> int:
         """Wait for the end, pressing a key until it comes (see `press`).
 
@@ -229,10 +240,11 @@ class Process:
 
     @property
     def errors(self) -> str:
-        """What it wrote to stderr; only after the end, and not in a terminal."""
+        """What it has written to stderr so far, not in a terminal."""
         assert self._errors is not None
-        self._errors.seek(0)
-        return self._errors.read().decode()
+        # The process shares the position of the file, so it must not be moved.
+        size = os.fstat(self._errors.fileno()).st_size
+        return os.pread(self._errors.fileno(), size, 0).decode(errors="replace")
 
     def _read(self, deadline: float) -> bool:
         ready, _, _ = select.select([self._output], [], [], max(deadline - time.monotonic(), 0))

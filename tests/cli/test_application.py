@@ -17,7 +17,7 @@ CONFIG: dict[str, Any] = {
     "llm": None,
     "system": None,
     "log": "memory",
-    "api_keys": {},
+    "api_keys": (),
     "keys_source": "--api-key",
     "metrics": False,
     "max_requests_per_minute": None,
@@ -63,7 +63,7 @@ def test_any_other_log_is_refused_without_quoting_it(name: str) -> None:
     with pytest.raises(Failure) as caught:
         ServeConfig(**CONFIG | {"log": name}).app()
     assert caught.value.code is ExitCode.USAGE
-    assert "--log must be memory, sqlite:PATH or valkey://HOST" in str(caught.value)
+    assert "--store must be memory, sqlite:PATH or valkey://HOST" in str(caught.value)
     assert "secret" not in str(caught.value)
 
 
@@ -98,5 +98,5 @@ def test_the_guide_pauses_after_each_word_if_somebody_watches() -> None:
 
 
 def test_keys_are_not_shown() -> None:
-    hidden = {"api_keys": {"hide-me": "ann"}, "ticket_secrets": ["hide-me-too"]}
+    hidden = {"api_keys": ["hide-me"], "ticket_secrets": ["hide-me-too"], "metrics_key": "hide-me"}
     assert "hide-me" not in repr(ServeConfig(**CONFIG | hidden))

@@ -250,9 +250,13 @@ def test_keys_of_a_file_open_the_server_under_their_names(folder: Path) -> None:
         (["broken_here:agent"], 1, "cannot be imported: ValueError: bad day"),
         (["needs_other:agent"], 1, "cannot be imported: ModuleNotFoundError: .*no_such_library"),
         (["whole_app:app"], 2, "is an AgentApp"),
-        (["--log", "redis"], 2, "--log must be memory, sqlite:PATH or valkey://HOST, got 'redis'"),
-        (["--log", "http://:secret@x"], 2, "valkey://HOST, got 'http'"),
-        (["--log", "sqlite:no/such/folder/x.db"], 1, "cannot be opened"),
+        (
+            ["--store", "redis"],
+            2,
+            "--store must be memory, sqlite:PATH or valkey://HOST, got 'redis'",
+        ),
+        (["--store", "http://:secret@x"], 2, "valkey://HOST, got 'http'"),
+        (["--store", "sqlite:no/such/folder/x.db"], 1, "cannot be opened"),
         (["--workers", "2"], 2, "--workers must be 1 with MemoryStreamLog, .*, got 2"),
         (
             ["--workers", "2", "--log", "sqlite:x.db"],

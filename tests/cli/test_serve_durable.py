@@ -14,6 +14,7 @@ import pytest
 from coreason_client import CAPClient
 from coreason_client.cli import _application
 from coreason_client.cli._application import ServeConfig, worker_app
+from coreason_client.cli._serve_options import DEFAULT_MAX_RESTARTS
 from coreason_client.server import AgentApp
 
 from .command import Process, coreason_here
@@ -84,12 +85,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         (
             ["--durable"],
-            "--durable needs a log that outlives the process: add --log sqlite:PATH or .*",
+            "--durable needs a store that outlives the process: add --store sqlite:PATH or .*",
         ),
-        (["--durable", "--log", "memory"], "--durable needs a log .* --log sqlite:PATH"),
+        (["--durable", "--store", "memory"], "--durable needs a store .* --store sqlite:PATH"),
         (["--max-restarts", "2"], "--max-restarts needs --durable"),
         (
-            ["durable_here:generator", "--durable", "--log", "sqlite:streams.db"],
+            ["durable_here:generator", "--durable", "--store", "sqlite:streams.db"],
             "--durable needs an agent that takes `stream`, .*",
         ),
     ],
@@ -103,7 +104,7 @@ def test_what_cannot_be_durable_is_refused_in_one_sentence(
 
 
 def test_a_limit_below_one_is_refused(folder: Path) -> None:
-    done = coreason_here("serve", "--durable", "--log", "sqlite:s.db", "--max-restarts", "0")
+    done = coreason_here("serve", "--durable", "--store", "sqlite:s.db", "--max-restarts", "0")
     assert done.returncode == 2
     assert "--max-restarts" in done.stderr
 
@@ -128,12 +129,12 @@ def test_the_options_reach_the_application_also_in_a_worker(
 
 def test_the_default_limit_is_that_of_the_application() -> None:
     default = inspect.signature(AgentApp).parameters["max_restarts"].default
-    assert default == _application.DEFAULT_MAX_RESTARTS
+    assert default == DEFAULT_MAX_RESTARTS
 
 
 def test_an_answer_continues_when_the_server_was_killed_and_started_again(tmp_path: Path) -> None:
     (tmp_path / "durable_here.py").write_text(AGENT)
-    options = ["serve", "durable_here:agent", "--durable", "--log", "sqlite:streams.db", "--port"]
+    options = ["serve", "durable_here:agent", "--durable", "--store", "sqlite:streams.db", "--port"]
     with Process(*options, "0", cwd=tmp_path) as process:
         banner = process.expect("}'\n")
         assert "streams are stored in streams.db and continue after a restart" in banner
@@ -155,7 +156,7 @@ def test_an_answer_continues_when_the_server_was_killed_and_started_again(tmp_pa
 
 def test_text_that_a_restarted_agent_writes_anew_is_redrawn_and_ends_a_pipe(tmp_path: Path) -> None:
     (tmp_path / "durable_here.py").write_text(AGENT)
-    options = ["serve", "durable_here:unsteady", "--durable", "--log", "sqlite:s.db", "--port"]
+    options = ["serve", "durable_here:unsteady", "--durable", "--store", "sqlite:s.db", "--port"]
     emulator = Emulator(80, 24)
 
     class Terminal(Process):

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from coreason_client import ArgumentError
 from coreason_client.cli._ticket_secrets import load_ticket_secrets
-from coreason_client.cli.exits import ExitCode, Failure
+from coreason_client.cli.exits import ExitCode, Failure, exit_code_of
 
 ONE, TWO = "1" * 32, "2" * 32
 
@@ -47,10 +48,10 @@ def test_without_a_file_the_environment_counts(
 )
 def test_a_wrong_file_is_named_and_not_shown(tmp_path: Path, data: bytes, says: str) -> None:
     file = write(tmp_path / "s", data)
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(ArgumentError) as caught:
         load_ticket_secrets(file, {})
     assert str(caught.value) == f"--ticket-secrets-file {file}: {says}"
-    assert caught.value.code is ExitCode.USAGE
+    assert exit_code_of(caught.value) is ExitCode.USAGE
 
 
 def test_a_variable_without_a_secret_is_an_error() -> None:

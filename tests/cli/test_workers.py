@@ -25,11 +25,12 @@ async def agent(request, stream: AgentStream) -> None:
 """
 
 
-def test_any_worker_serves_any_resume(tmp_path: Path) -> None:
+def test_any_worker_serves_any_resume_and_reads_new_keys(tmp_path: Path) -> None:
     (tmp_path / "many_here.py").write_text(AGENT)
+    write(tmp_path / "keys.txt", "one-key ann\n")
     with ValkeyServer(password="very-secret") as store:
         arguments = ["serve", "many_here:agent", "--port", "0", "--workers", "2"]
-        env = {"COREASON_LOG": store.url, "COREASON_API_KEY": "one-key"}
+        env = {"COREASON_STORE": store.url, "COREASON_API_KEYS_FILE": "keys.txt"}
         with Process(*arguments, env=env, cwd=tmp_path) as process:
             told = process.expect("}'\n")
             assert f"valkey://127.0.0.1:{store.port}/0" in told
@@ -42,13 +43,25 @@ def test_any_worker_serves_any_resume(tmp_path: Path) -> None:
                 with CAPClient(url, "one-key") as client:  # each its own connection
                     served.add(_ask_and_resume(client, f"question {uuid4()}"))
             assert len(served) == 2
+            write(tmp_path / "keys.txt", "one-key ann\nnew-key ann\n")
+            process.expect_error("the keys were read again from keys.txt: 2 keys", times=2)
+            for _ in range(6):
+                with CAPClient(url, "new-key") as client:
+                    assert client.ask("hello")
             process.signal(signal.SIGTERM)
             assert process.end() == 0
             errors = process.errors
             started = set(re.findall(r"INFO coreason_client\.server: worker (\d+) started", errors))
             assert served <= started
             assert errors.count("drained in") == 2
-            assert not re.search("WARNING|ERROR|Traceback|very-secret|one-key", errors)
+            assert not re.search("WARNING|ERROR|Traceback|very-secret|(one|new)-key", errors)
+
+
+def write(path: Path, text: str) -> None:
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.chmod(0o600)
+    new.replace(path)
 
 
 RECORD_BINDS = """

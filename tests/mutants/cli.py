@@ -138,7 +138,7 @@ MUTANTS = (
     Mutant(
         "a key of a file is printed",
         _KEYS,
-        "        if self.owners:\n",
+        "        if self.file is not None:\n",
         "        if False:\n",
         _KEY_TESTS,
     ),

@@ -324,7 +324,7 @@ serve(AgentApp(agent), uds=sys.argv[1], http="h11", log_level="info", head_timeo
 def test_a_unix_socket_is_guarded_too(tmp_path: Path) -> None:
     path = str(tmp_path / "s")
     with Program(UNIX, path) as program:
-        program.expect("running on unix socket")
+        program.expect("startup complete")
         for sent, received in (
             (HEAD + b"Connection: close\r\n\r\n", b"HTTP/1.1 200 "),
             (HEAD + b"A: b\n\r\n", b"HTTP/1.1 400 "),

@@ -1,12 +1,17 @@
 """Listening sockets."""
 
 import errno
+import os
 import socket
+import stat
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
-from coreason_client.server import listen, listen_all
+from coreason_client import ArgumentError
+from coreason_client.server import listen, listen_all, listen_unix
+from coreason_client.server.process._listen import remove_unix
 
 from .peer import LIMIT
 
@@ -84,3 +89,43 @@ def test_both_families_share_a_port(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [sock.address for sock in Recorded.made] == [("127.0.0.1", 4711), ("::1", 4711, 0, 7)]
     only_ipv6 = (socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
     assert [sock.options.get(only_ipv6) for sock in Recorded.made] == [None, 1]
+
+
+def test_a_unix_socket_has_its_permissions_and_replaces_a_dead_one(tmp_path: Path) -> None:
+    path, umask = tmp_path / "s", os.umask(0)
+    try:
+        for mode in (0o660, 0o600, 0o666):
+            with listen_unix(path, mode):
+                assert stat.S_IMODE(path.stat().st_mode) == mode
+                with socket.socket(socket.AF_UNIX) as client:
+                    client.connect(str(path))
+                with pytest.raises(OSError, match="in use") as caught:
+                    listen_unix(path)
+                assert caught.value.errno == errno.EADDRINUSE
+                remove_unix(path)  # somebody listens there
+                assert path.exists()
+            assert path.exists()  # as after SIGKILL
+    finally:
+        assert os.umask(umask) == 0
+    remove_unix(path)
+    remove_unix(path)
+    assert not path.exists()
+    with pytest.raises(ArgumentError, match="uds_mode must be permissions"):
+        listen_unix(path, 0o1000)
+    with pytest.raises(OSError, match="No such file"):
+        listen_unix(tmp_path / "no" / "folder")
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "link"])
+def test_only_a_socket_is_ever_removed(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "s"
+    if kind == "file":
+        path.write_text("precious")
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("nowhere")
+    with pytest.raises(ArgumentError, match=f"uds {path}: there is something other than a socket"):
+        listen_unix(path)
+    remove_unix(path)
+    assert path.is_symlink() or path.exists()

@@ -15,10 +15,12 @@ from coreason_manifest.definitions.service import ServiceRequest
 # Arguments that are no options, or become one under another name.
 OTHERS = {
     "_cuts",
+    "_keys_before",
     "a2a",
     "agent",
     "allowed_hosts",
     "api_keys",
+    "api_keys_file",
     "cors_origins",
     "log",
     "metrics",
@@ -53,6 +55,7 @@ def test_every_argument_reaches_the_option_of_its_name() -> None:
         "on_abandoned": "cancel",
         "final_retention": 10_000.0,
         "durable": False,
+        "root_path": "/three",
     }
     numbers = sorted(option_names() - values.keys() - RENAMED)
     values |= {name: 10 + number for number, name in enumerate(numbers)}
@@ -63,7 +66,9 @@ def test_every_argument_reaches_the_option_of_its_name() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    sorted(option_names() - RENAMED - {"agent_id", "version", "on_abandoned", "durable"}),
+    sorted(
+        option_names() - RENAMED - {"agent_id", "version", "on_abandoned", "durable", "root_path"}
+    ),
 )
 def test_numbers_out_of_range_are_refused_by_name(name: str) -> None:
     wrong: dict[str, Any] = {name: -1}
@@ -101,3 +106,17 @@ def test_zero(zero_is: str, names: set[str]) -> None:
         else:
             with pytest.raises(ValueError, match=rf"{name} .*got 0"):
                 AgentApp(agent, **zero)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        *(("agent_id", value) for value in ("", " ", 7)),
+        *(("root_path", value) for value in ("agents", "/", "/a/", "/a//b", "/a b", "/a?", None)),
+        *(("root_path", value) for value in ("/assist", "/streams/x", "/page", "/a2a", "/ready")),
+    ],
+)
+def test_names_and_paths_that_cannot_be_used_are_refused_by_name(name: str, wrong: object) -> None:
+    given: dict[str, Any] = {name: wrong}
+    with pytest.raises(ValueError, match=rf"{name} must"):
+        AgentApp(agent, **given)

@@ -29,7 +29,7 @@ _EPILOG = f"""\
 Examples:
   coreason chat
   coreason chat "How do I resume a stream?"
-  coreason serve my_module:agent --log sqlite:streams.db
+  coreason serve my_module:agent --store sqlite:streams.db
   coreason inspect http://127.0.0.1:8000
   coreason llm "Why is the sky blue?"
   coreason a2a stream https://agent.example "Hello"

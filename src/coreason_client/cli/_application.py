@@ -1,41 +1,52 @@
 """The application that `coreason serve` runs, in this process or in its workers."""
 
 import json
+import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from coreason_client import ArgumentError
+from coreason_client import ArgumentError, CoreasonError
 
 from ._card_file import read_card
 from ._load import load_agent
 from ._logs import LogFormat, show_server_logs
 from ._options import reject_system, usage_error
+from ._serve_options import DEFAULT_MAX_RESTARTS
 from .exits import ExitCode, Failure
 
 if TYPE_CHECKING:
     from ..server import A2A, AgentApp, StreamLog
 
-__all__ = ["DEFAULT_MAX_RESTARTS", "ServeConfig", "redacted_log", "worker_app"]
+__all__ = ["ServeConfig", "redacted_log", "worker_app"]
+
+logger = logging.getLogger("coreason_client.server")
 
 # Passes the configuration to workers. Arguments would be visible to every user of the machine.
 _CONFIG_VARIABLE = "COREASON_SERVE_CONFIG"
 # The command line options that set arguments of AgentApp.
 _OPTION_NAMES = {
+    "agent_id": "--agent-id",
     "allowed_hosts": "--allowed-host",
+    "api_keys_file": "--api-keys-file",
     "cors_origins": "--cors-origin",
+    "drain_timeout": "--drain-timeout",
     "durable": "--durable",
     "grpc_address": "--host with --grpc-port",
     "grpc_url": "--grpc-url",
     "max_restarts": "--max-restarts",
     "max_requests_per_minute": "--max-requests-per-minute",
     "public_url": "--public-url",
-    "url": "--log",
+    "retention": "--retention",
+    "root_path": "--root-path",
+    "url": "--store",
 }
-DEFAULT_MAX_RESTARTS = 3
+# AgentApp keeps the status of a stream at least as long as its packets.
+_FINAL_RETENTION = 86400.0
+_RELOAD_DRAIN = 1.0  # seconds; who changes a file wants to see the effect
 # The guide would finish before anybody could cut a connection or press another button of the page.
 _SECONDS_PER_WORD = 0.04
 _VALKEY_SCHEMES = frozenset({"redis", "rediss", "valkey", "valkeys"})
@@ -49,7 +60,7 @@ class ServeConfig:
     llm: str | None
     system: str | None
     log: str
-    api_keys: Mapping[str, str] = field(repr=False)  # the owner of each key, or ""
+    api_keys: Sequence[str] = field(repr=False)  # those outside the file
     keys_source: str  # option or environment variable
     metrics: bool
     max_requests_per_minute: int | None
@@ -70,6 +81,15 @@ class ServeConfig:
     watched: bool = False  # somebody watches the answers in a browser
     ticket_secrets: Sequence[str] = field(default=(), repr=False)
     secrets_source: str = ""  # option or environment variable
+    api_keys_file: str | None = None  # the path of a file
+    keys_before: str | None = field(default=None, repr=False)  # its content when it was last valid
+    metrics_key: str | None = field(default=None, repr=False)
+    metrics_source: str = "--metrics-key"
+    drain_timeout: float | None = None
+    retention: float | None = None
+    agent_id: str | None = None
+    root_path: str = ""
+    reload: bool = False
 
     @property
     def serves_a2a(self) -> bool:
@@ -87,8 +107,8 @@ class ServeConfig:
 
         if self.durable and self.log == "memory":
             raise Failure(
-                "--durable needs a log that outlives the process: add --log sqlite:PATH or --log "
-                "valkey://HOST",
+                "--durable needs a store that outlives the process: add --store sqlite:PATH or "
+                "--store valkey://HOST",
                 ExitCode.USAGE,
             )
         agent = _find_agent(self.agent, self.llm, self.system, watched=self.watched)
@@ -103,23 +123,44 @@ class ServeConfig:
                 agent,
                 log=_create_log(self.log),
                 api_keys=self.api_keys or None,
+                api_keys_file=self.api_keys_file,
                 ticket_secrets=self.ticket_secrets or None,
                 metrics=self.metrics,
+                metrics_key=self.metrics_key,
                 max_requests_per_minute=self.max_requests_per_minute,
                 allowed_hosts=self.allowed_hosts,
                 cors_origins=self.cors_origins,
                 durable=self.durable,
                 max_restarts=self.max_restarts,
                 public_url=self.public_url,
+                root_path=self.root_path,
+                agent_id=self.agent_id,
                 a2a=self._a2a_settings(),
                 page=self.page,
+                **self._times(),
                 _cuts=self.chaos,
+                _keys_before=self.keys_before,
             )
         except ArgumentError as error:
-            sources = {"api_keys": self.keys_source, "ticket_secrets": self.secrets_source}
+            sources = {
+                "api_keys": self.keys_source,
+                "ticket_secrets": self.secrets_source,
+                "metrics_key": self.metrics_source,
+            }
             raise usage_error(error, _OPTION_NAMES | sources) from None
         except (TypeError, ValueError) as error:
             raise Failure(str(error), ExitCode.USAGE) from None
+
+    def _times(self) -> dict[str, Any]:
+        times: dict[str, float] = {}
+        if self.reload or self.drain_timeout is not None:
+            times["drain_timeout"] = (
+                _RELOAD_DRAIN if self.drain_timeout is None else self.drain_timeout
+            )
+        if self.retention is not None:
+            times["retention"] = self.retention
+            times["final_retention"] = max(self.retention, _FINAL_RETENTION)
+        return times
 
     def _a2a_settings(self) -> "A2A | bool":
         if not self.serves_a2a:
@@ -137,11 +178,24 @@ class ServeConfig:
         )
 
     @contextmanager
-    def for_workers(self) -> Iterator[str]:
-        """Yield the import string of the application factory for workers started in the block."""
-        os.environ[_CONFIG_VARIABLE] = json.dumps(asdict(self))
+    def for_workers(self) -> Iterator[tuple[str, Callable[[], None]]]:
+        """Yield the import string of the application factory for workers started in the block.
+
+        Call the function that comes with it now and then: a worker that is started while the file
+        of keys is invalid gets the keys from before.
+        """
+        from ..server._keys_file import ValidFile
+
+        file = None if self.api_keys_file is None else ValidFile(self.api_keys_file)
+
+        def update() -> None:
+            config = self if file is None else replace(self, keys_before=file.read())
+            os.environ[_CONFIG_VARIABLE] = json.dumps(asdict(config))
+
+        update()
         try:
-            yield f"{worker_app.__module__}:{worker_app.__name__}"
+            name = f"{worker_app.__module__}:{worker_app.__name__}"
+            yield name, (lambda: None) if file is None else update
         finally:
             del os.environ[_CONFIG_VARIABLE]
 
@@ -150,7 +204,11 @@ def worker_app() -> "AgentApp":
     """Create the application in a worker process."""
     config = ServeConfig(**json.loads(os.environ.pop(_CONFIG_VARIABLE)))
     show_server_logs(config.verbose, config.log_format)
-    return config.app()
+    try:
+        return config.app()
+    except (Failure, CoreasonError) as error:  # code or files may have changed since the start
+        logger.error("%s", error)
+        raise SystemExit(ExitCode.FAILED) from None
 
 
 def redacted_log(name: str) -> str:
@@ -197,6 +255,6 @@ def _create_log(name: str) -> "StreamLog":
         return ValkeyStreamLog(name)
     raise Failure(
         # Only the scheme is shown, because the rest may contain a password.
-        f"--log must be memory, sqlite:PATH or valkey://HOST, got {kind!r}",
+        f"--store must be memory, sqlite:PATH or valkey://HOST, got {kind!r}",
         ExitCode.USAGE,
     )

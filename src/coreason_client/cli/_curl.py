@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from pathlib import Path
 
 __all__ = ["curl_line"]
 
@@ -19,9 +20,10 @@ _BODY = {
 }
 
 
-def curl_line(url: str, authorization: str | None = None) -> str:
+def curl_line(url: str, authorization: str | None = None, uds: Path | None = None) -> str:
     """Return a command that asks the agent; `authorization` is a header, quoted for the shell."""
-    parts = ["curl -N", shlex.quote(f"{url}/assist"), "-H 'Content-Type: application/json'"]
+    parts = ["curl -N"] if uds is None else ["curl -N --unix-socket", shlex.quote(str(uds))]
+    parts += [shlex.quote(f"{url}/assist"), "-H 'Content-Type: application/json'"]
     if authorization is not None:
         parts += ["-H", authorization]
     parts += ["-d", shlex.quote(json.dumps(_BODY, separators=(",", ":")))]

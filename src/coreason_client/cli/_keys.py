@@ -1,4 +1,7 @@
-"""The keys of `coreason serve`: from options and a file, or from an environment variable."""
+"""The keys of `coreason serve`: from options and a file, or from an environment variable.
+
+The server itself reads the file, because it reads it again when it changes.
+"""
 
 import os
 import re
@@ -7,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ._keys_file import read_keys_file
 from .exits import ExitCode, Failure
 
 __all__ = ["FILE_VARIABLE", "KEYS_VARIABLE", "KEY_VARIABLE", "Keys"]
@@ -22,11 +24,11 @@ _FIRST_KEY = {KEYS_VARIABLE: "%%[ ,]*", KEY_VARIABLE: "%% *"}  # its first key, 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys, and the option or environment variable that they come from."""
+    """The keys outside the file, the option or environment variable of theirs, and the file."""
 
     values: Sequence[str] = field(repr=False)
     source: str
-    owners: Mapping[str, str] = field(default_factory=dict, repr=False)  # by key
+    file: Path | None = None
 
     @classmethod
     def load(
@@ -38,13 +40,10 @@ class Keys:
         """Return the keys of the options and the file, or else of the first variable that is set.
 
         Raises:
-            Failure: that variable contains no key, or the file is invalid.
+            Failure: that variable contains no key.
         """
-        if file is not None:
-            owners = read_keys_file(file)
-            return cls((*owners, *(options or ())), "--api-keys-file", owners)
-        if options:
-            return cls(tuple(options), "--api-key")
+        if file is not None or options:
+            return cls(tuple(options or ()), "--api-key", file)
         for variable, separator in _SEPARATORS.items():
             if text := env.get(variable):
                 values = tuple(filter(None, re.split(separator, text)))
@@ -53,15 +52,14 @@ class Keys:
                 return cls(values, variable)
         return cls((), "--api-key")
 
-    def with_owners(self) -> dict[str, str]:
-        """Return the owner of each key, "" if it has none."""
-        return {key: self.owners.get(key, "") for key in self.values}
+    def __bool__(self) -> bool:
+        return bool(self.values) or self.file is not None
 
     def authorization(self) -> str | None:
         """Return the header for the printed command, quoted for the shell; None without keys."""
-        if not self.values:
+        if not self:
             return None
-        if self.owners:
+        if self.file is not None:
             # A key from a file must not appear in the terminal.
             return '"Authorization: Bearer $KEY"'
         if self.source not in _SEPARATORS:

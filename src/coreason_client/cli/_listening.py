@@ -1,11 +1,71 @@
-"""What is wrong with the address that a command listens on."""
+"""The address that a command listens on: its URL, its sockets, and what is wrong with it."""
 
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
+from coreason_client import ArgumentError
+
+from .._host_port import host_port
+from ._options import usage_error
 from .exits import Failure
 
-__all__ = ["listen_errors"]
+__all__ = ["Address", "listen_errors"]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host and a port, or the path of a Unix socket; with or without TLS."""
+
+    host: str
+    port: int
+    uds: Path | None = None
+    uds_mode: int | None = None
+    tls: bool = False
+
+    def url(self, port: int) -> str:
+        """Return the URL of a server that got this port; a Unix socket has `localhost`."""
+        scheme = "https" if self.tls else "http"
+        return f"{scheme}://{'localhost' if self.uds else host_port(self.host, port)}"
+
+    @contextmanager
+    def listening(self, *, shared: bool) -> Iterator[list[socket.socket]]:
+        """Listen while the block runs, on every address of a host; one socket can be shared.
+
+        Raises:
+            Failure: the address cannot be used.
+        """
+        from ..server import listen, listen_all
+
+        if self.uds is not None:
+            with _listening_unix(self.uds, self.uds_mode) as sock:
+                yield [sock]
+            return
+        with listen_errors(self.host, self.port):
+            place = self.host, self.port
+            sockets = [listen(*place)] if shared else listen_all(*place)
+        try:
+            yield sockets
+        finally:
+            for sock in sockets:
+                sock.close()
+
+
+@contextmanager
+def _listening_unix(path: Path, mode: int | None) -> Iterator[socket.socket]:
+    from ..server.run import unix_socket
+
+    with ExitStack() as stack:
+        try:
+            sock = stack.enter_context(unix_socket(path, mode))
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise Failure(f"cannot listen on {path}: {reason}") from None
+        except ArgumentError as error:
+            raise usage_error(error, {"uds": "--uds", "uds_mode": "--uds-mode"}) from None
+        yield sock
 
 
 @contextmanager

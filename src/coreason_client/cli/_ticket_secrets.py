@@ -4,7 +4,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from ._private_file import file_failure, private_lines, read_private_file
+from coreason_client import ArgumentError
+
 from .exits import ExitCode, Failure
 
 __all__ = ["SECRETS_FILE_VARIABLE", "SECRETS_VARIABLE", "load_ticket_secrets"]
@@ -20,10 +21,13 @@ def load_ticket_secrets(
     """Return the secrets, none if there are no tickets, and the option or variable they are from.
 
     Raises:
-        Failure: the file or the variable has no secret, or the file is invalid.
+        ArgumentError: the file is invalid, or has no secret.
+        Failure: the variable has no secret.
     """
     if file is not None:
-        return _parse(file, read_private_file(_OPTION, file)), _OPTION
+        from ..server._private_file import read_private_file
+
+        return _parse(file, read_private_file(_OPTION, file)[0]), _OPTION
     text = env.get(SECRETS_VARIABLE)
     if text and not text.split():
         raise Failure(f"{SECRETS_VARIABLE} is set but contains no secret", ExitCode.USAGE)
@@ -31,15 +35,21 @@ def load_ticket_secrets(
 
 
 def _parse(path: Path, data: bytes) -> tuple[str, ...]:
+    from ..server._private_file import private_lines
+
     found = []
     for number, line in private_lines(data):
         try:
             secret = line.decode()
         except UnicodeDecodeError:
-            raise file_failure(_OPTION, path, f"line {number} is not UTF-8") from None
+            raise _error(path, f"line {number} is not UTF-8") from None
         if len(secret.split()) > 1:
-            raise file_failure(_OPTION, path, f"line {number}: a secret must not contain spaces")
+            raise _error(path, f"line {number}: a secret must not contain spaces")
         found.append(secret)
     if not found:
-        raise file_failure(_OPTION, path, "the file contains no secret")
+        raise _error(path, "the file contains no secret")
     return tuple(found)
+
+
+def _error(path: Path, reason: str) -> ArgumentError:
+    return ArgumentError(_OPTION, f"{path}: {reason}")

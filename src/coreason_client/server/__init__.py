@@ -29,7 +29,7 @@ from .errors import (
 from .http._tickets import create_ticket
 from .log import DurableLog, MemoryStreamLog, SQLiteStreamLog, StreamLog
 from .parts import Data, File, Link
-from .process._listen import listen, listen_all
+from .process._listen import listen, listen_all, listen_unix
 from .run import RunningServer, check_host, running, serve, serve_workers
 from .steps import step
 from .stream import AgentStream, Resumed
@@ -71,6 +71,7 @@ __all__ = [
     "create_ticket",
     "listen",
     "listen_all",
+    "listen_unix",
     "running",
     "serve",
     "serve_workers",

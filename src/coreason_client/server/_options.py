@@ -20,6 +20,10 @@ A2A_PATH = "/a2a"
 CARD_PATH = "/.well-known/agent-card.json"
 """The path of the card, where clients of A2A begin."""
 
+# The first parts of the paths that are served: a prefix with such a name would be ambiguous.
+_FIRST_PARTS = frozenset(
+    path.split("/")[1] for path in (*PATHS, A2A_PATH, CARD_PATH, "/streams", "/page")
+) - {"v1"}
 _PATH = re.compile(r"(?:/[A-Za-z0-9._~-]+)+", re.ASCII)
 
 # The bound of a number is part of its type, so each option is listed once.
@@ -55,6 +59,7 @@ class Options:
     cancel_grace: Delay
     durable: bool
     max_restarts: Count
+    root_path: str = ""
     serves_a2a: bool = False
 
     def __post_init__(self) -> None:
@@ -64,6 +69,8 @@ class Options:
                 raise ArgumentError(name, "must be a number", value)
             if not (value > 0 if bound is _ABOVE_0 else value >= 0):
                 raise ArgumentError(name, bound, value)
+        _check_agent_id(self.agent_id)
+        _check_root_path(self.root_path)
         _check_rate(self.max_requests_per_minute)
         _check_path(self.metrics_path, serves_a2a=self.serves_a2a)
         if self.on_abandoned not in ("continue", "cancel"):
@@ -91,6 +98,22 @@ def _is_bounded(kind: object) -> bool:
 def option_names() -> frozenset[str]:
     """Return the names of all options."""
     return frozenset(field.name for field in fields(Options))
+
+
+def _check_agent_id(agent_id: object) -> None:
+    if not isinstance(agent_id, str) or not agent_id.strip():
+        raise ArgumentError("agent_id", "must be text that is not empty", agent_id)
+
+
+def _check_root_path(path: object) -> None:
+    if path == "":
+        return
+    if not isinstance(path, str) or not _PATH.fullmatch(path):
+        raise ArgumentError(
+            "root_path", "must be a path such as /agents/one, without a final slash", path
+        )
+    if path.split("/")[1] in _FIRST_PARTS:
+        raise ArgumentError("root_path", "must not begin like a path that the server uses", path)
 
 
 def _check_rate(per_minute: object) -> None:

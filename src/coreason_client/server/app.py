@@ -3,8 +3,10 @@
 import asyncio
 import contextvars
 import inspect
+import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from functools import partial
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
@@ -18,6 +20,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..errors import ArgumentError
+from ._keys_file import KeysFile
 from ._options import PROBES, Options, option_names
 from .cap._routes import Routes
 from .engine._agent import Agent, as_runner, is_generator_without_stream
@@ -31,6 +34,7 @@ from .http._gate import Gate
 from .http._hosts import AllowedHosts, checked_origins
 from .http._problems import Problem
 from .http._refusals import Refusals
+from .http._root_path import with_root_path
 from .http._tickets import Tickets
 from .log.base import DurableLog, StreamLog
 from .log.memory import MemoryStreamLog
@@ -100,10 +104,12 @@ class AgentApp:
         *,
         log: StreamLog | None = None,
         api_keys: Iterable[str] | Mapping[str, str] | None = None,
+        api_keys_file: str | os.PathLike[str] | None = None,
         ticket_secrets: Iterable[str | bytes] | None = None,
         cors_origins: Iterable[str] = (),
         allowed_hosts: Iterable[str] = (),
         public_url: str | None = None,
+        root_path: str = "",
         agent_id: str | None = None,
         version: str | None = None,
         max_body_bytes: int = 4 * 1024 * 1024,
@@ -131,18 +137,23 @@ class AgentApp:
         a2a: "bool | AgentCard | A2A" = False,
         page: bool = False,
         _cuts: bool = False,
+        _keys_before: str | None = None,
     ) -> None:
         arguments = locals()  # before other local variables exist
         options = {name: arguments[name] for name in option_names() & arguments.keys()} | {
-            "agent_id": agent_id or _agent_id(agent),
+            "agent_id": _agent_id(agent) if agent_id is None else agent_id,
             "version": version or _package_version(),
             "metrics_path": "/metrics" if metrics is True else metrics or None,
             "serves_a2a": bool(a2a),
         }
-        self._runner = as_runner(agent)
+        runner = as_runner(agent)
         self._log = MemoryStreamLog() if log is None else log
         self._options = Options(**options)
         keys = None if api_keys is None else Keys(api_keys)
+        self._keys_file = (
+            None if api_keys_file is None else KeysFile(api_keys_file, keys, _keys_before)
+        )
+        keys = keys if self._keys_file is None else self._keys_file.keys
         tickets = None if ticket_secrets is None else Tickets(ticket_secrets)
         self._gate = Gate(self._options, keys, tickets, quotas_of(self._log))
         if on_abandoned == "cancel" and self._log.shared:
@@ -167,7 +178,7 @@ class AgentApp:
         self._refusals = Refusals(self._metrics)
         # One owner for the application, not for each start: a log that is started again by the
         # same owner does not change.
-        self._owner = f"{self._options.agent_id}-{uuid4()}"
+        owner = f"{self._options.agent_id}-{uuid4()}"
         self._process_guard = SingleProcessGuard(self._log)
         # Any request may start the server, and restarted agents must not see its context.
         self._context = contextvars.copy_context()
@@ -175,6 +186,11 @@ class AgentApp:
         self._startup_error: Exception | None = None
         self._grpc: GrpcServing | None = None
         self._services: list[Service] = []
+        if self._keys_file is not None:
+            self._services.append(self._keys_file.watch)
+        self._create_runtime = partial(
+            Runtime, runner, self._log, self._options, owner, self._metrics
+        )
         cuts = Cuts() if page and _cuts else None
         routes = Routes(self._gate, self._metrics, metrics_keys, self._ready, cuts)
         table = routes.table()
@@ -182,7 +198,7 @@ class AgentApp:
         if a2a:
             table += self._a2a_routes(agent, a2a, public_url)
         if page:
-            table += self._page_routes(routes, cuts=cuts is not None)
+            table += _page_routes(self._options, routes, self.has_keys, cuts=cuts is not None)
         starlette = Starlette(
             routes=table,
             middleware=_middleware(origins, serves_a2a=bool(a2a)),
@@ -210,23 +226,6 @@ class AgentApp:
         )
         return A2ARoutes(self._operations, cards, gate, self._ready, public_url).table()
 
-    def _page_routes(self, routes: Routes, *, cuts: bool) -> list[Route]:
-        config: PageConfig = {
-            "agent_id": self._options.agent_id,
-            "version": self._options.version,
-            "protocol": "cap",
-            "target": None,
-            "needs_key": self.has_keys,
-            "adds_key": False,
-            "cut": cuts,
-            "card": None,
-        }
-
-        async def cut(request: Request, wanted: CutRequest) -> None:
-            await routes.cut(request, wanted.stream_id, wanted.seed)
-
-        return page_routes(lambda _: config, cut if cuts else None)
-
     def __repr__(self) -> str:
         return f"<AgentApp {self._options.agent_id!r} on {type(self._log).__name__}>"
 
@@ -234,7 +233,9 @@ class AgentApp:
         """Serve as ASGI."""
         if scope["type"] == "lifespan":
             await serve_lifespan(self.lifespan(), receive, send)
-        elif problem := _host_problem(
+            return
+        scope = with_root_path(scope, self._options.root_path)
+        if problem := _host_problem(
             scope, None if self.has_keys else self._hosts
         ) or await self._address_problem(scope):
             await drain_body(Request(scope, receive))
@@ -324,6 +325,15 @@ class AgentApp:
         if self._grpc is not None:
             self._grpc.shares_port = True
 
+    def reload_keys(self) -> None:
+        """Read `api_keys_file` again now; without this, a change counts after two seconds.
+
+        `serve` calls it on SIGHUP. If the file is invalid, the keys from before still apply, and
+        the reason is logged.
+        """
+        if self._keys_file is not None:
+            self._keys_file.reload()
+
     def begin_shutdown(self) -> None:
         """Tell readers to reconnect later and let producers finish, before the lifespan ends.
 
@@ -366,14 +376,8 @@ class AgentApp:
                 raise RuntimeError("this AgentApp already serves on another event loop")
             with self._reporting_startup():
                 self._process_guard.check_start()
-            runtime = self._runtime = Runtime(
-                self._runner,
-                self._log,
-                self._options,
-                self._owner,
-                self._metrics,
-                tracing(_package_version()),
-                services=self._services,
+            runtime = self._runtime = self._create_runtime(
+                tracing(_package_version()), services=self._services
             )
             if self._operations is not None:
                 self._operations.attach(runtime)
@@ -394,6 +398,24 @@ class AgentApp:
         except Exception as error:
             self._startup_error = error
             raise
+
+
+def _page_routes(options: Options, routes: Routes, needs_key: bool, *, cuts: bool) -> list[Route]:
+    config: PageConfig = {
+        "agent_id": options.agent_id,
+        "version": options.version,
+        "protocol": "cap",
+        "target": None,
+        "needs_key": needs_key,
+        "adds_key": False,
+        "cut": cuts,
+        "card": None,
+    }
+
+    async def cut(request: Request, wanted: CutRequest) -> None:
+        await routes.cut(request, wanted.stream_id, wanted.seed)
+
+    return page_routes(lambda _: config, cut if cuts else None)
 
 
 def _host_problem(scope: Scope, hosts: AllowedHosts | None) -> Problem | None:

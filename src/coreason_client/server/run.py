@@ -1,22 +1,25 @@
 """Serves an application with uvicorn, until a signal arrives or in a thread for a `with` block."""
 
 import ipaddress
+import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from multiprocessing import get_context
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, MissingExtraError
 from .app import AgentApp
 from .observe._log_lines import logger
 from .process._descriptors import raise_descriptor_limit
-from .process._listen import listen
+from .process._listen import UDS_MODE, listen, listen_unix, remove_unix
+from .process._tls import TlsFile, check_tls
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -31,7 +34,10 @@ __all__ = [
     "running",
     "serve",
     "serve_asgi",
+    "serve_reloading",
     "serve_workers",
+    "tls_options",
+    "unix_socket",
 ]
 
 _START_TIMEOUT = 30.0
@@ -47,12 +53,22 @@ def serve(
     max_connections: int | None = None,
     head_timeout: float = _HEAD_TIMEOUT,
     sockets: Sequence[socket.socket] | None = None,
+    uds: str | os.PathLike[str] | None = None,
+    uds_mode: int = UDS_MODE,
+    ssl_certfile: TlsFile = None,
+    ssl_keyfile: TlsFile = None,
+    ssl_keyfile_password: str | None = None,
     **options: Any,
 ) -> None:
     """Serve until SIGINT or SIGTERM, then drain. Further options go to `uvicorn.Config`.
 
-    `sockets` are listening sockets, such as those of `listen`, to serve on instead; they are closed
-    at the end. `host` must still be their address.
+    `uds` is the path of a Unix socket to serve on instead of `host` and `port`, with the
+    permissions `uds_mode`; it is removed at the end. `sockets` are listening sockets, such as those
+    of `listen`, to serve on instead; they are closed at the end, and `host` must be their address.
+
+    With `ssl_certfile` the server uses TLS. The file has the certificate in PEM form, and the key
+    too if there is no `ssl_keyfile`. SIGHUP reads the certificate and the keys of `api_keys_file`
+    again.
 
     At most `max_connections` connections are open at once. The default depends on the number of
     files that the process may open, a limit that is raised as far as the system allows. A
@@ -60,18 +76,43 @@ def serve(
     second signal ends the process at once, with exit code 130 (SIGINT) or 143 (SIGTERM).
 
     Raises:
-        ValueError: the host is not a loopback address, and the agent has no keys.
+        ValueError: the host is not a loopback address, and the agent has no keys; or a file of TLS
+            cannot be used.
         LogUnavailable: the log cannot be opened.
+        OSError: it cannot listen at `uds`.
     """
     check_host(app, host, allow_public=allow_public)
+    tls = tls_options(ssl_certfile, ssl_keyfile, ssl_keyfile_password)
     raise_descriptor_limit()
-    server = _server(app, max_connections, head_timeout, host=host, port=port, **options)
+    server = _server(app, max_connections, head_timeout, host=host, port=port, **tls, **options)
+    with ExitStack() as stack:
+        if uds is not None:
+            sockets = [stack.enter_context(unix_socket(uds, uds_mode))]
+        try:
+            server.run(None if sockets is None else list(sockets))
+        except SystemExit:  # raised by uvicorn if the start failed
+            if app.startup_error is not None:
+                raise app.startup_error from None
+            raise
+
+
+@contextmanager
+def unix_socket(path: str | os.PathLike[str], mode: int | None = None) -> Iterator[socket.socket]:
+    """Listen at a path while the block runs, and then remove the file; raises as `listen_unix`."""
+    sock = listen_unix(path, UDS_MODE if mode is None else mode)
     try:
-        server.run(None if sockets is None else list(sockets))
-    except SystemExit:  # raised by uvicorn if the start failed
-        if app.startup_error is not None:
-            raise app.startup_error from None
-        raise
+        yield sock
+    finally:
+        sock.close()
+        remove_unix(path)
+
+
+def tls_options(certfile: TlsFile, keyfile: TlsFile, password: str | None) -> dict[str, Any]:
+    """Return the options of uvicorn for TLS, none without a certificate; raises as `serve`."""
+    check_tls(certfile, keyfile, password)
+    if certfile is None:
+        return {}
+    return {"ssl_certfile": certfile, "ssl_keyfile": keyfile, "ssl_keyfile_password": password}
 
 
 def serve_asgi(
@@ -99,6 +140,7 @@ def serve_workers(
     max_connections: int | None = None,
     head_timeout: float = _HEAD_TIMEOUT,
     grpc_address: str | None = None,
+    on_tick: Callable[[], None] = lambda: None,
     **options: Any,
 ) -> None:
     """Serve with several processes until SIGINT or SIGTERM; a process that dies is replaced.
@@ -108,18 +150,58 @@ def serve_workers(
     `serve`, for each process. Further options go to `uvicorn.Config`.
 
     `grpc_address` is the address at which the applications serve A2A over gRPC, if they do: it is
-    reserved for them, so that no other process can take it.
+    reserved for them, so that no other process can take it. `on_tick` is called in this process
+    before one is started, and twice a second.
 
     Raises:
         RuntimeError: no process could start.
         OSError: another process listens at `grpc_address`.
     """
     _require_uvicorn()
-    from .process._uvicorn import AFTER_DRAIN, Limits
+    from .process._uvicorn import AFTER_DRAIN
     from .process._worker_processes import Supervisor
+
+    start = _starter(factory, sock, workers, max_connections, head_timeout, options)
+    with _reserved(grpc_address):
+        Supervisor(start, workers, shutdown_timeout + 2 * AFTER_DRAIN, on_tick).run()
+
+
+def serve_reloading(
+    factory: str,
+    sock: socket.socket,
+    folders: Iterable[Path],
+    *,
+    shutdown_timeout: float,
+    max_connections: int | None = None,
+    head_timeout: float = _HEAD_TIMEOUT,
+    **options: Any,
+) -> None:
+    """Serve with one process until SIGINT or SIGTERM; restart it when a Python file changes.
+
+    The files are those below `folders`. The other arguments are those of `serve_workers`.
+    """
+    _require_uvicorn()
+    from .process._reload import Reloader
+    from .process._uvicorn import AFTER_DRAIN
+
+    start = _starter(factory, sock, 1, max_connections, head_timeout, options)
+    Reloader(start, folders, shutdown_timeout + 2 * AFTER_DRAIN).run()
+
+
+def _starter(
+    factory: str,
+    sock: socket.socket,
+    workers: int,
+    max_connections: int | None,
+    head_timeout: float,
+    options: dict[str, Any],
+) -> "Callable[[Connection[bytes, bytes]], BaseProcess]":
+    """Return a function that starts a process which serves on the socket."""
+    from .process._uvicorn import Limits
 
     raise_descriptor_limit()
     Limits(max_connections, head_timeout)  # raises here instead of in each process
+    _check_tls_options(options)
     spawn = get_context("spawn")
 
     def start(pipe: "Connection[bytes, bytes]") -> "BaseProcess":
@@ -130,8 +212,7 @@ def serve_workers(
             process.start()
         return process
 
-    with _reserved(grpc_address):
-        Supervisor(start, workers, shutdown_timeout + 2 * AFTER_DRAIN).run()
+    return start
 
 
 @contextmanager
@@ -162,17 +243,18 @@ def _run_worker(
     # that an agent starts do not inherit a handler that does nothing, unlike SIG_IGN.
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    link = WorkerLink(pipe)
-    module, _, name = factory.partition(":")
-    app = getattr(import_module(module), name)()
-    if isinstance(app, AgentApp):
-        _check_worker(app, workers)
-        app.become_worker()
-    server = _server(
-        app, max_connections, head_timeout, on_started=link.ready, is_worker=True, **options
-    )
-    link.open()
-    server.run([sock])
+    with sock:  # also if the application cannot be made
+        link = WorkerLink(pipe)
+        module, _, name = factory.partition(":")
+        app = getattr(import_module(module), name)()
+        _check_worker(app, workers, options)
+        if isinstance(app, AgentApp):
+            app.become_worker()
+        server = _server(
+            app, max_connections, head_timeout, on_started=link.ready, is_worker=True, **options
+        )
+        link.open()
+        server.run([sock])
 
 
 @contextmanager
@@ -184,12 +266,20 @@ def _signal_blocked(number: signal.Signals) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _check_worker(app: AgentApp, workers: int) -> None:
+def _check_worker(app: Any, workers: int, options: dict[str, Any]) -> None:
+    """Report in one line what has changed since the parent has checked it."""
     try:
-        app.check_workers(workers)
+        if isinstance(app, AgentApp):
+            app.check_workers(workers)
+        _check_tls_options(options)
     except ValueError as error:
         logger.error("%s", error)
         raise SystemExit(1) from None
+
+
+def _check_tls_options(options: dict[str, Any]) -> None:
+    names = ("ssl_certfile", "ssl_keyfile", "ssl_keyfile_password")
+    check_tls(*(options.get(name) for name in names))
 
 
 def check_host(app: AgentApp, host: str, *, allow_public: bool = False) -> None:
@@ -213,11 +303,12 @@ class RunningServer:
 
     host: str
     port: int
+    scheme: str = "http"
 
     @property
     def url(self) -> str:
         """The URL of the server, for a client."""
-        return f"http://{self.host}:{self.port}"
+        return f"{self.scheme}://{self.host}:{self.port}"
 
 
 @contextmanager
@@ -231,8 +322,8 @@ def running(
 ) -> Iterator[RunningServer]:
     """Serve any ASGI application on a free port, in a thread, while the block runs.
 
-    The options are those of `serve`. The server accepts connections when the block begins, and has
-    drained after the block.
+    The options are those of `serve`, except for Unix sockets. The server accepts connections when
+    the block begins, and has drained after the block.
 
     Raises:
         RuntimeError: the application did not start; the error of its start is raised if there is
@@ -251,7 +342,7 @@ def running(
     try:
         if not started.wait(_START_TIMEOUT) or not server.started:
             raise getattr(app, "startup_error", None) or RuntimeError("the server did not start")
-        yield RunningServer(host, port)
+        yield RunningServer(host, port, "https" if server.config.is_ssl else "http")
     finally:
         server.should_exit = True
         thread.join()

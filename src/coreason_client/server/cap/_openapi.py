@@ -121,6 +121,7 @@ def openapi(
     metrics_path: str | None = None,
     metrics_with_key: bool = False,
     serves_a2a: bool = False,
+    root_path: str = "",
 ) -> dict[str, Any]:
     """Return the OpenAPI 3.1 description of the server."""
     _, definitions = models_json_schema(
@@ -139,6 +140,7 @@ def openapi(
     return {
         "openapi": "3.1.0",
         "info": {"title": agent_id, "version": version},
+        **({"servers": [{"url": root_path}]} if root_path else {}),
         "paths": {
             "/assist": {"post": _assist("assist", security)},
             "/v1/assist": {"post": _assist("assist_v1", security)},

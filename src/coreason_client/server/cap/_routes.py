@@ -155,6 +155,7 @@ class Routes:
             metrics_path=options.metrics_path,
             serves_a2a=options.serves_a2a,
             metrics_with_key=self._metrics_keys is not None,
+            root_path=options.root_path,
         )
         return JSONResponse(described)
 

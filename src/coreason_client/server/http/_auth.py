@@ -23,11 +23,17 @@ ANONYMOUS = "anybody"
 
 
 class Keys:
-    """The keys of a server and the principal of each."""
+    """The keys of a server and the principal of each, together with those of `also`."""
 
     __slots__ = ("_known",)
 
-    def __init__(self, keys: Iterable[str] | Mapping[str, str], argument: str = "api_keys") -> None:
+    def __init__(
+        self,
+        keys: Iterable[str] | Mapping[str, str],
+        argument: str = "api_keys",
+        *,
+        also: "Keys | None" = None,
+    ) -> None:
         if isinstance(keys, str):
             raise TypeError(
                 "api_keys must be a list of keys or a mapping from keys to principals, got str"
@@ -38,13 +44,22 @@ class Keys:
                 argument, "must not be empty: leave it out to accept requests without a key"
             )
         # A key without a name gets a name from its digest, which does not reveal the key.
-        self._known = [
-            (_digest(_checked(key, argument)), name or f"key-{_digest(key).hex()[:16]}")
+        known: dict[bytes, str] = {} if also is None else dict(also._known)
+        known |= {
+            _digest(_checked(key, argument)): name or f"key-{_digest(key).hex()[:16]}"
             for key, name in named.items()
-        ]
+        }
+        self._known: tuple[tuple[bytes, str], ...] = tuple(known.items())
 
     def __repr__(self) -> str:
         return f"<Keys: {len(self._known)}>"
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def replace(self, keys: "Keys") -> None:
+        """Accept other keys from now on; in one step, so a request sees the old or the new ones."""
+        self._known = keys._known
 
     def principal(self, authorization: str | None) -> str:
         """Return the principal of an `Authorization` header.

@@ -1,10 +1,19 @@
 """Listening sockets for servers of streams."""
 
 import errno
+import os
 import socket
+import stat
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
-__all__ = ["listen", "listen_all"]
+from ...errors import ArgumentError
+
+__all__ = ["UDS_MODE", "listen", "listen_all", "listen_unix", "remove_unix"]
+
+UDS_MODE = 0o660
+"""The permissions of a Unix socket: its owner and its group may connect."""
 
 _BACKLOG = 2048
 # A host name may have an address of a family that this machine does not support.
@@ -77,3 +86,57 @@ def _listening(
         sock.close()
         raise
     return sock
+
+
+def listen_unix(path: str | os.PathLike[str], mode: int = UDS_MODE) -> socket.socket:
+    """Return a Unix socket that listens at a path; `mode` says who may connect.
+
+    A socket that a dead process has left there is replaced; anything else is not.
+
+    Raises:
+        ArgumentError: the mode is not one, or there is something other than a socket at the path.
+        OSError: another process listens there, or the socket cannot be created.
+    """
+    if not 0 <= mode <= 0o777:
+        raise ArgumentError("uds_mode", "must be permissions from 0 to 0o777", mode)
+    file = Path(path)
+    _remove_stale(file)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        before = os.umask(0o177)  # nobody else may connect before the permissions are set
+        try:
+            sock.bind(str(file))
+        finally:
+            os.umask(before)
+        file.chmod(mode)
+        sock.listen(_BACKLOG)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def remove_unix(path: str | os.PathLike[str]) -> None:
+    """Remove the file of a Unix socket, once nobody listens on it."""
+    with suppress(OSError, ArgumentError):  # another process listens there by now
+        _remove_stale(Path(path))
+
+
+def _remove_stale(file: Path) -> None:
+    try:
+        mode = file.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise ArgumentError("uds", f"{file}: there is something other than a socket at this path")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(file))
+        except ConnectionRefusedError:
+            file.unlink(missing_ok=True)
+            return
+        except (FileNotFoundError, TimeoutError, BlockingIOError):
+            pass  # removed meanwhile, or its queue is full
+    if file.exists():
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), str(file))

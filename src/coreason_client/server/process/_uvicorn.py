@@ -1,6 +1,7 @@
 """A uvicorn server with a drain before its shutdown, connection limits and signal handling."""
 
 import asyncio
+import logging
 import os
 import signal
 import socket
@@ -21,10 +22,13 @@ from ..observe._throttled_lines import throttled_http_lines
 from ._accept import Listener
 from ._connections import Connections, guarded
 from ._descriptors import default_max_connections, descriptor_limit
+from ._hangup import SIGHUP, Hangup, is_ignored
+from ._tls import check_tls
 
-__all__ = ["AFTER_DRAIN", "Drainable", "DrainingServer", "Limits", "exit_now"]
+__all__ = ["AFTER_DRAIN", "Drainable", "DrainingServer", "Limits", "Reloadable", "exit_now"]
 
-_INTERNET = (socket.AF_INET, socket.AF_INET6)
+logger = logging.getLogger("coreason_client.server")
+
 AFTER_DRAIN = 5  # seconds for responses to be sent, once the streams have ended
 
 
@@ -35,6 +39,13 @@ class Drainable(Protocol):
     @property
     def shutdown_timeout(self) -> float: ...
     async def drain(self) -> None: ...
+
+
+@runtime_checkable
+class Reloadable(Protocol):
+    """An application that can read its keys again, such as an `AgentApp`."""
+
+    def reload_keys(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +75,8 @@ class DrainingServer(uvicorn.Server):
     The first signal starts the drain, a second one ends the process at once. A worker ignores
     SIGINT, which a terminal sends to every process, and a second SIGTERM: systemd sends one to
     every process, and the parent sends another one.
+
+    SIGHUP reads the keys and the certificate again, unless it says that the terminal was closed.
     """
 
     def __init__(
@@ -77,6 +90,8 @@ class DrainingServer(uvicorn.Server):
     ) -> None:
         super().__init__(config)
         self._app = app if isinstance(app, Drainable) else None
+        self._keys = app if isinstance(app, Reloadable) else None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._limits = limits
         self._on_started = on_started
         self._is_worker = is_worker
@@ -101,6 +116,8 @@ class DrainingServer(uvicorn.Server):
             return
         numbers = (signal.SIGTERM,) if self._is_worker else (signal.SIGINT, signal.SIGTERM)
         before = {number: signal.signal(number, self.handle_exit) for number in numbers}
+        if SIGHUP is not None and not is_ignored():
+            before[SIGHUP] = signal.signal(SIGHUP, self._hangup_handler())
         try:
             yield
         finally:
@@ -113,8 +130,39 @@ class DrainingServer(uvicorn.Server):
             exit_now(sig)
         self.should_exit = True
 
+    def _hangup_handler(self) -> Callable[[int, FrameType | None], None]:
+        hangup = Hangup()
+
+        def handle(number: int, frame: FrameType | None) -> None:
+            if hangup.terminal_closed():
+                if not self._is_worker:  # the parent stops its workers
+                    self.should_exit = True
+            elif self._loop is not None:
+                # Not here: the signal may have interrupted a write to the log.
+                self._loop.call_soon_threadsafe(self.reload)
+
+        return handle
+
+    def reload(self) -> None:
+        """Read the keys and the certificate again; what is invalid stays as it was."""
+        if self._keys is not None:
+            self._keys.reload_keys()
+        config = self.config
+        if config.ssl is None or config.ssl_certfile is None:
+            return
+        files = config.ssl_certfile, config.ssl_keyfile, config.ssl_keyfile_password
+        try:
+            check_tls(*files)
+        except ArgumentError as error:
+            logger.error("the certificate was not read again, and stays as it was: %s", error.rule)
+            return
+        certfile, keyfile, password = files
+        config.ssl.load_cert_chain(certfile, keyfile, lambda: password or "")
+        logger.info("the certificate was read again from %s", certfile)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start uvicorn, and then accept connections within the limits."""
+        self._loop = asyncio.get_running_loop()
         config, connections = self.config, self._limits.connections()
         make_protocol = protocol_factory(self)
         if make_protocol is not None:
@@ -135,8 +183,8 @@ class DrainingServer(uvicorn.Server):
         make_protocol: Callable[[], asyncio.Protocol],
         connections: Connections,
     ) -> list[Any]:
-        if any(sock.family not in _INTERNET for sock in server.sockets):
-            return [server]  # asyncio would remove the file of a Unix socket
+        if self.config.uds is not None:
+            return [server]  # asyncio would remove the file of a Unix socket that it has created
         return Listener.take_over(server, make_protocol, connections, tls=self.config.ssl)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -16,6 +16,7 @@ from multiprocessing.process import BaseProcess
 from time import monotonic
 from types import FrameType
 
+from ._hangup import Hangup, is_ignored
 from ._uvicorn import exit_now
 
 __all__ = ["StartFailed", "Supervisor", "WorkerLink", "exit_reason"]
@@ -108,7 +109,9 @@ class _Worker:
 class Supervisor:
     """Keeps a number of workers running until a signal.
 
-    SIGHUP replaces them one after the other, SIGTTIN and SIGTTOU add and remove one.
+    SIGHUP replaces them one after the other, unless it says that the terminal was closed; SIGTTIN
+    and SIGTTOU add and remove one. `on_tick` is called before workers are started, and twice a
+    second.
     """
 
     def __init__(
@@ -116,8 +119,11 @@ class Supervisor:
         start: "Callable[[Connection[bytes, bytes]], BaseProcess]",
         workers: int,
         stop_timeout: float,
+        on_tick: Callable[[], None] = lambda: None,
     ) -> None:
         self._start_process = start
+        self._on_tick = on_tick
+        self._hangup = Hangup()
         self._count = workers
         self._stop_timeout = stop_timeout
         self._workers: list[_Worker] = []
@@ -138,6 +144,7 @@ class Supervisor:
         with self._handling_signals():
             try:
                 while self._stopped_by is None:
+                    self._on_tick()
                     self._fill()
                     self._wait()
                     self._check()
@@ -154,6 +161,8 @@ class Supervisor:
             signal.SIGTTIN: self._on_more,
             signal.SIGTTOU: self._on_fewer,
         }
+        if is_ignored():
+            del handlers[signal.SIGHUP]
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             yield
@@ -168,8 +177,11 @@ class Supervisor:
             exit_now(number)
         self._stopped_by = number
 
-    def _on_restart(self, _: int, __: FrameType | None) -> None:
-        self._to_replace = list(self._workers)
+    def _on_restart(self, number: int, _: FrameType | None) -> None:
+        if not self._hangup.terminal_closed():
+            self._to_replace = list(self._workers)
+        elif self._stopped_by is None:
+            self._stopped_by = number
 
     def _on_more(self, _: int, __: FrameType | None) -> None:
         self._count += 1

@@ -1,0 +1,129 @@
+"""Runs the application of `coreason serve`: in this process, in workers, or with restarts."""
+
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ._application import ServeConfig
+from ._banner import banner
+from ._browser import open_browser
+from ._listening import Address, listen_errors
+from .exits import Failure
+from .output import print_stdout
+
+if TYPE_CHECKING:
+    from socket import socket
+
+    from ..server import AgentApp
+
+__all__ = ["Serving", "reload_folders"]
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """An application, where it listens, and in how many processes it runs."""
+
+    config: ServeConfig
+    app: "AgentApp"
+    address: Address
+    workers: int
+    options: dict[str, Any]  # of `serve` and `serve_workers`
+
+    def run(
+        self, authorization: str | None, grpc_port: int | None, *, open_page: bool = False
+    ) -> None:
+        """Serve until a signal; announce the server when it accepts requests.
+
+        Raises:
+            Failure: it cannot listen, or the workers do not start.
+        """
+        config, address = self.config, self.address
+        in_children = config.reload or self.workers > 1
+        # The server uses these sockets, so no other process can take the port in between.
+        with address.listening(shared=in_children) as sockets:
+            if grpc_port:
+                _check_free(address.host, grpc_port)
+            bound = sockets[0].getsockname()
+            url = address.url(bound[1]) + config.root_path
+            text = partial(banner, config, url, authorization, uds=address.uds)
+
+            def announce(grpc_port: int | None) -> None:
+                print_stdout(text(grpc_port=grpc_port))
+                if open_page:
+                    open_browser(f"{url}/")
+
+            if in_children:
+                self._run_children(sockets[0], partial(announce, grpc_port))
+            else:
+                self._run_here(sockets, lambda: announce(self.app.grpc_port))
+
+    def _run_here(self, sockets: "list[socket]", announce: Callable[[], None]) -> None:
+        from ..server import serve
+
+        started = _once(announce)
+        host = self.address.host
+        serve(self.app, host, sockets=sockets, callback_notify=started, **self.options)
+
+    def _run_children(self, sock: "socket", announce: Callable[[], None]) -> None:
+        """Serve in other processes; each creates the application for itself."""
+        from ..server import serve_workers
+        from ..server.run import serve_reloading
+
+        config, timeout = self.config, self.app.shutdown_timeout
+        with config.for_workers() as (factory, on_tick), _failures():
+            announce()  # the socket already accepts connections
+            if config.reload:
+                folders = reload_folders(config.agent)
+                serve_reloading(factory, sock, folders, shutdown_timeout=timeout, **self.options)
+            else:
+                serve_workers(
+                    factory,
+                    sock,
+                    self.workers,
+                    shutdown_timeout=timeout,
+                    grpc_address=config.grpc_address,
+                    on_tick=on_tick,
+                    **self.options,
+                )
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        raise Failure(str(error)) from None
+
+
+def _check_free(host: str, grpc_port: int) -> None:
+    """Check the port of gRPC, which has its own sockets and does not say what is wrong."""
+    from ..server import listen_all
+
+    with listen_errors(host, grpc_port):
+        for sock in listen_all(host, grpc_port):
+            sock.close()
+
+
+def _once(announce: Callable[[], None]) -> Callable[[], Awaitable[None]]:
+    """Return a callback that announces only once; uvicorn calls it at the start and later again."""
+    left = [announce]
+
+    async def notify() -> None:
+        if left:
+            left.pop()()
+
+    return notify
+
+
+def reload_folders(agent: str | None) -> Iterable[Path]:
+    """Return the folders to watch: the current directory, and that of the agent's module."""
+    here = Path.cwd()
+    module = sys.modules.get((agent or "").partition(":")[0])
+    file = getattr(module, "__file__", None)
+    if file is None or Path(file).resolve().is_relative_to(here):
+        return [here]
+    return [here, Path(file).resolve().parent]

@@ -1,0 +1,42 @@
+"""What `coreason serve` prints when it accepts requests."""
+
+from pathlib import Path
+
+import pytest
+
+from coreason_client.cli._application import ServeConfig
+from coreason_client.cli._banner import banner
+
+from .test_application import CONFIG
+
+URL = "https://127.0.0.1:8443/agent"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({}, f"Serving the built-in guide at {URL}, streams are stored in memory. Press Ctrl-C"),
+        ({"agent": "m:a", "log": "valkey://:p@h"}, "Serving m:a at .* stored in valkey://h. Press"),
+        ({"page": True}, f"in memory. Open {URL}/ in a browser. Press"),
+        ({"a2a": True}, f"Its A2A card is {URL}/.well-known/agent-card.json. Press"),
+        ({"a2a": True, "public_url": "https://a.example/"}, "https://a.example/.well-known/"),
+        ({"durable": True}, "in memory and continue after a restart. Press"),
+        ({"reload": True}, "in memory. It restarts when a Python file changes. Press Ctrl-C"),
+    ],
+)
+def test_the_sentence(options: dict[str, object], says: str) -> None:
+    text = banner(ServeConfig(**CONFIG | options), URL, None)
+    first, command = text.split("Try:\n\n")
+    before, _, after = says.partition(" .* ")
+    assert before in first
+    assert after in first
+    assert command.startswith(f"curl -N {URL}/assist ")
+
+
+def test_a_unix_socket_has_a_path_and_no_page() -> None:
+    config = ServeConfig(**CONFIG | {"page": True})
+    text = banner(config, "http://localhost", None, uds=Path("/run/a b.sock"), grpc_port=5)
+    assert "Serving the built-in guide at the Unix socket /run/a b.sock, streams" in text
+    assert "Open" not in text
+    assert "gRPC uses port 5. " in text
+    assert "\ncurl -N --unix-socket '/run/a b.sock' http://localhost/assist " in text

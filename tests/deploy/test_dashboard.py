@@ -1,0 +1,142 @@
+"""The Grafana dashboard shows every metric that a server has, each with a function that fits."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from coreason_client.server.observe._metrics import PrometheusMetrics
+from tests.each import each
+
+from .promql import Use, uses
+
+ROOT = Path(__file__).parents[2]
+DASHBOARD: dict[str, Any] = json.loads((ROOT / "deploy" / "grafana-dashboard.json").read_text())
+PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+LEFT_OUT: set[str] = set()  # metrics that have no panel, each with a reason
+SCRAPE_LABELS = {"instance", "job"}  # added by Prometheus
+
+
+def exported() -> dict[str, tuple[str, set[str]]]:
+    """Return the type and the labels of each metric that a server exposes."""
+    metrics = PrometheusMetrics()
+    metrics.refused("any")  # its labels are created when they are needed
+    families = text_string_to_metric_families(metrics.exposition()[0].decode())
+    return {
+        family.name: (
+            family.type,
+            {label for sample in family.samples for label in sample.labels} - {"le"},
+        )
+        for family in families
+        if not family.name.endswith("_created")
+    }
+
+
+EXPORTED = exported()
+
+
+def wrong_with(use: Use) -> str | None:
+    """Return what is wrong with a metric of an expression."""
+    name = re.sub(r"_(total|bucket|sum|count)$", "", use.metric)
+    if name not in EXPORTED:
+        return f"{use.metric} is not exported"
+    kind, labels = EXPORTED[name]
+    suffix = use.metric.removeprefix(name)
+    if suffix not in {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}.get(
+        kind, ("",)
+    ):
+        return f"{use.metric} is no series of a {kind}"
+    grows = kind != "gauge"
+    if (
+        grows is not bool({"rate", "increase"} & {*use.functions[-1:]})
+        or grows is not use.has_range
+    ):
+        return f"{use.metric} is a {kind}: rate and increase are for what only grows"
+    if (suffix == "_bucket") is not ("histogram_quantile" in use.functions):
+        return f"{use.metric}: histogram_quantile is for buckets"
+    if suffix == "_bucket" and not all("le" in group for group in use.grouped_by):
+        return f"{use.metric} loses its le"
+    known = labels | SCRAPE_LABELS | {"le"}
+    if unknown := {*use.labels, *(label for group in use.grouped_by for label in group)} - known:
+        return f"{use.metric} has no label {', '.join(sorted(unknown))}"
+    return None
+
+
+EXPRESSIONS = [(panel["title"], target) for panel in PANELS for target in panel["targets"]]
+
+
+@each(("panel", "target"), EXPRESSIONS)
+def test_an_expression_fits_the_metrics(panel: str, target: dict[str, str]) -> None:
+    found = uses(target["expr"])
+    assert found
+    assert [problem for use in found if (problem := wrong_with(use))] == [], panel
+    grouped = {label for use in found for group in use.grouped_by for label in group} - {"le"}
+    shown = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
+    assert shown == (grouped or shown & {"instance"}), panel
+
+
+def test_every_metric_is_shown_or_left_out_for_a_reason() -> None:
+    shown = {
+        re.sub(r"_(total|bucket|sum|count)$", "", use.metric)
+        for _, target in EXPRESSIONS
+        for use in uses(target["expr"])
+    }
+    assert shown | LEFT_OUT == EXPORTED.keys()
+    assert not shown & LEFT_OUT
+
+
+@each(
+    ("expression", "problem"),
+    [
+        ("rate(coreason_streams_started_total[5m])", None),
+        ("sum by (op) (rate(coreason_packets_appended_total[5m]))", None),
+        ("coreason_streams_started_total", "only grows"),
+        ("sum(coreason_streams_started_total)", "only grows"),
+        ("rate(coreason_streams_started[5m])", "no series of a counter"),
+        ("rate(coreason_streams_open[5m])", "only grows"),
+        ("rate(coreason_no_such_total[5m])", "not exported"),
+        ("histogram_quantile(0.9, rate(coreason_streams_started_total[5m]))", "is for buckets"),
+        ("rate(coreason_append_seconds_bucket[5m])", "is for buckets"),
+        ("histogram_quantile(0.9, rate(coreason_append_seconds_bucket[5m]))", None),
+        ("histogram_quantile(0.9, sum(rate(coreason_append_seconds_bucket[5m])))", "loses its le"),
+        (
+            "histogram_quantile(0.9, sum by (op) (rate(coreason_append_seconds_bucket[5m])))",
+            "loses its le",
+        ),
+        ("sum by (nope) (rate(coreason_resumes_total[5m]))", "no label nope"),
+        ('rate(coreason_resumes_total{nope="1"}[5m])', "no label nope"),
+    ],
+)
+def test_a_wrong_expression_is_noticed(expression: str, problem: str | None) -> None:
+    [use] = uses(expression)
+    found = wrong_with(use)
+    assert found is None if problem is None else problem in str(found)
+
+
+@pytest.mark.parametrize("expression", ["sum(a", "a)", "a ? b"])
+def test_what_is_not_promql_is_an_error(expression: str) -> None:
+    with pytest.raises(ValueError, match=r"bracket|understood"):
+        uses(expression)
+
+
+def test_panels_do_not_overlap_and_have_their_own_ids() -> None:
+    ids = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(set(ids)) == len(ids)
+    cells = [
+        (x, y)
+        for panel in DASHBOARD["panels"]
+        for position in [panel["gridPos"]]
+        for x in range(position["x"], position["x"] + position["w"])
+        for y in range(position["y"], position["y"] + position["h"])
+    ]
+    assert len(set(cells)) == len(cells)
+    assert all(x < 24 for x, _ in cells)
+    for panel in PANELS:
+        assert panel["description"].endswith(".")
+        assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+    variables = {variable["name"] for variable in DASHBOARD["templating"]["list"]}
+    used = set(re.findall(r"\$\{?([a-z]+)\b", json.dumps(DASHBOARD)))
+    assert used == variables
