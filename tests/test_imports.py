@@ -17,6 +17,7 @@ PACKAGES: dict[str, set[str]] = {
     "coreason_manifest.definitions": set(),
     "coreason_client": {"public"},
     "coreason_client._agent_context": set(),
+    "coreason_client._clock": set(),
     "coreason_client._closing_async": set(),
     "coreason_client._closing_sync": set(),
     "coreason_client._fallback": set(),
@@ -27,8 +28,9 @@ PACKAGES: dict[str, set[str]] = {
     "coreason_client._fork": {"coreason_client._http._types"},
     "coreason_client._per_loop": {"coreason_client._fork"},
     "coreason_client._retry": set(),
-    "coreason_client._retry_budget": {"coreason_client._retry"},
+    "coreason_client._retry_budget": {"coreason_client._clock", "coreason_client._retry"},
     "coreason_client._connections": {
+        "coreason_client._clock",
         "coreason_client._drive",
         "coreason_client._http._redirect",
         "coreason_client._http._types",
@@ -58,6 +60,7 @@ PACKAGES: dict[str, set[str]] = {
         "coreason_client._http._types",
     },
     "coreason_client._http": {
+        "coreason_client._clock",
         "coreason_client._fallback",
         "coreason_client._fork",
         "coreason_client._per_loop",
@@ -227,6 +230,8 @@ PACKAGES: dict[str, set[str]] = {
         "coreason_client.agents",
     },
     "coreason_client.__main__": {"coreason_client.errors", "coreason_client.cli"},
+    # The users' testing kit may import everything; it is in no other entry, so nobody imports it.
+    "coreason_client.testing": {"everything"},
 }
 GROUPS: dict[str, set[str]] = {
     "server core": {
@@ -254,6 +259,7 @@ GROUPS: dict[str, set[str]] = {
         "coreason_client.sse",
         "coreason_client._retry",
         "coreason_client._retry_budget",
+        "coreason_client._clock",
         "coreason_client._connections",
         "coreason_client._agent_context",
         "coreason_client._secret",
@@ -295,11 +301,17 @@ GROUPS: dict[str, set[str]] = {
     },
 }
 # Packages that import their submodules for type checkers, and otherwise on first use.
-LAZY_PACKAGES = {"coreason_client", "coreason_client.a2a", "coreason_client.llm"}
+LAZY_PACKAGES = {
+    "coreason_client",
+    "coreason_client.a2a",
+    "coreason_client.llm",
+    "coreason_client.testing",
+}
 # Third-party libraries, and the only packages that may import them.
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "httpx2": (
         "coreason_client._http",
+        "coreason_client.testing",  # a transport that calls an application in the same loop
         # A client of the official MCP package, which takes one.
         "coreason_client.llm.tools._mcp_connection",
     ),
@@ -318,6 +330,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
         "coreason_client.a2a._oauth",
         "coreason_client.a2a.push_receiver",
         "coreason_client.server",
+        "coreason_client.testing",
     ),
     "aiohttp": ("coreason_client.llm._session_async",),
     "yarl": ("coreason_client.llm._session_async",),
@@ -397,6 +410,8 @@ def _is_in(module: str, package: str) -> bool:
 
 def allowed(package: str) -> set[str]:
     names = PACKAGES[package] | {package}
+    if "everything" in names:
+        return set(PACKAGES)
     return names.union(*(GROUPS.get(name, set()) for name in names))
 
 
@@ -449,3 +464,9 @@ def test_the_import_parser_itself() -> None:
     assert package_of("coreason_client._http._types") == "coreason_client._http._types"
     assert package_of("coreason_client._http._sync") == "coreason_client._http"
     assert "coreason_client._http" not in allowed("coreason_client.cap")
+
+
+def test_the_testing_kit_may_import_everything_and_is_imported_by_nobody() -> None:
+    kit = "coreason_client.testing"
+    assert allowed(kit) == set(PACKAGES)
+    assert not [package for package in PACKAGES if package != kit and kit in allowed(package)]

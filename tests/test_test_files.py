@@ -73,6 +73,15 @@ SHELLS = {
     "server/log/valkey/_task_store.py": "a store of tasks: tests/server/log/test_tasks.py",
     "server/process/_uvicorn.py": "runs uvicorn: tests/server/test_drain.py",
     "server/sync_stream.py": "passes calls to an event loop: tests/server/test_plain_agents.py",
+    "testing/_chaos_pipe.py": "a connection of a proxy: tests/testing/test_chaos_proxy.py",
+    "testing/_recording/_exchange.py": "plain data: tests/testing/test_recording_file.py",
+    "testing/_recording/_upstream.py": "passes requests on: tests/testing/test_record.py",
+    "testing/faults/__main__.py": "serves programs in other languages: tests/js",
+    "testing/faults/_connection.py": "a part of `FaultServer`: tests/faults/test_faults.py",
+    "testing/faults/_contents.py": "a part of `FaultServer`: tests/faults/test_faults.py",
+    "testing/faults/_exchange.py": "a part of `FaultServer`: tests/faults/test_faults.py",
+    "testing/faults/_lost_connections.py": "a part of `FaultServer`: tests/faults/test_faults.py",
+    "testing/faults/_server.py": "a part of `FaultServer`: tests/faults/test_faults.py",
 }
 
 

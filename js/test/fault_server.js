@@ -1,4 +1,4 @@
-// Starts the fault server of the Python tests: `python -m tests.faults`.
+// Starts the fault server of the Python package: `python -m coreason_client.testing.faults`.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -8,13 +8,13 @@ import { ROOT } from "./files.js";
 /** Starts the server; PYTHON names the interpreter. */
 export async function startFaultServer() {
   const python = process.env.PYTHON ?? `${ROOT}.venv/bin/python`;
-  const child = spawn(python, ["-m", "tests.faults"], {
+  const child = spawn(python, ["-m", "coreason_client.testing.faults"], {
     cwd: ROOT, stdio: ["pipe", "pipe", "inherit"],
   });
   const [url] = await Promise.race([
     once(createInterface(child.stdout), "line"),
     once(child, "exit").then(() => {
-      throw new Error(`${python} -m tests.faults ended; PYTHON names the interpreter to use`);
+      throw new Error(`${python} -m coreason_client.testing.faults ended; PYTHON names the interpreter to use`);
     }),
   ]);
   return {

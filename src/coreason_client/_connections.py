@@ -14,11 +14,11 @@ module contains the rules that do not depend on the protocol:
 * Cursor. A Last-Event-ID is sent only if a header can carry it unchanged.
 """
 
-import time
 from collections.abc import Callable
 from enum import Enum, auto
 from math import inf
 
+from ._clock import monotonic
 from ._drive import Wait
 from ._http._redirect import Redirects
 from ._http._types import Request, ResponseHead
@@ -78,7 +78,7 @@ class Connections:
         *,
         max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
         deadline: float | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self.budget = budget
         self.deadline = deadline

@@ -10,9 +10,9 @@
 """
 
 import random
-import time
 from collections.abc import Callable
 
+from ._clock import monotonic
 from ._retry import Backoff
 
 __all__ = ["RetryBudget"]
@@ -48,7 +48,7 @@ class RetryBudget:
         *,
         reconnect_for: float = 0.0,
         jitter: Callable[[], float] = random.random,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._backoff = backoff
         self._max_retries = max_retries

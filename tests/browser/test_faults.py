@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
+from coreason_client.testing.faults.__main__ import end_record, start_record
 from tests.cap.wire_cases import load, wire_cases
 from tests.faults import FaultServer, File, Run
-from tests.faults.__main__ import end_record, start_record
 
 from .conftest import TIMEOUT
 from .tools import CLIENT
@@ -59,7 +59,7 @@ def server() -> Iterator[FaultServer]:
     } | {"/": File("text/html", b"<!doctype html><title>Faults</title>")}
     # On a connection that was used before, Chromium itself repeats a request that got no answer or
     # 408: whether it does would depend on the order of the rows.
-    with FaultServer(files=files, keeps_alive=False) as server:
+    with FaultServer(files=files, keep_alive=False) as server:
         yield server
 
 

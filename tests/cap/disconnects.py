@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cap.scripted import Connection, failure, status
-from tests.faults.wire import Packet, number, sse
+from tests.faults import Packet, number, sse
 
 FILE = Path(__file__).parent / "cases" / "disconnects.json"
 SEEDS = range(60)

@@ -37,8 +37,7 @@ from coreason_manifest.definitions.message import ChatMessage
 from coreason_manifest.definitions.presentation import ClosePacket, ErrorPacket, StreamOpCode
 from coreason_manifest.definitions.request import AgentRequest
 from coreason_manifest.definitions.session import SessionContext
-from tests.faults import FaultServer, Run
-from tests.faults.wire import number, sse
+from tests.faults import FaultServer, Run, number, sse
 
 T = TypeVar("T")
 KEY = "sk_top_secret"

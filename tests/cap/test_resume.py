@@ -45,7 +45,7 @@ from tests.cap.scripted import (
     machine_for,
     status,
 )
-from tests.faults.wire import Packet, sse
+from tests.faults import Packet, sse
 
 A = "0a0a0a0a-0000-4000-8000-00000000000a"
 

@@ -24,7 +24,7 @@ from coreason_client.cap.errors import (
     CAPStreamReset,
 )
 from tests.cap.scripted import SHELLS, Connection, Network, failure, machine_for
-from tests.faults.wire import Packet, block
+from tests.faults import Packet, block
 from tests.fuzz.strategies import examples
 
 STREAMS = ("0a0a0a0a-0000-4000-8000-00000000000a", "0b0b0b0b-0000-4000-8000-00000000000b")

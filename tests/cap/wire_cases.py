@@ -13,7 +13,7 @@ import pytest
 from coreason_client._http._types import FailureKind
 from coreason_client.cap.position import Position
 from tests.cap.scripted import Connection, failure
-from tests.faults.wire import Packet, sse
+from tests.faults import Packet, sse
 
 CASES = Path(__file__).parent / "cases"
 STREAMS = {

@@ -164,7 +164,7 @@ def test_ctrl_c_stops_the_answer_and_the_agent(service: Service) -> None:
 
 def test_a_reader_that_goes_away_is_no_drama(faults: FaultServer) -> None:
     # More text than a pipe holds, so the command cannot end before the reader goes away.
-    run = faults.run("correct", packets=3000, word="w{n} " + "x" * 100)
+    run = faults.run("correct", packets=3000, text="w{n} " + "x" * 100)
     with Process("chat", "--url", run.base_url, "hello") as process:
         process.expect("w1 ")
         process.hang_up()

@@ -1,7 +1,6 @@
 """Processes of durable agents, and a client whose connections can be routed to any of them."""
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,11 +11,11 @@ import pytest
 from coreason_client import CAPClient
 from coreason_client._retry import Backoff
 from coreason_client.cap import _protocol
+from coreason_client.testing import ChaosProxy
 
 from ..server.log.valkey_server import ValkeyServer, fresh_prefix, shared_server
 from ..soak.fleet import Fleet, Replica
 from ..soak.options import ReplicaOptions
-from ..soak.proxy import Proxy
 from .durable_replica import PROGRAM
 
 LIMIT = 30.0  # seconds
@@ -27,11 +26,11 @@ _RETRIES = 100  # each after 0.2 s at most: a process needs a few seconds to sta
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Running replicas, and a client that reaches those in `ports` through a proxy."""
+    """Running replicas, and a client that reaches some of them through a proxy."""
 
     fleet: Fleet
     client: CAPClient
-    ports: list[int]
+    proxy: ChaosProxy
 
     def noted(self, *words: object) -> list[str]:
         """Return the last words of the replicas' notes that begin with these words."""
@@ -45,7 +44,7 @@ class Site:
 
     def route_to(self, *replicas: Replica) -> None:
         """Route new connections to these replicas only."""
-        self.ports[:] = [replica.port for replica in replicas]
+        self.proxy.route_to(*(url_of(replica) for replica in replicas))
 
 
 @contextmanager
@@ -72,15 +71,14 @@ def _options(url: str, prefix: str) -> ReplicaOptions:
 
 @contextmanager
 def _serving(fleet: Fleet) -> Iterator[Site]:
-    ports = [fleet.replicas[0].port]
     try:
         asyncio.run(_start(fleet))
         with (
             _impatient(),
-            proxy_to(ports) as url,
-            CAPClient(url, "key", timeout=LIMIT, max_retries=_RETRIES) as client,
+            proxy_to(fleet.replicas[0]) as proxy,
+            CAPClient(proxy.url, "key", timeout=LIMIT, max_retries=_RETRIES) as client,
         ):
-            yield Site(fleet, client, ports)
+            yield Site(fleet, client, proxy)
     finally:
         for replica in fleet.replicas:
             replica.kill()
@@ -98,20 +96,10 @@ def _impatient() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def proxy_to(ports: list[int]) -> Iterator[str]:
-    """Run a proxy in a thread; return its address."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    proxy = Proxy(ports, seed=1)
-    try:
-        asyncio.run_coroutine_threadsafe(proxy.__aenter__(), loop).result(LIMIT)
-        try:
-            yield proxy.url
-        finally:  # a test that fails leaves no connection to the next one
-            asyncio.run_coroutine_threadsafe(proxy.__aexit__(), loop).result(LIMIT)
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(LIMIT)
-        loop.close()
+def proxy_to(replica: Replica) -> ChaosProxy:
+    """Return a proxy without faults, which can be routed to other replicas."""
+    return ChaosProxy(url_of(replica), seed=1, faults=())
+
+
+def url_of(replica: Replica) -> str:
+    return f"http://127.0.0.1:{replica.port}"

@@ -21,7 +21,7 @@ from ..server.log.valkey_server import fresh_prefix, shared_server
 from ..soak.fleet import Fleet, Replica
 from ..soak.options import ReplicaOptions
 from .a2a_replica import HELD_AT, PROGRAM, text
-from .durable_fleet import LEASE, LIMIT, proxy_to
+from .durable_fleet import LEASE, LIMIT, proxy_to, url_of
 
 HEADERS = {"A2A-Version": "1.0", "Accept": "text/event-stream"}
 WORKING, FAILED = "TASK_STATE_WORKING", "TASK_STATE_FAILED"
@@ -241,15 +241,18 @@ def test_our_client_gets_everything_through_a_load_balancer(
     request: pytest.FixtureRequest, kind: str, words: str, state: TaskState
 ) -> None:
     first, second, third = request.getfixturevalue(kind)
-    ports = [first.port]
-    with proxy_to(ports) as url, A2AClient(f"{url}/a2a", max_retries=100) as client:
+    with (
+        proxy_to(first) as proxy,
+        A2AClient(f"{proxy.url}/a2a", max_retries=100) as client,
+    ):
         stream = client.send_message_stream("held")
-        shown = ""
+        shown, killed = "", False
         for event in stream:
             shown += event.text
-            if shown == text(HELD_AT) and ports == [first.port]:
-                ports[:] = [second.port, third.port]
+            if shown == text(HELD_AT) and not killed:
+                proxy.route_to(url_of(second), url_of(third))
                 first.kill()
+                killed = True
         assert shown == stream.text == words
         assert stream.task is not None
         assert stream.task.status.state is state

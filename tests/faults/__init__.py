@@ -1,22 +1,29 @@
-"""A faulty HTTP/1.1 server on loopback: every way to lose, bend or refuse a stream, by name.
+"""The fault server of the testing kit, with the parts of it that only these tests use."""
 
-    with FaultServer() as server:
-        run = server.run("fin_mid_event_chunked", packets=20, fault_after=8)
-        ...  # a client posts to f"{run.base_url}/assist"
-        assert run.last_event_ids == [None, f"{run.stream_id}:8"]
-        assert run.wait_all_closed()
-
-``describe()`` gives one sentence for each fault.
-"""
-
-from .scripts import FAULTS, FOREVER, Fault, describe, fault, stream_error
-from .server import Connection, Exchange, FaultServer, RecordedRequest, Run
-from .wire import File, Packet, sse
+from coreason_client.testing.faults import FAULTS, Fault, FaultServer, File, RecordedRequest
+from coreason_client.testing.faults import FaultRun as Run
+from coreason_client.testing.faults import _wire as wire
+from coreason_client.testing.faults._contents import GARBAGE
+from coreason_client.testing.faults._exchange import Exchange
+from coreason_client.testing.faults._logs import plain_log, stream_error
+from coreason_client.testing.faults._parts import MIB, PIECE
+from coreason_client.testing.faults._table import FOREVER, describe
+from coreason_client.testing.faults._wire import (
+    BOM,
+    Packet,
+    block,
+    compact,
+    number,
+    sse,
+)
 
 __all__ = [
+    "BOM",
     "FAULTS",
     "FOREVER",
-    "Connection",
+    "GARBAGE",
+    "MIB",
+    "PIECE",
     "Exchange",
     "Fault",
     "FaultServer",
@@ -24,8 +31,12 @@ __all__ = [
     "Packet",
     "RecordedRequest",
     "Run",
+    "block",
+    "compact",
     "describe",
-    "fault",
+    "number",
+    "plain_log",
     "sse",
     "stream_error",
+    "wire",
 ]

@@ -18,9 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from . import wire
-from .scripts import FAULTS, FOREVER, GARBAGE, describe
-from .server import FaultServer, Run
+from . import FAULTS, FOREVER, GARBAGE, FaultServer, Run, describe, wire
 
 QUIET = 0.05  # how long a connection is watched before "no byte comes" is believed
 LIMIT = 10.0
@@ -333,6 +331,18 @@ def test_a_connection_moves_from_run_to_run(server: FaultServer) -> None:
 def test_every_fault_has_one_sentence() -> None:
     for name, sentence in describe().items():
         assert re.fullmatch(r"[A-Z][^\n]*\.", sentence), name
+
+
+def test_a_wrong_name_gets_the_closest_ones(server: FaultServer) -> None:
+    with pytest.raises(ValueError, match=r"did you mean .*rst_mid_event") as raised:
+        server.run("rst_mid_evnt")
+    assert str(raised.value).endswith(", got 'rst_mid_evnt'")
+    with pytest.raises(ValueError, match=r"see coreason_client.testing.FAULTS"):
+        server.run("qqqq")
+    with pytest.raises(TypeError, match="stall takes at, every, times, got tims"):
+        server.run("stall", tims=2)
+    with pytest.raises(RuntimeError, match="not running"):
+        FaultServer().run("stall")
 
 
 @pytest.mark.parametrize(
@@ -910,7 +920,7 @@ def test_the_connection_can_stay_open_after_the_last_packet(
 
 
 def test_files_for_a_browser_and_one_request_on_each_connection() -> None:
-    with FaultServer(files={"/a.js": wire.File("text/javascript", b"1")}, keeps_alive=False) as own:
+    with FaultServer(files={"/a.js": wire.File("text/javascript", b"1")}, keep_alive=False) as own:
         run = own.run("correct")
         for url in (f"{own.origin}/a.js", run.url):
             with connect(url) as sock:
@@ -991,7 +1001,7 @@ def test_a_request_that_is_no_http_is_heard_of() -> None:
 
 
 def outlast_the_server() -> None:
-    with FaultServer(patience=QUIET) as server:
+    with FaultServer(timeout=QUIET) as server:
         run = server.run("stall")
         assert ask(run).ending == "fin"
         assert run.wait_all_closed()

@@ -104,7 +104,7 @@ def test_it_is_never_on_a_client_of_the_callers(
 @pytest.mark.proves("R04e")
 @pytest.mark.parametrize("way", WAYS)
 def test_tls(server: FaultServer, authority: Authority, way: str) -> None:
-    run = server.run("correct", packets=300, word="x" * 300)
+    run = server.run("correct", packets=300, text="x" * 300)
     with Relay(server.origin, tls=authority.server) as relay:
         outcome = fetch(way, post(run.url.replace(server.origin, relay.url)))
     assert outcome == Outcome(200, body_of(run))
@@ -235,7 +235,7 @@ def test_event_hooks(server: FaultServer, way: str) -> None:
 
 @pytest.mark.proves("R04j")
 def test_trio(server: FaultServer) -> None:
-    run = server.run("correct", packets=200, word="x" * 500)
+    run = server.run("correct", packets=200, text="x" * 500)
     assert fetch("trio", post(run.url)) == Outcome(200, body_of(run))
 
 

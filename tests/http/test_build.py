@@ -184,7 +184,7 @@ def test_the_next_read_ends_at_the_deadline(
     expected: float | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(build, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    monkeypatch.setattr(build, "monotonic", lambda: 100.0)
     assert next_read_timeout(timeout, deadline) == expected
 
 

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from struct import pack
 from typing import Any
 from uuid import UUID
-from zlib import crc32
+
+from coreason_client.testing._models._event_stream import frame
 
 __all__ = ["encode", "event", "exception", "frame"]
 
@@ -16,13 +17,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def encode(headers: Mapping[str, Any], payload: bytes) -> bytes:
     """Return one frame; integers are encoded in the largest type."""
     return frame(b"".join(map(_header, headers, headers.values())), payload)
-
-
-def frame(headers: bytes, payload: bytes) -> bytes:
-    """Return one frame with these header bytes, which may be wrong."""
-    lengths = pack(">II", 16 + len(headers) + len(payload), len(headers))
-    start = lengths + pack(">I", crc32(lengths)) + headers + payload
-    return start + pack(">I", crc32(start))
 
 
 def event(name: str, payload: Any) -> bytes:

@@ -56,7 +56,7 @@ async def _under_faults(
         zero("streams not complete", sum(reading.end != COMPLETE for reading in same)),
         plain("restarts of agents", notes.restarts),
         *(plain(name, number) for name, number in sorted(site.striker.struck.items())),
-        plain("connections cut", site.proxy.cuts),
+        plain("connections cut", site.proxy.faults),
         *_process_rows(account),
     ]
     other = [*count(differing, notes, _of(account, differing)), *differing_rows(differing)]

@@ -9,10 +9,11 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from coreason_client.testing import ChaosProxy
+
 from ..server.log.valkey_server import ValkeyServer
 from .content import Order
 from .fleet import Fleet, Replica
-from .proxy import Proxy
 from .readers import client_for, read_stream
 from .tally import Reading
 
@@ -50,7 +51,7 @@ class Striker:
     """Carries faults out. They may overlap, but not on one process."""
 
     def __init__(
-        self, fleet: Fleet, store: ValkeyServer, proxy: Proxy, *, durable: bool = False
+        self, fleet: Fleet, store: ValkeyServer, proxy: ChaosProxy, *, durable: bool = False
     ) -> None:
         self.struck: Counter[str] = Counter()
         self.stale: list[Reading] = []  # of streams that had two producers

@@ -82,7 +82,7 @@ async def _faults(folder: Path, store: ValkeyServer, settings: Settings) -> Acco
     account.rows = [
         *_stale_rows(stale, Notes.parse(account.notes)),
         *(plain(name, number) for name, number in sorted(site.striker.struck.items())),
-        plain("connections cut", site.proxy.cuts),
+        plain("connections cut", site.proxy.faults),
         *_flood_rows(beside, opened),
     ]
     return account

@@ -10,13 +10,13 @@ from uuid import UUID
 
 from coreason_client.server import ValkeyStreamLog
 from coreason_client.server.http._auth import ANONYMOUS
+from coreason_client.testing import ChaosProxy
 
 from ..server.log.valkey_server import ValkeyServer
 from .content import Order
 from .faults import Kind, Striker, plan
 from .fleet import Fleet
 from .options import AGENT_ID, ReplicaOptions
-from .proxy import Proxy
 from .readers import client_for, read_spread
 from .tally import Reading, Row
 
@@ -55,7 +55,7 @@ class Site:
     """The processes and the proxy of a run."""
 
     fleet: Fleet
-    proxy: Proxy
+    proxy: ChaosProxy
     striker: Striker
 
 
@@ -85,8 +85,8 @@ async def started(
 ) -> AsyncIterator[Site]:
     """Start the replicas of a run, and a proxy before them."""
     fleet = Fleet(folder, [options] * settings.replicas)
-    ports = [replica.port for replica in fleet.replicas]
-    async with fleet, Proxy(ports, settings.seed) as proxy:
+    urls = [f"http://127.0.0.1:{replica.port}" for replica in fleet.replicas]
+    async with fleet, ChaosProxy(urls, seed=settings.seed, faults=()) as proxy:
         yield Site(fleet, proxy, Striker(fleet, store, proxy, durable=options.durable))
 
 

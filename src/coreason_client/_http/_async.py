@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 
 from .. import _fork
+from .._clock import real_seconds
 from .._per_loop import PerLoop
 from ._checks import check_http_client, socks_needs_extra
 from ._hidden_query import hide_query_async
@@ -55,7 +56,7 @@ class AsyncSender:
         """
         import anyio  # slow to import; the first request has imported it already
 
-        await anyio.sleep(seconds)
+        await anyio.sleep(real_seconds(seconds))
         self._check_open()
 
     async def aclose(self) -> None:

@@ -1,10 +1,10 @@
 """Code that both senders share: building requests and inspecting responses of HTTP clients."""
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from .._clock import monotonic
 from ._types import SHORTEST_SECONDS, Headers, Request, ResponseHead, shorter
 
 __all__ = [
@@ -110,7 +110,7 @@ def next_read_timeout(timeout: float | None, deadline: float | None) -> float | 
     """Return the seconds that the next read may take: the read timeout, capped at the deadline."""
     if deadline is None:
         return timeout
-    return shorter(timeout, max(deadline - time.monotonic(), SHORTEST_SECONDS))
+    return shorter(timeout, max(deadline - monotonic(), SHORTEST_SECONDS))
 
 
 def can_read_raw(response: Any, head: ResponseHead) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import httpx2
 
 from .. import _fork
+from .._clock import real_seconds
 from ._checks import check_http_client, socks_needs_extra
 from ._hidden_query import hide_query
 from ._response_sync import SyncResponse, open_response
@@ -52,7 +53,7 @@ class SyncSender:
         Raises:
             TransportFailure: the sender was closed.
         """
-        self._closed.wait(seconds)
+        self._closed.wait(real_seconds(seconds))
         self._check_open()
 
     def close(self) -> None:

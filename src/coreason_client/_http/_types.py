@@ -134,7 +134,7 @@ class Request:
     headers, cookies or authentication. It is set for a redirect to another origin, which must not
     carry credentials.
 
-    `deadline` is the time, on `time.monotonic`, after which no read of the body may wait. It is
+    `deadline` is the time, on `_clock.monotonic`, after which no read of the body may wait. It is
     exact for clients that this package creates; for a caller's client it shortens the read timeout.
     """
 

@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
+from .._clock import monotonic
 from .._drive import BodyTooLarge, Flow, Reply, Wait
 from .._http._checks import check_headers, merged_headers, shown
 from .._http._redirect import FOLLOWED_FOR_GET, follow_redirects
@@ -59,7 +60,7 @@ class CardRules:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeouts: Timeouts = field(default_factory=lambda: timeouts_from(30.0))
     max_card_bytes: int = 1_000_000
-    clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = monotonic
     max_retries: int = 3
     backoff: Backoff = field(default_factory=Backoff)
     has_credential: bool = False

@@ -18,6 +18,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus, urlencode
 
+from .._clock import monotonic
 from .._drive import Flow, Reply, Wait
 from .._http._checks import VISIBLE, check_url, shown
 from .._http._types import FINAL_FAILURES, Request, TimeoutLike, TransportFailure, timeouts_from
@@ -125,7 +126,7 @@ class TokenCache:
         self._lock = threading.Lock()
         self._loop_lock: RunVar[Lock] | None = None
         self.attempts = 0
-        self.clock: Callable[[], float] = time.monotonic
+        self.clock: Callable[[], float] = monotonic
         self.jitter: Callable[[], float] = random.random
 
     @property

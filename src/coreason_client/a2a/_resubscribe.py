@@ -39,6 +39,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from .._clock import monotonic
 from .._connections import Connections, State
 from .._drive import Flow, SideCall, Wait
 from .._http._checks import shown
@@ -90,7 +91,7 @@ class ResubscribeMachine:
         resume: bool = True,
         jitter: Callable[[], float] = random.random,
         now: Callable[[], float] = time.time,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         settings = route.settings
         budget = RetryBudget(settings.backoff, settings.max_retries, jitter=jitter, clock=clock)

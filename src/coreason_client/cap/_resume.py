@@ -46,6 +46,7 @@ from coreason_manifest.definitions.presentation import (
     parse_packet,
 )
 
+from .._clock import monotonic
 from .._connections import Connections, State
 from .._drive import Wait
 from .._http._types import FINAL_FAILURES, Request, ResponseHead, TransportFailure
@@ -94,7 +95,7 @@ class ResumeMachine:
         proxy_for: Callable[[str], str | None] = lambda url: None,
         jitter: Callable[[], float] = random.random,
         now: Callable[[], float] = time.time,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         budget = RetryBudget(
             backoff, max_retries, reconnect_for=reconnect_for, jitter=jitter, clock=clock

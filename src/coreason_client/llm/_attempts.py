@@ -22,12 +22,12 @@
 
 import logging
 import random
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Generic, TypeVar
 
+from .._clock import monotonic
 from .._drive import Action, Step, Wait
 from .._http._types import Request, Timeouts
 from .._retry import Backoff
@@ -65,7 +65,7 @@ class Policy:
     on_break: OnBreak = "error"
     reask: bool = True
     jitter: Callable[[], float] = random.random
-    clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = monotonic
 
 
 class Attempts(Generic[PlanT]):

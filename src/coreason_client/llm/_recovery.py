@@ -16,8 +16,8 @@ is counted as spent.
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from time import monotonic
 
+from .._clock import monotonic
 from .._drive import Flow
 from .._http._types import Timeouts
 from ._assemble import partial

@@ -19,6 +19,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from .. import _fork
+from .._clock import real_seconds
 from .._http._types import FailureKind, Headers, Request, ResponseHead, TransportFailure
 from .._per_loop import PerLoop
 from ._internals import fail_readers, request_function, unread_bytes
@@ -239,7 +240,7 @@ class _Sender:
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(real_seconds(seconds))
 
 
 @lru_cache(maxsize=64)  # nearly all requests have the same timeouts

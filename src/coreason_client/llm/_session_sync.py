@@ -1,12 +1,12 @@
 """The connections of the sync client: it sends requests with `httpx2`."""
 
 import threading
-import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 
 from .. import _fork
+from .._clock import monotonic
 from .._http._sync import SyncResponse, SyncSender
 from .._http._types import Request
 
@@ -120,7 +120,7 @@ class _Sender:
         """
         limits = request.timeouts
         if self._whole and limits is not None and limits.read is not None:
-            request = replace(request, deadline=time.monotonic() + limits.read)
+            request = replace(request, deadline=monotonic() + limits.read)
         response = self._sender.open(request)
         if not self._whole:
             response.end_wait = _END_WAIT

@@ -15,9 +15,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from tests.faults import Exchange, Fault, FaultServer, Run
-from tests.faults.scripts import MIB, PIECE, plain_log
-from tests.faults.wire import BOM, block, compact
+from tests.faults import (
+    BOM,
+    MIB,
+    PIECE,
+    Exchange,
+    Fault,
+    FaultServer,
+    Run,
+    block,
+    compact,
+    plain_log,
+)
 
 from .model import CONTEXT_ID, METHODS, PATHS, REASONS, TASK_ID, Dialect, Json, Model, counting
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from ... import _fork
+from ..._clock import monotonic
 from ..._drive import Action
 from ..errors import LLMStateError
 from ._commands import Acquire, Acquired, Settle
@@ -121,5 +122,5 @@ class MemoryState(State):
 
 def steady_clock() -> Callable[[], float]:
     """Return a clock with the seconds since 1970 that does not jump when the time is set."""
-    offset = time.time() - time.monotonic()
-    return lambda: time.monotonic() + offset
+    offset = time.time() - monotonic()
+    return lambda: monotonic() + offset

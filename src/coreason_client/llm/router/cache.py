@@ -9,7 +9,6 @@ that is not valid, no answers of a fallback, and no streams.
 import json
 import logging
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import sha256
@@ -18,6 +17,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from ... import _fork
+from ..._clock import monotonic
 from ..._drive import Action, Flow
 from ...errors import ArgumentError
 from .._answer import Answer
@@ -58,7 +58,7 @@ class ResponseCache:
         max_entries: int = 1000,
         max_bytes: int = 64 * 1024 * 1024,
         *,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         if not is_number(seconds) or not 0 < seconds < 1e9:
             raise ArgumentError("seconds", "must be a number greater than 0", seconds)

@@ -11,11 +11,11 @@
 * A forced `tool_choice` applies to the first turn: otherwise the run would never end.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..._clock import monotonic
 from .._call import KEEP_INVALID_CALLS
 from .._check_messages import CheckedMessages, check_messages, check_next_messages
 from .._provider_text import clean_text
@@ -99,7 +99,7 @@ class RunMachine:
         *,
         checked: CheckedMessages | None = None,
         tool_choice: Any = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self.messages: list[Message] = list(messages)
         self.turns = 0

@@ -1,4 +1,4 @@
-"""Serves the faults to a program in another language: `python -m tests.faults`.
+"""Serves faults to a program in another language: `python -m coreason_client.testing.faults`.
 
 The first line of its output is the address. `POST /runs` with the JSON `{"fault": name, …options}`
 registers a run and returns what its client is expected to see. `GET /runs/<id>` returns what the
@@ -12,16 +12,19 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
-from .server import FaultServer, Run
+from ._run import FaultRun
+from ._server import FaultServer
+
+__all__ = ["Control", "end_record", "main", "start_record"]
 
 
-def start_record(run: Run) -> dict[str, Any]:
+def start_record(run: FaultRun) -> dict[str, Any]:
     """Return what a client needs to read a run and to check what it got."""
     packets = [packet.fields() for packet in run.packets]
     return {"id": run.id, "url": run.base_url, "stream_id": run.stream_id, "packets": packets}
 
 
-def end_record(run: Run, *, wait: bool) -> dict[str, Any]:
+def end_record(run: FaultRun, *, wait: bool) -> dict[str, Any]:
     """Return what the client of a run did."""
     closed = run.wait_all_closed() if wait else None
     requests = [
@@ -46,7 +49,7 @@ class Control(ThreadingHTTPServer):
         """Listen on a free port of loopback."""
         super().__init__(("127.0.0.1", 0), Handler)
         self.faults = faults
-        self.runs: dict[str, Run] = {}
+        self.runs: dict[str, FaultRun] = {}
 
     def begin(self, options: dict[str, Any]) -> dict[str, Any]:
         """Register a run."""
@@ -78,14 +81,16 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as it is called
-        """Stay silent: a request of a test is no news."""
+        """Write nothing."""
 
 
 def main() -> None:
     """Serve until standard input ends."""
     with FaultServer() as faults, Control(faults) as control:
         Thread(target=control.serve_forever, daemon=True).start()
-        print(f"http://127.0.0.1:{control.server_address[1]}", flush=True)
+        print(  # noqa: T201 - the parent process reads it
+            f"http://127.0.0.1:{control.server_address[1]}", flush=True
+        )
         sys.stdin.read()
         control.shutdown()
 

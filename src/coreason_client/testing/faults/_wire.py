@@ -1,13 +1,31 @@
 """Packets, server-sent events and HTTP/1.1 framing as bytes; nothing here does I/O."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any, Final
+
+__all__ = [
+    "BOM",
+    "EVENT_STREAM",
+    "LAST_CHUNK",
+    "File",
+    "Packet",
+    "block",
+    "chunk",
+    "chunk_header",
+    "compact",
+    "file_response",
+    "has_body",
+    "number",
+    "pieces",
+    "reason",
+    "response_head",
+    "sse",
+    "stream_headers",
+]
 
 BOM: Final = b"\xef\xbb\xbf"
 EVENT_STREAM: Final = "text/event-stream"
@@ -32,7 +50,7 @@ class Packet:
         return f"{self.stream_id}:{self.seq}"
 
     def fields(self) -> dict[str, Any]:
-        """Return the packet as it stands in JSON."""
+        """Return the fields of its JSON."""
         # The time is a function of the number, so that two runs write the same bytes.
         t = (_EPOCH + timedelta(milliseconds=self.seq)).isoformat(timespec="milliseconds")
         return {
@@ -57,7 +75,7 @@ class File:
 
 
 def compact(value: object) -> bytes:
-    """Return a value as JSON without any blank."""
+    """Return a value as JSON without spaces."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -69,7 +87,7 @@ def number(
 
 
 def block(data: bytes, event_id: str | None = None, *, eol: bytes = b"\n") -> bytes:
-    """Return one complete SSE event that carries the data on a single line."""
+    """Return one complete SSE event with the data on a single line."""
     head = b"" if event_id is None else b"id: " + event_id.encode() + eol
     return head + b"data: " + data + eol + eol
 
@@ -126,7 +144,7 @@ def file_response(file: File | None) -> bytes:
 
 
 def has_body(status: int) -> bool:
-    """Tell whether a response with this status may carry a body."""
+    """Return True if a response with this status may have a body."""
     return status >= 200 and status not in _WITHOUT_BODY
 
 

@@ -1,0 +1,160 @@
+"""`fake_agent`: a CAP agent that plays a script, on a real server with a real log."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager, asynccontextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from coreason_manifest.definitions.service import ServiceRequest
+
+from ._script import Script, as_player
+
+# After the module that reports a missing extra.
+from ..server import AgentApp, AgentStream, RunningServer, running  # isort: skip
+from ._received import ReceivedRequest, RecordingApp  # isort: skip
+
+__all__ = ["FakeAgent", "fake_agent"]
+
+# A test must not wait for an agent that its client has left.
+_QUICK_END = {"drain_timeout": 0.1, "cancel_grace": 1.0}
+
+
+class FakeAgent:
+    """An agent that plays scripts; a context manager that serves it on a free port of loopback.
+
+    Use `with` or `async with`; the server has a thread and an event loop of its own. `app` is the
+    same as an ASGI application.
+    """
+
+    def __init__(self, *scripts: Script, **options: Any) -> None:
+        if not scripts:
+            raise TypeError("fake_agent needs a script: fake_agent(['Hello ', 'world'])")
+        self._players = [as_player(script, number) for number, script in enumerate(scripts, 1)]
+        self._questions: list[str] = []
+        self._agent = AgentApp(self._answer, **({"agent_id": "fake"} | _QUICK_END | options))
+        self._app = RecordingApp(self._agent)
+        self._running: AbstractContextManager[RunningServer] | None = None
+        self._url: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<FakeAgent at {self._url or 'no port'}: {len(self.requests)} requests>"
+
+    @property
+    def app(self) -> Callable[..., Awaitable[None]]:
+        """The agent as an ASGI application, for another server."""
+        return self._app
+
+    @property
+    def url(self) -> str:
+        """The URL for a client.
+
+        Raises:
+            RuntimeError: the agent is not being served.
+        """
+        if self._url is None:
+            raise RuntimeError("the fake agent has no URL yet: use `with fake_agent(…) as agent:`")
+        return self._url
+
+    @property
+    def requests(self) -> list[ReceivedRequest]:
+        """The requests so far; a client that reconnects sends another one."""
+        return self._app.requests
+
+    @property
+    def last_event_ids(self) -> list[str | None]:
+        """The Last-Event-ID of each request so far; None for one that starts a stream."""
+        return [request.last_event_id for request in self.requests]
+
+    @property
+    def questions(self) -> list[str]:
+        """The questions that were answered so far; a reconnect is not a new question."""
+        return list(self._questions)
+
+    @property
+    def disconnects(self) -> int:
+        """The connections that were ended by `disconnect()` so far."""
+        return self._app.disconnects
+
+    async def _answer(self, request: ServiceRequest, stream: AgentStream) -> None:
+        number = len(self._questions)
+        self._questions.append(stream.question)
+        await self._players[min(number, len(self._players) - 1)](request, stream, self._cut)
+
+    def _cut(self, stream: AgentStream) -> None:
+        self._app.cut_after(stream.stream_id, stream._writer.last_seq)
+
+    @asynccontextmanager
+    async def in_process(self) -> AsyncIterator[Any]:
+        """Return an `httpx2.AsyncClient` that calls the agent in this event loop, without a port.
+
+        Pass it as `http_client` to an async client; any URL on `localhost` reaches the agent.
+        """
+        import httpx2
+
+        from ._in_process import InProcessTransport
+
+        async with (
+            self._agent.lifespan(),
+            httpx2.AsyncClient(transport=InProcessTransport(self._app)) as client,
+        ):
+            yield client
+
+    def __enter__(self) -> Self:
+        """Serve the agent on a free port."""
+        if self._running is not None:
+            raise RuntimeError("the fake agent is already being served")
+        context = running(self._app)
+        self._url = context.__enter__().url
+        self._running = context
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop serving."""
+        context, self._running, self._url = self._running, None, None
+        if context is not None:
+            context.__exit__(None, None, None)
+
+    async def __aenter__(self) -> Self:
+        """Serve the agent on a free port."""
+        import anyio.to_thread
+
+        return await anyio.to_thread.run_sync(self.__enter__)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop serving."""
+        import anyio
+        import anyio.to_thread
+
+        with anyio.CancelScope(shield=True):  # a cancelled test must not leave a server behind
+            await anyio.to_thread.run_sync(self.__exit__, kind, error, trace)
+
+
+def fake_agent(*scripts: Script, **options: Any) -> FakeAgent:
+    """Return an agent that answers each question with the next script, as a context manager.
+
+    It is the real server with a log in memory: a client can lose its connection and continue.
+
+        with fake_agent(["Hello ", disconnect(), "world"]) as agent:
+            assert CAPClient(agent.url, "key").ask("Hi") == "Hello world"
+
+    Args:
+        scripts: a script for each question; the last one answers all further questions. A script
+            is an item or several: text, an event, a packet, `delay(…)`, `disconnect()`, `fail(…)`,
+            or an agent such as `async def agent(request, stream)`.
+        options: options of `AgentApp`, such as `api_keys` or `a2a`.
+
+    Raises:
+        TypeError: an item cannot be in a script.
+        MissingExtraError: the extra `server` is not installed.
+    """
+    return FakeAgent(*scripts, **options)

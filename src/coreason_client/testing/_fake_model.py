@@ -1,0 +1,329 @@
+"""A fake provider of models on loopback, which speaks every wire format of the AI client."""
+
+import json
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self
+from urllib.parse import unquote
+
+from ..errors import ArgumentError
+from ..llm.providers.profiles import COMPATIBLE, PROFILES
+from ._hidden import HiddenHeaders
+from ._loopback import HTTPRequest, LoopbackServer, ResponseWriter
+from ._models._request import ModelRequest
+from ._models._routes import embeddings_at, model_list_at, wire_at
+from ._models._turns import ModelFailure, ModelTurn, ModelTurnLike, turn_of
+from ._models._vectors import embeddings_reply, model_list_reply
+from ._models._wire import Chunk, Script, Wire, before_break, dumped, script_of
+
+__all__ = ["FakeModel", "fake_model"]
+
+_KEY = "sk-of-the-fake-model"
+_MODEL = "fake-model"
+_JSON = ("content-type", "application/json")
+_EXHAUSTED = ("error", "repeat", "allow")
+_PROFILES = {profile.name: profile for profile in (*PROFILES, COMPATIBLE)}
+# Paths that a base URL must have, because no provider has them by default.
+_PATHS = {"vertex": "/v1/projects/fake-project/locations/global"}
+
+
+def fake_model(
+    turns: "ModelTurnLike | Sequence[ModelTurnLike]",
+    *,
+    exhausted: Literal["error", "repeat", "allow"] = "error",
+    require_all: bool = False,
+    models: Sequence[str] = (_MODEL,),
+) -> "FakeModel":
+    """Return a fake provider of models; it serves while it is used with `with` or `async with`.
+
+    It answers with the turns, one for each request. The path of a request shows its wire format:
+    OpenAI's chat completions and Responses API, Anthropic, Gemini and Vertex, Ollama, Bedrock.
+    Requests for embeddings and for the list of models use up no turn.
+
+    Args:
+        turns: what it answers: text, a `ModelTurn`, a `ModelFailure`, or a function of the
+            `ModelRequest` that returns one of them; or a sequence of these.
+        exhausted: what happens if there are more requests than turns. "error": the request gets a
+            400 and the end of the block raises an AssertionError; "allow": only the 400; "repeat":
+            the last turn is used again.
+        require_all: True to raise an AssertionError at the end of the block if turns are left.
+        models: the list of models.
+
+    Raises:
+        ArgumentError: a turn or an option is not valid.
+    """
+    return FakeModel(turns, exhausted=exhausted, require_all=require_all, models=models)
+
+
+class FakeModel:
+    """A fake provider of models; see `fake_model`.
+
+    Attributes:
+        requests: the requests for an answer, in their order.
+    """
+
+    def __init__(
+        self,
+        turns: "ModelTurnLike | Sequence[ModelTurnLike]",
+        *,
+        exhausted: Literal["error", "repeat", "allow"] = "error",
+        require_all: bool = False,
+        models: Sequence[str] = (_MODEL,),
+    ) -> None:
+        self._turns = _checked_turns(turns)
+        if exhausted not in _EXHAUSTED:
+            rule = f"must be one of {', '.join(_EXHAUSTED)}"
+            raise ArgumentError("exhausted", rule, exhausted)
+        self._exhausted = exhausted
+        self._require_all = require_all
+        self._models = tuple(models)
+        self._used = 0
+        self._calls = 0
+        self._problems: list[str] = []
+        self._server: LoopbackServer | None = None
+        self.requests: list[ModelRequest] = []
+
+    def __repr__(self) -> str:
+        where = "not started" if self._server is None else self._server.url
+        return f"<FakeModel {where}: {self._used} of {len(self._turns)} turns used>"
+
+    # How to reach it.
+
+    @property
+    def url(self) -> str:
+        """The URL without a path.
+
+        Raises:
+            RuntimeError: the fake model is used outside its block.
+        """
+        if self._server is None:
+            raise RuntimeError("the fake model runs only within `with fake_model(...) as model:`")
+        return self._server.url
+
+    def options(self, provider: str = "openai") -> dict[str, Any]:
+        """Return the arguments of an `LLMClient` that uses it as this provider.
+
+        Raises:
+            ArgumentError: there is no such provider.
+        """
+        self._profile(provider)
+        base_url = self.url + _PATHS.get(provider, "")
+        arguments = {"api_key": _KEY, "base_url": base_url, "provider": provider}
+        return {**arguments, "default_model": _MODEL}
+
+    def environment(self, provider: str = "openai") -> dict[str, str]:
+        """Return the environment variables with which a program uses it as this provider.
+
+        They are those of `generate` and `LLMClient.from_env`, with `DEFAULT_MODEL`, and for
+        "openai" and "anthropic" also those of the provider's own library.
+
+        Raises:
+            ArgumentError: there is no such provider.
+        """
+        profile = self._profile(provider)
+        variables = {
+            "LLM_API_KEY": _KEY,
+            "LLM_API_BASE_URL": self.url + (_PATHS.get(provider) or profile.path),
+            # A second API of a provider has the prefix of the first one, which would choose that.
+            "DEFAULT_MODEL": _MODEL if profile.prefix else f"{provider}/{_MODEL}",
+        }
+        if provider == "openai":
+            variables |= {"OPENAI_API_KEY": _KEY, "OPENAI_BASE_URL": f"{self.url}/v1"}
+        if provider == "anthropic":
+            variables |= {"ANTHROPIC_API_KEY": _KEY, "ANTHROPIC_BASE_URL": self.url}
+        return variables
+
+    @staticmethod
+    def _profile(provider: str) -> Any:
+        if provider not in _PROFILES:
+            rule = f"must be one of {', '.join(_PROFILES)}"
+            raise ArgumentError("provider", rule, provider)
+        return _PROFILES[provider]
+
+    # The block.
+
+    def __enter__(self) -> Self:
+        if self._server is not None:
+            raise RuntimeError("the fake model runs already")
+        self._server = LoopbackServer(self._handle, "coreason-fake-model")
+        self._server.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        server, self._server = self._server, None
+        if server is None:
+            return
+        server.stop()
+        problems = [*self._problems, *self._left(), *map(_failed, server.errors)]
+        report(problems, error)
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, error, traceback)
+
+    def _left(self) -> list[str]:
+        left = len(self._turns) - self._used
+        if not self._require_all or left <= 0:
+            return []
+        return [f"{left} of {len(self._turns)} turns were not used"]
+
+    # Requests.
+
+    async def _handle(self, request: HTTPRequest, response: ResponseWriter) -> None:
+        path = request.path
+        body = _json(request.body)
+        if (wire := wire_at(request.method, path)) is not None:
+            await self._answer(wire, request, body, response)
+        elif (kind := embeddings_at(request.method, path)) is not None:
+            await response.whole(200, [_JSON], dumped(embeddings_reply(kind, path, body)))
+        elif (kind := model_list_at(request.method, path)) is not None:
+            await response.whole(200, [_JSON], dumped(model_list_reply(kind, self._models)))
+        else:
+            message = f"the fake model has no {request.method} {path}"
+            self._problems.append(message)
+            await response.whole(404, [_JSON], dumped({"error": {"message": message}}))
+
+    async def _answer(
+        self, wire: Wire, request: HTTPRequest, body: dict[str, Any], response: ResponseWriter
+    ) -> None:
+        path = unquote(request.path) if wire.name in ("gemini", "bedrock") else request.path
+        asked = wire.read(request.path, body)
+        received = ModelRequest(
+            wire=wire.name,
+            model=asked.model,
+            stream=asked.stream,
+            messages=asked.messages,
+            tools=asked.tools,
+            path=path,
+            headers=HiddenHeaders(request.headers),
+            json=body,
+        )
+        self.requests.append(received)
+        turn = self._next(received)
+        if isinstance(turn, ModelTurn) and (turn.failure is None or asked.stream):
+            script = script_of(turn, body, asked.model, len(self.requests), self._calls + 1)
+            self._calls += len(script.calls)
+            await (_send_stream if asked.stream else _send_whole)(wire, turn, script, response)
+            return
+        failure = turn if isinstance(turn, ModelFailure) else turn.failure
+        assert failure is not None  # noqa: S101 - for the type checker
+        await _refuse(wire, failure, response)
+
+    def _next(self, request: ModelRequest) -> ModelTurn | ModelFailure:
+        number = self._used
+        if number >= len(self._turns):
+            if self._exhausted != "repeat" or not self._turns:
+                return self._no_turn()
+            number = len(self._turns) - 1
+        else:
+            self._used += 1
+        given = self._turns[number]
+        return turn_of(given(request) if callable(given) else given, f"turns[{number}]")
+
+    def _no_turn(self) -> ModelFailure:
+        message = (
+            f"the fake model has no turn for request {len(self.requests)}: it was given "
+            f"{len(self._turns)}"
+        )
+        if self._exhausted == "error":
+            self._problems.append(message)
+        return ModelFailure(400, message, "no_turn_left")
+
+
+def _checked_turns(given: Any) -> tuple[Any, ...]:
+    single = isinstance(given, str | ModelTurn | ModelFailure) or callable(given)
+    if not single and not isinstance(given, Sequence):
+        raise ArgumentError("turns", "must be a turn or a sequence of turns", given)
+    turns = (given,) if single else tuple(given)
+    for number, turn in enumerate(turns):
+        if not callable(turn):
+            turn_of(turn, f"turns[{number}]")
+    return turns
+
+
+def report(problems: Sequence[str], error: BaseException | None) -> None:
+    """Raise what went wrong in a fake server, or add it to the error that ends the block.
+
+    Raises:
+        AssertionError: something went wrong, and the block has no error of its own.
+    """
+    if not problems:
+        return
+    message = "\n".join(problems)
+    if error is None:
+        raise AssertionError(message)
+    error.add_note(message)
+
+
+def _failed(error: Exception) -> str:
+    return f"a request failed in the fake model: {type(error).__name__}: {error}"
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body) if body else {}
+    except ValueError:
+        found = {}
+    return found if isinstance(found, dict) else {}
+
+
+# Responses.
+
+
+async def _send_whole(
+    wire: Wire, turn: ModelTurn, script: Script, response: ResponseWriter
+) -> None:
+    body = dumped(wire.body(script))
+    if turn.stall_after is not None:
+        await response.until_left()
+    elif turn.break_after == 0:
+        return  # not a byte
+    elif turn.break_after is not None:
+        # A body that is cut off has no other end: both ways to break are the same.
+        await response.broken(200, [_JSON], body[: len(body) // 2])
+    else:
+        await response.whole(200, [_JSON], body)
+
+
+async def _send_stream(
+    wire: Wire, turn: ModelTurn, script: Script, response: ResponseWriter
+) -> None:
+    await response.start(200, [("content-type", wire.content_type), ("cache-control", "no-cache")])
+    for chunk in _sent(wire, turn, script):
+        await response.send(chunk.data)
+    if turn.failure is not None:
+        await response.send(wire.failure_event(turn.failure))
+    if turn.stall_after is not None:
+        await response.until_left()
+    elif turn.disconnect_after is None:
+        await response.finish()
+
+
+def _sent(wire: Wire, turn: ModelTurn, script: Script) -> Sequence[Chunk]:
+    chunks = wire.stream(script)
+    after = "content" if turn.failure is not None else turn.break_after
+    return [*(chunks if after is None else before_break(chunks, after))]
+
+
+async def _refuse(wire: Wire, failure: ModelFailure, response: ResponseWriter) -> None:
+    headers, body = wire.failure(failure)
+    sent: dict[str, str] = {**dict([_JSON]), **headers, **failure.headers}
+    if failure.retry_after is not None:
+        sent["retry-after"] = f"{failure.retry_after:g}"
+    await response.whole(failure.status, _pairs(sent), dumped(body))
+
+
+def _pairs(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [*headers.items()]

@@ -1,0 +1,197 @@
+"""A small HTTP/1.1 server on loopback, in a thread of its own, whose answers may also break off.
+
+Real servers hide the boundaries of chunks and repair what is wrong; this one sends what it is told.
+"""
+
+import asyncio
+import socket
+import ssl
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from http.client import responses as _PHRASES  # noqa: N812 - a table
+
+from ._http_bytes import HTTPHead, MalformedHTTP, read_body, read_head
+
+__all__ = ["HTTPRequest", "Handler", "LoopbackServer", "ResponseWriter"]
+
+_MAX_HEAD = 1024 * 1024
+_JOIN_TIMEOUT = 10.0
+_CLOSE_TIMEOUT = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class HTTPRequest:
+    """A request; the names of the headers are in lower case."""
+
+    method: str
+    target: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+    @property
+    def path(self) -> str:
+        """The target without its query."""
+        return self.target.partition("?")[0]
+
+
+class ResponseWriter:
+    """Sends one response; a response that is not finished is cut off."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, has_body: bool
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._has_body = has_body
+        self.started = False
+        self.finished = False
+        self.reusable = True
+
+    async def whole(self, status: int, headers: Iterable[tuple[str, str]], body: bytes) -> None:
+        """Send a response with a length."""
+        self._head(status, [*headers, ("content-length", str(len(body)))])
+        if self._has_body:
+            self._writer.write(body)
+        await self._writer.drain()
+        self.finished = True
+
+    async def broken(self, status: int, headers: Iterable[tuple[str, str]], body: bytes) -> None:
+        """Send a response with a length whose body breaks off after these bytes."""
+        self._head(status, [*headers, ("content-length", str(len(body) + 1))])
+        self._writer.write(body)
+        await self._writer.drain()
+
+    async def start(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
+        """Send the head of a response in chunks."""
+        self._head(status, [*headers, ("transfer-encoding", "chunked")])
+        await self._writer.drain()
+
+    async def send(self, data: bytes) -> None:
+        """Send one chunk; an empty one would be the end, and is left out."""
+        if data and self._has_body:
+            self._writer.write(b"%x\r\n%b\r\n" % (len(data), data))
+            await self._writer.drain()
+
+    async def finish(self) -> None:
+        """End a response in chunks."""
+        if self._has_body:
+            self._writer.write(b"0\r\n\r\n")
+        await self._writer.drain()
+        self.finished = True
+
+    async def until_left(self) -> None:
+        """Wait until the client closes the connection, which cannot be used again."""
+        self.reusable = False
+        while await self._reader.read(65536):
+            pass
+
+    def _head(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
+        lines = [
+            f"HTTP/1.1 {status} {_PHRASES.get(status, 'Unknown')}",
+            *(f"{name}: {value}" for name, value in headers),
+        ]
+        self._writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
+        self.started = True
+
+
+Handler = Callable[[HTTPRequest, ResponseWriter], Awaitable[None]]
+
+
+class LoopbackServer:
+    """Serves with a handler from `start` to `stop`; `errors` has the handler's own failures."""
+
+    def __init__(self, handler: Handler, name: str, context: ssl.SSLContext | None = None) -> None:
+        self._handler = handler
+        self._context = context
+        self._socket = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        self.errors: list[Exception] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._stopping = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Start the thread; the socket accepts connections already."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close all connections and end the thread."""
+        if self._thread.ident is None:  # never started
+            self._socket.close()
+            self._loop.close()
+            return
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stopping.set)
+            self._thread.join(_JOIN_TIMEOUT)
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        server = await asyncio.start_server(
+            self._connected, sock=self._socket, limit=_MAX_HEAD, ssl=self._context
+        )
+        await self._stopping.wait()
+        server.close()
+        tasks = [*self._tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        # Later versions of Python wait here for clients that do not read what was sent to them.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(server.wait_closed(), _CLOSE_TIMEOUT)
+        await asyncio.sleep(0)  # aborted connections are closed in the next turn of the loop
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - for the type checker
+        self._tasks.add(task)
+        try:
+            while await self._exchange(reader, writer):
+                pass
+        except (ConnectionError, asyncio.IncompleteReadError, MalformedHTTP):
+            pass
+        except asyncio.CancelledError:
+            # The server stops. It is not raised: asyncio would log it as an error of the task.
+            writer.transport.abort()
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Answer one request, and return True if the connection can be used for another."""
+        head = await read_head(reader)
+        if head is None:
+            return False
+        if head.get("expect").lower() == "100-continue":
+            writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        method, target = _request_line(head)
+        body = b"".join([piece async for piece in read_body(reader, head)])
+        request = HTTPRequest(method, target, head.headers, body)
+        response = ResponseWriter(reader, writer, has_body=method != "HEAD")
+        try:
+            await self._handler(request, response)
+        except ConnectionError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a failure of the test's own code
+            self.errors.append(error)
+            if response.started:
+                return False
+            message = f"the test server failed: {type(error).__name__}: {error}"
+            await response.whole(501, _TEXT.items(), message.encode())
+        again = response.finished and response.reusable
+        return again and head.get("connection").lower() != "close"
+
+
+_TEXT: Mapping[str, str] = {"content-type": "text/plain; charset=utf-8", "x-should-retry": "false"}
+
+
+def _request_line(head: HTTPHead) -> tuple[str, str]:
+    parts = head.start.split(" ")
+    if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
+        raise MalformedHTTP("the request line must be METHOD TARGET HTTP/1.1")
+    return parts[0], parts[1]

@@ -1,0 +1,179 @@
+"""Anthropic's Messages API. Pure."""
+
+import json
+from collections.abc import Iterator, Mapping
+from itertools import count
+from typing import Any
+
+from ._turns import FinishReason, ModelFailure
+from ._wire import Asked, Chunk, Script, Wire, counts, sse, tool_message, with_calls
+
+__all__ = ["ANTHROPIC", "joined_text"]
+
+_FINISH: Mapping[FinishReason, str] = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "filtered": "refusal",
+}
+_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
+_SIGNATURE = "signature-of-the-fake-model"
+
+
+# Requests.
+
+
+def joined_text(blocks: list[Any]) -> Any:
+    """Return the text of blocks; the blocks themselves if some are not text."""
+    if all(isinstance(block, Mapping) and "text" in block for block in blocks):
+        return "".join(block["text"] for block in blocks)
+    return blocks
+
+
+def _read(path: str, body: Mapping[str, Any]) -> Asked:
+    messages: list[dict[str, Any]] = []
+    if system := body.get("system"):
+        text = joined_text(system) if isinstance(system, list) else system
+        messages.append({"role": "system", "content": text})
+    for message in body.get("messages", ()):
+        messages += _messages(message)
+    tools = [
+        {key: value for key, value in tool.items() if key in ("name", "description")}
+        | {"parameters": tool.get("input_schema")}
+        for tool in body.get("tools", ())
+    ]
+    return Asked(str(body.get("model", "")), body.get("stream") is True, messages, tools)
+
+
+def _messages(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    content = message.get("content")
+    if not isinstance(content, list):
+        yield {"role": message.get("role"), "content": content}
+        return
+    kinds: dict[str, list[Any]] = {"tool_result": [], "tool_use": [], "thinking": [], "": []}
+    for block in content:
+        kinds.get(block.get("type"), kinds[""]).append(block)
+    for result in kinds["tool_result"]:
+        given = result.get("content", "")
+        text = joined_text(given) if isinstance(given, list) else given
+        yield tool_message(str(result.get("tool_use_id")), text)
+    calls = [_asked_call(block) for block in kinds["tool_use"]]
+    if kinds[""] or calls:
+        text = joined_text(kinds[""]) if kinds[""] else None
+        yield with_calls(str(message.get("role")), text, calls)
+
+
+def _asked_call(block: Mapping[str, Any]) -> dict[str, Any]:
+    arguments = json.dumps(block.get("input"), ensure_ascii=False)
+    function = {"name": block.get("name"), "arguments": arguments}
+    return {"id": block.get("id"), "type": "function", "function": function}
+
+
+# Answers.
+
+
+def _usage(script: Script) -> dict[str, Any]:
+    if script.usage is None:
+        return {}
+    names = ("prompt_tokens", "cached_tokens", "cache_write_tokens", "completion_tokens")
+    prompt, cached, written, completion = counts(script.usage, *names)
+    found: dict[str, Any] = {
+        "input_tokens": max(prompt - cached - written, 0),
+        "cache_read_input_tokens": cached,
+        "cache_creation_input_tokens": written,
+        "output_tokens": completion,
+    }
+    if thinking := script.usage.get("reasoning_tokens", 0):
+        found["output_tokens_details"] = {"thinking_tokens": thinking}
+    return {"usage": found}
+
+
+def _body(script: Script) -> Mapping[str, Any]:
+    content: list[dict[str, Any]] = []
+    if script.reasoning:
+        thinking = "".join(script.reasoning)
+        content.append({"type": "thinking", "thinking": thinking, "signature": _SIGNATURE})
+    if script.text:
+        content.append({"type": "text", "text": "".join(script.text)})
+    content += [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": call.value}
+        for call in script.calls
+    ]
+    finish = {"stop_reason": _FINISH[script.finish], "stop_sequence": None}
+    return {**_message(script), "content": content, **finish, **_usage(script)}
+
+
+def _message(script: Script) -> dict[str, Any]:
+    return {"id": script.id, "type": "message", "role": "assistant", "model": script.model}
+
+
+# Streams.
+
+
+def _event(kind: str, **fields: Any) -> bytes:
+    return sse({"type": kind, **fields}, kind)
+
+
+def _stream(script: Script) -> Iterator[Chunk]:
+    begun = {**_message(script), "content": [], "stop_reason": None, "stop_sequence": None}
+    usage = _usage(script)
+    if usage:
+        begun["usage"] = {**usage["usage"], "output_tokens": 0}
+    yield Chunk(_event("message_start", message=begun))
+    indexes = count()
+    for block, deltas in _blocks(script):
+        index = next(indexes)
+        yield Chunk(_event("content_block_start", index=index, content_block=block))
+        for delta, pieces in deltas:
+            yield Chunk(_event("content_block_delta", index=index, delta=delta), pieces)
+        yield Chunk(_event("content_block_stop", index=index))
+    delta = {"stop_reason": _FINISH[script.finish], "stop_sequence": None}
+    yield Chunk(_event("message_delta", delta=delta, **usage), is_end=True)
+    yield Chunk(_event("message_stop"), is_end=True)
+
+
+_Deltas = list[tuple[dict[str, Any], int]]
+
+
+def _blocks(script: Script) -> Iterator[tuple[dict[str, Any], _Deltas]]:
+    """Yield the start of each block, and its deltas with the number of their pieces."""
+    if script.reasoning:
+        deltas: _Deltas = [
+            ({"type": "thinking_delta", "thinking": piece}, 1) for piece in script.reasoning
+        ]
+        deltas.append(({"type": "signature_delta", "signature": _SIGNATURE}, 0))
+        yield {"type": "thinking", "thinking": "", "signature": ""}, deltas
+    if script.text:
+        yield (
+            {"type": "text", "text": ""},
+            [({"type": "text_delta", "text": piece}, 1) for piece in script.text],
+        )
+    for call in script.calls:
+        yield (
+            {"type": "tool_use", "id": call.id, "name": call.name, "input": {}},
+            [({"type": "input_json_delta", "partial_json": piece}, 1) for piece in call.pieces],
+        )
+
+
+def _error(failure: ModelFailure) -> dict[str, Any]:
+    other = "invalid_request_error" if failure.status < 500 else "api_error"
+    kind = failure.code or _TYPES.get(failure.status, other)
+    return {"type": "error", "error": {"type": kind, "message": failure.message}}
+
+
+def _failure(failure: ModelFailure) -> tuple[Mapping[str, str], Mapping[str, Any]]:
+    return {}, _error(failure)
+
+
+def _failure_event(failure: ModelFailure) -> bytes:
+    return sse(_error(failure), "error")
+
+
+ANTHROPIC = Wire("anthropic", "text/event-stream", _read, _stream, _body, _failure, _failure_event)

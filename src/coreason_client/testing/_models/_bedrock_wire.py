@@ -1,0 +1,172 @@
+"""Amazon Bedrock's Converse API. Pure."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from itertools import count
+from typing import Any
+from urllib.parse import unquote
+
+from ._anthropic_wire import joined_text
+from ._event_stream import encode
+from ._turns import FinishReason, ModelFailure
+from ._wire import Asked, Chunk, Script, Wire, counts, dumped, tool_message, with_calls
+
+__all__ = ["BEDROCK"]
+
+_FINISH: Mapping[FinishReason, str] = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "filtered": "content_filtered",
+}
+_EXCEPTIONS = {
+    400: "ValidationException",
+    403: "AccessDeniedException",
+    404: "ResourceNotFoundException",
+    408: "ModelTimeoutException",
+    424: "ModelErrorException",
+    429: "ThrottlingException",
+    503: "ServiceUnavailableException",
+}
+_MODEL = re.compile(r"/model/([^/]+)/converse")
+_SIGNATURE = "signature-of-the-fake-model"
+
+
+# Requests.
+
+
+def _read(path: str, body: Mapping[str, Any]) -> Asked:
+    match = _MODEL.search(path)
+    messages: list[dict[str, Any]] = []
+    if system := body.get("system"):
+        messages.append({"role": "system", "content": joined_text(system)})
+    for message in body.get("messages", ()):
+        messages += _messages(message)
+    specs = [tool.get("toolSpec", {}) for tool in body.get("toolConfig", {}).get("tools", ())]
+    tools = [
+        {key: value for key, value in spec.items() if key in ("name", "description")}
+        | {"parameters": spec.get("inputSchema", {}).get("json")}
+        for spec in specs
+    ]
+    model = unquote(match[1]) if match else ""
+    return Asked(model, path.endswith("/converse-stream"), messages, tools)
+
+
+def _messages(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    blocks = message.get("content", [])
+    for block in blocks:
+        if "toolResult" in block:
+            result = block["toolResult"]
+            yield tool_message(str(result.get("toolUseId")), joined_text(result.get("content", [])))
+    calls = [_asked_call(block["toolUse"]) for block in blocks if "toolUse" in block]
+    rest = [
+        block
+        for block in blocks
+        if not block.keys() & {"toolResult", "toolUse", "reasoningContent", "cachePoint"}
+    ]
+    if rest or calls:
+        text = joined_text(rest) if rest else None
+        yield with_calls(str(message.get("role")), text, calls)
+
+
+def _asked_call(use: Mapping[str, Any]) -> dict[str, Any]:
+    arguments = json.dumps(use.get("input"), ensure_ascii=False)
+    function = {"name": use.get("name"), "arguments": arguments}
+    return {"id": use.get("toolUseId"), "type": "function", "function": function}
+
+
+# Answers.
+
+
+def _usage(script: Script) -> dict[str, Any]:
+    if script.usage is None:
+        return {}
+    names = ("prompt_tokens", "cached_tokens", "cache_write_tokens", "completion_tokens")
+    prompt, cached, written, completion = counts(script.usage, *names)
+    found = {
+        "inputTokens": max(prompt - cached - written, 0),
+        "outputTokens": completion,
+        "totalTokens": prompt + completion,
+        "cacheReadInputTokens": cached,
+        "cacheWriteInputTokens": written,
+    }
+    return {"usage": found}
+
+
+def _body(script: Script) -> Mapping[str, Any]:
+    content: list[dict[str, Any]] = []
+    if script.reasoning:
+        said = {"text": "".join(script.reasoning), "signature": _SIGNATURE}
+        content.append({"reasoningContent": {"reasoningText": said}})
+    if script.text:
+        content.append({"text": "".join(script.text)})
+    for call in script.calls:
+        use = {"toolUseId": call.id, "name": call.name, "input": call.value}
+        content.append({"toolUse": use})
+    return {
+        "output": {"message": {"role": "assistant", "content": content}},
+        "stopReason": _FINISH[script.finish],
+        **_usage(script),
+        "metrics": {"latencyMs": 1},
+    }
+
+
+# Streams.
+
+
+def _event(name: str, payload: Any) -> bytes:
+    kinds = {":event-type": name, ":content-type": "application/json", ":message-type": "event"}
+    return encode(kinds, dumped(payload))
+
+
+def _stream(script: Script) -> Iterator[Chunk]:
+    yield Chunk(_event("messageStart", {"role": "assistant"}))
+    indexes = count()
+    for start, deltas in _blocks(script):
+        at = {"contentBlockIndex": next(indexes)}
+        if start:
+            yield Chunk(_event("contentBlockStart", {"start": start, **at}))
+        for delta, pieces in deltas:
+            yield Chunk(_event("contentBlockDelta", {"delta": delta, **at}), pieces)
+        yield Chunk(_event("contentBlockStop", at))
+    yield Chunk(_event("messageStop", {"stopReason": _FINISH[script.finish]}), is_end=True)
+    metadata = {**_usage(script), "metrics": {"latencyMs": 1}}
+    yield Chunk(_event("metadata", metadata), is_end=True)
+
+
+_Deltas = list[tuple[dict[str, Any], int]]
+
+
+def _blocks(script: Script) -> Iterator[tuple[dict[str, Any], _Deltas]]:
+    """Yield the start of each block, and its deltas with the number of their pieces."""
+    if script.reasoning:
+        deltas: _Deltas = [({"reasoningContent": {"text": piece}}, 1) for piece in script.reasoning]
+        yield {}, [*deltas, ({"reasoningContent": {"signature": _SIGNATURE}}, 0)]
+    if script.text:
+        yield {}, [({"text": piece}, 1) for piece in script.text]
+    for call in script.calls:
+        use = {"toolUse": {"toolUseId": call.id, "name": call.name}}
+        yield use, [({"toolUse": {"input": piece}}, 1) for piece in call.pieces]
+
+
+def _exception(failure: ModelFailure) -> str:
+    return failure.code or _EXCEPTIONS.get(failure.status, "InternalServerException")
+
+
+def _failure(failure: ModelFailure) -> tuple[Mapping[str, str], Mapping[str, Any]]:
+    return {"x-amzn-errortype": _exception(failure)}, {"message": failure.message}
+
+
+def _failure_event(failure: ModelFailure) -> bytes:
+    name = _exception(failure)
+    kinds = {
+        ":exception-type": name[:1].lower() + name[1:],
+        ":content-type": "application/json",
+        ":message-type": "exception",
+    }
+    return encode(kinds, dumped({"message": failure.message}))
+
+
+_CONTENT_TYPE = "application/vnd.amazon.eventstream"
+BEDROCK = Wire("bedrock", _CONTENT_TYPE, _read, _stream, _body, _failure, _failure_event)

@@ -1,0 +1,154 @@
+"""What an encoder gets and makes. Pure; each wire format is a `Wire` in a file of its own."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ._turns import Break, FinishReason, ModelFailure, ModelToolCall, ModelTurn
+
+__all__ = [
+    "CREATED",
+    "Asked",
+    "Call",
+    "Chunk",
+    "Script",
+    "Wire",
+    "before_break",
+    "counts",
+    "dumped",
+    "script_of",
+    "sse",
+    "tool_message",
+    "with_calls",
+]
+
+CREATED = 1_700_000_000
+"""The time of every answer, in seconds since 1970, so that answers are the same in every run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a tool that has its id."""
+
+    id: str
+    name: str
+    pieces: tuple[str, ...]
+    value: Any
+
+    @property
+    def text(self) -> str:
+        """The arguments as JSON text."""
+        return "".join(self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A turn with everything that an encoder needs; `asked` is the body of the request."""
+
+    id: str
+    model: str
+    reasoning: tuple[str, ...]
+    text: tuple[str, ...]
+    calls: tuple[Call, ...]
+    usage: Mapping[str, int] | None
+    finish: FinishReason
+    asked: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A chunk of a stream: how many pieces it has, and True if it belongs to the end."""
+
+    data: bytes
+    pieces: int = 0
+    is_end: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request: the messages and tools in the form of chat completions, for every wire."""
+
+    model: str
+    stream: bool
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    tools: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A wire format: how a request is read, and how a turn and an error are sent."""
+
+    name: str
+    content_type: str
+    read: Callable[[str, Mapping[str, Any]], Asked]
+    stream: Callable[[Script], Iterable[Chunk]]
+    body: Callable[[Script], Mapping[str, Any]]
+    failure: Callable[[ModelFailure], tuple[Mapping[str, str], Mapping[str, Any]]]
+    failure_event: Callable[[ModelFailure], bytes]
+
+
+def script_of(
+    turn: ModelTurn, asked: Mapping[str, Any], model: str, number: int, first_call: int
+) -> Script:
+    """Return the script of a turn: the answer `number`, with calls numbered from `first_call`."""
+    calls = tuple(_call(call, first_call + at) for at, call in enumerate(turn.calls))
+    return Script(
+        id=f"fake-{number}",
+        model=model,
+        reasoning=turn.reasoning_pieces,
+        text=turn.text_pieces,
+        calls=calls,
+        usage=turn.usage,
+        finish=turn.finish_reason,
+        asked=asked,
+    )
+
+
+def _call(call: ModelToolCall, number: int) -> Call:
+    return Call(call.id or f"call_{number}", call.name, call.pieces, call.value)
+
+
+def before_break(chunks: Iterable[Chunk], after: Break) -> Iterator[Chunk]:
+    """Yield the chunks that are sent before an answer breaks off."""
+    received = 0
+    for chunk in chunks:
+        if chunk.is_end or (after != "content" and _is_beyond(chunk, received, after)):
+            return
+        yield chunk
+        received += chunk.pieces
+
+
+def _is_beyond(chunk: Chunk, received: int, after: int) -> bool:
+    """Return True if a chunk comes after the last piece; chunks before the first one do not."""
+    return received + chunk.pieces > after or (received == after and after > 0)
+
+
+def counts(usage: Mapping[str, int], *names: str) -> Iterator[int]:
+    """Yield counts by their names, 0 for those that are missing."""
+    return (usage.get(name, 0) for name in names)
+
+
+def dumped(value: Any) -> bytes:
+    """Return a value as compact JSON."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(
+        "utf-8", "surrogatepass"
+    )
+
+
+def sse(value: Any, event: str = "") -> bytes:
+    """Return a server-sent event with JSON."""
+    name = f"event: {event}\n".encode() if event else b""
+    return b"%bdata: %b\n\n" % (name, dumped(value))
+
+
+def tool_message(call_id: str, content: Any) -> dict[str, Any]:
+    """Return the result of a tool as a message."""
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    return {"role": "tool", "tool_call_id": call_id, "content": text}
+
+
+def with_calls(role: str, content: Any, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a message, with its calls if it has any."""
+    message = {"role": role, "content": content}
+    return {**message, "tool_calls": [*calls]} if calls else message

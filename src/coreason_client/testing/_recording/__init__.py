@@ -1,0 +1,1 @@
+"""Recordings of HTTP exchanges: the file, its secrets, the recorder and the replay."""

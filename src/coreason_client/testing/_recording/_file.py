@@ -1,0 +1,199 @@
+"""The file of a recording: JSON lines. Pure.
+
+Each chunk is a line of its own, so that a difference between two recordings is a difference between
+lines, and every program that reads JSON can read it. The first line has the version. Then follow,
+for each exchange, a line with the request, one with the head of the response, one for each chunk
+and one with the end. See docs/testing.md.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, get_args
+
+from ._bytes_text import bytes_of, fields_of
+from ._chunk_lines import CHUNK_FIELDS, chunk_fields, chunk_of
+from ._exchange import End, Exchange, Headers, RecordedChunk, Recording
+
+__all__ = ["RecordingError", "dump", "load"]
+
+_FORMAT = "coreason-recording"
+_VERSION = 1
+# Text that is valid in JSON, but that editors take for the end of a line.
+_LINE_ENDS = re.compile("[\x85\u2028\u2029]")
+
+
+class RecordingError(ValueError):
+    """A file that is not a recording, or one of another version."""
+
+
+def dump(recording: Recording) -> str:
+    """Return the text of the file."""
+    head = {"format": _FORMAT, "version": _VERSION, "base": recording.base}
+    lines = [head]
+    for number, exchange in enumerate(recording.exchanges, 1):
+        lines += _lines(number, exchange)
+    return "".join(f"{_dumped(line)}\n" for line in lines)
+
+
+def load(text: str) -> Recording:
+    """Read the text of a file.
+
+    Raises:
+        RecordingError: it is not a recording, or one of another version; the message has the line.
+    """
+    lines = [_Line(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if not lines or lines[0].get("format") != _FORMAT:
+        raise RecordingError(f"the first line must have the format {_FORMAT!r}")
+    if lines[0].get("version") != _VERSION:
+        found = lines[0].get("version")
+        raise RecordingError(f"the version must be {_VERSION}, got {found!r}: record it again")
+    rest = iter(lines[1:])
+    exchanges = tuple(_exchange(line, rest) for line in rest)
+    return Recording(exchanges, lines[0].text("base"))
+
+
+def _dumped(value: Mapping[str, Any]) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return _LINE_ENDS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+# Writing.
+
+
+def _lines(number: int, exchange: Exchange) -> Iterator[dict[str, Any]]:
+    request = {"request": number, "method": exchange.method, "path": exchange.target}
+    yield {**request, "headers": _joined(exchange.headers), **_body(exchange.body)}
+    if exchange.status is not None:
+        headers = _joined(exchange.response_headers)
+        yield {
+            "response": number,
+            "status": exchange.status,
+            "headers": headers,
+            "chunked": exchange.chunked,
+            **_at(exchange.at),
+        }
+        for chunk in exchange.chunks:
+            yield {**chunk_fields(chunk.data), **_at(chunk.at)}
+    yield {"end": exchange.end}
+
+
+def _joined(headers: Headers) -> dict[str, str]:
+    joined: dict[str, str] = {}
+    for name, value in headers:
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined
+
+
+def _body(body: bytes) -> dict[str, Any]:
+    """Return the body of a request, as JSON if it is; only its value matters, not its bytes."""
+    if not body:
+        return {}
+    try:
+        value = json.loads(body)
+        json.dumps(value, ensure_ascii=False).encode()  # not all text of JSON is valid Unicode
+    except ValueError:
+        return fields_of(body, "text")
+    return {"json": value}
+
+
+def _at(at: float | None) -> dict[str, float]:
+    return {} if at is None else {"at": round(at, 3)}
+
+
+# Reading.
+
+
+class _Line:
+    """A line of a file, whose fields are checked."""
+
+    def __init__(self, number: int, line: str) -> None:
+        self.number = number
+        try:
+            self.fields = json.loads(line)
+        except ValueError as error:
+            raise self.error(f"must be JSON: {error}") from None
+        if not isinstance(self.fields, dict):
+            raise self.error("must be a JSON object")
+
+    def error(self, rule: str) -> RecordingError:
+        return RecordingError(f"line {self.number} {rule}")
+
+    def get(self, name: str) -> Any:
+        return self.fields.get(name)
+
+    def text(self, name: str) -> str:
+        value = self.get(name)
+        if not isinstance(value, str):
+            raise self.error(f"must have {name!r} as text")
+        return value
+
+    def headers(self) -> Headers:
+        found = self.get("headers")
+        if not isinstance(found, dict) or not all(isinstance(v, str) for v in found.values()):
+            raise self.error("must have 'headers' with texts")
+        return tuple(found.items())
+
+    def at(self) -> float | None:
+        at = self.get("at")
+        if at is not None and (not isinstance(at, int | float) or at < 0):
+            raise self.error("must have 'at' in seconds")
+        return at
+
+    def chunk(self) -> bytes:
+        try:
+            return chunk_of(self.fields)
+        except ValueError as error:
+            raise self.error(f"has a chunk that cannot be read: {error}") from None
+
+    def body(self) -> bytes:
+        try:
+            if "json" in self.fields:
+                return json.dumps(self.fields["json"], ensure_ascii=False).encode()
+            return bytes_of(self.fields, "text")
+        except ValueError as error:
+            raise self.error(f"has a body that cannot be read: {error}") from None
+
+
+def _exchange(line: _Line, rest: Iterator[_Line]) -> Exchange:
+    if line.get("request") is None:
+        raise line.error("must be the line of a request")
+    lines = [*_until_end(line, rest)]
+    response = lines[0] if "response" in lines[0].fields else None
+    status = None if response is None else response.get("status")
+    if status is not None and not (isinstance(status, int) and 100 <= status <= 599):
+        raise lines[0].error("must have a 'status' from 100 to 599")
+    return Exchange(
+        method=line.text("method"),
+        target=line.text("path"),
+        headers=line.headers(),
+        body=line.body(),
+        status=status,
+        response_headers=() if response is None else response.headers(),
+        chunked=response is not None and response.get("chunked") is True,
+        at=None if response is None else response.at(),
+        chunks=_chunks(lines[1:-1]),
+        end=_end(lines[-1]),
+    )
+
+
+def _until_end(request: _Line, rest: Iterator[_Line]) -> Iterator[_Line]:
+    for line in rest:
+        yield line
+        if "end" in line.fields:
+            return
+    raise request.error("begins an exchange without an 'end'")
+
+
+def _chunks(lines: Sequence[_Line]) -> tuple[RecordedChunk, ...]:
+    for line in lines:
+        if not line.fields.keys() & CHUNK_FIELDS:
+            raise line.error("must be a chunk or the end of an exchange")
+    return tuple(RecordedChunk(line.chunk(), line.at()) for line in lines)
+
+
+def _end(line: _Line) -> End:
+    end: End = line.get("end")
+    if end not in get_args(End):
+        raise line.error(f"must have an 'end' that is one of {', '.join(get_args(End))}")
+    return end

@@ -1,0 +1,22 @@
+"""Names of headers, query parameters and fields whose values are secrets. Pure."""
+
+import re
+
+__all__ = ["is_secret_name"]
+
+# Compared without case, hyphens and underscores: `access_token`, `accessToken` and `X-Access-Token`
+# are one name. `key` and `token` alone are too common in answers to be secrets everywhere.
+_SECRET = re.compile(
+    r"(?:x|proxy|set)?(?:"
+    r"authorization|cookie|credentials?|password|passwd|passphrase|secret|signature|sig|"
+    r".*(?:apikey|accesskey|accesskeyid|secretkey|privatekey|sharedkey|signingkey|subscriptionkey|"
+    r"authkey|accesstoken|refreshtoken|idtoken|authtoken|sessiontoken|securitytoken|bearertoken|"
+    r"csrftoken|xsrftoken|pushtoken|notificationtoken|clientsecret|secret|password|"
+    r"amzcredential|amzsignature|clientassertion|subjecttoken|actortoken)"
+    r")"
+)
+
+
+def is_secret_name(name: str) -> bool:
+    """Return True if a header, a query parameter or a field of this name is a secret."""
+    return _SECRET.fullmatch(re.sub(r"[-_.\s]", "", name.lower())) is not None

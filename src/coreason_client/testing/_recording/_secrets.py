@@ -1,0 +1,215 @@
+"""Finds and removes the secrets of a recording. Pure.
+
+Secrets are: the values of headers, cookies, query parameters and fields whose names show it; tokens
+that can be recognised by their form; and values that the caller names. Every value that was found
+once is removed everywhere: a service may repeat a key in its answer, also split into two chunks.
+"""
+
+import json
+import re
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+from urllib.parse import parse_qsl, quote, quote_plus
+
+from ..._secret import header_secrets, redact
+from ._boundaries import Span, merged_spans, replace_spans, spans_of
+from ._exchange import Exchange, Headers, RecordedChunk, Recording
+from ._secret_names import is_secret_name
+
+__all__ = ["MASK", "environment_secrets", "request_secrets", "without_secrets"]
+
+MASK = "***"
+_MIN_LENGTH = 6  # of a secret that is looked for everywhere; as in `_secret.py`
+# In a query these are credentials, elsewhere they are usually something else.
+_QUERY_NAMES = frozenset({"key", "token", "code", "ticket", "auth"})
+_TOKEN_FIELDS = frozenset({"key", "token", "ticket"})
+_LONG_WORD = re.compile(r"(?=\S*\d)[\w.+/=~-]{16,}", re.ASCII)
+_COOKIE = re.compile(r"=([^;,\s]+)")
+_FORMS = re.compile(
+    rb"(?:\b(?:sk|pk|rk)[-_][\w-]{16,}"
+    rb"|\b(?:gsk|hf|ghp|gho|ghs|ghu|github_pat|npm|dop_v1|shpat)_\w{16,}"
+    rb"|\b(?:xai|pplx|glpat|xox[abeprs])-[\w-]{16,}"
+    rb"|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"
+    rb"|\bAIza[\w-]{30,}"
+    rb"|\bya29\.[\w.-]{16,}"
+    rb"|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"
+    rb"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----"
+    rb"|(?<=://)[^/\s\"'@:]+:[^/\s\"'@]+(?=@)"
+    rb"|(?<=[Bb]earer )[\w.~+/=-]{8,}"
+    rb"|(?<=[Bb]asic )[\w+/=]{8,})",
+    re.DOTALL,
+)
+_NAME = rb"([A-Za-z0-9_.-]{1,64})"
+_FIELDS = (
+    re.compile(rb'"' + _NAME + rb'"\s*:\s*"((?:[^"\\]|\\.)+)"', re.DOTALL),
+    re.compile(rb'\\+"' + _NAME + rb'\\+"\s*:\s*\\+"([^"\\]+)'),  # JSON as text in JSON
+    re.compile(rb"(?:^|[?&\s\"])" + _NAME + rb"=([^&\s\"\\]+)"),  # a form, or a query in a URL
+)
+
+
+# Finding.
+
+
+def request_secrets(exchange: Exchange) -> set[str]:
+    """Return the secrets in a request and in its response."""
+    found: set[str] = set()
+    for headers in (exchange.headers, exchange.response_headers):
+        found.update(_in_headers(headers))
+    found.update(_in_query(exchange.target))
+    for body in (exchange.body, b"".join(chunk.data for chunk in exchange.chunks)):
+        found.update(_text(body[start:end]) for start, end in _spans_by_form(body))
+    return found
+
+
+def environment_secrets(environment: Mapping[str, str]) -> set[str]:
+    """Return the values of environment variables whose names show that they are secrets."""
+    return {
+        value
+        for name, value in environment.items()
+        if is_secret_name(name) or name.endswith(("_TOKEN", "_KEY"))
+    }
+
+
+def _in_headers(headers: Headers) -> Iterator[str]:
+    for name, value in headers:
+        yield from header_secrets({name: value})
+        if name == "set-cookie":
+            yield from _COOKIE.findall(value.partition(";")[0])
+        elif is_secret_name(name):
+            yield value
+
+
+def _in_query(target: str) -> Iterator[str]:
+    query = target.partition("?")[2]
+    return (value for name, value in parse_qsl(query) if _is_secret_parameter(name))
+
+
+def _is_secret_parameter(name: str) -> bool:
+    return name.lower() in _QUERY_NAMES or is_secret_name(name)
+
+
+def _spans_by_form(body: bytes) -> Iterator[Span]:
+    """Yield the parts of a body that are secrets by their names or their forms."""
+    for match in _FORMS.finditer(body):
+        yield match.span()
+    for pattern in _FIELDS:
+        for match in pattern.finditer(body):
+            name = match[1].decode()
+            if is_secret_name(name) or (
+                name.lower() in _TOKEN_FIELDS and _LONG_WORD.fullmatch(_text(match[2]))
+            ):
+                yield match.span(2)
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace")
+
+
+# Removing.
+
+
+def without_secrets(recording: Recording, known: Iterable[str] = ()) -> Recording:
+    """Return a recording without secrets: its own, and those that the caller knows."""
+    found = set(known)
+    for exchange in recording.exchanges:
+        found |= request_secrets(exchange)
+    forms = {form for secret in found if len(secret) >= _MIN_LENGTH for form in _forms(secret)}
+    exchanges = (_cleaned(exchange, forms) for exchange in recording.exchanges)
+    return replace(recording, exchanges=tuple(exchanges))
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """Yield the ways in which a secret may be written."""
+    data = secret.encode("utf-8", "replace")
+    yield from (secret, quote(secret, safe=""), quote(secret), quote_plus(secret))
+    for encoded in (b64encode(data).decode(), urlsafe_b64encode(data).decode()):
+        yield from (encoded, encoded.rstrip("="))
+    for ascii_only in (True, False):
+        yield json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
+    yield data.hex()
+
+
+def _cleaned(exchange: Exchange, forms: set[str]) -> Exchange:
+    chunks = [chunk.data for chunk in exchange.chunks]
+    cleaned = _clean_chunks(chunks, forms)
+    return replace(
+        exchange,
+        target=_clean_target(exchange.target, forms),
+        headers=_clean_headers(exchange.headers, forms),
+        body=_clean_body(exchange.body, forms),
+        response_headers=_clean_headers(exchange.response_headers, forms),
+        chunks=tuple(
+            RecordedChunk(data, chunk.at)
+            for data, chunk in zip(cleaned, exchange.chunks, strict=True)
+        ),
+    )
+
+
+def _clean_chunks(chunks: list[bytes], forms: set[str]) -> list[bytes]:
+    body = b"".join(chunks)
+    spans = [*_spans_by_form(body)]
+    for form in forms:
+        spans += spans_of(body, form.encode("utf-8", "replace"))
+    return replace_spans(chunks, merged_spans(spans), MASK.encode()) if spans else chunks
+
+
+def _clean_headers(headers: Headers, forms: set[str]) -> Headers:
+    return tuple(
+        (name, MASK if _is_secret_header(name, value) else _clean_text(value, forms))
+        for name, value in headers
+        if name not in ("cookie", "set-cookie")
+    )
+
+
+def _is_secret_header(name: str, value: str) -> bool:
+    return is_secret_name(name) or any(True for _ in header_secrets({name: value}))
+
+
+def _clean_text(text: str, forms: set[str]) -> str:
+    data = text.encode("utf-8", "surrogateescape")
+    cleaned = replace_spans([data], _spans_by_form(data), MASK.encode())
+    return redact(b"".join(cleaned).decode("utf-8", "surrogateescape"), forms)
+
+
+def _clean_target(target: str, forms: set[str]) -> str:
+    path, mark, query = target.partition("?")
+    parameters = [
+        f"{name}={MASK}" if _is_secret_parameter(name) else parameter
+        for parameter in query.split("&")
+        for name in (parameter.partition("=")[0],)
+    ]
+    return _clean_text(path, forms) + mark + _clean_text("&".join(parameters), forms)
+
+
+def _clean_body(body: bytes, forms: set[str]) -> bytes:
+    try:
+        value = json.loads(body)
+    except ValueError:
+        return b"".join(_clean_chunks([body], forms)) if body else body
+    return json.dumps(_clean_value(value, forms), ensure_ascii=False).encode(
+        "utf-8", "surrogatepass"
+    )
+
+
+def _clean_value(value: Any, forms: set[str]) -> Any:
+    if isinstance(value, str):
+        return _clean_text(value, forms)
+    if isinstance(value, list):
+        return [_clean_value(item, forms) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        _clean_text(name, forms): MASK
+        if _is_secret_field(name, item)
+        else _clean_value(item, forms)
+        for name, item in value.items()
+    }
+
+
+def _is_secret_field(name: str, value: Any) -> bool:
+    if not isinstance(value, str) or not value:
+        return False
+    by_value = name.lower() in _TOKEN_FIELDS and _LONG_WORD.fullmatch(value) is not None
+    return is_secret_name(name) or by_value

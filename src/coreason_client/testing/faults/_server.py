@@ -1,0 +1,232 @@
+"""An HTTP/1.1 server on loopback that answers with faults, in a thread of its own.
+
+It uses plain sockets and no HTTP library: each byte, each FIN and each RST is written here, so a
+test knows exactly what its client received.
+"""
+
+import asyncio
+import contextlib
+import socket
+import threading
+import uuid
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+
+from ...errors import ArgumentError
+from . import _wire as wire
+from ._connection import Connection
+from ._exchange import BadCursorError, Exchange
+from ._logs import Plan
+from ._run import FaultRun
+from ._scripts import FAULTS
+from ._table import find_fault
+from ._wire import File
+
+__all__ = ["FAULTS", "FaultServer"]
+
+HOST: Final = "127.0.0.1"
+BACKLOG: Final = 1024
+STOP_TIMEOUT: Final = 10.0
+
+
+class FaultServer:
+    """A server on loopback whose streams have a fault; use it as a context manager.
+
+    It works without an event loop of the test's own: one thread serves all connections.
+
+    Args:
+        timeout: the seconds after which a silent client is given up.
+        debug: whether the event loop of the server runs in debug mode.
+        keep_alive: whether a connection can be used for several requests.
+        files: files for a browser, by path, at the same origin as the streams.
+
+    Raises:
+        ExceptionGroup: at the end of the block, if the server itself has failed.
+    """
+
+    def __init__(
+        self,
+        *,
+        timeout: float = 60.0,
+        debug: bool = False,
+        keep_alive: bool = True,
+        files: Mapping[str, File] | None = None,
+    ) -> None:
+        self._timeout = timeout
+        self._keep_alive = keep_alive
+        self._files = files or {}
+        self._debug = debug
+        self._runs: dict[str, FaultRun] = {}
+        self._errors: list[Exception] = []
+        self._lock = threading.Lock()
+        self._listeners: list[socket.socket] = []
+        self._origins: tuple[str, str] = ("", "")
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._main, name="fault-server", daemon=True)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._accepted = 0
+        self._loop: asyncio.AbstractEventLoop
+        self._stop: asyncio.Event
+
+    @property
+    def origin(self) -> str:
+        """The origin of every `base_url`."""
+        return self._origins[0]
+
+    @property
+    def other_origin(self) -> str:
+        """A second origin that serves the same runs."""
+        return self._origins[1]
+
+    @property
+    def errors(self) -> list[Exception]:
+        """Errors of the server itself, in any run or outside of them."""
+        with self._lock:
+            return [*self._errors, *(error for run in self._runs.values() for error in run.errors)]
+
+    def run(
+        self,
+        name: str,
+        *,
+        packets: int = 20,
+        fault_after: int | None = None,
+        text: str = "w{n} ",
+        **options: Any,
+    ) -> FaultRun:
+        """Add a stream with a fault; its `base_url` is for a client.
+
+        Args:
+            name: the name of the fault, one of `FAULTS`.
+            packets: the number of packets with text; a CLOSE follows them.
+            fault_after: the number of packets before the fault, by default 8 or all of them.
+            text: the text of each packet; `{n}` is replaced by its number.
+            options: options of the fault: `times` and `every` for most, and its own.
+
+        Raises:
+            ArgumentError: there is no such fault, or an argument has an invalid value.
+            TypeError: the fault does not have this option.
+            RuntimeError: the server is not running.
+        """
+        found = find_fault(name)
+        after = min(8, packets) if fault_after is None else fault_after
+        if not 0 <= after <= packets + 1:
+            raise ArgumentError("fault_after", f"must be from 0 to {packets + 1}", fault_after)
+        if not self._listeners:
+            raise RuntimeError("the fault server is not running: use `with FaultServer() as …`")
+        with self._lock:
+            number = len(self._runs) + 1
+            stream_id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"fault:{number}:{name}"))
+            plan = Plan(stream_id, packets, after, text)
+            run = FaultRun(found, number, self._origins, plan, options)
+            self._runs[run.id] = run
+        return run
+
+    def __enter__(self) -> Self:
+        """Listen and start the thread."""
+        self._listeners = [socket.create_server((HOST, 0), backlog=BACKLOG) for _ in range(2)]
+        first, second = (f"http://{HOST}:{item.getsockname()[1]}" for item in self._listeners)
+        self._origins = (first, second)
+        self._thread.start()
+        if not self._ready.wait(STOP_TIMEOUT):
+            raise RuntimeError("the fault server did not start")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop; raise the errors of the server, because a fault that failed proves nothing."""
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(STOP_TIMEOUT)
+        if self._thread.is_alive():
+            raise RuntimeError("the fault server did not stop")
+        if error is None and (errors := self.errors):
+            raise ExceptionGroup("the fault server failed", errors)
+
+    # The thread.
+
+    def _main(self) -> None:
+        with asyncio.Runner(debug=self._debug) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        for listener, origin in zip(self._listeners, self._origins, strict=True):
+            listener.setblocking(False)
+            # sock_accept could lose a socket when it is cancelled at the moment of an accept.
+            self._loop.add_reader(listener, self._accept, listener, origin)
+        self._ready.set()
+        await self._stop.wait()
+        for listener in self._listeners:
+            self._loop.remove_reader(listener)
+            listener.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _accept(self, listener: socket.socket, origin: str) -> None:
+        with contextlib.suppress(BlockingIOError, ConnectionError):
+            while True:
+                self._start(listener.accept()[0], origin)
+
+    def _start(self, sock: socket.socket, origin: str) -> None:
+        """Serve an accepted socket in a task of its own."""
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._accepted += 1
+        connection = Connection(sock, origin, self._accepted, self._timeout)
+        task = self._loop.create_task(self._converse(connection))
+        self._tasks.add(task)
+        # Not by the task itself, which may be cancelled before its first step.
+        task.add_done_callback(lambda done: self._finish(done, connection))
+
+    def _finish(self, task: asyncio.Task[None], connection: Connection) -> None:
+        """Keep the error of a task, if there is one, and close its connection."""
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            self._note(connection.run, error)
+        connection.close()
+
+    async def _converse(self, connection: Connection) -> None:
+        """Serve one connection until either side ends it."""
+        with contextlib.suppress(ConnectionError):
+            while await self._answer(connection):
+                pass
+            connection.fin()
+            if connection.is_open:
+                await connection.until_gone()
+
+    async def _answer(self, connection: Connection) -> bool:
+        """Answer one request; return True if the connection can be used again."""
+        try:
+            request = await connection.read_request()
+        except TimeoutError:
+            return False  # an idle connection
+        run = self._runs.get(request.target.lstrip("/").partition("/")[0])
+        if run is None:
+            await connection.send(wire.file_response(self._files.get(request.target)))
+            return self._keep_alive and request.keep_alive
+        connection.attach(run)
+        exchange = Exchange(connection, run, request)
+        run.record.add_answering(1)
+        try:
+            await run.fault.play(exchange)
+        except BadCursorError as error:
+            if exchange.answered:
+                raise
+            await exchange.respond(400, f"not a position of this stream: {error}".encode())
+        finally:
+            run.record.add_answering(-1)
+        return exchange.complete and self._keep_alive and request.keep_alive
+
+    def _note(self, run: FaultRun | None, error: Exception) -> None:
+        if run is not None:
+            run.record.add_error(error)
+        else:
+            with self._lock:
+                self._errors.append(error)

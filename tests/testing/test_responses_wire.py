@@ -1,0 +1,45 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from coreason_client.testing import FakeModel, ModelFailure, fake_model
+from tests.each import each
+from tests.testing.wires import CHECKS, TURN
+
+openai = pytest.importorskip("openai")
+
+
+@each("check", CHECKS)
+def test_our_client_reads_what_the_fake_model_sends(check: Callable[..., None]) -> None:
+    check("openai", wire="responses")
+
+
+def client_of(model: FakeModel) -> Any:
+    return openai.OpenAI(base_url=f"{model.url}/v1", api_key="sk-any", max_retries=0)
+
+
+def calls_of(response: Any) -> list[tuple[str, str, str]]:
+    calls = [item for item in response.output if item.type == "function_call"]
+    return [(call.call_id, call.name, call.arguments) for call in calls]
+
+
+def test_the_library_of_openai_reads_it_too() -> None:
+    turns: list[Any] = [TURN, TURN, ModelFailure(400, "not like this")]
+    with fake_model(turns) as model, client_of(model) as client:
+        whole = client.responses.create(model="gpt-4o", input="Hi")
+        with client.responses.stream(model="gpt-4o", input="Hi") as stream:
+            kinds = [event.type for event in stream]
+            streamed = stream.get_final_response()
+        with pytest.raises(openai.BadRequestError, match="not like this"):
+            client.responses.create(model="gpt-4o", input="Hi")
+    assert kinds.count("response.output_text.delta") == 2
+    assert kinds[-1] == "response.completed"
+    for response, first in ((whole, 1), (streamed, 3)):
+        assert response.output_text == "Let me see. é😀"
+        assert response.usage.input_tokens_details.cached_tokens == 4
+        assert calls_of(response) == [
+            (f"call_{first}", "weather", '{"city": "Köln"}'),
+            (f"call_{first + 1}", "weather", '{"city": "Bonn"}'),
+        ]
+    assert model.requests[0].messages == [{"role": "user", "content": "Hi"}]
