@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client._retry import Backoff
-from coreason_client.a2a import A2AClient, AsyncA2AClient, CallInfo, Event, _options, _polling
+from coreason_client.a2a import A2AClient, AsyncA2AClient, CallInfo, Event
 from tests.a2a.loopback import CUT, Agent, Answer, Seen, serve, stream_of
 
 WAYS = pytest.mark.parametrize("way", ["sync", "async"])
@@ -21,10 +20,7 @@ def agent() -> Iterator[Agent]:
         yield agent
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_options, "Backoff", lambda **given: Backoff(0.01, 0.02, **given))
-    monkeypatch.setattr(_polling, "Backoff", lambda: Backoff(0.001, 0.002))
+pytestmark = pytest.mark.usefixtures("coreason_clock")  # no back-off takes time
 
 
 def using(way: str, agent: Agent, use: Callable[[Any], Any], **options: Any) -> Any:

@@ -23,9 +23,8 @@ from coreason_client import (
     PacketStream,
     ServiceRequest,
 )
-from coreason_client._retry import Backoff
-from coreason_client.cap import _protocol
 from coreason_client.cap.streams import AsyncPacketStream
+from coreason_client.testing import VirtualClock
 from coreason_manifest.definitions.message import ChatMessage
 from coreason_manifest.definitions.presentation import Packet
 from coreason_manifest.definitions.request import AgentRequest
@@ -60,10 +59,8 @@ def server() -> Iterator[FaultServer]:
         yield server
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The waits of the real back-off are shown elsewhere; here they would only take time."""
-    monkeypatch.setattr(_protocol, "Backoff", lambda **given: Backoff(0.01, 0.02, **given))
+# The waits of the real back-off are shown elsewhere; here they would only take time.
+pytestmark = pytest.mark.usefixtures("coreason_clock")
 
 
 def make_request() -> ServiceRequest:
@@ -222,11 +219,11 @@ def test_silence_is_noticed_after_a_minute_unless_the_caller_says_otherwise(face
     assert limits[0]["connect"] == 10.0
 
 
-def test_the_server_wish_is_honoured(server: FaultServer) -> None:
-    run = server.run("status_on_reconnect", status=503, retry_after="0.3")
+def test_the_server_wish_is_honoured(server: FaultServer, coreason_clock: VirtualClock) -> None:
+    run = server.run("status_on_reconnect", status=503, retry_after="10")
     result = read_sync(run)
     assert result.error is None
-    assert run.delays[1] >= 0.3
+    assert coreason_clock.waits[1] >= 10
 
 
 def test_a_reconnect_costs_what_was_missed(server: FaultServer) -> None:

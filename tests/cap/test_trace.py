@@ -15,11 +15,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from coreason_client import AsyncCAPClient, CAPClient
-from coreason_client._retry import Backoff
 from coreason_client._trace import error_type, trace_headers
 from coreason_client.a2a._call import Settings
 from coreason_client.a2a._dialects import OPERATIONS, V10
-from coreason_client.cap import _protocol
 from tests.faults import FaultServer, Run
 
 KEY = "sk_top_secret"
@@ -38,9 +36,7 @@ def tracer() -> trace.Tracer:
     return TracerProvider(shutdown_on_exit=False).get_tracer("test")
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_protocol, "Backoff", lambda **given: Backoff(0.01, 0.02, **given))
+pytestmark = pytest.mark.usefixtures("coreason_clock")  # no back-off takes time
 
 
 def span_of(trace_id: int, span_id: int, flags: int, state: list[tuple[str, str]]) -> trace.Span:

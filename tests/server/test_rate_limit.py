@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from coreason_client import CAPClient, CAPRuntimeError
-from coreason_client._retry import Backoff
-from coreason_client.cap import _protocol
 from coreason_client.server import AgentApp, AgentStream, LogUnavailable, MemoryStreamLog, running
 from coreason_client.server.http import _gate as gate
 from coreason_client.server.http._rate_limit import RequestRate, retry_after
 from coreason_client.server.log import StreamMeta
+from coreason_client.testing import VirtualClock
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .conftest import Serve
@@ -346,9 +345,8 @@ class Cutter:
 
 
 def test_a_storm_of_reconnects_locks_no_client_out(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
+    clock: Clock, coreason_clock: VirtualClock
 ) -> None:
-    monkeypatch.setattr(_protocol, "Backoff", lambda **given: Backoff(0.01, 0.02, **given))
     arrived = asyncio.Semaphore(0)
 
     async def agent(request: ServiceRequest, stream: AgentStream) -> None:

@@ -15,9 +15,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from coreason_client import AsyncCAPClient, CAPClient
-from coreason_client._retry import Backoff
 from coreason_client._trace import trace_headers
-from coreason_client.cap import _protocol
 from coreason_client.server import (
     AgentApp,
     AgentStream,
@@ -27,6 +25,7 @@ from coreason_client.server import (
     running,
 )
 from coreason_client.server.observe._spans import NOT_TRACED, Tracing, tracing
+from coreason_client.testing import VirtualClock
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .conftest import Serve
@@ -410,9 +409,8 @@ class CutOnce:
 
 @pytest.mark.parametrize("client", ["sync", "async"])
 def test_the_agents_span_is_a_child_of_the_clients_also_over_a_reconnect(
-    spans: Spans, client: str, monkeypatch: pytest.MonkeyPatch
+    spans: Spans, client: str, coreason_clock: VirtualClock
 ) -> None:
-    monkeypatch.setattr(_protocol, "Backoff", lambda **given: Backoff(0.01, 0.02, **given))
     gate = Gate()
 
     async def agent(request: ServiceRequest, stream: AgentStream) -> None:

@@ -51,16 +51,16 @@ def sending(data: bytes, connections: int = 1) -> Iterator[str]:
 
 def received(proxy: ChaosProxy, limit: int | None = None) -> tuple[bytes, str]:
     """Return what a client gets, and how the connection ends."""
-    with socket.create_connection(("127.0.0.1", urlsplit(proxy.url).port or 0), LIMIT) as sock:
-        data = b""
-        try:
+    data = b""
+    try:  # a reset may arrive before `connect` returns
+        with socket.create_connection(("127.0.0.1", urlsplit(proxy.url).port or 0), LIMIT) as sock:
             while limit is None or len(data) < limit:
                 if not (piece := sock.recv(4096)):
                     return data, "fin"
                 data += piece
-        except ConnectionResetError:
-            return data, "rst"
-        return data, "open"
+    except ConnectionResetError:
+        return data, "rst"
+    return data, "open"
 
 
 def test_each_fault_happens_where_the_plan_says() -> None:
