@@ -136,7 +136,19 @@ def read_push(
 ) -> Event:
     """Check a push notification that a web framework received, and return its event.
 
-    The arguments are those of `PushReceiver`, which does the same as an ASGI application.
+    `PushReceiver` does the same as an ASGI application.
+
+    Args:
+        headers: the headers of the request.
+        body: its body.
+        method: its method.
+        token: the `token` of the push configuration; also several, or a function that returns
+            those that are accepted now.
+        authorization: the `Authorization` header that is expected, such as "Bearer …"; also
+            several, or a function.
+        max_body_bytes: the largest body that is accepted.
+        allow_unauthenticated: accept requests without `token` and `authorization`, because
+            something else has checked them.
 
     Raises:
         A2APushError: the request is not accepted; answer with its `status` and `headers`.

@@ -217,7 +217,13 @@ class _HttpTransport(HttpTransportBase):
 
 
 class JsonRpcTransport(_HttpTransport):
-    """JSON-RPC to one URL. Without a `version`, 1.0 is tried first and then 0.3.
+    """JSON-RPC to one URL.
+
+    Args:
+        url: the URL of the interface.
+        version: "1.0" or "0.3"; None tries 1.0 first and then 0.3.
+        tenant: the tenant that is sent with each request.
+        options: the optional arguments of `Options`.
 
     Raises:
         ValueError, TypeError: an argument is not valid.
@@ -237,6 +243,12 @@ class JsonRpcTransport(_HttpTransport):
 class RestTransport(_HttpTransport):
     """HTTP+JSON to one URL, in version 1.0 or 0.3.
 
+    Args:
+        url: the URL of the interface, to which the paths of the protocol are added.
+        version: "1.0" or "0.3".
+        tenant: the tenant that is sent with each request.
+        options: the optional arguments of `Options`.
+
     Raises:
         ValueError, TypeError: an argument is not valid.
     """
@@ -255,8 +267,12 @@ class RestTransport(_HttpTransport):
 class GrpcTransport(_HttpTransport):
     """gRPC to one address, in version 1.0 or 0.3; needs the extra `grpc`.
 
-    `url` is a URL without a path (https, or http for a plain connection), or `host:port`, which is
-    plain for this machine and encrypted for all others.
+    Args:
+        url: a URL without a path (https, or http for a plain connection), or `host:port`, which is
+            plain for this machine and encrypted for all others.
+        version: "1.0" or "0.3".
+        tenant: the tenant that is sent with each request.
+        options: the optional arguments of `Options`.
 
     Raises:
         MissingExtraError: the extra `grpc` is not installed.
@@ -276,6 +292,10 @@ class GrpcTransport(_HttpTransport):
 
 class CardTransport(_HttpTransport):
     """The interfaces of a card in their order; if one cannot be reached, the next one is used.
+
+    Args:
+        card: the card, or its JSON object.
+        options: the optional arguments of `Options`.
 
     Raises:
         A2ANoSupportedInterfaceError: this client supports none of the interfaces of the card.

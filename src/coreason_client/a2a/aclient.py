@@ -80,6 +80,9 @@ class AsyncAgentCardResolver(AsyncClosing):
     async def resolve(self, base_url: str) -> AgentCard:
         """Return the card of the agent at a URL.
 
+        Args:
+            base_url: the root of the agent, such as `https://a2a.example`, or the URL of its card.
+
         Raises:
             A2AHTTPError: there is no card, or no response, or it is too large.
             A2AJSONError: the body is not a card.
@@ -103,7 +106,15 @@ class AsyncA2AClient(AsyncClosing):
     """A client for one agent, in any version and binding of the protocol.
 
     Created from a URL alone, it uses JSON-RPC: version 1.0, or 0.3 if the agent does not know
-    1.0. `options` are those of `Options`.
+    1.0. `connect` reads the card of the agent instead.
+
+    Args:
+        url: the URL of the agent's JSON-RPC interface.
+        options: the optional arguments of `Options`.
+
+    Attributes:
+        card: the card of the agent, None if the client was created without one.
+        transport: the transport.
 
     Raises:
         ValueError, TypeError: an argument is not valid.
@@ -117,6 +128,10 @@ class AsyncA2AClient(AsyncClosing):
         cls, card: AgentCard | Mapping[str, Any], **options: Unpack[Options]
     ) -> Self:
         """Create a client from a card; the preferred interface is tried first.
+
+        Args:
+            card: the card, or its JSON object.
+            options: the optional arguments of `Options`.
 
         Raises:
             A2ANoSupportedInterfaceError: this client supports no interface of the card.
@@ -140,6 +155,10 @@ class AsyncA2AClient(AsyncClosing):
         The card is cached as long as its server allows, for all clients. `headers` are sent with
         the request for it; `auth` only if the server requires it. Both are sent to this origin and
         to those in `interface_origins` only.
+
+        Args:
+            base_url: the root of the agent, such as `https://a2a.example`, or the URL of its card.
+            options: the optional arguments of `Options`.
 
         Raises:
             A2AHTTPError, A2AJSONError: there is no card.
@@ -184,9 +203,14 @@ class AsyncA2AClient(AsyncClosing):
     ) -> Event:
         """Send a message and return the answer: a task, or a message.
 
-        `reply_to` continues the conversation of a task, message, event or stream; `metadata` is
-        that of the request. A message is never sent twice: if the response is lost, an error is
-        raised.
+        A message is never sent twice: if the response is lost, an error is raised.
+
+        Args:
+            message: a text, or a message.
+            config: options of the response.
+            reply_to: a task, message, event or stream whose conversation is continued.
+            metadata: the metadata of the request.
+            options: the optional arguments of `CallOptions`.
 
         Raises:
             A2AError: there was no response, or it is an error.
@@ -205,7 +229,7 @@ class AsyncA2AClient(AsyncClosing):
         metadata: dict[str, Any] | None = None,
         **options: Unpack[CallOptions],
     ) -> Event:
-        """Send a message with a configuration; as `send_message`."""
+        """Send a message with a configuration; arguments and errors are those of `send_message`."""
         return await self.send_message(
             message, config, reply_to=reply_to, metadata=metadata, **options
         )
@@ -225,7 +249,17 @@ class AsyncA2AClient(AsyncClosing):
         If the card says that the agent does not stream, the message is sent with a unary call, and
         the task is polled until it ends; the events are derived from the task.
 
-        Raises, while iterating:
+        Nothing is sent before you iterate, and the errors are raised while you do.
+
+        Args:
+            message: a text, or a message.
+            config: options of the response.
+            reply_to: a task, message, event or stream whose conversation is continued.
+            resume: False raises an error if the connection is lost.
+            metadata: the metadata of the request.
+            options: the optional arguments of `CallOptions`.
+
+        Raises:
             A2AStreamClosedError: the stream ended before its task, and could not be resumed.
             A2AError: the agent sent an error, or an event that cannot be parsed.
         """
@@ -253,7 +287,16 @@ class AsyncA2AClient(AsyncClosing):
         history_length: int | None = None,
         **options: Unpack[CallOptions],
     ) -> Task:
-        """Return a task; raises `A2AError`."""
+        """Return a task.
+
+        Args:
+            task_id: the id of the task.
+            history_length: the maximum number of messages in its history.
+            options: the optional arguments of `CallOptions`.
+
+        Raises:
+            A2AError: there was no response, or it is an error.
+        """
         request = GetTaskRequest(id=task_id, history_length=history_length)
         task: Task = await self._untyped_transport.get_task(request, **options)
         self._conversations.remember(task)
@@ -266,7 +309,16 @@ class AsyncA2AClient(AsyncClosing):
         metadata: dict[str, Any] | None = None,
         **options: Unpack[CallOptions],
     ) -> Task:
-        """Cancel a task and return it; raises `A2AError`."""
+        """Cancel a task and return it.
+
+        Args:
+            task_id: the id of the task.
+            metadata: the metadata of the request.
+            options: the optional arguments of `CallOptions`.
+
+        Raises:
+            A2AError: there was no response, or it is an error.
+        """
         request = CancelTaskRequest(id=task_id, metadata=metadata)
         task: Task = await self._untyped_transport.cancel_task(request, **options)
         return task
@@ -278,8 +330,13 @@ class AsyncA2AClient(AsyncClosing):
 
         The task is polled if subscribing is unsafe (0.3) or not possible.
 
-        Raises, while iterating:
-            A2AError: as `send_message_stream`.
+        Args:
+            task_id: the id of the task.
+            resume: False subscribes once, and raises an error if the connection is lost.
+            options: the optional arguments of `CallOptions`.
+
+        Raises:
+            A2AError: while iterating, as in `send_message_stream`.
         """
         request = SubscribeToTaskRequest(id=task_id)
         if resume:
@@ -289,7 +346,15 @@ class AsyncA2AClient(AsyncClosing):
         )
 
     async def wait_for_task(self, task_id: str, **options: Unpack[CallOptions]) -> Task:
-        """Wait until a task is over or waits for the user, and return it; raises `A2AError`."""
+        """Wait until a task is over or waits for the user, and return it.
+
+        Args:
+            task_id: the id of the task.
+            options: the optional arguments of `CallOptions`.
+
+        Raises:
+            A2AError: there was no response, or it is an error.
+        """
         flow = finished_task(task_id)
         return await run_calls_async(flow, self, self._clock.sleep, options)
 
@@ -305,7 +370,21 @@ class AsyncA2AClient(AsyncClosing):
         include_artifacts: bool | None = None,
         **options: Unpack[CallOptions],
     ) -> ListTasksResponse:
-        """Return a page of tasks, the newest first; 1.0 only; raises `A2AError`."""
+        """Return a page of tasks, the newest first; 1.0 only.
+
+        Args:
+            context_id: only tasks of this conversation.
+            status: only tasks in this state.
+            page_size: the maximum number of tasks on a page.
+            page_token: the `next_page_token` of the page before.
+            history_length: the maximum number of messages of each task.
+            status_timestamp_after: only tasks whose status changed after this time (ISO 8601).
+            include_artifacts: True to get the artifacts too.
+            options: the optional arguments of `CallOptions`.
+
+        Raises:
+            A2AError: there was no response, or it is an error.
+        """
         request = ListTasksRequest(
             context_id=context_id,
             status=status,
@@ -329,7 +408,7 @@ class AsyncA2AClient(AsyncClosing):
         include_artifacts: bool | None = None,
         **options: Unpack[CallOptions],
     ) -> AsyncIterator[Task]:
-        """Iterate over all tasks, page by page; as `list_tasks`."""
+        """Iterate over all tasks, page by page; arguments and errors are those of `list_tasks`."""
         pages = Pages()
         while not pages.done:
             page = await self.list_tasks(
@@ -354,7 +433,16 @@ class AsyncA2AClient(AsyncClosing):
         config: TaskPushNotificationConfig | str,
         **options: Unpack[CallOptions],
     ) -> TaskPushNotificationConfig:
-        """Configure push notifications of a task to a URL; raises `A2AError`."""
+        """Configure push notifications of a task to a URL.
+
+        Args:
+            task_id: the id of the task.
+            config: the configuration, or only its URL.
+            options: the optional arguments of `CallOptions`.
+
+        Raises:
+            A2AError: there was no response, or it is an error.
+        """
         if isinstance(config, str):
             config = TaskPushNotificationConfig(url=config)
         request = config.model_copy(update={"task_id": task_id})
@@ -366,7 +454,16 @@ class AsyncA2AClient(AsyncClosing):
     async def get_push_config(
         self, task_id: str, config_id: str | None = None, **options: Unpack[CallOptions]
     ) -> TaskPushNotificationConfig:
-        """Return a push configuration of a task; raises `A2AError`."""
+        """Return a push configuration of a task.
+
+        Args:
+            task_id: the id of the task.
+            config_id: the id of the configuration; None leaves the choice to the agent.
+            options: the optional arguments of `CallOptions`.
+
+        Raises:
+            A2AError: there was no response, or it is an error.
+        """
         request = GetTaskPushNotificationConfigRequest(task_id=task_id, id=config_id)
         found: TaskPushNotificationConfig = await self._untyped_transport.get_push_config(
             request, **options
@@ -376,21 +473,45 @@ class AsyncA2AClient(AsyncClosing):
     async def list_push_configs(
         self, task_id: str, **options: Unpack[CallOptions]
     ) -> list[TaskPushNotificationConfig]:
-        """Return all push configurations of a task; raises `A2AError`."""
+        """Return all push configurations of a task.
+
+        Args:
+            task_id: the id of the task.
+            options: the optional arguments of `CallOptions`.
+
+        Raises:
+            A2AError: there was no response, or it is an error.
+        """
         flow = all_push_configs(task_id)
         return await run_calls_async(flow, self._untyped_transport, self._clock.sleep, options)
 
     async def delete_push_config(
         self, task_id: str, config_id: str, **options: Unpack[CallOptions]
     ) -> None:
-        """Delete a push configuration; deleting it twice is safe; raises `A2AError`."""
+        """Delete a push configuration; deleting it twice is safe.
+
+        Args:
+            task_id: the id of the task.
+            config_id: the id of the configuration.
+            options: the optional arguments of `CallOptions`.
+
+        Raises:
+            A2AError: there was no response, or it is an error.
+        """
         request = DeleteTaskPushNotificationConfigRequest(task_id=task_id, id=config_id)
         await self._untyped_transport.delete_push_config(request, **options)
 
     # The agent
 
     async def get_extended_card(self, **options: Unpack[CallOptions]) -> AgentCard:
-        """Return the authenticated extended agent card; raises `A2AError`."""
+        """Return the authenticated extended agent card.
+
+        Args:
+            options: the optional arguments of `CallOptions`.
+
+        Raises:
+            A2AError: there was no response, or it is an error.
+        """
         request = GetExtendedAgentCardRequest()
         card: AgentCard = await self._untyped_transport.get_extended_card(request, **options)
         return card

@@ -203,7 +203,13 @@ class Part(_Model):
     def from_bytes(
         cls, content: bytes, *, filename: str | None = None, media_type: str | None = None
     ) -> Self:
-        """Create a part with the content of a file."""
+        """Create a part with the content of a file.
+
+        Args:
+            content: the bytes of the file.
+            filename: its name.
+            media_type: its media type, such as "image/png".
+        """
         raw = b64encode(content).decode()
         return cls(raw=raw, filename=filename, media_type=media_type)
 
@@ -245,7 +251,13 @@ class Message(_Model):
     def user(
         cls, text: str, *, context_id: str | None = None, task_id: str | None = None
     ) -> "Message":
-        """Create a message of the user from text."""
+        """Create a message of the user from text.
+
+        Args:
+            text: the text.
+            context_id: the conversation that it belongs to.
+            task_id: the task that it answers.
+        """
         return cls(role=Role.USER, parts=[Part(text=text)], context_id=context_id, task_id=task_id)
 
     @property

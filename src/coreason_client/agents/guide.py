@@ -39,12 +39,12 @@ _LINK = re.compile(r"\]\((?!https?:|#)([^)]+)\)")
 
 
 async def guide(request: ServiceRequest, stream: "AgentStream") -> None:
-    """Answer a question about this package, without pauses."""
+    """Answer a question about this package from its documentation, offline and without pauses."""
     await _answer(request, stream, 0.0)
 
 
 def paced(seconds: float) -> "Callable[[ServiceRequest, AgentStream], Coroutine[Any, Any, None]]":
-    """Return the guide with a pause after each word, for demonstrations."""
+    """Return the guide with a pause of some `seconds` after each word, for demonstrations."""
 
     async def guide(request: ServiceRequest, stream: "AgentStream") -> None:
         await _answer(request, stream, seconds)

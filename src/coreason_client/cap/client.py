@@ -100,7 +100,15 @@ class CAPClient(Closing):
     ) -> PacketStream:
         """Send a request and return an iterator of the packets; CLOSE comes last.
 
-        Raises, while iterating:
+        Nothing is sent before you iterate, and the errors are raised while you do.
+
+        Args:
+            request: the request; a stream can be resumed only with the same one.
+            headers: extra headers for the requests of this call.
+            timeout: replaces that of the client for this call.
+            deadline: replaces that of the client for this call, in seconds.
+
+        Raises:
             CAPConnectionError: the retry budget is exhausted.
             CAPProtocolError: the server violated the protocol.
             CAPRuntimeError: the server rejected the request, or sent a fatal error.
@@ -120,7 +128,12 @@ class CAPClient(Closing):
     ) -> PacketStream:
         """Continue a stream from a bookmark, in this process or another; raises as `assist`.
 
-        `resume(request, position)` does the same with the two parts of a bookmark.
+        Args:
+            request: the bookmark, or the request that opened the stream.
+            position: the position to continue after, if `request` is not a bookmark.
+            headers: extra headers for the requests of this call.
+            timeout: replaces that of the client for this call.
+            deadline: replaces that of the client for this call, in seconds.
         """
         bookmark = self._endpoint.bookmark(request, position)
         original = bookmark.request
@@ -166,6 +179,14 @@ class CAPClient(Closing):
         Nothing is sent before you iterate; `ask` returns the whole answer. A durable agent whose
         process died may write a part of its answer anew. With `rewinds=True` the iterator then
         yields a `Rewound`; without it, such a stream ends with the error `producer_lost`.
+
+        Args:
+            message: the text of the user.
+            conversation_id: the id of the conversation to continue; None begins a new one.
+            rewinds: True if the caller handles `Rewound`.
+            headers: extra headers for the requests of this call.
+            timeout: replaces that of the client for this call.
+            deadline: replaces that of the client for this call, in seconds.
         """
         request = self._endpoint.chat_request(message, conversation_id, rewinds=rewinds)
         packets = self.assist(request, headers=headers, timeout=timeout, deadline=deadline)
@@ -182,6 +203,12 @@ class CAPClient(Closing):
         """Continue a chat from a bookmark: yields the text after it; raises as `assist`.
 
         It yields `Rewound` too if the chat was started with `rewinds=True`.
+
+        Args:
+            bookmark: the bookmark of the stream, from `stream.bookmark()`.
+            headers: extra headers for the requests of this call.
+            timeout: replaces that of the client for this call.
+            deadline: replaces that of the client for this call, in seconds.
         """
         packets = self.resume(bookmark, headers=headers, timeout=timeout, deadline=deadline)
         return self._chat_stream(packets, headers, timeout, deadline)
@@ -214,7 +241,13 @@ class CAPClient(Closing):
     ) -> Answer:
         """Send a message and return the whole answer, a string; raises as `assist`.
 
-        With `rewinds=True` the answer of a durable agent may be written anew in part, as in `chat`.
+        Args:
+            message: the text of the user.
+            conversation_id: the id of the conversation to continue; None begins a new one.
+            rewinds: True if a durable agent may write a part of its answer anew, as in `chat`.
+            headers: extra headers for the requests of this call.
+            timeout: replaces that of the client for this call.
+            deadline: replaces that of the client for this call, in seconds.
         """
         stream = self.chat(
             message,
@@ -237,6 +270,10 @@ class CAPClient(Closing):
     ) -> HealthCheckResponse:
         """Return the health of the agent; one request, without retries.
 
+        Args:
+            headers: extra headers for the requests of this call.
+            timeout: replaces that of the client for this call.
+
         Raises:
             CAPConnectionError: there was no response.
             CAPRuntimeError: the server rejected the request.
@@ -252,6 +289,11 @@ class CAPClient(Closing):
         timeout: float | TimeoutLike | None = None,
     ) -> None:
         """Tell the agent to stop working on a stream.
+
+        Args:
+            stream_id: the id of the stream, from `stream.stream_id`.
+            headers: extra headers for the requests of this call.
+            timeout: replaces that of the client for this call.
 
         Raises:
             CAPConnectionError: there was no response.

@@ -38,7 +38,11 @@ class _Backend(Protocol):
 
 
 class Inspector:
-    """Serves the page and one agent behind it; `token` is the token of this launch.
+    """Serves the page and one agent behind it, as an ASGI application.
+
+    Args:
+        target: the agent.
+        token: the token that requests must have; make a new one for each launch.
 
     Raises:
         ArgumentError: the token is not visible ASCII.

@@ -18,7 +18,15 @@ __all__ = ["A2ATarget", "CAPTarget"]
 
 @dataclass(frozen=True, slots=True)
 class CAPTarget:
-    """An agent that speaks CAP; `agent_id` and `version` are those of its health report.
+    """An agent that speaks CAP.
+
+    Args:
+        url: the root of the service.
+        api_key: the key, which the page never gets.
+        headers: extra headers for every request to the agent.
+        timeout: the limit of each request in seconds.
+        agent_id: the id in the health report of the agent.
+        version: the version there.
 
     Raises:
         ArgumentError: the URL, the key, a header or the timeout cannot be used.
@@ -66,7 +74,15 @@ class CAPTarget:
 
 @dataclass(frozen=True, slots=True)
 class A2ATarget:
-    """An agent that speaks A2A: a client for it, its card, and the secrets of the client."""
+    """An agent that speaks A2A.
+
+    Args:
+        url: the address of the agent.
+        client: a client for it.
+        card: its card.
+        secrets: the secrets of the client, which are removed from everything that the page gets.
+        has_token: True if the client sends a credential.
+    """
 
     url: str
     client: AsyncA2AClient

@@ -198,7 +198,7 @@ class LLMClient(ClientCore, Runs, ClientBase):
                 or None for the provider's default.
             max_tokens: the maximum length of the answer, or None for the provider's default.
             response_format: a JSON schema or a pydantic model for the answer.
-            options: see `CallOptions`.
+            options: the optional arguments of `coreason_client.llm.types.CallOptions`.
 
         Raises:
             LLMRequestError: an argument is wrong, or the provider rejected the request.
@@ -267,7 +267,16 @@ class LLMClient(ClientCore, Runs, ClientBase):
         response_format: Any = None,
         **options: Unpack[CallOptions],
     ) -> LLMStream:
-        """Send messages to a model and return a stream of deltas; arguments as for `generate`.
+        """Send messages to a model and return a stream of deltas.
+
+        Args:
+            messages: the conversation; each message has a `role` and `content`.
+            model: the model, optionally as `provider/model`.
+            tools: the functions that the model may call, in the format of OpenAI.
+            temperature: the sampling temperature, as in `generate`.
+            max_tokens: the maximum length of the answer, or None for the provider's default.
+            response_format: a JSON schema or a pydantic model for the answer.
+            options: the optional arguments of `coreason_client.llm.types.CallOptions`.
 
         Raises:
             LLMRequestError: an argument is wrong.

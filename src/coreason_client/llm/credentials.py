@@ -17,7 +17,11 @@ _REGION = re.compile(r"[a-z0-9-]{1,30}", re.ASCII)
 class AWSCredentials:
     """Keys of AWS, with which requests to Bedrock are signed.
 
-    `session_token` belongs to temporary keys. `region` is needed if the base URL does not show it.
+    Args:
+        access_key: the access key id.
+        secret_key: the secret access key.
+        session_token: the token of temporary keys.
+        region: such as "eu-central-1"; needed if the base URL does not show it.
 
     Raises:
         ArgumentError: a value cannot be sent; the message does not contain it.

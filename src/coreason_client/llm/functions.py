@@ -70,8 +70,17 @@ async def generate(
 ) -> Response:
     """Send messages to a model and return its answer as the standard response object.
 
-    The configuration is read from the environment and `.env` at each call. The arguments are those
-    of `AsyncLLMClient.generate`.
+    The configuration is read from the environment and `.env` at each call.
+
+    Args:
+        messages: the conversation; each message has a `role` and `content`.
+        model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
+        tools: the functions that the model may call, in the format of OpenAI.
+        temperature: the sampling temperature, 0 to 1 (up to 2 where the provider accepts it), or
+            None for the provider's default.
+        max_tokens: the maximum length of the answer, or None for the provider's default.
+        response_format: a JSON schema or a pydantic model for the answer.
+        options: the optional arguments of `coreason_client.llm.types.CallOptions`.
 
     Raises:
         LLMRequestError: an argument or a variable is wrong, or the provider rejected the request.
@@ -126,6 +135,16 @@ def stream(
 ) -> AsyncLLMStream:
     """Send messages to a model and return a stream of deltas; configuration like `generate`.
 
+    Args:
+        messages: the conversation; each message has a `role` and `content`.
+        model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
+        tools: the functions that the model may call, in the format of OpenAI.
+        temperature: the sampling temperature, 0 to 1 (up to 2 where the provider accepts it), or
+            None for the provider's default.
+        max_tokens: the maximum length of the answer, or None for the provider's default.
+        response_format: a JSON schema or a pydantic model for the answer.
+        options: the optional arguments of `coreason_client.llm.types.CallOptions`.
+
     Raises:
         LLMRequestError: an argument or a variable is wrong.
         LLMAuthenticationError: there is no key.
@@ -179,6 +198,16 @@ def generate_sync(
 ) -> Response:
     """Do what `generate` does and block until there is an answer: for scripts and notebooks.
 
+    Args:
+        messages: the conversation; each message has a `role` and `content`.
+        model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
+        tools: the functions that the model may call, in the format of OpenAI.
+        temperature: the sampling temperature, 0 to 1 (up to 2 where the provider accepts it), or
+            None for the provider's default.
+        max_tokens: the maximum length of the answer, or None for the provider's default.
+        response_format: a JSON schema or a pydantic model for the answer.
+        options: the optional arguments of `coreason_client.llm.types.CallOptions`.
+
     Raises:
         LLMError: as for `generate`.
     """
@@ -231,6 +260,16 @@ def stream_sync(
 ) -> LLMStream:
     """Do what `stream` does, for scripts and notebooks: the stream is read with `for`.
 
+    Args:
+        messages: the conversation; each message has a `role` and `content`.
+        model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
+        tools: the functions that the model may call, in the format of OpenAI.
+        temperature: the sampling temperature, 0 to 1 (up to 2 where the provider accepts it), or
+            None for the provider's default.
+        max_tokens: the maximum length of the answer, or None for the provider's default.
+        response_format: a JSON schema or a pydantic model for the answer.
+        options: the optional arguments of `coreason_client.llm.types.CallOptions`.
+
     Raises:
         LLMRequestError: an argument or a variable is wrong.
         LLMAuthenticationError: there is no key.
@@ -255,7 +294,13 @@ async def embed(
 ) -> EmbeddingResponse:
     """Return the embeddings of texts, in their order; configuration like `generate`.
 
-    The arguments are those of `AsyncLLMClient.embed`.
+    More texts than the provider accepts in one request are sent in several requests.
+
+    Args:
+        input: one text, or several.
+        model: the embedding model, optionally as `provider/model`.
+        dimensions: the number of dimensions of the vectors, if the model has several.
+        extra: further fields of the request body, for this provider only.
 
     Raises:
         LLMRequestError: an argument or a variable is wrong, or the provider rejected the request.
@@ -274,6 +319,12 @@ def embed_sync(
 ) -> EmbeddingResponse:
     """Do what `embed` does and block until there are embeddings: for scripts and notebooks.
 
+    Args:
+        input: one text, or several.
+        model: the embedding model, optionally as `provider/model`.
+        dimensions: the number of dimensions of the vectors, if the model has several.
+        extra: further fields of the request body, for this provider only.
+
     Raises:
         LLMError: as for `embed`.
     """
@@ -284,6 +335,9 @@ def embed_sync(
 async def models(provider: str | None = None) -> list[ModelInfo]:
     """Return the models of a provider; configuration like `generate`.
 
+    Args:
+        provider: the name of the provider; by default that of the default model.
+
     Raises:
         LLMRequestError: a variable is wrong, or there is no such provider.
         LLMError: there is no list; the class and the fields of the error give the reason.
@@ -293,6 +347,9 @@ async def models(provider: str | None = None) -> list[ModelInfo]:
 
 def models_sync(provider: str | None = None) -> list[ModelInfo]:
     """Do what `models` does and block until there is a list: for scripts and notebooks.
+
+    Args:
+        provider: the name of the provider; by default that of the default model.
 
     Raises:
         LLMError: as for `models`.

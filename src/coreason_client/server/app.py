@@ -90,12 +90,48 @@ class AgentApp:
     It starts with the lifespan or, without one as in a mount, with the first request. With
     `lifespan` a parent application can start it early and drain it at the end.
 
-    With ``a2a=True`` clients of A2A can use the agent too; a card describes it better, and an `A2A`
-    object has all settings. With ``page=True`` a browser shows a page at ``/`` to talk to it.
+    Args:
+        agent: the function.
+        log: where streams are stored; by default a `MemoryStreamLog`.
+        api_keys: the accepted keys, or a mapping from keys to principals (the owners of streams).
+            Without keys and tickets everybody may use the agent.
+        ticket_secrets: the secrets of tickets for browsers, see `create_ticket`.
+        cors_origins: origins of web pages that may send requests; `*` is every page.
+        allowed_hosts: further host names that a server without keys accepts.
+        public_url: the URL of the server for clients, if a proxy is in front of it.
+        agent_id: the name of the agent; by default that of the function.
+        version: its version; by default that of this package.
+        max_body_bytes: the largest body of a request.
+        max_json_values: the largest number of JSON values in a body.
+        max_messages: the largest number of messages in a request.
+        max_parts: the largest number of parts of all messages.
+        max_header_bytes: the largest size of the headers of a request.
+        max_streams_per_key: the number of running streams of a principal in this process.
+        max_readers_per_key: the number of connected readers of a principal in this process.
+        max_requests_per_minute: the request rate of a key; None for no limit.
+        on_abandoned: "cancel" cancels an agent whose last reader has left; it counts the readers of
+            this process, so it cannot be used with a shared log.
+        abandon_grace: the seconds before that.
+        heartbeat: the seconds without a packet after which readers get a comment.
+        send_timeout: the seconds for which a reader may block its connection.
+        body_timeout: the seconds within which a body must arrive.
+        retention: the seconds for which packets are kept after the end of a stream.
+        final_retention: the seconds for which its status, and conversations, are kept.
+        drain_timeout: the seconds that agents have to finish when the server stops.
+        cancel_grace: the seconds that a cancelled agent has to clean up.
+        durable: True restarts the agent elsewhere if its process dies; needs a log that outlives
+            the process.
+        max_restarts: the number of restarts in a row without progress.
+        metrics: True to serve Prometheus metrics at `/metrics`, or another path.
+        metrics_key: the key for the metrics; by default one of `api_keys`.
+        metrics_public: True to serve the metrics to everybody.
+        a2a: True to serve the agent over A2A too; a card describes it better, and an `A2A` object
+            has all settings.
+        page: True to serve a page at `/`, with which a browser talks to the agent.
 
-    `on_abandoned="cancel"` cancels an agent whose last reader left `abandon_grace` seconds ago. It
-    counts the readers of this process, so it cannot be used with a shared log, where readers may be
-    connected to any replica. The other options are described in docs/server.md.
+    Raises:
+        ValueError, TypeError: an argument is not valid.
+        MissingExtraError: an option needs an extra that is not installed.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ __all__ = ["Data", "File", "Link", "PartContent", "dump_parts", "text_of"]
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file with its content; its media type is guessed from the name if it is not given."""
+    """A file with its content; `media_type` is guessed from the name if it is not given."""
 
     content: bytes
     name: str | None = None
@@ -25,7 +25,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A file by its URL."""
+    """A file by its URL, with its name and media type if they are known."""
 
     url: str
     name: str | None = None

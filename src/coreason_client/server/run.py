@@ -60,20 +60,29 @@ def serve(
     ssl_keyfile_password: str | None = None,
     **options: Any,
 ) -> None:
-    """Serve until SIGINT or SIGTERM, then drain. Further options go to `uvicorn.Config`.
+    """Serve until SIGINT or SIGTERM, then drain.
 
-    `uds` is the path of a Unix socket to serve on instead of `host` and `port`, with the
-    permissions `uds_mode`; it is removed at the end. `sockets` are listening sockets, such as those
-    of `listen`, to serve on instead; they are closed at the end, and `host` must be their address.
+    SIGHUP reads the certificate and the keys of `api_keys_file` again. A second SIGINT or SIGTERM ends
+    the process at once, with exit code 130 or 143.
 
-    With `ssl_certfile` the server uses TLS. The file has the certificate in PEM form, and the key
-    too if there is no `ssl_keyfile`. SIGHUP reads the certificate and the keys of `api_keys_file`
-    again.
-
-    At most `max_connections` connections are open at once. The default depends on the number of
-    files that the process may open, a limit that is raised as far as the system allows. A
-    connection that has not sent the head of a request within `head_timeout` seconds is closed. A
-    second signal ends the process at once, with exit code 130 (SIGINT) or 143 (SIGTERM).
+    Args:
+        app: the application.
+        host: the address to listen at.
+        port: the port.
+        allow_public: True to serve an agent without keys at a public address.
+        max_connections: the maximum number of open connections. The default depends on the number
+            of files that the process may open, a limit that is raised as far as the system allows.
+        head_timeout: the seconds within which a connection must send the head of a request.
+        sockets: listening sockets to serve on instead, such as those of `listen`; they are closed
+            at the end. `host` must still be their address.
+        uds: the path of a Unix socket to serve on instead of `host` and `port`; it is removed at
+            the end.
+        uds_mode: the permissions of the Unix socket.
+        ssl_certfile: the certificate in PEM form, to use TLS; it has the key too if there is no
+            `ssl_keyfile`.
+        ssl_keyfile: the key of the certificate.
+        ssl_keyfile_password: the password of the key.
+        options: further options of `uvicorn.Config`.
 
     Raises:
         ValueError: the host is not a loopback address, and the agent has no keys; or a file of TLS
@@ -145,13 +154,18 @@ def serve_workers(
 ) -> None:
     """Serve with several processes until SIGINT or SIGTERM; a process that dies is replaced.
 
-    `factory` is `module:function`; the function makes the application in each process, with a
-    shared log. `shutdown_timeout` is how many seconds a drain may take. The limits are those of
-    `serve`, for each process. Further options go to `uvicorn.Config`.
-
-    `grpc_address` is the address at which the applications serve A2A over gRPC, if they do: it is
-    reserved for them, so that no other process can take it. `on_tick` is called in this process
-    before one is started, and twice a second.
+    Args:
+        factory: `module:function`; the function makes the application in each process, with a
+            shared log.
+        sock: the listening socket, from `listen`.
+        workers: the number of processes.
+        shutdown_timeout: the seconds that a drain may take.
+        max_connections: the maximum number of open connections of each process.
+        head_timeout: the seconds within which a connection must send the head of a request.
+        grpc_address: the address at which the applications serve A2A over gRPC, if they do: it is
+            reserved for them, so that no other process can take it.
+        on_tick: called in this process before one is started, and twice a second.
+        options: further options of `uvicorn.Config`.
 
     Raises:
         RuntimeError: no process could start.
@@ -285,6 +299,11 @@ def _check_tls_options(options: dict[str, Any]) -> None:
 def check_host(app: AgentApp, host: str, *, allow_public: bool = False) -> None:
     """Refuse to serve an agent without keys on a public address.
 
+    Args:
+        app: the application.
+        host: the address at which it will be served.
+        allow_public: True if it may be public.
+
     Raises:
         ValueError: the host is not a loopback address, and the agent has no keys.
     """
@@ -299,7 +318,7 @@ def check_host(app: AgentApp, host: str, *, allow_public: bool = False) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
-    """A server in a thread of this process."""
+    """A server in a thread of this process; `host` and `port` are its address."""
 
     host: str
     port: int
@@ -322,8 +341,14 @@ def running(
 ) -> Iterator[RunningServer]:
     """Serve any ASGI application on a free port, in a thread, while the block runs.
 
-    The options are those of `serve`, except for Unix sockets. The server accepts connections when
-    the block begins, and has drained after the block.
+    The server accepts connections when the block begins, and has drained after the block.
+
+    Args:
+        app: any ASGI application.
+        host: the address to listen at.
+        max_connections: the maximum number of open connections, as in `serve`.
+        head_timeout: the seconds within which a connection must send the head of a request.
+        options: the options of TLS as in `serve`, and further options of `uvicorn.Config`.
 
     Raises:
         RuntimeError: the application did not start; the error of its start is raised if there is

@@ -226,7 +226,7 @@ class AgentStream:
         await self._writer.write_packet(op, p)
 
     async def thought(self, text: str) -> None:
-        """Show a thought of the agent."""
+        """Show a thought of the agent, which is not a part of the answer."""
         await self._event(PresentationEventType.THOUGHT_TRACE, {"content": text})
 
     async def progress(
@@ -236,7 +236,13 @@ class AgentStream:
         *,
         status: Literal["running", "complete", "failed"] = "running",
     ) -> None:
-        """Show the progress of a step."""
+        """Show the progress of a step.
+
+        Args:
+            label: the name of the step; a later call with the same label updates it.
+            percent: how much is done, 0 to 100; None if that is not known.
+            status: "complete" or "failed" at the end.
+        """
         data = ProgressUpdate(label=label, status=status, progress_percent=percent)
         await self._event(PresentationEventType.PROGRESS_INDICATOR, data)
 
@@ -247,7 +253,14 @@ class AgentStream:
         snippet: str | None = None,
         confidence: float = 1.0,
     ) -> None:
-        """Cite sources: URLs, described by the other arguments, or complete citations."""
+        """Cite sources.
+
+        Args:
+            sources: URLs, which the other arguments describe, or complete citations.
+            title: the title; by default the URL.
+            snippet: the text that is cited.
+            confidence: how well the source supports the answer, 0 to 1.
+        """
         citations = [
             CitationItem(
                 source_id=source,
@@ -268,7 +281,13 @@ class AgentStream:
         mime_type: str | None = None,
         alt_text: str | None = None,
     ) -> None:
-        """Show media in one block: URLs, described by the other arguments, or complete items."""
+        """Show media in one block.
+
+        Args:
+            items: URLs, which the other arguments describe, or complete items.
+            mime_type: the media type; by default it is guessed from the URL.
+            alt_text: the text for people who do not see it.
+        """
         shown = [
             MediaItem(url=item, mime_type=mime_type or _mime_type(item), alt_text=alt_text)
             if isinstance(item, str)
@@ -295,6 +314,15 @@ class AgentStream:
 
         A result in several pieces has one `artifact_id`, by default its name; all but the first are
         written with `append`, and all but the last with `last_chunk=False`.
+
+        Args:
+            name: the name of the result.
+            parts: its content.
+            artifact_id: its id.
+            description: a description for people.
+            metadata: any JSON object.
+            append: True to add to the result of this id.
+            last_chunk: False if more of it follows.
 
         Raises:
             ArgumentError: there is no part, or one has another type.
@@ -349,11 +377,23 @@ class AgentStream:
         await self.write_packet(StreamOpCode.CLOSE, {"reason": MESSAGE, "parts": dumped})
 
     async def warn(self, code: str, message: str, details: Mapping[str, Any] | None = None) -> None:
-        """Report a minor failure; the stream continues."""
+        """Report a minor failure; the stream continues.
+
+        Args:
+            code: for programs, in snake_case.
+            message: for people.
+            details: any JSON object.
+        """
         await self._write_error(ErrorSeverity.WARNING, code, message, details)
 
     async def fail(self, code: str, message: str, details: Mapping[str, Any] | None = None) -> None:
-        """End the stream with an error; readers get the code, the message and the details."""
+        """End the stream with an error, which readers get; the agent must return after this.
+
+        Args:
+            code: for programs, in snake_case.
+            message: for people.
+            details: any JSON object.
+        """
         await self._write_error(ErrorSeverity.FATAL, code, message, details)
 
     async def _event(self, kind: PresentationEventType, data: EventData) -> None:

@@ -45,10 +45,11 @@ _CHECK_EVERY = 4096  # bytes between two checks of an unfinished block
 class SSEDecoder:
     """Decodes one event stream; every connection needs a new decoder.
 
-    `max_event_bytes` limits the data of an event, and every single line. `last_event_id` is the id
-    at the start: that of the previous connection, if there was one. `event_fields` are fields that
-    some servers send beyond the standard: each makes its block an event with its name as the type
-    and its value as the data.
+    Args:
+        max_event_bytes: the limit of the data of an event, and of every single line.
+        last_event_id: the id at the start: that of the previous connection, if there was one.
+        event_fields: fields that some servers send beyond the standard: each makes its block an
+            event with its name as the type and its value as the data.
     """
 
     __slots__ = (

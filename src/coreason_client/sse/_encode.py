@@ -19,6 +19,12 @@ def encode_event(
     A decoder returns the same data, but with every line end as LF, because the wire format does not
     distinguish them.
 
+    Args:
+        data: the data, as text or as UTF-8.
+        event: the type of the event.
+        id: the id, with which a client resumes.
+        retry_ms: the milliseconds that clients should wait before they reconnect.
+
     Raises:
         ArgumentError: a line end in `event` or `id`, a NUL in `id`, or a negative `retry_ms`.
     """

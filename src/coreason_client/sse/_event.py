@@ -8,7 +8,13 @@ __all__ = ["SSEEventTooLarge", "ServerSentEvent", "new_event"]
 
 
 class ServerSentEvent:
-    """One event; its text is decoded when it is accessed."""
+    """One event; its text is decoded when it is accessed.
+
+    Attributes:
+        data_bytes: the data.
+        event_bytes: the type, empty if the server sent none.
+        id_bytes: the last event id at this event, empty if there was none.
+    """
 
     __slots__ = ("data_bytes", "event_bytes", "id_bytes")
 

@@ -24,6 +24,10 @@ def parse_sse_stream(
 ) -> Iterator[ServerSentEvent] | AsyncIterator[ServerSentEvent]:
     """Iterate over the events in chunks of bytes; async if the chunks are.
 
+    Args:
+        chunks: the bytes of the stream, in any pieces.
+        max_event_bytes: the limit of the data of an event, and of every single line.
+
     Raises:
         SSEEventTooLarge: an event exceeded the limit; the events before it were yielded.
     """

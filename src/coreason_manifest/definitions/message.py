@@ -107,12 +107,12 @@ class ChatMessage(CoReasonBaseModel):
 
     @classmethod
     def user(cls, content: str, name: str | None = None) -> "ChatMessage":
-        """Create a user message from text."""
+        """Create a user message from text; `name` is the name of the user."""
         return cls(role=Role.USER, parts=[TextPart(content=content)], name=name)
 
     @classmethod
     def assistant(cls, content: str, name: str | None = None) -> "ChatMessage":
-        """Create an assistant message from text."""
+        """Create an assistant message from text; `name` is the name of the assistant."""
         return cls(role=Role.ASSISTANT, parts=[TextPart(content=content)], name=name)
 
     @overload

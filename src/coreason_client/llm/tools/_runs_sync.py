@@ -69,7 +69,7 @@ class Runs:
             temperature: the sampling temperature, or None for the default of the provider.
             max_tokens: the maximum length of each answer, or None for the default of the provider.
             response_format: a JSON schema or a pydantic model for the last answer.
-            options: see `RunOptions`.
+            options: the optional arguments of `RunOptions`.
 
         Raises:
             LLMRequestError: an argument is wrong, or the provider rejected the request.
@@ -125,7 +125,16 @@ class Runs:
         response_format: Any = None,
         **options: "Unpack[RunOptions]",
     ) -> "RunStream":
-        """Do what `run` does, and return a stream of its events; arguments as for `run`.
+        """Do what `run` does, and return a stream of its events.
+
+        Args:
+            messages: the conversation; each message has a `role` and `content`.
+            model: the model, optionally as `provider/model`.
+            tools: functions, `Tool` values and `MCPServer` values that the model may call.
+            temperature: the sampling temperature, or None for the default of the provider.
+            max_tokens: the maximum length of each answer, or None for the default of the provider.
+            response_format: a JSON schema or a pydantic model for the last answer.
+            options: the optional arguments of `RunOptions`.
 
         Raises:
             LLMRequestError: an argument is wrong.

@@ -55,8 +55,16 @@ async def run(
 ) -> RunResult:
     """Send messages to a model, execute the tools that it calls, and return its answer.
 
-    The configuration is read from the environment and `.env`. The arguments are those of
-    `AsyncLLMClient.run`.
+    The configuration is read from the environment and `.env`.
+
+    Args:
+        messages: the conversation; each message has a `role` and `content`.
+        model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
+        tools: functions, `Tool` values and `MCPServer` values that the model may call.
+        temperature: the sampling temperature, or None for the provider's default.
+        max_tokens: the maximum length of each answer, or None for the provider's default.
+        response_format: a JSON schema or a pydantic model for the last answer.
+        options: the optional arguments of `RunOptions`.
 
     Raises:
         LLMRequestError: an argument or a variable is wrong, or the provider rejected the request.
@@ -111,6 +119,15 @@ def run_stream(
 ) -> AsyncRunStream:
     """Do what `run` does, and return a stream of its events.
 
+    Args:
+        messages: the conversation; each message has a `role` and `content`.
+        model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
+        tools: functions, `Tool` values and `MCPServer` values that the model may call.
+        temperature: the sampling temperature, or None for the provider's default.
+        max_tokens: the maximum length of each answer, or None for the provider's default.
+        response_format: a JSON schema or a pydantic model for the last answer.
+        options: the optional arguments of `RunOptions`.
+
     Raises:
         LLMRequestError: an argument or a variable is wrong.
     """
@@ -163,6 +180,15 @@ def run_sync(
 ) -> RunResult:
     """Do what `run` does and block until there is an answer: for scripts and notebooks.
 
+    Args:
+        messages: the conversation; each message has a `role` and `content`.
+        model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
+        tools: functions, `Tool` values and `MCPServer` values that the model may call.
+        temperature: the sampling temperature, or None for the provider's default.
+        max_tokens: the maximum length of each answer, or None for the provider's default.
+        response_format: a JSON schema or a pydantic model for the last answer.
+        options: the optional arguments of `RunOptions`.
+
     Raises:
         LLMError: as for `run`.
     """
@@ -214,6 +240,15 @@ def run_stream_sync(
     **options: Unpack[RunOptions],
 ) -> RunStream:
     """Do what `run_stream` does, for scripts and notebooks: the stream is read with `for`.
+
+    Args:
+        messages: the conversation; each message has a `role` and `content`.
+        model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
+        tools: functions, `Tool` values and `MCPServer` values that the model may call.
+        temperature: the sampling temperature, or None for the provider's default.
+        max_tokens: the maximum length of each answer, or None for the provider's default.
+        response_format: a JSON schema or a pydantic model for the last answer.
+        options: the optional arguments of `RunOptions`.
 
     Raises:
         LLMRequestError: an argument or a variable is wrong.

@@ -92,7 +92,16 @@ MAX_TURN_BYTES = 4 * 1024 * 1024  # kept of one conversation, and returned by on
 
 @dataclass(frozen=True, slots=True)
 class NewStream:
-    """The arguments of `open`; `stream_id` is used only if the request is new."""
+    """The arguments of `open`.
+
+    Attributes:
+        stream_id: the id of the stream; used only if the request is new.
+        principal: the owner of the stream.
+        request_id: the id of the request.
+        fingerprint: a hash of the request: the same id with another one is a conflict.
+        question: the request as the server stores it, for a process that takes over the stream.
+        agent: the agent of a durable stream, None for any other.
+    """
 
     stream_id: UUID
     principal: str
@@ -100,12 +109,11 @@ class NewStream:
     fingerprint: str
     question: bytes = b""
     agent: "AgentVersion | None" = None
-    """The agent of a durable stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentVersion:
-    """The agent that may continue a durable stream."""
+    """The agent that may continue a durable stream, and the version of its code."""
 
     agent_id: str
     version: str
@@ -115,8 +123,20 @@ class AgentVersion:
 class StreamMeta:
     """The description of a stream.
 
-    `outcome` is None while the stream runs; `body_gone` is True once its entries were dropped.
-    `epoch_starts` are the numbers of the first entries of the epochs 2, 3, … of a durable stream.
+    Attributes:
+        stream_id: its id.
+        principal: its owner.
+        request_id: the id of the request that it answers.
+        fingerprint: a hash of this request.
+        epoch: the current epoch, from 1.
+        last_seq: the number of the last entry, 0 if there is none.
+        opened_at: when it was opened, in seconds since 1970.
+        outcome: why it ended, such as "complete"; None while it runs.
+        ended_at: when it ended, in seconds since 1970; None while it runs.
+        cancel_requested: True if its producer was asked to stop.
+        body_gone: True once its entries were dropped.
+        agent: the agent of a durable stream, None for any other.
+        epoch_starts: the numbers of the first entries of the epochs 2, 3, … of a durable stream.
     """
 
     stream_id: UUID
@@ -207,7 +227,12 @@ class Follower(ABC):
 
 
 class StreamLog(ABC):
-    """A log; the docstring of this module has the rules.
+    """A log; the docstring of its module, `coreason_client.server.log.base`, has the rules.
+
+    Several methods have these arguments: `stream_id` is the id of a stream; `owner` is the name of
+    the process that holds it, in the epoch `epoch`; `entries` are the bytes of packets, numbered
+    from `first_seq`; `after_seq` is the number of the last entry that a reader has; and `limit` is
+    the maximum number of results.
 
     `begin_append` and `follow` are optional. They do the same as `append` and `read`, and a log may
     override them with a faster implementation for the many small appends of live streams.

@@ -36,10 +36,13 @@ DEFAULT_MAX_BYTES = 512 * 1024 * 1024
 class MemoryStreamLog(LiveLog):
     """Streams in memory, the default log. It needs no installation, and keeps nothing on disk.
 
-    `max_bytes` limits entries, questions and turns together. Above this limit, the log drops the
-    entries of the streams that ended first before their retention is over, then the oldest turns
-    of the conversations that have been idle the longest. It always keeps running streams, the
-    stream that ended last and the newest turn.
+    Args:
+        clock: a function that returns the time in seconds since 1970, for tests.
+        lease: the seconds for which a producer holds a stream without renewing it.
+        max_bytes: the limit of entries, questions and turns together. Above it, the log drops the
+            entries of the streams that ended first before their retention is over, then the oldest
+            turns of the conversations that have been idle the longest. It always keeps running
+            streams, the stream that ended last and the newest turn.
     """
 
     shared = False

@@ -44,7 +44,20 @@ DEFAULT_CACHE_BYTES = 32 * 1024 * 1024
 
 
 class SQLiteStreamLog(LiveLog):
-    """Streams in a SQLite file, for one process at a time. It needs only the standard library."""
+    """Streams in a SQLite file, for one process at a time. It needs only the standard library.
+
+    Args:
+        path: the file; it is created if it does not exist.
+        clock: a function that returns the time in seconds since 1970, for tests.
+        lease: the seconds for which a process holds a stream without renewing it.
+        synchronous: "FULL" writes every packet to the disk before it is delivered; "NORMAL" may
+            lose the last ones when the machine loses power, but not when the process dies.
+        lock_timeout: the seconds to wait for another process that still has the file.
+        cache_bytes: the memory for the packets of running streams.
+
+    Raises:
+        ArgumentError: `synchronous` is neither of them.
+    """
 
     shared = False
 

@@ -21,7 +21,7 @@ _NO_SUCH_ADDRESS = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at an address; port 0 chooses a free port.
+    """Return a socket that listens at `host` and `port`; port 0 chooses a free port.
 
     Small packets are sent at once (TCP_NODELAY). asyncio sets this only for sockets with an
     explicit protocol, and the sockets that uvicorn makes for its workers have none: there each

@@ -45,12 +45,18 @@ __all__ = ["ValkeyStreamLog"]
 class ValkeyStreamLog(LiveLog):
     """Streams on a Valkey or Redis server, for any number of processes at once.
 
-    ``ValkeyStreamLog("valkey://:password@host:6379/0")``; the scheme may also be redis, or rediss
-    or valkeys with TLS. After `patience` seconds without an answer of the store, an operation
-    raises `LogUnavailable`; time in which this process did not run does not count. `poll` is the
-    longest delay in seconds before a waiting read learns of an append whose message was lost. With
-    `cluster` the address may be that of any node. All processes that share streams need the same
-    `prefix`. Leases and retention use the clock of the store, unless `clock` is given.
+    Args:
+        url: such as `valkey://:password@host:6379/0`; the scheme may also be redis, or rediss or
+            valkeys with TLS.
+        prefix: the beginning of all keys; all processes that share streams need the same.
+        lease: the seconds for which a process holds a stream without renewing it.
+        clock: a function that returns the time in seconds since 1970; by default leases and
+            retention use the clock of the store.
+        patience: the seconds without an answer of the store after which an operation raises
+            `LogUnavailable`; time in which this process did not run does not count.
+        poll: the longest delay in seconds before a waiting read learns of an append whose message
+            was lost.
+        cluster: True for a cluster; the URL may be that of any node.
     """
 
     shared = True
