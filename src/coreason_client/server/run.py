@@ -62,8 +62,8 @@ def serve(
 ) -> None:
     """Serve until SIGINT or SIGTERM, then drain.
 
-    SIGHUP reads the certificate and the keys of `api_keys_file` again. A second SIGINT or SIGTERM ends
-    the process at once, with exit code 130 or 143.
+    SIGHUP reads the certificate and the keys of `api_keys_file` again. A second SIGINT or SIGTERM
+    ends the process at once, with exit code 130 or 143.
 
     Args:
         app: the application.
