@@ -59,6 +59,8 @@ class Name(BaseModel):
     first: Text
     last: Text | None = None
     others: list[str] = Field(default_factory=list)
+    titles: list[str] | None = Field(None, fail_fast=True)
+    number: int = Field(ge=0)
 
 
 class Stage(StrEnum):
@@ -136,6 +138,8 @@ def listed(found: Any, kind: str) -> dict[str, tuple[str, str]]:
                 "first": ("str", "required"),
                 "last": ("str | None", "by default `None`"),
                 "others": ("list[str]", "empty by default"),
+                "titles": ("list[str] | None", "by default `None`"),
+                "number": ("int", "required"),
             },
         ),
         ("Stage", {"BEGIN": ("None", "`'begin'`")}),
