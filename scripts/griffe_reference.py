@@ -148,8 +148,8 @@ class _Plain:
             found = found.final_target if isinstance(found, Alias) else found
         except (KeyError, AliasResolutionError):
             return None
-        ours = isinstance(found, Attribute) and found.path.startswith(_OURS)
-        return found if ours else None
+        is_ours = found.path.startswith(_OURS)
+        return found if is_ours and isinstance(found, Attribute) else None
 
 
 # Classes
