@@ -162,13 +162,30 @@ def undescribed(function: object, documented: str) -> list[str]:
 
 
 CLIENTS = ["CAPClient", "LLMClient", "A2AClient", "AgentCardResolver"]
+# Their docstrings name the method whose arguments they have.
+SAME_ARGUMENTS = {"iter_tasks", "send_message_with_config"}
+DESCRIBED = [
+    "coreason_client",
+    *(f"coreason_client.{name}" for name in ("a2a", "llm", "server", "sse")),
+]
 
 
-@each("name", CLIENTS)
-def test_the_docstring_of_a_client_describes_its_arguments(name: str) -> None:
-    for kind in (name, f"Async{name}"):
-        client = getattr(coreason_client, kind)
-        assert undescribed(client.__init__, client.__doc__ or "") == []
+@each("name", [*CLIENTS, *(f"Async{name}" for name in CLIENTS)])
+def test_the_docstrings_of_a_client_describe_its_arguments(name: str) -> None:
+    client = getattr(coreason_client, name)
+    assert undescribed(client.__init__, client.__doc__ or "") == []
+    for method, function in inspect.getmembers(client, inspect.isroutine):
+        if not method.startswith("_") and method not in SAME_ARGUMENTS:
+            assert undescribed(function, function.__doc__ or "") == [], method
+
+
+@each("module", DESCRIBED)
+def test_the_docstring_of_a_function_describes_its_arguments(module: str) -> None:
+    face = public_modules()[module]
+    found = {name: getattr(face, name) for name in face.__all__}
+    functions = {name: value for name, value in found.items() if inspect.isfunction(value)}
+    missing = {name: undescribed(value, value.__doc__ or "") for name, value in functions.items()}
+    assert {name: names for name, names in missing.items() if names} == {}
 
 
 def test_an_undescribed_argument_is_found() -> None:

@@ -63,7 +63,8 @@ def step(
         def pay(order: Order) -> Receipt: ...
 
     The decorated function is awaited, also if it is a plain one, which then runs in a thread.
-    Outside an agent it is just called.
+    Outside an agent it is just called. `name`, `on_restart` and `timeout` are those of
+    `AgentStream.step`.
 
     Raises:
         ArgumentError: an option cannot be used.

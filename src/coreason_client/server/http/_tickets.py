@@ -54,8 +54,14 @@ def create_ticket(
 ) -> str:
     """Return a ticket with which a browser may use the agent as `subject` for some seconds.
 
-    `secret` is one of the `ticket_secrets` of the `AgentApp`. Give tickets only to a user whom the
-    application has authenticated: the ticket says who the user is.
+    Give tickets only to a user whom the application has authenticated: the ticket says who the user
+    is.
+
+    Args:
+        secret: one of the `ticket_secrets` of the `AgentApp`.
+        subject: the name of the user, who owns the streams.
+        seconds: how long the ticket is valid, at most 300.
+        clock: a function that returns the time in seconds since 1970, for tests.
 
     Raises:
         ArgumentError: the secret is too short, the subject is not printable text of 1 to 255 bytes,
