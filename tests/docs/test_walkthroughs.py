@@ -1,5 +1,7 @@
 """The pages that use several terminals work as printed; only ports and pauses differ."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -9,19 +11,37 @@ from tests.ports import free_port
 from .terminals import Player
 
 DOCS = Path(__file__).parents[2] / "docs"
+QUICK = {"PAUSE = 0.5": "PAUSE = 0.1"}
 
 
-def play(page: str, folder: Path, **replaced: str) -> None:
+@contextmanager
+def played(page: str, folder: Path, *ports: int, **replaced: str) -> Iterator[Player]:
+    """Play a page; its servers run until the block ends."""
     text = (DOCS / page).read_text(encoding="utf-8")
-    with Player(folder, {"--store": "--log", **replaced}) as player:
+    here = {str(port): str(free_port()) for port in ports}
+    with Player(folder, {"--store": "--log", **here, **replaced}) as player:
         player.play(text)
+        yield player
 
 
 @pytest.mark.timeout(240)
 def test_the_quickstart(tmp_path: Path) -> None:
-    play("quickstart.md", tmp_path, **{"8000": str(free_port()), "PAUSE = 0.5": "PAUSE = 0.1"})
+    numbers = "".join(f"{number} " for number in range(1, 31))
+    with played("quickstart.md", tmp_path, 8000, **QUICK) as player:
+        assert player.output("terminal 2") == (
+            f"You asked: Can you count now?\n{numbers}\nThat is all.\n"
+        )
 
 
 @pytest.mark.timeout(240)
 def test_the_fastapi_tutorial(tmp_path: Path) -> None:
-    play("tutorials/fastapi.md", tmp_path, **{"8000": str(free_port())})
+    with played("tutorials/fastapi.md", tmp_path, 8000):
+        pass
+
+
+@pytest.mark.timeout(240)
+def test_the_tutorial_of_replicas(tmp_path: Path) -> None:
+    squares = "".join(f"{number**2} " for number in range(1, 41))
+    ports = (8000, 8001, 8002, 8003, 6379)
+    with played("tutorials/replicas.md", tmp_path, *ports, **QUICK) as player:
+        assert player.output("terminal 3") == f"Once more.\n{squares}\ncomplete\n"
