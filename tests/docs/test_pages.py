@@ -6,12 +6,14 @@ import pytest
 
 from .conftest import Services
 from .session import Session
+from .terminals import uses_terminals
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
     for path in (ROOT / "docs").rglob("*.md")
     if path.parent.name != "migrate"  # they are run by `test_compared.py`, before and after
+    and not uses_terminals(path.read_text(encoding="utf-8"))  # see `test_walkthroughs.py`
 )
 
 

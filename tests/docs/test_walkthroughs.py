@@ -8,9 +8,15 @@ import pytest
 
 from tests.ports import free_port
 
-from .terminals import Player
+from .terminals import Player, uses_terminals
 
 DOCS = Path(__file__).parents[2] / "docs"
+PLAYED = {
+    "quickstart.md",
+    "tutorials/fastapi.md",
+    "tutorials/frontend.md",  # by tests/browser/test_frontend_tutorial.py
+    "tutorials/replicas.md",
+}
 QUICK = {"PAUSE = 0.5": "PAUSE = 0.1"}
 
 
@@ -20,8 +26,13 @@ def played(page: str, folder: Path, *ports: int, **replaced: str) -> Iterator[Pl
     text = (DOCS / page).read_text(encoding="utf-8")
     here = {str(port): str(free_port()) for port in ports}
     with Player(folder, {"--store": "--log", **here, **replaced}) as player:
-        player.play(text)
+        player.play(text, page)
         yield player
+
+
+def test_every_page_with_terminals_is_played() -> None:
+    found = {path for path in DOCS.rglob("*.md") if uses_terminals(path.read_text("utf-8"))}
+    assert {path.relative_to(DOCS).as_posix() for path in found} == PLAYED
 
 
 @pytest.mark.timeout(240)
