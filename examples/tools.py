@@ -5,8 +5,6 @@
 `LLM_API_BASE_URL` and `DEFAULT_MODEL` choose another provider and another model.
 """
 
-# ruff: noqa: T201 - it is a program for a terminal
-
 import argparse
 import math
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import httpx2
 import pytest
-from examples import a2a_conformance
 
 from coreason_client.server import AgentApp
+from examples import a2a_conformance
 from tests.e2e.test_examples import EXAMPLES, RUN
 from tests.ports import free_port
 from tests.server.program import Program

@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from examples.a2a_conformance import conformance
-
 from coreason_client.a2a import AgentCard
 from coreason_client.server import (
     AgentApp,
@@ -23,6 +21,7 @@ from coreason_client.server import (
 )
 from coreason_client.server.a2a import A2A
 from coreason_client.server.log import ValkeyStreamLog
+from examples.a2a_conformance import conformance
 from tests.server.log.valkey_server import fresh_prefix, shared_server
 
 KEYS = {"ann-key": "ann", "bob-key": "bob"}
