@@ -21,7 +21,7 @@ STORY = "This is the story of a fox. " + "".join(
 @pytest.fixture
 def player(tmp_path: Path) -> Iterator[Player]:
     ports = {port: str(free_port()) for port in ("8000", "5173")}
-    with Player(tmp_path, {**ports, "--store": "--log", "PAUSE = 0.3": "PAUSE = 0.05"}) as player:
+    with Player(tmp_path, {**ports, "PAUSE = 0.3": "PAUSE = 0.05"}) as player:
         yield player
 
 

@@ -25,7 +25,7 @@ def played(page: str, folder: Path, *ports: int, **replaced: str) -> Iterator[Pl
     """Play a page; its servers run until the block ends."""
     text = (DOCS / page).read_text(encoding="utf-8")
     here = {str(port): str(free_port()) for port in ports}
-    with Player(folder, {"--store": "--log", **here, **replaced}) as player:
+    with Player(folder, {**here, **replaced}) as player:
         player.play(text, page)
         yield player
 
