@@ -23,6 +23,7 @@ from examples import (
     model_relay,
     stream_model,
     structured_output,
+    testing_kit,
 )
 from tests.llm.server import Provider, Replied, ServerInThread
 from tests.llm.tools.answers import said, streamed_text
@@ -165,6 +166,11 @@ def test_model_relay(model: Model) -> None:
             client.ask("And?")
     sent = [message["content"] for message in provider.received[1].json["messages"]]
     assert sent[1:] == ["What do you have?", "A book.", "What else?"]
+
+
+def test_testing_kit() -> None:
+    testing_kit.test_a_lost_connection_loses_no_word()
+    testing_kit.test_an_agent_that_fails_is_an_error()
 
 
 def test_the_table_has_every_program() -> None:
