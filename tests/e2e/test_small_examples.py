@@ -25,6 +25,7 @@ from examples import (
     structured_output,
     testing_kit,
 )
+from scripts import examples_page
 from tests.llm.server import Provider, Replied, ServerInThread
 from tests.llm.tools.answers import said, streamed_text
 
@@ -171,6 +172,10 @@ def test_model_relay(model: Model) -> None:
 def test_testing_kit() -> None:
     testing_kit.test_a_lost_connection_loses_no_word()
     testing_kit.test_an_agent_that_fails_is_an_error()
+
+
+def test_the_page_of_the_examples_is_up_to_date() -> None:
+    assert examples_page.main(["--check"]) == 0, "run scripts/examples_page.py"
 
 
 def test_the_table_has_every_program() -> None:
