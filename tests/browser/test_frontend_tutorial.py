@@ -14,7 +14,7 @@ from .conftest import TIMEOUT
 
 TEXT = (Path(__file__).parents[2] / "docs/tutorials/frontend.md").read_text(encoding="utf-8")
 STORY = "This is the story of a fox. " + "".join(
-    f"On day {day} it went out to look for something to eat.\n " for day in range(1, 8)
+    f"On day {day} it went out to look for something to eat. " for day in range(1, 8)
 )
 
 
