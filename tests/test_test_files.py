@@ -16,6 +16,11 @@ SOURCE = TESTS.parent / "src" / "coreason_client"
 # module that belong together, the async one is listed.
 SHELLS = {
     "server/log/valkey/_quota_scripts.py": "scripts: tests/server/log/test_quota_store.py",
+    "testing/contracts/_cap_peer.py": "HTTP: tests/testing/test_server_contract.py",
+    "testing/contracts/_log_durable.py": "tests: tests/testing/test_log_contract.py",
+    "testing/contracts/_log_lifetime.py": "tests: tests/testing/test_log_contract.py",
+    "testing/contracts/_log_streams.py": "tests: tests/testing/test_log_contract.py",
+    "testing/contracts/_log_tests.py": "runs them: tests/testing/test_log_contract.py",
     "__main__.py": "the entry point of the command: tests/cli runs it",
     "_closing_async.py": "two methods that all streams inherit: tests/cap/test_client.py",
     "_http/_async.py": "sends through httpx2: tests/http/test_senders.py",

@@ -130,7 +130,8 @@ def test_no_other_module_exports_a_name_of_its_own_to_users(package: ModuleType)
 
 NOT_FOR_USERS = {
     *("coreason_client.cap", "coreason_client.cli", "coreason_client.agents"),
-    "coreason_client.testing.faults",  # all its names are in the package above it
+    # All their names are in the package above them.
+    *("coreason_client.testing.contracts", "coreason_client.testing.faults"),
     *(f"coreason_client.llm.{name}" for name in ("observe", "providers", "router", "tools")),
     *(
         f"coreason_client.server.{name}"

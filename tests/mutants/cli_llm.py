@@ -105,7 +105,7 @@ MUTANTS = (
     ),
     Mutant(
         "the name of a file counts more than its content",
-        f"{_LLM}/_parts.py",
+        "coreason_client/cli/_attached_content.py",
         "media_type = type_of_content(content)",
         "media_type = type_of_name(filename) or type_of_content(content)",
         ("tests/cli/test_llm_parts.py",),

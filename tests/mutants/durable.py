@@ -5,7 +5,7 @@ from .mutant import Mutant
 __all__ = ["MUTANTS"]
 
 _T = "tests/server/durable"
-_CONTRACT = "tests/server/log/test_durable.py"
+_CONTRACT = "tests/server/log/test_contract.py"
 
 
 def _mutant(stem: str, name: str, old: str, new: str) -> Mutant:

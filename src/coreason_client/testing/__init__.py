@@ -1,7 +1,7 @@
 """Tools to test programs that use this package: fake servers, faults, and a clock without waits.
 
 Each name is imported when it is first used (PEP 562). `pytest` is needed only by the fixtures of
-`coreason_client.testing.plugin`; everything else works with any test runner.
+`coreason_client.testing.plugin` and by the contracts; everything else works with any test runner.
 """
 
 from typing import TYPE_CHECKING
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ._replay import Replay, recorded, replay
     from ._script import delay, disconnect, fail
     from ._virtual_clock import VirtualClock, virtual_clock
+    from .contracts.log_contract import DurableLogContract, LogContract, ManualClock
+    from .contracts.server_contract import ServerContract, ServerUnderTest
     from .faults import FAULTS, Fault, FaultRun, FaultServer, RecordedRequest
 
 # The exported names, by the module that defines them.
@@ -80,6 +82,15 @@ _NAMES_BY_MODULE: dict[str, tuple[str, ...]] = {
         "VirtualClock",
         "virtual_clock",
     ),
+    ".contracts.log_contract": (
+        "DurableLogContract",
+        "LogContract",
+        "ManualClock",
+    ),
+    ".contracts.server_contract": (
+        "ServerContract",
+        "ServerUnderTest",
+    ),
     ".faults": (
         "FAULTS",
         "Fault",
@@ -95,12 +106,15 @@ __all__ = [
     "A2ARequest",
     "ChaosProxy",
     "ConnectionPlan",
+    "DurableLogContract",
     "FakeA2A",
     "FakeAgent",
     "FakeModel",
     "Fault",
     "FaultRun",
     "FaultServer",
+    "LogContract",
+    "ManualClock",
     "ModelFailure",
     "ModelRequest",
     "ModelToolCall",
@@ -111,6 +125,8 @@ __all__ = [
     "Recorder",
     "RecordingError",
     "Replay",
+    "ServerContract",
+    "ServerUnderTest",
     "VirtualClock",
     "artifact",
     "ask",
