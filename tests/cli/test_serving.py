@@ -113,14 +113,16 @@ def test_a_unix_socket(folder: Path) -> None:
 def test_the_folder_of_the_agent_is_watched_too(
     folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Not `served_here`: another test may have imported a module of that name.
+    (folder / "watched_here.py").write_text(AGENT)
     monkeypatch.syspath_prepend(str(folder))
-    __import__("served_here")
+    __import__("watched_here")
     try:
         monkeypatch.chdir(folder)
-        assert reload_folders("served_here:agent") == [folder]
+        assert reload_folders("watched_here:agent") == [folder]
         other = tmp_path_factory.mktemp("other")
         monkeypatch.chdir(other)
-        assert reload_folders("served_here:agent") == [other, folder]
+        assert reload_folders("watched_here:agent") == [other, folder]
         assert reload_folders("not_imported:agent") == [other]
     finally:
-        del sys.modules["served_here"]
+        del sys.modules["watched_here"]
