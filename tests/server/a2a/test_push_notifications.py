@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coreason_client.server.a2a._fold import TaskFold, Turn
@@ -13,6 +13,7 @@ from coreason_client.server.a2a._push._notifications import (
     notifications,
     task_notifications,
 )
+from coreason_client.server.a2a._push._progress import Progress
 from coreason_client.server.a2a._reading import Position, Streamed
 
 AT = "2026-01-31T12:00:00Z"
@@ -186,3 +187,34 @@ def test_a_delivery_that_is_interrupted_anywhere_goes_on_without_a_gap(
     assert text_of([Streamed(event, None) for event in sent]) == text_of(streamed)
     expected = [one.generation for one in found]
     assert [one.generation for one in (*found[:stop], *rest)][-1] == expected[-1]
+
+
+LIVES = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 3)), max_size=8)
+
+
+@example(list("abcd"), [(2, 2), (1, 0), (1, 0)])  # one word, then a group that begins with it
+@example(list("abcdef"), [(2, 2), (2, 0), (1, 0)])  # a group, then a longer one
+@given(st.lists(st.text(min_size=1, max_size=3), min_size=1, max_size=12), LIVES)
+def test_a_notification_that_was_sent_but_not_stored_is_recognised(
+    words: list[str], lives: list[tuple[int, int]]
+) -> None:
+    """Process after process dies between the answer of the webhook and the note of it.
+
+    Each knows some more events, and delivers some notifications. The webhook keeps what is newer
+    than its last generation, and so has each word once.
+    """
+    fold, streamed = run(*(("DELTA", word) for word in words), ("CLOSE", None))
+    progress, received, seen, known = Progress(Position(0, 0)), list[Streamed](), 0, 0
+    for more, count in [*lives, (len(streamed), len(streamed))]:
+        known = min(known + more, len(streamed))
+        events = streamed[:known]
+        found = notifications(events, progress.generation, fold.generation, progress.boundary)
+        for number, notification in enumerate(found[: count + 1]):
+            if notification.merged:
+                progress = progress.begun(notification)
+            if notification.generation > seen:
+                seen = notification.generation
+                received.append(Streamed(json.loads(notification.body), None))
+            if number < count:  # it dies before it stores the last one
+                progress = progress.delivered(notification)
+    assert text_of(received) == text_of(streamed)

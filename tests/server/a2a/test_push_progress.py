@@ -58,6 +58,17 @@ def test_a_webhook_that_is_gone_is_disabled_at_once() -> None:
     assert not Progress().failed(1.0, 404).disabled  # a deployment may bring it back
 
 
+def test_what_may_have_been_received_ends_with_the_next_event_or_the_last_group() -> None:
+    progress = Progress(Position(1, 2), 3)
+    assert progress.boundary == 4
+    begun = progress.begun(Notification(b"", None, 9, merged=True))
+    assert begun.boundary == 9
+    assert begun.delivered(Notification(b"", None, 9)).boundary == 10
+    assert Progress.load(begun.dump()) == begun
+    before = b"[[1,2],3,0,null,false,false]"  # as an earlier release stored it
+    assert Progress.load(before) == progress
+
+
 def test_idle_and_starting_over() -> None:
     progress = Progress(Position(1, 2), 3)
     assert progress.paused(idle=True).idle

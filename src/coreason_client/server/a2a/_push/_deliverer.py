@@ -97,6 +97,7 @@ class Deliverer:
         self._held = held
         self._config = PushConfig.load(held.data)
         self._progress = Progress.load(held.progress)
+        self._boundary = self._progress.boundary
         self._principal = ""
 
     async def run(self) -> None:
@@ -190,7 +191,7 @@ class Deliverer:
         if self._config.wants_tasks:
             found = task_notifications(events, delivered, fold)
         else:
-            found = notifications(events, delivered, fold.generation)
+            found = notifications(events, delivered, fold.generation, self._boundary)
         for notification in found:
             await self._deliver(notification)
 
@@ -200,6 +201,8 @@ class Deliverer:
         Raises:
             _Lost: it must be sent later, or by another process.
         """
+        if notification.merged:
+            await self._extend(self._progress.begun(notification))
         while True:
             answer, reason = await self._attempt(notification)
             if answer is not None and 200 <= answer.status < 300:

@@ -4,6 +4,11 @@ A notification is an event of protocol 1.0, or the whole task for a client of 0.
 is slow, events gather; then text that is appended to the same artifact becomes one event. Its
 `metadata.generation` is that of the last event, and `metadata.coreason.firstGeneration` that of the
 first, so that a client still knows whether it has missed one.
+
+A process that takes a delivery over cannot know whether its predecessor has sent one more
+notification. So it groups the events as the predecessor did: no notification covers events on both
+sides of a `boundary`, a generation. Then the webhook has received each notification either as a
+whole or not at all, and its generation is enough to recognise it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,6 +40,7 @@ class Notification:
     body: bytes
     position: Position | None
     generation: int
+    merged: bool = False
 
 
 def generation_of(event: Event) -> int | None:
@@ -48,15 +54,22 @@ def _generation(content: JSON) -> int | None:
     return found
 
 
-def notifications(streamed: Iterable[Streamed], delivered: int, latest: int) -> list[Notification]:
+def notifications(
+    streamed: Iterable[Streamed], delivered: int, latest: int, boundary: int = 0
+) -> list[Notification]:
     """Return the notifications for events after a generation.
 
     `latest` is the generation of the task, for the message that an agent answers with.
     """
     new = [one for one in streamed if (generation_of(one.event) or latest) > delivered]
     return [
-        Notification(to_json(one.event), one.position, generation_of(one.event) or latest)
-        for one in merge_events(new)
+        Notification(
+            to_json(one.event),
+            one.position,
+            generation_of(one.event) or latest,
+            merged=_OWN in one.event.get(_UPDATE, {}).get("metadata", {}),
+        )
+        for one in merge_events(new, boundary)
     ]
 
 
@@ -78,11 +91,17 @@ def task_notifications(
     return [Notification(body, positions[-1] if positions else None, fold.generation)]
 
 
-def merge_events(streamed: Iterable[Streamed]) -> list[Streamed]:
-    """Return events with text that is appended to the same artifact joined."""
+def merge_events(streamed: Iterable[Streamed], boundary: int = 0) -> list[Streamed]:
+    """Return events with text that is appended to the same artifact joined.
+
+    The event with the generation `boundary` is not joined with the next one.
+    """
     merged: list[Streamed] = []
     for one in streamed:
-        if merged and (joined := _join(merged[-1].event, one.event)) is not None:
+        joined = None
+        if merged and generation_of(merged[-1].event) != boundary:
+            joined = _join(merged[-1].event, one.event)
+        if joined is not None:
             merged[-1] = Streamed(joined, one.position or merged[-1].position)
         else:
             merged.append(one)

@@ -28,7 +28,8 @@ class Progress:
 
     Without a position, the delivery begins with the task as it stands. Events of the packet after
     the position may have been received too: those up to `generation`. A delivery is `idle` while
-    the task waits for the user.
+    the task waits for the user. `sending` is the generation of the last notification for several
+    events that was begun.
     """
 
     position: Position | None = None
@@ -37,6 +38,19 @@ class Progress:
     failing_since: float | None = None
     idle: bool = False
     disabled: bool = False
+    sending: int = 0
+
+    @property
+    def boundary(self) -> int:
+        """The last generation of the notification that may have been received already.
+
+        One for several events is stored before it is sent; any other is for the next event.
+        """
+        return self.sending if self.sending > self.generation else self.generation + 1
+
+    def begun(self, notification: Notification) -> Self:
+        """Return the progress before a notification for several events is sent."""
+        return replace(self, sending=notification.generation)
 
     def delivered(self, notification: Notification) -> Self:
         """Return the progress after a success."""
@@ -68,7 +82,7 @@ class Progress:
         return to_json(
             [
                 *(position, self.generation, self.failures, self.failing_since),
-                *(self.idle, self.disabled),
+                *(self.idle, self.disabled, self.sending),
             ]
         )
 
