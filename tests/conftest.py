@@ -7,11 +7,19 @@ reports, so this works when the tests run in several processes too.
 import gc
 import os
 from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 _PREFIX = "table: "
+
+# Loading the authorities of a system takes 50 ms, for each client that does it and in each process
+# that a test starts, and no test trusts any of them. This is one whose key nobody has.
+if "SYSTEM_SSL_CERT_FILE" not in os.environ:  # also set in the processes that run the tests
+    os.environ["SYSTEM_SSL_CERT_FILE"] = os.environ.get("SSL_CERT_FILE", "")
+os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("nobody.pem"))
 
 # A slow machine is no failure. What decides whether a change lands looks at the same examples
 # every time; everywhere else new ones are tried. HYPOTHESIS_PROFILE=fuzz is for a search that may
@@ -35,6 +43,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", mark)
 
 
+def pytest_collection() -> None:
+    """Collect no garbage while modules and tests are loaded, which leaves next to none."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Take the modules and the tests out of the garbage collection, which would look at them often.
 
@@ -44,6 +57,19 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000)
+    gc.enable()
+
+
+@pytest.fixture(scope="session")
+def a2a_peer() -> Iterator[str]:
+    """The origin of an agent of the official A2A SDK; each of its faces is a path below it.
+
+    There is one for all tests of a process, because its start takes seconds.
+    """
+    from tests.a2a.peer.process import running_peer
+
+    with running_peer() as origin:
+        yield origin
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

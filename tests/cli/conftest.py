@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.a2a.peer.process import running_peer
-
 from .command import Process
 
 LOGGERS = ("", "coreason_client", "coreason_client.server", "uvicorn.error", "uvicorn.access")
@@ -79,7 +77,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 @pytest.fixture(scope="session")
-def peer() -> Iterator[str]:
+def peer(a2a_peer: str) -> str:
     """The origin of agents of the official A2A SDK."""
-    with running_peer() as origin:
-        yield origin
+    return a2a_peer

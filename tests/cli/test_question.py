@@ -14,7 +14,6 @@ import pytest
 from coreason_client.cli import _question
 from coreason_client.cli._question import joined_words, question
 from coreason_client.cli.exits import Failure
-from tests.a2a.peer.process import running_peer
 
 from .command import COMMAND, PATIENCE, coreason_here, environment
 from .conftest import Service
@@ -163,9 +162,8 @@ def test_chat_and_llm_ask_both(service: Service) -> None:
 
 
 @pytest.fixture(scope="module")
-def peer() -> Iterator[str]:
-    with running_peer() as origin:
-        yield f"{origin}/rest-1.0"
+def peer(a2a_peer: str) -> str:
+    return f"{a2a_peer}/rest-1.0"
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,10 @@ def levels_in(tree: ast.Module) -> set[str]:
 def test_the_table_of_loggers_is_complete() -> None:
     logged: dict[str, set[str]] = defaultdict(set)
     for file in SOURCE.rglob("*.py"):
-        tree = ast.parse(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
+        if "getLogger" not in text:  # parsing all files takes seconds
+            continue
+        tree = ast.parse(text)
         if (name := logger_of(tree)) is not None:
             logged[name] |= levels_in(tree)
     rows = re.findall(r"^\| `(coreason_client[\w.]*)` \| ([A-Z, ]+) \|", PAGE, re.MULTILINE)

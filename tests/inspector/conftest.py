@@ -1,14 +1,9 @@
-"""One A2A agent of the official SDK for all tests of this folder in the same process."""
-
-from collections.abc import Iterator
+"""The A2A agent of the official SDK, by the name that the tests of this folder use."""
 
 import pytest
 
-from tests.a2a.peer.process import running_peer
-
 
 @pytest.fixture(scope="session")
-def origin() -> Iterator[str]:
+def origin(a2a_peer: str) -> str:
     """The peer's origin; each of its faces is a path below it."""
-    with running_peer() as origin:
-        yield origin
+    return a2a_peer

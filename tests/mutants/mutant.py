@@ -1,10 +1,10 @@
 """A mutant: a change of one rule, made by replacing one piece of source text."""
 
-import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import CodeType
 
 __all__ = ["Mutant", "Stale", "find", "mutate", "problems"]
 
@@ -54,10 +54,10 @@ def mutate(mutant: Mutant, source: str) -> str:
     """
     changed = source.replace(mutant.old, mutant.new)
     try:
-        same = ast.dump(ast.parse(changed)) == _dumped(source)
+        compiled = _compiled(changed)
     except SyntaxError as error:
         raise Stale(f"{mutant.name}: the result is not Python: {error}") from None
-    if same:
+    if compiled == _compiled_once(source):
         raise Stale(f"{mutant.name}: the change has no effect on the code")
     return changed
 
@@ -82,10 +82,19 @@ def problems(mutants: Sequence[Mutant], root: Path) -> list[str]:
     return found
 
 
-@cache
-def _dumped(source: str) -> str:
-    """Return the syntax tree of a file as text; many mutants have the same file."""
-    return ast.dump(ast.parse(source))
+def _compiled(source: str) -> CodeType:
+    return _without_lines(compile(source, "", "exec", dont_inherit=True))
+
+
+_compiled_once = cache(_compiled)  # many mutants have the same file
+
+
+def _without_lines(code: CodeType) -> CodeType:
+    """Return code that is equal to code that does the same on other lines."""
+    parts = (
+        _without_lines(part) if isinstance(part, CodeType) else part for part in code.co_consts
+    )
+    return code.replace(co_firstlineno=1, co_linetable=b"", co_consts=tuple(parts))
 
 
 def _count(file: Path, text: str) -> int:

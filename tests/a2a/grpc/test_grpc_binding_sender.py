@@ -24,7 +24,6 @@ from coreason_client.errors import ArgumentError, MissingExtraError
 from tests.a2a.grpc.scripted import SdkServer, scripted, text
 from tests.a2a.peer.driving import done, driven, every, opened
 from tests.a2a.peer.facts import chunks
-from tests.a2a.peer.process import running_peer
 
 CLIENTS = [A2AClient, AsyncA2AClient]
 
@@ -34,10 +33,9 @@ def kind(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-@pytest.fixture(scope="module")
-def origin() -> Iterator[str]:
-    with running_peer() as origin:
-        yield origin
+@pytest.fixture
+def origin(a2a_peer: str) -> str:
+    return a2a_peer
 
 
 @pytest.fixture

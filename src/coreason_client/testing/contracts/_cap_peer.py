@@ -1,8 +1,10 @@
 """A plain HTTP peer of a CAP server: it sends what a test says, and keeps what comes back."""
 
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 from uuid import uuid4
 
@@ -51,13 +53,23 @@ class CAPAnswer:
         return [event.id for event in self.events]
 
 
+@cache
+def _authorities() -> ssl.SSLContext:
+    """Return what httpx2 would load for each client; it takes longer than a test."""
+    return httpx2.create_ssl_context(trust_env=False)
+
+
 class CAPPeer:
     """Sends requests to one server with one key."""
 
     def __init__(self, url: str, key: str | None, timeout: float) -> None:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self._http = httpx2.Client(
-            base_url=url.rstrip("/"), headers=headers, timeout=timeout, trust_env=False
+            base_url=url.rstrip("/"),
+            headers=headers,
+            timeout=timeout,
+            trust_env=False,
+            verify=_authorities(),
         )
 
     def close(self) -> None:

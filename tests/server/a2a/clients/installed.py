@@ -40,7 +40,14 @@ def _installed(name: str, command: list[str]) -> Path:
     FOLDER.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(dir=FOLDER))
     try:
-        subprocess.run(command, cwd=made, check=True, timeout=INSTALL_SECONDS, capture_output=True)
+        subprocess.run(
+            command,
+            cwd=made,
+            env=_with_authorities(),
+            check=True,
+            timeout=INSTALL_SECONDS,
+            capture_output=True,
+        )
         made.rename(folder)
     except (OSError, subprocess.SubprocessError) as error:
         shutil.rmtree(made, ignore_errors=True)
@@ -48,6 +55,12 @@ def _installed(name: str, command: list[str]) -> Path:
             return folder
         _missing(f"{name} cannot be installed: {error}")
     return folder
+
+
+def _with_authorities() -> dict[str, str]:
+    """Return the environment with the authorities of the system, which the tests do without."""
+    env = {**os.environ, "SSL_CERT_FILE": os.environ["SYSTEM_SSL_CERT_FILE"]}
+    return {name: value for name, value in env.items() if value or name != "SSL_CERT_FILE"}
 
 
 def _missing(reason: str) -> None:
