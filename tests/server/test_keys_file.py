@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -175,6 +176,29 @@ def test_a_process_that_starts_with_a_broken_file_uses_the_keys_from_before(path
         KeysFile(path)
     write(path, "three\n")
     assert known(KeysFile(path, before="two ann").keys, "two", "three").keys() == {"three"}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_a_pipe_in_the_place_of_the_file_stops_nothing(path: Path) -> None:
+    write(path, "one ann\n")
+    file, valid = KeysFile(path), ValidFile(path)
+    path.unlink()
+    os.mkfifo(path, 0o600)
+
+    def use() -> None:
+        file.reload()
+        for _ in range(3):
+            valid.read()
+
+    thread = threading.Thread(target=use, daemon=True)
+    thread.start()
+    thread.join(LIMIT)
+    assert not thread.is_alive()
+    writer = os.open(path, os.O_RDWR)  # it has not written yet
+    file.reload()
+    os.close(writer)
+    assert known(file.keys, "one") == {"one": "ann"}
+    assert valid.read() == "one ann\n"
 
 
 # On a real server.

@@ -168,6 +168,7 @@ async def test_a_request_that_is_cancelled_takes_nothing() -> None:
     store.answers.set()
     await turns()
     assert here.readers == 0
+    assert store.total() == (0, 0)  # other processes need not wait for the next renewal
     assert await here.take_reader("ann") is not None
 
 
@@ -181,6 +182,43 @@ async def test_a_store_that_fails_is_reported_and_repeated() -> None:
     await here.close()  # without an error: the store forgets it by itself
     store.fails = False
     assert await here.take_reader("ann") is not None
+
+
+@aio
+async def test_the_end_waits_until_everything_was_given_back() -> None:
+    store = Store()
+    here = quotas(store)
+    unit = await here.take_reader("ann")
+    assert unit is not None
+    store.answers.clear()
+    unit.release()
+    await turns()
+    closing = asyncio.create_task(here.close())
+    await turns()
+    assert not closing.done()  # afterwards the log closes its connections
+    store.answers.set()
+    await closing
+    assert store.total() == (0, 0)
+
+
+@virtual
+async def test_what_could_not_be_given_back_is_given_back_with_the_next_renewal() -> None:
+    store = Store()
+    here = quotas(store)
+    unit = await here.take_reader("ann")
+    assert unit is not None
+    store.fails = True
+    unit.release()
+    await turns()
+    assert store.total() == (0, 1)
+    store.fails = False
+    await virtual_loop().forward(10.5)
+    await here.renew()
+    assert store.total() == (0, 0)
+    exchanges = len(store.exchanges)
+    await virtual_loop().forward(10.5)
+    await here.renew()
+    assert len(store.exchanges) == exchanges  # the store knows it by now
 
 
 @virtual

@@ -9,6 +9,7 @@ from tests.each import each
         *("OPENAI_API_KEY", "access_token", "refreshToken", "X-Amz-Security-Token", "id_token"),
         *("client_secret", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "X-Amz-Signature", "sig"),
         *("private_key", "credentials", "secret", "x-goog-api-key", "Ocp-Apim-Subscription-Key"),
+        *("api_keys", "secrets", "passwords", "accessTokens", "pwd"),
     ],
 )
 def test_names_of_secrets(name: str) -> None:

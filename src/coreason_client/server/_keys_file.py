@@ -83,7 +83,7 @@ class KeysFile:
         """Read the file now; if it is invalid, the keys stay as they are."""
         self._settling.mark_read(version_of(self._path))
         try:
-            data, version = read_private_file(_ARGUMENT, self._path)
+            data, version = read_private_file(_ARGUMENT, self._path, waits=False)
             self._settling.mark_read(version)
             self.keys.replace(self._parsed(data))
         except ArgumentError as error:
@@ -123,17 +123,17 @@ class ValidFile:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
         self._settling = Settling(None)
-        self._content = self._read()
+        self._content = self._read(waits=True)
 
     def read(self) -> str:
         """Return the content; the processes that use the file log what is wrong with it."""
         if self._settling.is_due(version_of(self._path)):
             with suppress(ArgumentError):
-                self._content = self._read()
+                self._content = self._read(waits=False)
         return self._content
 
-    def _read(self) -> str:
-        data, version = read_private_file(_ARGUMENT, self._path, warns=False)
+    def _read(self, *, waits: bool) -> str:
+        data, version = read_private_file(_ARGUMENT, self._path, warns=False, waits=waits)
         self._settling.mark_read(version)
         parse_keys(self._path, data)
         return data.decode()

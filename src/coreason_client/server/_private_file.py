@@ -21,16 +21,20 @@ Version: TypeAlias = tuple[int, int, int, int] | None
 """What differs when a file was changed or replaced; None if there is no file."""
 
 
-def read_private_file(argument: str, path: Path, *, warns: bool = True) -> tuple[bytes, Version]:
+def read_private_file(
+    argument: str, path: Path, *, warns: bool = True, waits: bool = True
+) -> tuple[bytes, Version]:
     """Return the content of the file that an argument or option names, and its version.
+
+    With `waits` False, a pipe that nobody writes to is an empty file.
 
     Raises:
         ArgumentError: the file cannot be read, or is too large.
     """
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=None if waits else _open_at_once) as file:
             status = os.fstat(file.fileno())  # before reading: a later change is noticed
-            data = file.read(_MAX_BYTES + 1)
+            data = file.read(_MAX_BYTES + 1) or b""  # None: there is nothing in the pipe yet
     except OSError as error:
         raise file_error(argument, path, (error.strerror or str(error)).lower()) from None
     if len(data) > _MAX_BYTES:
@@ -40,6 +44,10 @@ def read_private_file(argument: str, path: Path, *, warns: bool = True) -> tuple
             "other users of this machine can read or change %s: run chmod 600 on it", path
         )
     return data, _version(status)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def version_of(path: Path) -> Version:

@@ -84,6 +84,19 @@ async def test_what_a_dead_process_has_reserved_is_free_after_its_lease() -> Non
 
 
 @aio
+async def test_nobody_is_refused_for_hours_after_the_clock_of_the_store_was_set_back() -> None:
+    async with opened() as (store, clock, _):
+        clock.forward(3600)
+        assert await store.reserve("ann", "dead", Reservation(0, 5, 5), NONE) == (5, 0)
+        assert [await store.take_token("ann", 2) for _ in range(2)] == [0, 0]
+        clock.forward(-3600)
+        assert await store.reserve("ann", "2", Reservation(0, 1, 5), NONE) == (1, 0)
+        assert await store.take_token("ann", 2) == 30 * 10**9
+        clock.forward(30)
+        assert await store.take_token("ann", 2) == 0
+
+
+@aio
 async def test_the_keys_have_a_time_to_live() -> None:
     async with logs() as [log]:
         await log.quotas.reserve("ann", "1", Reservation(0, 5, 5), NONE)

@@ -51,7 +51,7 @@ class Quota:
     def release(self, principal: str) -> bool:
         """Stop using a unit; return True if the store should get reserved ones back."""
         _add(self._used, principal, -1)
-        return self._reserved[principal] > self._used[principal] + self._spare
+        return self.has_too_many(principal)
 
     # Of a shared limit.
 
@@ -60,13 +60,19 @@ class Quota:
         self._waiting[principal] += 1
         self._idle.discard(principal)
 
-    def stop_waiting(self, principal: str) -> None:
-        """No longer count such a request."""
+    def stop_waiting(self, principal: str) -> bool:
+        """No longer count such a request; return True as `release`."""
         _add(self._waiting, principal, -1)
+        return self.has_too_many(principal)
 
     def is_awaited(self, principal: str) -> bool:
         """Return True if requests wait for units."""
         return principal in self._waiting
+
+    def has_too_many(self, principal: str) -> bool:
+        """Return True if more units are reserved than are needed, those to spare included."""
+        needed = self._used[principal] + self._waiting[principal]
+        return self._reserved[principal] > needed + self._spare
 
     def reservation(self, principal: str, *, asks: bool) -> Reservation:
         """Return what to tell the store; unneeded units are given back from now on.

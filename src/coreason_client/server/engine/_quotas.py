@@ -58,6 +58,8 @@ class Quotas:
         self._name = uuid4().hex
         self._exchanging: dict[str, asyncio.Task[None]] = {}
         self._next: dict[str, asyncio.Task[None]] = {}  # have not begun
+        # The principals whose last exchange has no reply: the store may have other numbers.
+        self._unconfirmed: set[str] = set()
         self._loop = asyncio.get_running_loop()
         self._renewed_at = self._loop.time()
 
@@ -135,14 +137,16 @@ class Quotas:
             await self._exchanged(principal)
             return quota.take(principal)
         finally:
-            quota.stop_waiting(principal)
+            if quota.stop_waiting(principal):
+                self._exchange_soon(principal)
 
     def _release(self, quota: Quota, principal: str) -> None:
         if quota.release(principal) and self._store is not None:
             self._exchange_soon(principal)
 
     async def _exchange_all(self) -> None:
-        principals = sorted({*self._streams.principals(), *self._readers.principals()})
+        reserved = {*self._streams.principals(), *self._readers.principals()}
+        principals = sorted(reserved | self._unconfirmed)
         for begin in range(0, len(principals), _AT_ONCE):
             some = principals[begin : begin + _AT_ONCE]
             await asyncio.gather(*map(self._exchanged, some))
@@ -176,14 +180,18 @@ class Quotas:
         assert self._store is not None  # noqa: S101 - otherwise there are no exchanges
         streams, readers = self._streams, self._readers
         asks = streams.is_awaited(principal) or readers.is_awaited(principal)
+        self._unconfirmed.add(principal)
         granted = await self._store.reserve(
             principal,
             self._name,
             streams.reservation(principal, asks=asks),
             readers.reservation(principal, asks=asks),
         )
+        self._unconfirmed.discard(principal)
         streams.grant(principal, granted[0])
         readers.grant(principal, granted[1])
+        if streams.has_too_many(principal) or readers.has_too_many(principal):
+            self._exchange_soon(principal)  # a request that waited for them was cancelled
 
 
 def _nothing() -> None:

@@ -8,12 +8,12 @@ __all__ = ["is_secret_name"]
 # are one name. `key` and `token` alone are too common in answers to be secrets everywhere.
 _SECRET = re.compile(
     r"(?:x|proxy|set)?(?:"
-    r"authorization|cookie|credentials?|password|passwd|passphrase|secret|signature|sig|"
+    r"authorization|cookie|credential|password|passwd|pwd|passphrase|secret|signature|sig|"
     r".*(?:apikey|accesskey|accesskeyid|secretkey|privatekey|sharedkey|signingkey|subscriptionkey|"
     r"authkey|accesstoken|refreshtoken|idtoken|authtoken|sessiontoken|securitytoken|bearertoken|"
     r"csrftoken|xsrftoken|pushtoken|notificationtoken|clientsecret|secret|password|"
     r"amzcredential|amzsignature|clientassertion|subjecttoken|actortoken)"
-    r")"
+    r")s?"
 )
 
 

@@ -11,7 +11,7 @@ from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
-from urllib.parse import parse_qsl, quote, quote_plus
+from urllib.parse import parse_qsl, quote, quote_plus, unquote
 
 from ..._secret import header_secrets, redact
 from ._boundaries import Span, merged_spans, replace_spans, spans_of
@@ -26,7 +26,9 @@ _MIN_LENGTH = 6  # of a secret that is looked for everywhere; as in `_secret.py`
 _QUERY_NAMES = frozenset({"key", "token", "code", "ticket", "auth"})
 _TOKEN_FIELDS = frozenset({"key", "token", "ticket"})
 _LONG_WORD = re.compile(r"(?=\S*\d)[\w.+/=~-]{16,}", re.ASCII)
-_COOKIE = re.compile(r"=([^;,\s]+)")
+_COOKIE = re.compile(r"=\"?([^;,\s\"]+)")
+_URL_HEADERS = frozenset({"location", "content-location", "referer"})
+# Lengths have limits where a search from each of many beginnings would reach the end of the body.
 _FORMS = re.compile(
     rb"(?:\b(?:sk|pk|rk)[-_][\w-]{16,}"
     rb"|\b(?:gsk|hf|ghp|gho|ghs|ghu|github_pat|npm|dop_v1|shpat)_\w{16,}"
@@ -34,9 +36,10 @@ _FORMS = re.compile(
     rb"|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"
     rb"|\bAIza[\w-]{30,}"
     rb"|\bya29\.[\w.-]{16,}"
-    rb"|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"
-    rb"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----"
-    rb"|(?<=://)[^/\s\"'@:]+:[^/\s\"'@]+(?=@)"
+    rb"|\beyJ[\w-]{8,2048}\.[\w-]{8,16384}\.[\w-]*"
+    rb"|-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----(?:[^-]|-(?!----)){0,16384}"
+    rb"-----END [A-Z ]{0,32}PRIVATE KEY-----"
+    rb"|(?<=://)(?:[^/\s\"'@:]{0,256}:[^/\s\"'@]{1,1024}|[^/\s\"'@:]{16,1024})(?=@)"
     rb"|(?<=[Bb]earer )[\w.~+/=-]{8,}"
     rb"|(?<=[Bb]asic )[\w+/=]{8,})",
     re.DOTALL,
@@ -45,7 +48,11 @@ _NAME = rb"([A-Za-z0-9_.-]{1,64})"
 _FIELDS = (
     re.compile(rb'"' + _NAME + rb'"\s*:\s*"((?:[^"\\]|\\.)+)"', re.DOTALL),
     re.compile(rb'\\+"' + _NAME + rb'\\+"\s*:\s*\\+"([^"\\]+)'),  # JSON as text in JSON
-    re.compile(rb"(?:^|[?&\s\"])" + _NAME + rb"=([^&\s\"\\]+)"),  # a form, or a query in a URL
+    # A form, or the query or fragment of a URL.
+    re.compile(rb"(?:^|[?&#\s\"])([A-Za-z0-9_.%-]{1,64})=([^&\s\"\\]+)"),
+    re.compile(
+        rb'name="' + _NAME + rb'"(?:\r\n[^\r\n]{1,256}){0,4}\r\n\r\n([^\r\n]+)'
+    ),  # multipart
 )
 
 
@@ -60,6 +67,7 @@ def request_secrets(exchange: Exchange) -> set[str]:
     found.update(_in_query(exchange.target))
     for body in (exchange.body, b"".join(chunk.data for chunk in exchange.chunks)):
         found.update(_text(body[start:end]) for start, end in _spans_by_form(body))
+        found.update(_in_json(body))
     return found
 
 
@@ -79,11 +87,39 @@ def _in_headers(headers: Headers) -> Iterator[str]:
             yield from _COOKIE.findall(value.partition(";")[0])
         elif is_secret_name(name):
             yield value
+        elif name in _URL_HEADERS:
+            yield from _in_query(value)
 
 
-def _in_query(target: str) -> Iterator[str]:
-    query = target.partition("?")[2]
-    return (value for name, value in parse_qsl(query) if _is_secret_parameter(name))
+def _in_query(url: str) -> Iterator[str]:
+    """Yield the secrets in the query of a URL, and in its fragment."""
+    for part in re.split("[?#]", url)[1:]:
+        yield from (value for name, value in parse_qsl(part) if _is_secret_parameter(name))
+
+
+def _in_json(body: bytes) -> Iterator[str]:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return
+    yield from _in_value(value, named=False)
+
+
+def _in_value(value: Any, *, named: bool) -> Iterator[str]:
+    """Yield the secrets in a value of JSON; `named` is True if its own name shows that it is one.
+
+    Of an object with such a name only long words count: its other fields may be ordinary text.
+    """
+    if isinstance(value, str) and named:
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _in_value(item, named=named)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            for found in _in_value(item, named=named or is_secret_name(name)):
+                if is_secret_name(name) or _LONG_WORD.fullmatch(found):
+                    yield found
 
 
 def _is_secret_parameter(name: str) -> bool:
@@ -96,7 +132,7 @@ def _spans_by_form(body: bytes) -> Iterator[Span]:
         yield match.span()
     for pattern in _FIELDS:
         for match in pattern.finditer(body):
-            name = match[1].decode()
+            name = unquote(match[1].decode())
             if is_secret_name(name) or (
                 name.lower() in _TOKEN_FIELDS and _LONG_WORD.fullmatch(_text(match[2]))
             ):
@@ -201,7 +237,7 @@ def _clean_value(value: Any, forms: set[str]) -> Any:
     if not isinstance(value, dict):
         return value
     return {
-        _clean_text(name, forms): MASK
+        _clean_text(name, forms): _masked(item)
         if _is_secret_field(name, item)
         else _clean_value(item, forms)
         for name, item in value.items()
@@ -209,7 +245,19 @@ def _clean_value(value: Any, forms: set[str]) -> Any:
 
 
 def _is_secret_field(name: str, value: Any) -> bool:
-    if not isinstance(value, str) or not value:
+    if is_secret_name(name):
+        return True
+    if not isinstance(value, str) or name.lower() not in _TOKEN_FIELDS:
         return False
-    by_value = name.lower() in _TOKEN_FIELDS and _LONG_WORD.fullmatch(value) is not None
-    return is_secret_name(name) or by_value
+    return _LONG_WORD.fullmatch(value) is not None
+
+
+def _masked(value: Any) -> Any:
+    """Return a value of JSON without its texts."""
+    if isinstance(value, str):
+        return MASK if value else value
+    if isinstance(value, list):
+        return [_masked(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _masked(item) for name, item in value.items()}
+    return value

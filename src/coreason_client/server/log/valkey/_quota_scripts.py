@@ -1,7 +1,8 @@
 """The scripts that count the limits of principals; the keys are those of one principal.
 
 Both keys have a time to live. A store that evicts them loses nothing for long: each process repeats
-its reservations, and a lost bucket is a full one.
+its reservations, and a lost bucket is a full one. Times that are too far ahead were written before
+the clock was set back: they must not refuse requests until the clock has reached them again.
 """
 
 from ._scripts import Script
@@ -14,9 +15,11 @@ __all__ = ["GIVE_TOKEN", "RESERVE", "TAKE_TOKEN"]
 # for streams and for readers: held, wanted, limit. The reply is what was granted of each.
 RESERVE = Script("""
 local now, others, lines = tonumber(ARGV[2]), {0, 0}, {}
+local latest = now + 2 * (tonumber(ARGV[3]) - now)  -- twice: the clocks of processes differ a bit
 local all = redis.call('GET', KEYS[1]) or ''
 for owner, streams, readers, till in string.gmatch(all, '(%S+) (%d+) (%d+) (%S+)') do
-  if owner ~= ARGV[1] and (tonumber(till) or 0) >= now then
+  local ends = tonumber(till) or 0
+  if owner ~= ARGV[1] and ends >= now and ends <= latest then
     others[1], others[2] = others[1] + tonumber(streams), others[2] + tonumber(readers)
     lines[#lines + 1] = table.concat({owner, streams, readers, till}, ' ')
   end
@@ -41,7 +44,7 @@ return granted
 # exactly. ARGV now, the time in which one token is added, and the time in which all are.
 _BUCKET = """
 local now, interval, window = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local full = tonumber(redis.call('GET', KEYS[1]) or '') or now
+local full = math.min(tonumber(redis.call('GET', KEYS[1]) or '') or now, now + window)
 redis.call('UNLINK', KEYS[1])  -- full store
 local function store(full)
   if full > now then
