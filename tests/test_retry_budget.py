@@ -105,9 +105,18 @@ def test_the_next_attempt_in_words() -> None:
     spent = budget(1, reconnect_for=10)
     assert spent.describe() == "because the server is draining"
     spent.after_loss(None)
-    assert spent.describe() == "attempt 1 of 1"
+    assert spent.describe() == "attempt 1 of at least 1"
     spent.after_loss(None)
     assert spent.describe() == "attempt 2, giving up after 10 s"
+
+
+@pytest.mark.parametrize(("reconnect_for", "begun"), [(10, False), (0, True)])
+def test_without_extra_time_the_number_of_attempts_is_exact(
+    reconnect_for: float, begun: bool
+) -> None:
+    spent = budget(1, reconnect_for=reconnect_for)
+    spent.after_loss(None, begun=begun)
+    assert spent.describe() == "attempt 1 of 1"
 
 
 @given(st.integers(0, 5), st.lists(st.sampled_from(["loss", "drain", "poll", "restore", "refill"])))

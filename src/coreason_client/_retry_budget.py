@@ -30,6 +30,7 @@ class RetryBudget:
 
     __slots__ = (
         "_backoff",
+        "_begun",
         "_clock",
         "_delays",
         "_drains",
@@ -55,6 +56,7 @@ class RetryBudget:
         self._reconnect_for = reconnect_for
         self._jitter = jitter
         self._clock = clock
+        self._begun = False
         self.refill()
 
     @property
@@ -87,6 +89,7 @@ class RetryBudget:
         self.used = True
         self.failures += 1
         self._delays += 1
+        self._begun = begun
         now = self._clock()
         if self._first_loss is None:
             self._first_loss = now
@@ -111,5 +114,6 @@ class RetryBudget:
         if self.failures == 0:
             return "because the server is draining"
         if self.failures <= self._max_retries:
-            return f"attempt {self.failures} of {self._max_retries}"
+            more = "at least " if self._begun and self._reconnect_for else ""
+            return f"attempt {self.failures} of {more}{self._max_retries}"
         return f"attempt {self.failures}, giving up after {self._reconnect_for:g} s"

@@ -360,7 +360,7 @@ def test_reconnects_are_one_line_each(
         list(client.chat("x"))
     lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len(lines) == 2
-    for part in ("reconnecting in 0.0", "attempt 1 of 3", "seq 8 of stream"):
+    for part in ("reconnecting in 0.0", "attempt 1 of at least 3", "seq 8 of stream"):
         assert part in lines[0]
     assert "numbers with gaps" in lines[1]
 

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
+from coreason_client.server import AgentApp, ServiceRequest, running
 from coreason_manifest.definitions.presentation import (
     ClosePacket,
     DeltaPacket,
@@ -29,6 +31,10 @@ SHORT = "What is a position?"
 def faults() -> Iterator[FaultServer]:
     with FaultServer() as server:
         yield server
+
+
+async def hello(request: ServiceRequest) -> str:
+    return "hello"
 
 
 def test_a_question_is_answered_in_plain_text_through_a_pipe(tmp_path: Path) -> None:
@@ -141,6 +147,17 @@ def test_a_port_where_nobody_listens() -> None:
     done = coreason_here("chat", "--url", "http://127.0.0.1:1", "--max-retries", "0", "hello")
     assert done.returncode == 3
     assert re.fullmatch(r"error: http://127.0.0.1:1 cannot be reached: .*\n", done.stderr)
+    assert "attempt" not in done.stderr
+
+
+def test_a_certificate_that_is_not_trusted_is_no_number_of_attempts(tmp_path: Path) -> None:
+    issued, pem = trustme.CA().issue_cert("127.0.0.1"), tmp_path / "both.pem"
+    issued.private_key_and_cert_chain_pem.write_to_path(pem)
+    with running(AgentApp(hello), ssl_certfile=pem) as server:
+        done = coreason_here("chat", "--url", server.url, "hello")
+    assert done.returncode == 3
+    assert re.fullmatch(r"error: .* cannot be reached: .*certificate.*\n", done.stderr)
+    assert "attempt" not in done.stderr
 
 
 def test_an_agent_that_fails_shows_no_secret(service: Service) -> None:

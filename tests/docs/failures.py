@@ -23,9 +23,11 @@ from coreason_client import (
     ServiceRequest,
     ToolAbort,
 )
+from coreason_client._valkey_address import parse_address
 from coreason_client.a2a import ClientCredentials, read_push
 from coreason_client.llm import Budget
 from coreason_client.server import AgentApp, AgentStream, running
+from coreason_client.server.log.valkey._errors import PatienceExceeded, unreachable
 from coreason_client.sse import SSEDecoder
 from coreason_manifest.definitions.message import ChatMessage
 from coreason_manifest.definitions.request import AgentRequest
@@ -213,13 +215,16 @@ def _arguments() -> Iterator[str]:
     yield _message(lambda: next(SSEDecoder(10).events(b"data: " + b"x" * 20 + b"\n\n")))
     yield _message(lambda: AgentApp(_agent, durable=True))
     yield str(MissingExtraError("a SOCKS proxy", "socks"))
+    silent = PatienceExceeded(sent=True, blocked=0.0, error=OSError("connection refused"))
+    yield str(unreachable(parse_address("valkey://127.0.0.1"), 10.0, silent))
 
 
 def _commands() -> Iterator[str]:
     for arguments in (
         ("no_such_module:agent",),
         ("--host", "0.0.0.0"),
-        ("--log", "server.log"),
+        ("--store", "server.log"),
+        ("--durable",),
     ):
         yield coreason_here("serve", *arguments).stderr
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -1,9 +1,10 @@
 """Plays a page that uses several terminals: it writes the files and types the commands in order.
 
 A block with a file name as its title is a file. A block titled "terminal N" is typed into that
-terminal; a program that still runs there is stopped with Ctrl-C first, as a reader does. A `text`
-block after a command is its output, and one titled "terminal N" is the output of that terminal by
-then. `blocks.py` describes the rest.
+terminal; a program that still runs there is stopped with Ctrl-C first, as a reader does. Variables
+that a block exports are there in the next blocks of its terminal. A `text` block after a command is
+its output, and one titled "terminal N" is the output of that terminal by then. `blocks.py`
+describes the rest.
 """
 
 import os
@@ -40,13 +41,18 @@ def uses_terminals(page: str) -> bool:
 class _Command:
     """What was typed into a terminal, with everything that it has printed."""
 
-    def __init__(self, text: str, folder: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, text: str, folder: Path, env: Mapping[str, str], variables: Path) -> None:
         self.text = text
+        shell = [  # one for each command: a terminal lives on when a command fails
+            f"if [ -e {variables} ]; then . {variables}; fi",
+            f"trap 'export -p > {variables}' EXIT",
+            text,
+        ]
         self._output = b""
         self._at_end = False
         self._changed = threading.Condition()
         self._process = subprocess.Popen(
-            ["bash", "-e", "-c", text],
+            ["bash", "-e", "-c", "\n".join(shell)],
             cwd=folder,
             env=env,
             stdin=subprocess.DEVNULL,
@@ -123,6 +129,8 @@ class Player:
             "PYTEST_ADDOPTS": "-p no:schemathesis -p no:cacheprovider",
             **(env or {}),
         }
+        self._variables = folder / ".terminals"
+        self._variables.mkdir()
         self._terminals: dict[str, _Command] = {}
         self._all: list[_Command] = []
         self._last: _Command | None = None
@@ -165,7 +173,8 @@ class Player:
         before = self._terminals.get(terminal)
         if before is not None:
             before.interrupt()
-        command = _Command(text, self.folder, self._env)
+        variables = self._variables / (terminal.replace(" ", "-") or "none")
+        command = _Command(text, self.folder, self._env, variables)
         self._terminals[terminal] = command
         self._all.append(command)
         if output is None:

@@ -41,6 +41,13 @@ def test_a_new_command_interrupts_the_server_of_its_terminal(player: Player) -> 
         assert player.output("terminal 2") == "8123\n"
 
 
+def test_a_terminal_keeps_its_variables(player: Player) -> None:
+    page = command(1, "export NAME=one; false", "") + command(2, "export NAME=two; exec true")
+    with player:
+        player.play(page + command(1, "echo $NAME; unset NAME", "one"), "p")
+        player.play(command(1, 'echo "now $NAME"', "now"), "p")
+
+
 def test_other_output_is_noticed(player: Player) -> None:
     with player, pytest.raises(AssertionError, match="has not printed"):
         player.play(command(1, "echo one", "two"), "p")

@@ -119,8 +119,9 @@ def ask(
             if error.position is not None:
                 raise
             reason = error.__cause__ or error
-            tried = f"{error.attempts} attempt{'' if error.attempts == 1 else 's'}"
-            sentence = f"{service.url} cannot be reached: {reason} ({tried})"
+            # A reason such as an invalid certificate is not tried again.
+            tried = f" ({error.attempts} attempts)" if error.attempts > 1 else ""
+            sentence = f"{service.url} cannot be reached: {reason}{tried}"
             raise Failure(sentence, ExitCode.CONNECTION) from None
         except CAPRuntimeError as error:
             if error.status_code != HTTPStatus.UNAUTHORIZED:
