@@ -64,3 +64,15 @@ def test_without_the_token_the_page_says_what_to_do(new_tabs: Callable[..., Tabs
     with inspecting(CAPTarget("http://127.0.0.1:1")) as server:
         page = tabs.open(f"{url_of(server)}/", status=None)
         expect(page.locator("body")).to_contain_text("coreason inspect")
+
+
+def test_with_a_wrong_key_the_page_names_the_option(
+    serve: Serve, new_tabs: Callable[..., Tabs]
+) -> None:
+    tabs = new_tabs()  # the browser reports the refusal as a problem
+    site = serve(SCRIPTS, api_keys=[KEY])
+    with inspecting(CAPTarget(site.url, "another-key")) as server:
+        page = tabs.open(f"{url_of(server)}/#token={TOKEN}")
+        ask(page, "halves")
+        wait_for(page, "failed")
+        expect(page.get_by_test_id("answer")).to_contain_text("again with the right --api-key")

@@ -207,6 +207,7 @@ def test_an_agent_of_a2a(serve: Serve, tabs: Tabs) -> None:
         "target": "https://agent.example/a2a",
         "needs_key": False,
         "adds_key": False,
+        "curl_option": ["-H", "Authorization: Bearer {key}"],
         "cut": True,
         "card": card,
     }

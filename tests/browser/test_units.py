@@ -49,19 +49,42 @@ def test_the_modules_pass_their_own_tests(output: str) -> None:
 
 @pytest.mark.usefixtures("output")
 def test_the_snippets_are_a_valid_command_and_a_valid_program(folder: Path) -> None:
-    cap, a2a = json.loads((folder / "snippets.json").read_text(encoding="utf-8"))
-    variables = ("COREASON_API_KEY", "COREASON_A2A_TOKEN")
-    for snippet, variable in zip((cap, a2a), variables, strict=True):
+    snippets = json.loads((folder / "snippets.json").read_text(encoding="utf-8"))
+    variables = ["COREASON_API_KEY"] * 4 + ["COREASON_A2A_TOKEN"] * 4
+    for snippet, variable in zip(snippets, variables, strict=True):
         words = shlex.split(snippet["curl"].replace("\\\n", " "))
         assert words[0] == "curl"
-        assert f"Authorization: Bearer ${variable}" in words
+        option, value = snippet["curlOption"]
+        at = words.index(value.replace("{key}", f"${variable}"))
+        assert words[at - 1] == option
         literals = [
             node.value
             for node in ast.walk(ast.parse(snippet["python"]))
             if isinstance(node, ast.Constant)
         ]
         assert {snippet["question"], variable} <= set(literals)
+    cap, a2a = snippets[0], snippets[4]
     body = json.loads(shlex.split(cap["curl"].replace("\\\n", " "))[-1])
     assert body == cap["request"]
     sent = json.loads(shlex.split(a2a["curl"].replace("\\\n", " "))[-1])
     assert sent["params"]["message"]["parts"] == [{"text": a2a["question"]}]
+
+
+@pytest.mark.usefixtures("output")
+def test_a_shell_runs_nothing_of_a_card_and_puts_in_the_key(folder: Path) -> None:
+    snippets = json.loads((folder / "snippets.json").read_text(encoding="utf-8"))
+    for snippet in snippets:
+        script = 'curl() { printf "%s\\0" "$@"; }\n' + snippet["curl"]
+        environment = {"COREASON_API_KEY": "s3 cret", "COREASON_A2A_TOKEN": "s3 cret", "PATH": ""}
+        done = subprocess.run(
+            ["/bin/sh", "-c", script],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=True,
+        )
+        option, value = snippet["curlOption"]
+        words = done.stdout.split("\0")
+        assert words[words.index(value.replace("{key}", "s3 cret")) - 1] == option
+        assert done.stderr == ""

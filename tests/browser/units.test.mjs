@@ -174,10 +174,11 @@ test("a session survives a store that is broken or full", () => {
 test("snippets, for test_units.py to run", () => {
   const question = "What's \"up\" $HOME `id` \\ \u2028 é?\nsecond";
   const request = { request_id: "r", payload: { messages: [{ role: "user", parts: [{ type: "text", content: question }] }] } };
-  const made = ["cap", "a2a"].map((protocol) => {
-    const target = { protocol, url: "http://127.0.0.1:1/it's", question, request, needsKey: true };
-    return { curl: asCurl(target), python: asPython(target), question, request };
-  });
+  const options = [["-H", "Authorization: Bearer {key}"], ["-H", 'X-It\'s"$(id)`id`: {key}'], ["-u", "{key}"], ["--url-query", "k={key}"]];
+  const made = ["cap", "a2a"].flatMap((protocol) => options.map((curlOption) => {
+    const target = { protocol, url: "http://127.0.0.1:1/it's", question, request, needsKey: true, curlOption };
+    return { curl: asCurl(target), python: asPython(target), question, request, curlOption };
+  }));
   writeFileSync(process.env.SNIPPETS, JSON.stringify(made));
 });
 

@@ -257,7 +257,7 @@ def test_requests_are_recorded(server: FaultServer) -> None:
     with connect(run.url) as sock:
         sock.sendall(
             f"POST /{run.id}/assist?q=1 HTTP/1.1\r\nX-A: 1\r\nx-a: 2\r\nConnection: close\r\n"
-            "Transfer-Encoding: chunked\r\n\r\n"
+            "Authorization: Bearer hidden\r\nTransfer-Encoding: chunked\r\n\r\n"
             "3;x=y\r\nabc\r\n2\r\nde\r\n0\r\nT: u\r\n\r\n".encode()
         )
         receive(sock)
@@ -266,6 +266,8 @@ def test_requests_are_recorded(server: FaultServer) -> None:
     assert request.target == f"/{run.id}/assist?q=1"
     assert request.headers["x-a"] == "1, 2"
     assert request.raw_headers[:2] == (("X-A", "1"), ("x-a", "2"))
+    assert request.headers["authorization"] == "Bearer hidden"
+    assert "hidden" not in repr(request)
     assert request.last_event_id is None
     assert request.origin == server.origin
     assert before <= request.at <= time.monotonic()

@@ -61,6 +61,7 @@ def test_the_page_gets_the_card_in_one_shape(page: httpx2.Client, face: str) -> 
         "target": face,
         "needs_key": False,
         "adds_key": False,
+        "curl_option": ["-H", "Authorization: Bearer {key}"],
         "cut": True,
     }
 
@@ -181,6 +182,17 @@ def test_an_agent_that_is_gone_is_an_error_of_the_stream() -> None:
         last = tab.ask(envelope("go")).last
     assert last.p.code == "a2a_connection"
     assert "onnect" in last.p.message
+
+
+def test_a_wrong_token_is_an_error_that_names_the_option() -> None:
+    with serve() as agent:
+        target = a2a_target(agent.url, auth="another-token")
+        agent.rules.append(lambda _: Response(401))
+        with inspecting(target) as page, closing(Peer(url_of(page), TOKEN)) as tab:
+            last = tab.ask(envelope("go")).last
+    assert last.p.details == {"status": 401}
+    assert last.p.message.endswith(": start `coreason inspect` again with the right --token")
+    assert "another-token" not in last.p.message
 
 
 def test_a_follow_up_after_a_lost_answer_still_belongs_to_the_task() -> None:

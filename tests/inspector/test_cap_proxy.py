@@ -201,6 +201,7 @@ def test_neither_the_key_nor_the_headers_reach_the_page(
         "target": agent.url,
         "needs_key": False,
         "adds_key": True,
+        "curl_option": ["-H", "Authorization: Bearer {key}"],
         "cut": True,
         "card": None,
     }
@@ -390,15 +391,22 @@ def test_a_server_that_stops_ends_open_responses_at_once(
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
-def test_a_wrong_key_is_an_error_of_the_agent_and_not_of_the_token(agent: RunningServer) -> None:
+@pytest.mark.parametrize(
+    ("key", "what"), [("another-key", "did not accept the key"), (None, "needs a key")]
+)
+def test_a_wrong_key_is_an_error_of_the_agent_and_not_of_the_token(
+    agent: RunningServer, key: str | None, what: str
+) -> None:
     with (
-        inspecting(CAPTarget(agent.url, "another-key")) as page,
+        inspecting(CAPTarget(agent.url, key)) as page,
         CAPClient(url_of(page), TOKEN) as client,
         pytest.raises(CAPRuntimeError) as caught,
     ):
         client.ask("hi")
     assert caught.value.status_code == 401
     assert "another-key" not in str(caught.value)
+    detail = f"The agent {what}: start `coreason inspect` again with the right --api-key."
+    assert detail in str(caught.value)
 
 
 def test_a_websocket_is_refused() -> None:

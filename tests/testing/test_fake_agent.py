@@ -1,12 +1,14 @@
 """A scripted agent is the real server: its streams resume, and it records what it receives."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
 from coreason_client import AsyncCAPClient, CAPClient, CAPConnectionError, CAPRuntimeError
+from coreason_client.server import SQLiteStreamLog
 from coreason_client.testing import (
     VirtualClock,
     assert_exactly_once,
@@ -31,6 +33,16 @@ def test_a_client_resumes_after_each_disconnect(coreason_clock: VirtualClock) ->
         at = [None, None, *(f"{stream.stream_id}:{seq}" for seq in (1, 2, 2, 3, 4))]
         assert agent.last_event_ids == at
         assert agent.questions == ["Hi"], "a reconnect is no question"
+
+
+def test_a_durable_agent_is_disconnected_too(tmp_path: Path, coreason_clock: VirtualClock) -> None:
+    log = SQLiteStreamLog(tmp_path / "log.db")
+    script = ["a", "b", disconnect(), "c", "d", disconnect(), "e"]
+    with fake_agent(script, log=log, durable=True) as agent, CAPClient(agent.url, "key") as client:
+        assert client.ask("Hi") == "abcde"
+        assert agent.disconnects == 2
+        ids = [(at or "").partition(":")[2] for at in agent.last_event_ids]
+        assert ids == ["", "2:1", "4:1"], "the number of a packet, and then its epoch"
 
 
 def test_a_second_client_of_a_stream_is_not_disconnected_again() -> None:
@@ -58,6 +70,7 @@ def test_each_question_has_its_script_and_the_last_one_answers_the_rest() -> Non
         first = agent.requests[0]
         assert (first.method, first.path) == ("POST", "/assist")
         assert first.headers["authorization"] == "Bearer key"
+        assert "Bearer" not in repr(agent.requests)
         assert first.json()["payload"]["messages"][0]["role"] == "user"
         assert repr(agent) == f"<FakeAgent at {agent.url}: 3 requests>"
 

@@ -6,3 +6,5 @@ def test_the_values_can_be_read_and_are_not_shown() -> None:
     assert headers["authorization"] == "Bearer abc"
     assert repr(headers) == "{'authorization': '***', 'accept': '*/*', 'api-key': '***'}"
     assert HiddenHeaders({"X-Y": "z"}) == {"x-y": "z"}
+    assert HiddenHeaders([("X-Y", "1"), ("x-y", "2")]) == {"x-y": "1, 2"}
+    assert HiddenHeaders() == {}

@@ -199,6 +199,18 @@ def test_an_answer_that_cannot_be_recorded_is_an_error(
             assert get(recorder.url)[0] == 502
 
 
+@each("start", ["HTTP/1.1", "HTTP/1.1 2OO OK", "HTTP/2 200", "SSH-2.0-x 200 OK", "x"])
+def test_a_service_that_does_not_speak_http_is_an_error(start: str, tmp_path: Path) -> None:
+    async def answer(request: HTTPRequest, response: ResponseWriter) -> None:
+        response._writer.write(f"{start}\r\ncontent-length: 0\r\n\r\n".encode())
+        response.finished = True
+
+    with serving(answer) as server:
+        failed = pytest.raises(AssertionError, match="a response must begin with")
+        with failed, record(tmp_path / "file.jsonl", server.url) as recorder:
+            assert get(recorder.url)[0] == 502
+
+
 def test_a_service_with_a_certificate(tmp_path: Path) -> None:
     authority = trustme.CA()
     server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -207,7 +219,7 @@ def test_a_service_with_a_certificate(tmp_path: Path) -> None:
     authority.configure_trust(trusting)
     server = LoopbackServer(_empty, "tls", server_context)
     server.start()
-    url = server.url.replace("http:", "https:")
+    url = server.url
     path = tmp_path / "file.jsonl"
     try:
         with record(path, url, ssl_context=trusting) as recorder:

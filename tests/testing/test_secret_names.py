@@ -1,4 +1,5 @@
-from coreason_client.testing._recording._secret_names import is_secret_name
+from coreason_client._secret import Secret
+from coreason_client.testing._recording._secret_names import is_secret_header, is_secret_name
 from tests.each import each
 
 
@@ -26,3 +27,9 @@ def test_names_of_secrets(name: str) -> None:
 )
 def test_names_of_other_things(name: str) -> None:
     assert not is_secret_name(name)
+
+
+def test_headers_that_clients_redact_are_secrets_too() -> None:
+    assert is_secret_header("x-token", "t")
+    assert is_secret_header("x-session", Secret("s"))
+    assert not is_secret_header("x-session", "s")

@@ -19,6 +19,7 @@ logger = logging.getLogger("coreason_client.inspector")
 
 _MAX_CONVERSATIONS: Final = 1000
 _CANCEL_SECONDS: Final = 4.0  # less than the grace of a cancelled agent
+_ADVICE: Final = ": start `coreason inspect` again with the right --token"
 
 
 class A2ABridge:
@@ -47,6 +48,8 @@ class A2ABridge:
         except A2AError as error:
             found = error_of(error)
             message = self._redact(found.message)
+            if error.status == 401:
+                message += _ADVICE
             await stream.fail(found.code, message, found.details)
         finally:
             self._remember(session, packets.conversation)

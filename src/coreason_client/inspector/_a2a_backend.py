@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 from ..server import AgentApp
 from ..server.page import PageConfig
 from ._a2a_agent import A2ABridge
+from ._curl_option import curl_option
 from .target import A2ATarget
 
 __all__ = ["A2ABackend"]
@@ -50,6 +51,7 @@ class A2ABackend:
             "target": self._target.shown_url,
             "needs_key": False,
             "adds_key": self._target.has_token,
+            "curl_option": curl_option(card),
             "cut": True,
             "card": card.dump(),
         }

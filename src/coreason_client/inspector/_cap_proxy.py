@@ -24,7 +24,7 @@ from ..server.cap._cursor import stream_in_path
 from ..server.http._body import read_within
 from ..server.http._problems import Problem
 from ..server.http._sse_response import disconnected
-from ..server.page import PageConfig
+from ..server.page import BEARER_OPTION, PageConfig
 from ._cap_headers import request_headers, response_headers
 from ._connection import abort
 from .target import CAPTarget
@@ -73,6 +73,7 @@ class CAPProxy:
             "target": target.shown_url,
             "needs_key": False,
             "adds_key": target.api_key is not None,
+            "curl_option": BEARER_OPTION,
             "cut": True,
             "card": None,
         }
@@ -176,7 +177,8 @@ class _Relay(Response):
         """Return the response of the agent after redirects.
 
         Raises:
-            Problem: 502 or 504: there was no connection, or no way to follow a redirect.
+            Problem: 502 or 504: there was no connection, or no way to follow a redirect; 401: the
+                agent needs another key.
             TransportFailure: the connection was lost.
         """
         request, redirects = self._request, Redirects()
@@ -189,13 +191,24 @@ class _Relay(Response):
                     raise
                 raise self._problem(failure) from None
             if not redirects.includes(response.head):
-                return response
+                break
             await response.aclose()
             try:
                 request = redirects.follow(request, response.head)
             except ValueError as error:
                 detail = f"The agent redirects, and that cannot be followed: {error}."
                 raise Problem(502, "target-redirects", detail) from None
+        if response.head.status == 401:
+            await response.aclose()
+            raise self._wrong_key(response.head)
+        return response
+
+    def _wrong_key(self, head: http.ResponseHead) -> Problem:
+        # What the agent itself says is about a key that the page does not have.
+        what = "needs a key" if self._target.api_key is None else "did not accept the key"
+        headers = {"WWW-Authenticate": head.headers.get("www-authenticate", "Bearer")}
+        detail = f"The agent {what}: start `coreason inspect` again with the right --api-key."
+        return Problem(401, "target-unauthorized", detail, headers=headers)
 
     def _log_loss(self, failure: http.TransportFailure) -> None:
         logger.info("the agent's connection was lost: %s", self._target.redact(str(failure)))

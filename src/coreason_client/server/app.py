@@ -42,7 +42,7 @@ from .log.quotas import quotas_of
 from .log.tasks import TaskLog
 from .observe._metrics import NO_METRICS, PrometheusMetrics
 from .observe._spans import tracing
-from .page import CutRequest, PageConfig, page_routes
+from .page import BEARER_OPTION, CutRequest, PageConfig, page_routes
 from .process._lifespan import serve_lifespan
 from .process._single_process import (
     SeveralProcesses,
@@ -444,6 +444,7 @@ def _page_routes(options: Options, routes: Routes, needs_key: bool, *, cuts: boo
         "target": None,
         "needs_key": needs_key,
         "adds_key": False,
+        "curl_option": BEARER_OPTION,
         "cut": cuts,
         "card": None,
     }

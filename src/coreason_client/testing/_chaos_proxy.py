@@ -64,7 +64,7 @@ class ChaosProxy:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._made: list[tuple[ConnectionPlan, Pipe | None]] = []
-        self._open: set[Pipe] = set()
+        self._open: dict[int, Pipe] = {}  # by the number of the connection, in order
         self._draw = random.Random(self.seed)
         self._loop: asyncio.AbstractEventLoop
         self._stop: asyncio.Event
@@ -125,7 +125,7 @@ class ChaosProxy:
         It happens at once, or in the middle of the bytes that the server sends next.
         """
         with self._lock:
-            pipes = sorted(self._open, key=id)
+            pipes = [self._open[number] for number in sorted(self._open)]
             if not pipes:
                 return False
             pipe, how = self._draw.choice(pipes), self._draw.choice(("cut", "reset"))
@@ -144,7 +144,7 @@ class ChaosProxy:
         )
         self._thread.start()
         if not ready.wait(_STOP_SECONDS):
-            raise RuntimeError("the proxy did not start")
+            raise RuntimeError(f"the proxy did not start within {_STOP_SECONDS:g} s")
         return self
 
     def __exit__(
@@ -204,7 +204,6 @@ class ChaosProxy:
             number = len(self._made) + 1
             plan = self._plan.connection(number)
             self._made.append((plan, None))
-        pipe: Pipe | None = None
         try:
             server = await self._connect(number)
             if server is None:
@@ -213,11 +212,11 @@ class ChaosProxy:
             pipe = Pipe(client, server, plan, self._stall)
             with self._lock:
                 self._made[number - 1] = (plan, pipe)
-                self._open.add(pipe)
+                self._open[number] = pipe
             await pipe.run()
         finally:
             with self._lock:
-                self._open.discard(pipe)
+                self._open.pop(number, None)
             client[1].close()
 
     async def _connect(self, number: int) -> Streams | None:

@@ -4,8 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from typing import Any
 
-from coreason_manifest.definitions.presentation import ErrorSeverity, StreamOpCode, StreamPacket
+from coreason_manifest.definitions.presentation import StreamOpCode, StreamPacket
 from coreason_manifest.definitions.rewind import rewound_to
+
+from ._terminal import is_terminal
 
 __all__ = ["assert_exactly_once"]
 
@@ -112,7 +114,7 @@ def _reordered(numbers: Sequence[int]) -> Iterator[str]:
 
 
 def _end_problems(packets: Sequence[StreamPacket], *, ended: bool) -> Iterator[str]:
-    ends = [place for place, packet in enumerate(packets, 1) if _is_terminal(packet)]
+    ends = [place for place, packet in enumerate(packets, 1) if is_terminal(packet)]
     if not ends:
         if ended:
             last = packets[-1]
@@ -123,12 +125,6 @@ def _end_problems(packets: Sequence[StreamPacket], *, ended: bool) -> Iterator[s
         count = len(packets) - ends[0]
         noun = "packet follows" if count == 1 else "packets follow"
         yield f"{count} {noun} the end of the stream, which is the {_ordinal(ends[0])} packet"
-
-
-def _is_terminal(packet: StreamPacket) -> bool:
-    if packet.op is StreamOpCode.ERROR:
-        return bool(packet.p.severity is ErrorSeverity.FATAL)
-    return packet.op is StreamOpCode.CLOSE
 
 
 def _valid_pieces(packets: Iterable[StreamPacket]) -> list[str]:

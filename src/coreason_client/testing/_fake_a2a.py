@@ -1,6 +1,5 @@
 """`fake_a2a`: an A2A agent that plays scripts, on the real server of the package."""
 
-import re
 import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -10,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Self
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ._a2a_request import A2ARequest, request_of
-from ._fake_model import report
+from ._block import report
 from ._loopback import HTTPRequest, LoopbackServer, ResponseWriter
 from ._recording._exchange import End
 from ._recording._upstream import Unreachable, Upstream
 from ._script import Script, as_player
+from ._sse_events import packet_of, split_events
 
 # After the module that reports a missing extra.
 from ..server import A2A, AgentApp, AgentStream, RunningServer, running  # isort: skip
@@ -26,8 +26,6 @@ __all__ = ["FakeA2A", "fake_a2a"]
 
 # A test must not wait for an agent that its client has left.
 _QUICK_END = {"drain_timeout": 0.1, "cancel_grace": 1.0}
-_ID = re.compile(rb"^id: ?[^\n]*:(\d+)\r?$", re.MULTILINE)
-_AFTER_EVENT = re.compile(rb"(?<=\n\n)")
 
 
 def fake_a2a(
@@ -190,11 +188,11 @@ class FakeA2A:
         """Return how many of these events are sent before a planned cut; None for no cut."""
         with self._lock:
             for place, event in enumerate(events):
-                number = _ID.search(event)
+                number = packet_of(event)
                 for conversation, plans in self._cuts.items():
                     if number is None or not plans or conversation.encode() not in event:
                         continue
-                    if int(number[1]) > plans[0]:
+                    if number > plans[0]:
                         del plans[0]
                         self._disconnects += 1
                         return place
@@ -214,7 +212,7 @@ class _Passing:
     def passes(self, data: bytes) -> tuple[bytes, bool]:
         if not self._streams:
             return data, True
-        events = _AFTER_EVENT.split(data)
+        events = split_events(data)
         kept = self._agent.events_before_cut(events)
         return (data, True) if kept is None else (b"".join(events[:kept]), False)
 

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 from urllib.parse import unquote
 
 from ..errors import ArgumentError
 from ..llm.providers.profiles import COMPATIBLE, PROFILES
+from ._block import LoopbackBlock, report
 from ._hidden import HiddenHeaders
 from ._loopback import HTTPRequest, LoopbackServer, ResponseWriter
 from ._models._request import ModelRequest
@@ -55,7 +55,7 @@ def fake_model(
     return FakeModel(turns, exhausted=exhausted, require_all=require_all, models=models)
 
 
-class FakeModel:
+class FakeModel(LoopbackBlock):
     """A fake provider of models; see `fake_model`.
 
     Attributes:
@@ -70,6 +70,7 @@ class FakeModel:
         require_all: bool = False,
         models: Sequence[str] = (_MODEL,),
     ) -> None:
+        super().__init__("the fake model", "with fake_model(...) as model:")
         self._turns = _checked_turns(turns)
         if exhausted not in _EXHAUSTED:
             rule = f"must be one of {', '.join(_EXHAUSTED)}"
@@ -80,7 +81,6 @@ class FakeModel:
         self._used = 0
         self._calls = 0
         self._problems: list[str] = []
-        self._server: LoopbackServer | None = None
         self.requests: list[ModelRequest] = []
 
     def __repr__(self) -> str:
@@ -96,9 +96,7 @@ class FakeModel:
         Raises:
             RuntimeError: the fake model is used outside its block.
         """
-        if self._server is None:
-            raise RuntimeError("the fake model runs only within `with fake_model(...) as model:`")
-        return self._server.url
+        return self._origin
 
     def options(self, provider: str = "openai") -> dict[str, Any]:
         """Return the arguments of an `LLMClient` that uses it as this provider.
@@ -142,36 +140,9 @@ class FakeModel:
 
     # The block.
 
-    def __enter__(self) -> Self:
-        if self._server is not None:
-            raise RuntimeError("the fake model runs already")
-        self._server = LoopbackServer(self._handle, "coreason-fake-model")
-        self._server.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        server, self._server = self._server, None
-        if server is None:
-            return
-        server.stop()
+    def _finish(self, server: LoopbackServer, error: BaseException | None) -> None:
         problems = [*self._problems, *self._left(), *map(_failed, server.errors)]
         report(problems, error)
-
-    async def __aenter__(self) -> Self:
-        return self.__enter__()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.__exit__(kind, error, traceback)
 
     def _left(self) -> list[str]:
         left = len(self._turns) - self._used
@@ -251,20 +222,6 @@ def _checked_turns(given: Any) -> tuple[Any, ...]:
         if not callable(turn):
             turn_of(turn, f"turns[{number}]")
     return turns
-
-
-def report(problems: Sequence[str], error: BaseException | None) -> None:
-    """Raise what went wrong in a fake server, or add it to the error that ends the block.
-
-    Raises:
-        AssertionError: something went wrong, and the block has no error of its own.
-    """
-    if not problems:
-        return
-    message = "\n".join(problems)
-    if error is None:
-        raise AssertionError(message)
-    error.add_note(message)
 
 
 def _failed(error: Exception) -> str:

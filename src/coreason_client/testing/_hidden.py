@@ -1,25 +1,26 @@
-"""Headers and queries of received requests, whose representations contain no secrets."""
+"""Headers of received requests, whose representation contains no secrets."""
 
 from collections.abc import Iterable, Mapping
 
-from .._secret import header_secrets
-from ._recording._secret_names import is_secret_name
+from ._recording._secret_names import MASK, is_secret_header
 
 __all__ = ["HiddenHeaders"]
 
-_MASK = "***"
-
 
 class HiddenHeaders(dict[str, str]):
-    """Headers by name in lower case; `repr` masks credentials, so a failed test shows none."""
+    """Headers by name in lower case; `repr` masks credentials, so a failed test shows none.
 
-    def __init__(self, headers: Mapping[str, str] | Iterable[tuple[str, str]]) -> None:
-        pairs = headers.items() if isinstance(headers, Mapping) else headers
-        super().__init__({name.lower(): value for name, value in pairs})
+    The values of a name that occurs several times are joined with a comma.
+    """
+
+    def __init__(self, headers: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> None:
+        super().__init__()
+        for name, value in headers.items() if isinstance(headers, Mapping) else headers:
+            key = name.lower()
+            self[key] = f"{self[key]}, {value}" if key in self else value
 
     def __repr__(self) -> str:
-        return repr({name: _MASK if _is_secret(name, self[name]) else self[name] for name in self})
-
-
-def _is_secret(name: str, value: str) -> bool:
-    return is_secret_name(name) or any(True for _ in header_secrets({name: value}))
+        shown = {
+            name: MASK if is_secret_header(name, value) else value for name, value in self.items()
+        }
+        return repr(shown)

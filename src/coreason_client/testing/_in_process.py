@@ -34,7 +34,7 @@ class _Call(httpx2.AsyncByteStream):
     def __init__(
         self, app: Callable[..., Awaitable[None]], request: httpx2.Request, body: bytes
     ) -> None:
-        self._body = body
+        self._body: bytes | None = body
         self._left = asyncio.Event()
         self._messages: asyncio.Queue[dict[str, Any] | BaseException | None] = asyncio.Queue()
         self._task = asyncio.ensure_future(
@@ -62,7 +62,7 @@ class _Call(httpx2.AsyncByteStream):
 
     async def _receive(self) -> dict[str, Any]:
         if self._body is not None:
-            body, self._body = self._body, None  # type: ignore[assignment]
+            body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
         await self._left.wait()
         return {"type": "http.disconnect"}

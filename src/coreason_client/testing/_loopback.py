@@ -1,6 +1,7 @@
 """A small HTTP/1.1 server on loopback, in a thread of its own, whose answers may also break off.
 
-Real servers hide the boundaries of chunks and repair what is wrong; this one sends what it is told.
+Real servers hide the boundaries of chunks and repair what is wrong; this one sends exactly what its
+handler writes.
 """
 
 import asyncio
@@ -106,7 +107,8 @@ class LoopbackServer:
         self._handler = handler
         self._context = context
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=1024)
-        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        scheme = "http" if context is None else "https"
+        self.url = f"{scheme}://127.0.0.1:{self._socket.getsockname()[1]}"
         self.errors: list[Exception] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()

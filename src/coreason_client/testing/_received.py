@@ -1,7 +1,6 @@
 """An ASGI application around an agent: it records requests, and ends connections as planned."""
 
 import json
-import re
 import threading
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
@@ -9,6 +8,8 @@ from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from ..server._internals import response_cycle
+from ._hidden import HiddenHeaders
+from ._sse_events import last_packet, packet_of, split_events
 
 __all__ = ["ABORT", "ReceivedRequest", "RecordingApp"]
 
@@ -19,17 +20,18 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 ABORT: Final = "coreason.testing.abort"
 """The key in the scope for a function that ends the connection, if the server is not uvicorn."""
 
-_ID: Final = re.compile(rb"^id: ?[^\n]*:(\d+)\r?$", re.MULTILINE)
-_AFTER_EVENT: Final = re.compile(rb"(?<=\n\n)")
-
 
 @dataclass(frozen=True, slots=True)
 class ReceivedRequest:
-    """A request as it arrived: `headers` has lower-case names, `path` is without the query."""
+    """A request as it arrived.
+
+    `path` is without the query. `headers` has lower-case names; the representation has no
+    credentials.
+    """
 
     method: str
     path: str
-    headers: dict[str, str]
+    headers: HiddenHeaders
     body: bytes
 
     @property
@@ -127,16 +129,16 @@ class _Reader:
 
     async def _pass(self, message: Message, body: bytes) -> None:
         await self._send({**message, "body": body})
-        if numbers := _ID.findall(body):
-            self._sent = int(numbers[-1])
+        if (number := last_packet(body)) is not None:
+            self._sent = number
         self.check()
 
     async def _send_until(self, planned: int, message: Message) -> None:
         """Send the events up to a packet, and the rest only if there is none after it."""
         allowed = b""
-        for event in _AFTER_EVENT.split(message.get("body", b"")):
-            number = _ID.search(event)
-            if number is not None and int(number[1]) > planned:
+        for event in split_events(message.get("body", b"")):
+            number = packet_of(event)
+            if number is not None and number > planned:
                 await self._pass({**message, "more_body": True}, allowed)
                 self.end()
                 return
@@ -184,14 +186,11 @@ def _replaying(body: bytes, receive: Receive) -> Receive:
 
 
 def _request(scope: Message, body: bytes) -> ReceivedRequest:
-    headers: dict[str, str] = {}
-    for raw_name, raw_value in scope["headers"]:
-        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    return ReceivedRequest(scope["method"], scope["path"], headers, body)
+    pairs = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"])
+    return ReceivedRequest(scope["method"], scope["path"], HiddenHeaders(pairs), body)
 
 
 def _start(scope: Message) -> int:
     """Return the number of the packet after which a response starts."""
-    cursor = dict(scope["headers"]).get(b"last-event-id", b"").rpartition(b":")[2]
-    return int(cursor) if cursor.isdigit() else 0
+    cursor = dict(scope["headers"]).get(b"last-event-id", b"")
+    return packet_of(b"id: " + cursor) or 0

@@ -5,11 +5,9 @@ import ssl
 from collections.abc import Iterable
 from pathlib import Path
 from time import monotonic
-from types import TracebackType
-from typing import Self
 
 from .._http._checks import check_url
-from ._fake_model import report
+from ._block import LoopbackBlock, report
 from ._loopback import HTTPRequest, LoopbackServer, ResponseWriter
 from ._recording._exchange import BASE, End, Exchange, RecordedChunk, Recording
 from ._recording._file import dump
@@ -60,7 +58,7 @@ def record(
     return Recorder(path, upstream, secrets=secrets, times=times, ssl_context=ssl_context)
 
 
-class Recorder:
+class Recorder(LoopbackBlock):
     """A proxy in front of one service that records what passes; see `record`."""
 
     def __init__(
@@ -72,14 +70,14 @@ class Recorder:
         times: bool = True,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
+        super().__init__("the recorder", "with record(...) as recorder:")
         parts = check_url(upstream, "upstream", credentials_go_into="the client's api_key")
         self._path = Path(path)
-        self._origin = f"{parts.scheme}://{parts.netloc}"
+        self._service = f"{parts.scheme}://{parts.netloc}"
         self._base = parts.path.rstrip("/")
         self._secrets = frozenset(secrets)
         self._times = times
         self._upstream = Upstream(upstream, ssl_context)
-        self._server: LoopbackServer | None = None
         self._exchanges: list[_RunningExchange] = []
         self._problems: list[str] = []
 
@@ -90,42 +88,13 @@ class Recorder:
         Raises:
             RuntimeError: the recorder is used outside its block.
         """
-        if self._server is None:
-            raise RuntimeError("the recorder runs only within `with record(...) as recorder:`")
-        return self._server.url + self._base
+        return self._origin + self._base
 
-    def __enter__(self) -> Self:
-        if self._server is not None:
-            raise RuntimeError("the recorder runs already")
-        self._server = LoopbackServer(self._handle, "coreason-recorder")
-        self._server.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        server, self._server = self._server, None
-        if server is None:
-            return
-        server.stop()
+    def _finish(self, server: LoopbackServer, error: BaseException | None) -> None:
         problems = [*self._problems, *(f"{type(e).__name__}: {e}" for e in server.errors)]
         report([f"the recording failed: {problem}" for problem in problems], error)
         if error is None:
             self._write()
-
-    async def __aenter__(self) -> Self:
-        return self.__enter__()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.__exit__(kind, error, traceback)
 
     def _write(self) -> None:
         exchanges = tuple(running.result() for running in self._exchanges)
@@ -139,7 +108,7 @@ class Recorder:
 
     async def _handle(self, request: HTTPRequest, response: ResponseWriter) -> None:
         origin = request_origin(request)
-        running = _RunningExchange(request, self._origin, origin, times=self._times)
+        running = _RunningExchange(request, self._service, origin, times=self._times)
         self._exchanges.append(running)
         try:
             await self._upstream.forward(request, response, running)

@@ -6,11 +6,10 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from ..errors import ArgumentError
-from ._fake_model import report
+from ._block import LoopbackBlock, report
 from ._loopback import HTTPRequest, LoopbackServer, ResponseWriter
 from ._record import Recorder, record, request_origin
 from ._recording._boundaries import replace_spans, spans_of
@@ -62,7 +61,7 @@ def recorded(
     return replay(path) if Path(path).exists() else record(path, upstream, secrets=secrets)
 
 
-class Replay:
+class Replay(LoopbackBlock):
     """A server with the answers of a recording; see `replay`."""
 
     def __init__(
@@ -73,6 +72,7 @@ class Replay:
         ignore: Iterable[str] = (),
         require_all: bool = False,
     ) -> None:
+        super().__init__("the replay", "with replay(...) as service:")
         _check_speed(speed)
         self._path = Path(path)
         self._recording = _read(self._path)
@@ -81,7 +81,6 @@ class Replay:
         self._ignore = tuple(ignore)
         self._require_all = require_all
         self._problems: list[str] = []
-        self._server: LoopbackServer | None = None
 
     @property
     def url(self) -> str:
@@ -90,40 +89,11 @@ class Replay:
         Raises:
             RuntimeError: the replay is used outside its block.
         """
-        if self._server is None:
-            raise RuntimeError("the replay runs only within `with replay(...) as service:`")
-        return self._server.url + self._recording.base
+        return self._origin + self._recording.base
 
-    def __enter__(self) -> Self:
-        if self._server is not None:
-            raise RuntimeError("the replay runs already")
-        self._server = LoopbackServer(self._handle, "coreason-replay")
-        self._server.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        server, self._server = self._server, None
-        if server is None:
-            return
-        server.stop()
+    def _finish(self, server: LoopbackServer, error: BaseException | None) -> None:
         failed = [f"the replay failed: {type(e).__name__}: {e}" for e in server.errors]
         report([*self._problems, *failed, *self._unused()], error)
-
-    async def __aenter__(self) -> Self:
-        return self.__enter__()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.__exit__(kind, error, traceback)
 
     def _unused(self) -> Sequence[str]:
         if not self._require_all or not self._left:

@@ -72,6 +72,7 @@ def test_the_config_says_whether_a_key_is_needed(serve: Serve, key: str | None) 
         "target": None,
         "needs_key": key is not None,
         "adds_key": False,
+        "curl_option": ["-H", "Authorization: Bearer {key}"],
         "cut": False,
         "card": None,
     }

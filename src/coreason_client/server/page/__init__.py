@@ -1,6 +1,23 @@
 """The page of an agent in a browser: static files, their headers, and the routes."""
 
 from ._cut_request import CutRequest
-from ._routes import CONFIG_PATH, CUT_PATH, PageConfig, page_routes
+from ._routes import (
+    BEARER_OPTION,
+    CONFIG_PATH,
+    CUT_PATH,
+    KEY_MARK,
+    CurlOption,
+    PageConfig,
+    page_routes,
+)
 
-__all__ = ["CONFIG_PATH", "CUT_PATH", "CutRequest", "PageConfig", "page_routes"]
+__all__ = [
+    "BEARER_OPTION",
+    "CONFIG_PATH",
+    "CUT_PATH",
+    "KEY_MARK",
+    "CurlOption",
+    "CutRequest",
+    "PageConfig",
+    "page_routes",
+]

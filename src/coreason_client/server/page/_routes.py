@@ -26,10 +26,20 @@ CUT_PATH: Final = "/page/cut"
 _BODY_TIMEOUT: Final = 10.0
 
 
+KEY_MARK: Final = "{key}"
+"""Stands for the key in a `CurlOption`."""
+
+CurlOption: TypeAlias = tuple[str, str]
+"""An option of curl, and its value."""
+
+BEARER_OPTION: Final[CurlOption] = ("-H", f"Authorization: Bearer {KEY_MARK}")
+
+
 class PageConfig(TypedDict):
-    """What the page has to know about the agent; `target` is its URL if it is elsewhere.
+    """The facts about the agent that the page needs; `target` is its URL if it is elsewhere.
 
     `needs_key` is True if the page must ask for a key, and `adds_key` if the command adds it.
+    `curl_option` is how curl sends the key.
     """
 
     agent_id: str
@@ -38,6 +48,7 @@ class PageConfig(TypedDict):
     target: str | None
     needs_key: bool
     adds_key: bool
+    curl_option: CurlOption
     cut: bool
     card: dict[str, Any] | None
 

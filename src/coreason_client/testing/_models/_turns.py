@@ -93,7 +93,7 @@ class ModelFailure:
     """
 
     status: int = 500
-    message: str = "the fake model was told to fail"
+    message: str = "the fake model fails here"
     code: str | None = None
     retry_after: float | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -185,7 +185,7 @@ class ModelTurn:
 
     @property
     def break_after(self) -> Break | None:
-        """Where the answer breaks off, in whatever way; None if it does not."""
+        """The point at which the answer breaks off, in whatever way; None if it does not."""
         return next(filter(lambda at: at is not None, (getattr(self, n) for n in _BREAKS)), None)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from ._exchange import Exchange
-from ._secrets import MASK
+from ._secret_names import MASK
 
 __all__ = ["Match", "differences", "find", "same_id"]
 

@@ -2,7 +2,12 @@
 
 import re
 
-__all__ = ["is_secret_name"]
+from ..._secret import header_secrets
+
+__all__ = ["MASK", "is_secret_header", "is_secret_name"]
+
+MASK = "***"
+"""Stands for a secret that was removed."""
 
 # Compared without case, hyphens and underscores: `access_token`, `accessToken` and `X-Access-Token`
 # are one name. `key` and `token` alone are too common in answers to be secrets everywhere.
@@ -20,3 +25,8 @@ _SECRET = re.compile(
 def is_secret_name(name: str) -> bool:
     """Return True if a header, a query parameter or a field of this name is a secret."""
     return _SECRET.fullmatch(re.sub(r"[-_.\s]", "", name.lower())) is not None
+
+
+def is_secret_header(name: str, value: str) -> bool:
+    """Return True if a header is a secret here, or one that the clients redact."""
+    return is_secret_name(name) or any(True for _ in header_secrets({name: value}))

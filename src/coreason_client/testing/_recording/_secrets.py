@@ -16,11 +16,10 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote
 from ..._secret import header_secrets, redact
 from ._boundaries import Span, merged_spans, replace_spans, spans_of
 from ._exchange import Exchange, Headers, RecordedChunk, Recording
-from ._secret_names import is_secret_name
+from ._secret_names import MASK, is_secret_header, is_secret_name
 
-__all__ = ["MASK", "environment_secrets", "request_secrets", "without_secrets"]
+__all__ = ["environment_secrets", "request_secrets", "without_secrets"]
 
-MASK = "***"
 _MIN_LENGTH = 6  # of a secret that is looked for everywhere; as in `_secret.py`
 # In a query these are credentials, elsewhere they are usually something else.
 _QUERY_NAMES = frozenset({"key", "token", "code", "ticket", "auth"})
@@ -193,14 +192,10 @@ def _clean_chunks(chunks: list[bytes], forms: set[str]) -> list[bytes]:
 
 def _clean_headers(headers: Headers, forms: set[str]) -> Headers:
     return tuple(
-        (name, MASK if _is_secret_header(name, value) else _clean_text(value, forms))
+        (name, MASK if is_secret_header(name, value) else _clean_text(value, forms))
         for name, value in headers
         if name not in ("cookie", "set-cookie")
     )
-
-
-def _is_secret_header(name: str, value: str) -> bool:
-    return is_secret_name(name) or any(True for _ in header_secrets({name: value}))
 
 
 def _clean_text(text: str, forms: set[str]) -> str:

@@ -5,6 +5,7 @@ lost.
 """
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable
 from typing import Any, Protocol, TypeVar
@@ -29,6 +30,7 @@ _HOP_BY_HOP = frozenset(
 )
 _REPLACED = _HOP_BY_HOP | {"host", "content-length", "accept-encoding"}
 _WITHOUT_BODY = frozenset({204, 304})
+_STATUS = re.compile(r"[1-5][0-9]{2}", re.ASCII)
 
 
 class Unreachable(Exception):
@@ -121,9 +123,17 @@ async def _pass_back(
 
 
 async def _final_head(reader: asyncio.StreamReader) -> HTTPHead | None:
-    while (head := await read_head(reader)) is not None and head.start.split(" ")[1][:1] == "1":
-        pass  # 1xx
+    while (head := await read_head(reader)) is not None and _status(head) < 200:
+        pass
     return head
+
+
+def _status(head: HTTPHead) -> int:
+    version, _, rest = head.start.partition(" ")
+    status = rest.partition(" ")[0]
+    if not version.startswith("HTTP/1.") or not _STATUS.fullmatch(status):
+        raise MalformedHTTP("a response must begin with HTTP/1.1 and a status")
+    return int(status)
 
 
 async def _pass_message(
@@ -134,7 +144,7 @@ async def _pass_message(
     observer: Observer,
     left: "asyncio.Future[None]",
 ) -> None:
-    status = int(head.start.split(" ")[1])
+    status = _status(head)
     if head.get("content-encoding") not in ("", "identity"):
         raise Unreachable("the service compressed its answer although it was asked not to")
     headers = tuple((n, v) for n, v in head.headers if n not in _HOP_BY_HOP | {"content-length"})

@@ -10,17 +10,11 @@ from uuid import uuid4
 
 import httpx2
 
-from coreason_manifest.definitions.presentation import (
-    ErrorSeverity,
-    StreamError,
-    StreamOpCode,
-    StreamPacket,
-    parse_packet,
-)
+from coreason_manifest.definitions.presentation import StreamPacket, parse_packet
 
 from ...sse import ServerSentEvent, SSEDecoder
 
-__all__ = ["CAPAnswer", "CAPPeer", "is_last", "question_body"]
+__all__ = ["CAPAnswer", "CAPPeer", "question_body"]
 
 
 def question_body(question: str, request_id: str | None = None) -> dict[str, Any]:
@@ -117,11 +111,3 @@ class CAPPeer:
 def _is_stream(answer: CAPAnswer) -> bool:
     media_type = answer.headers.get("content-type", "").partition(";")[0].strip()
     return answer.status == 200 and media_type == "text/event-stream"
-
-
-def is_last(packet: StreamPacket) -> bool:
-    """Return True if nothing may follow a packet."""
-    if packet.op is StreamOpCode.CLOSE:
-        return True
-    error = packet.p
-    return isinstance(error, StreamError) and error.severity is ErrorSeverity.FATAL

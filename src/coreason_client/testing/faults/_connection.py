@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
+from .._hidden import HiddenHeaders
 from ._run import FaultRun, RecordedRequest
 
 __all__ = ["Connection"]
@@ -85,10 +86,7 @@ class Connection:
         method, target, _ = first.split(" ")
         pairs = [line.partition(":") for line in lines]
         raw = tuple((name, value.strip()) for name, _, value in pairs)
-        headers: dict[str, str] = {}
-        for name, value in raw:
-            key = name.lower()
-            headers[key] = f"{headers[key]}, {value}" if key in headers else value
+        headers = HiddenHeaders(raw)
         body = await self._body(headers)
         return RecordedRequest(
             method=method,

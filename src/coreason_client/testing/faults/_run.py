@@ -4,9 +4,10 @@ import itertools
 import threading
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from .._hidden import HiddenHeaders
 from ._logs import Plan
 from ._table import Fault
 from ._wire import Packet
@@ -22,7 +23,7 @@ class RecordedRequest:
         method: such as `POST`.
         target: the path and the query as they were sent.
         path: the path below the base URL.
-        headers: the headers by lower-case name.
+        headers: the headers by lower-case name; the representation has no credentials.
         raw_headers: the headers in order, with the names as they were sent.
         body: the complete body.
         origin: the origin of the server that received it.
@@ -33,8 +34,8 @@ class RecordedRequest:
     method: str
     target: str
     path: str
-    headers: Mapping[str, str]
-    raw_headers: tuple[tuple[str, str], ...]
+    headers: HiddenHeaders
+    raw_headers: tuple[tuple[str, str], ...] = field(repr=False)
     body: bytes
     origin: str
     connection: int
@@ -52,7 +53,7 @@ class RecordedRequest:
 
 
 class RunRecord:
-    """What happened in a run; the thread of the server writes it, tests read it."""
+    """The record of a run; the thread of the server writes it, tests read it."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

@@ -223,6 +223,7 @@ function target() {
     question: current.question,
     request: current.request ?? client.chatRequest(current.question, { sessionId: session.id }),
     needsKey: config.needs_key || config.adds_key,
+    curlOption: config.curl_option,
   };
 }
 

@@ -11,9 +11,17 @@ const keyVariable = ({ protocol }) => (protocol === "a2a" ? "COREASON_A2A_TOKEN"
 export function asCurl(target) {
   const { address, headers, body } = target.protocol === "a2a" ? a2aCall(target) : capCall(target);
   const all = ["'Content-Type: application/json'", ...headers];
-  if (target.needsKey) all.push(`"Authorization: Bearer $${keyVariable(target)}"`);
-  const lines = [`curl -N ${quoted(address)}`, ...all.map((header) => `-H ${header}`), `-d ${quoted(JSON.stringify(body))}`];
+  const lines = [`curl -N ${quoted(address)}`, ...all.map((header) => `-H ${header}`)];
+  if (target.needsKey) lines.push(keyOption(target));
+  lines.push(`-d ${quoted(JSON.stringify(body))}`);
   return lines.join(" \\\n  ");
+}
+
+// Only the variable is in double quotes: the names around it come from a card.
+function keyOption(target) {
+  const [option, value] = target.curlOption;
+  const [before, after] = value.split("{key}").map((part) => part && quoted(part));
+  return `${option} ${before}"$${keyVariable(target)}"${after}`;
 }
 
 function capCall({ url, request }) {
