@@ -75,7 +75,8 @@ browser: $(INSTALLED) ## install Chromium and axe-core for the browser tests, if
 	@$(BIN)/python -m tests.browser.install
 
 test: $(INSTALLED) browser ## run the whole test suite
-	$(BIN)/pytest -q -n 4 $(PYTEST_ARGS)
+	@# Each process takes a run of neighbouring files, so few of them start the same servers.
+	$(BIN)/pytest -q -n 4 --dist worksteal $(PYTEST_ARGS)
 	@# Alone, because the other tests would disturb what it measures.
 	@test -n "$(PYTEST_ARGS)" || $(BIN)/pytest -q tests/browser/test_speed.py
 
