@@ -233,9 +233,12 @@ def test_a_conversation_is_saved_and_a_file_is_overwritten_only_after_a_yes(
 ) -> None:
     file, other = tmp_path / "talk.json", tmp_path / "talk.md"
     other.write_text("mine")
-    held("/save talk", f"/save {tmp_path}/none/x", "one", f"/save {other}", yes=False)
+    commands = ("/save talk", f"/save {tmp_path}/none/x", "one", f"/save {other}")
+    held(*commands, f"/save {tmp_path}", yes=False)
     assert other.read_text() == "mine"
-    assert f"{other} exists and was not changed." in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"{other} exists and was not changed." in told
+    assert f"error: /save {tmp_path}: is a directory" in told  # without a question
     held("one", "stop", "break", f"/save {file}", f"/save {other}", f"/save {tmp_path}")
     told = capsys.readouterr().err
     assert f"Saved 3 messages to {file}." in told

@@ -22,7 +22,7 @@ from coreason_client.testing import (
 from tests.each import each
 
 WORDS = [f"word{number} " for number in range(100)]
-LIMIT = 10.0
+LIMIT = 30.0
 
 
 @contextmanager
@@ -125,19 +125,27 @@ def test_it_works_in_front_of_a2a_and_of_a_path(coreason_clock: VirtualClock) ->
 def test_async_programs_and_several_upstreams() -> None:
     async def main() -> None:
         async with fake_agent("one") as one, fake_agent("two") as two:
-            gone = "http://127.0.0.1:9"
-            async with ChaosProxy([gone, one.url, two.url], seed=1, faults=()) as proxy:
-                answers = []
-                for _ in range(3):
-                    async with AsyncCAPClient(proxy.url, "key") as client:
-                        answers.append(str(await client.ask("Hi")))
+            with refusing() as gone:
+                async with ChaosProxy([gone, one.url, two.url], seed=1, faults=()) as proxy:
+                    answers = []
+                    for _ in range(3):
+                        async with AsyncCAPClient(proxy.url, "key") as client:
+                            answers.append(str(await client.ask("Hi")))
         assert answers == ["one", "one", "two"]
 
     asyncio.run(asyncio.wait_for(main(), 30))
 
 
+@contextmanager
+def refusing() -> Iterator[str]:
+    """Hold a port that refuses connections: a free one could be taken by another program."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{sock.getsockname()[1]}"
+
+
 def test_a_server_can_be_replaced_by_another(talkative: FakeAgent) -> None:
-    with ChaosProxy("http://127.0.0.1:9", seed=1, faults=()) as proxy:
+    with refusing() as url, ChaosProxy(url, seed=1, faults=()) as proxy:
         assert received(proxy) == (b"", "rst")
         proxy.route_to(talkative.url)
         with CAPClient(proxy.url, "key") as client:
@@ -172,9 +180,7 @@ def test_without_a_seed_there_is_a_new_one() -> None:
 
 
 def test_without_an_upstream_connections_are_reset() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    with ChaosProxy(f"http://127.0.0.1:{port}", seed=1) as proxy:
+    with refusing() as url, ChaosProxy(url, seed=1) as proxy:
         assert received(proxy) == (b"", "rst")
         assert "no upstream accepts connections" in proxy.report()
 

@@ -172,6 +172,14 @@ def test_ordinary_text_stays(found: Exchange) -> None:
     assert cleaned.chunks == found.chunks
 
 
+@each("depth", [900, 100_000])
+def test_a_body_may_be_nested_deeply(depth: int) -> None:
+    found = exchange(bearer(KEY), body=b"[" * depth + b'"' + KEY.encode() + b'"' + b"]" * depth)
+    text = dump(without_secrets(Recording((found,))))
+    assert KEY not in text
+    assert "[" * depth in text
+
+
 @each("data", [b"-eyJabcdefgh", b"-----BEGIN PRIVATE KEY-----", b"://a:", b'name="a"\r\nx'])
 def test_no_text_takes_long(data: bytes) -> None:
     began = time.process_time()

@@ -181,7 +181,8 @@ class Conversation:
         transcript = Transcript(self._name, self._partner.conversation_id(), self._turns)
         try:
             path = Path(_expanded(name))
-            if path.exists() and not self._reader.confirm(f"{path} exists. Overwrite it?"):
+            exists = path.exists() and not path.is_dir()
+            if exists and not self._reader.confirm(f"{path} exists. Overwrite it?"):
                 print_stderr(f"{path} exists and was not changed.")
                 return
             path.write_text(transcript.for_file(path.name), encoding="utf-8")

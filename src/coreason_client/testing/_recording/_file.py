@@ -92,7 +92,7 @@ def _body(body: bytes) -> dict[str, Any]:
     try:
         value = json.loads(body)
         json.dumps(value, ensure_ascii=False).encode()  # not all text of JSON is valid Unicode
-    except ValueError:
+    except (ValueError, RecursionError):
         return fields_of(body, "text")
     return {"json": value}
 

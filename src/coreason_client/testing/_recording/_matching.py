@@ -93,7 +93,7 @@ def _split(target: str) -> tuple[str, dict[str, str]]:
 def _value(body: bytes) -> Any:
     try:
         return json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return body.decode(errors="backslashreplace")
 
 

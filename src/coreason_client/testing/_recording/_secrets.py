@@ -96,12 +96,11 @@ def _in_query(url: str) -> Iterator[str]:
         yield from (value for name, value in parse_qsl(part) if _is_secret_parameter(name))
 
 
-def _in_json(body: bytes) -> Iterator[str]:
+def _in_json(body: bytes) -> list[str]:
     try:
-        value = json.loads(body)
+        return [*_in_value(json.loads(body), named=False)]
     except (ValueError, RecursionError):
-        return
-    yield from _in_value(value, named=False)
+        return []
 
 
 def _in_value(value: Any, *, named: bool) -> Iterator[str]:
@@ -216,12 +215,10 @@ def _clean_target(target: str, forms: set[str]) -> str:
 
 def _clean_body(body: bytes, forms: set[str]) -> bytes:
     try:
-        value = json.loads(body)
-    except ValueError:
+        cleaned = json.dumps(_clean_value(json.loads(body), forms), ensure_ascii=False)
+    except (ValueError, RecursionError):
         return b"".join(_clean_chunks([body], forms)) if body else body
-    return json.dumps(_clean_value(value, forms), ensure_ascii=False).encode(
-        "utf-8", "surrogatepass"
-    )
+    return cleaned.encode("utf-8", "surrogatepass")
 
 
 def _clean_value(value: Any, forms: set[str]) -> Any:
