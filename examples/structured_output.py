@@ -14,7 +14,7 @@ from coreason_client import generate_sync
 
 
 class Stay(BaseModel):
-    """What a guest asks for."""
+    """A stay that a guest asks for."""
 
     city: str
     arrival: date

@@ -38,7 +38,7 @@ _TRIGGERS = re.compile(
 
 @dataclass
 class Page:
-    """What a page of the site refers to, and the places in it that others can refer to."""
+    """The links of a page of the site, and the anchors in it that others can link to."""
 
     ids: set[str] = field(default_factory=set)
     links: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What the API reference shows beyond the docstrings, as an extension of Griffe.
+"""An extension of Griffe for what the API reference shows beyond the docstrings.
 
 * Names of types and constants that are not public are shown as what they stand for.
 * Members of bases that are not public are shown as members of the class.

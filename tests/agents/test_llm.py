@@ -14,7 +14,7 @@ import pytest
 from coreason_client import CAPClient, CAPRuntimeError, ServiceRequest
 from coreason_client.agents import llm as agents_llm
 from coreason_client.agents.llm import llm_agent
-from coreason_client.cli.chaos import ChaosProxy
+from coreason_client.cli.chaos import CuttingProxy
 from coreason_client.llm import AsyncLLMClient, LLMError, LLMRequestError
 from coreason_client.llm import errors as llm_errors
 from coreason_client.server import AgentApp, AgentStream, History, LogUnavailable, running
@@ -135,7 +135,7 @@ def test_a_cut_connection_of_the_reader_asks_the_model_no_second_time() -> None:
         app = AgentApp(llm_agent(MODEL, client=llm_client(served)), drain_timeout=0.1)
         with (
             running(app) as server,
-            ChaosProxy("127.0.0.1", server.port, seed=3) as proxy,
+            CuttingProxy("127.0.0.1", server.port, seed=3) as proxy,
             CAPClient(f"http://127.0.0.1:{proxy.port}", "key", max_retries=10) as client,
             client.assist(request("Hi")) as packets,
         ):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from coreason_client.cli.chaos import ChaosProxy, Cuts
+from coreason_client.cli.chaos import Cuts, CuttingProxy
 
 PATIENCE = 10.0
 BODY = bytes(itertools.islice(itertools.cycle(range(256)), 200_000))
@@ -62,7 +62,7 @@ def test_a_seed_is_a_sequence_of_cuts_that_grows() -> None:
 
 def test_every_connection_is_cut_after_its_bytes_until_one_is_not(source: int) -> None:
     cuts = Cuts(5)
-    with ChaosProxy("127.0.0.1", source, 5) as proxy:
+    with CuttingProxy("127.0.0.1", source, 5) as proxy:
         for _ in range(8):
             assert fetch(proxy.port) == BODY[: cuts.next()]
             cuts.by_reset()
@@ -74,6 +74,6 @@ def test_every_connection_is_cut_after_its_bytes_until_one_is_not(source: int) -
 def test_a_service_that_is_not_there_ends_the_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
-    with ChaosProxy("127.0.0.1", port, 1) as proxy:
+    with CuttingProxy("127.0.0.1", port, 1) as proxy:
         assert fetch(proxy.port) == b""
         assert proxy.cuts == 0

@@ -180,6 +180,13 @@ def test_the_docstrings_of_a_client_describe_its_arguments(name: str) -> None:
             assert undescribed(function, function.__doc__ or "") == [], method
 
 
+@each("name", ["A2A", "AgentApp", "MemoryStreamLog", "SQLiteStreamLog", "ValkeyStreamLog"])
+def test_the_docstring_of_a_class_of_the_server_kit_describes_its_arguments(name: str) -> None:
+    made = getattr(coreason_client.server, name)
+    missing = undescribed(made.__init__, made.__doc__ or "")
+    assert [argument for argument in missing if not argument.startswith("_")] == []
+
+
 @each("module", DESCRIBED)
 def test_the_docstring_of_a_function_describes_its_arguments(module: str) -> None:
     face = public_modules()[module]

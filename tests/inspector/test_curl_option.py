@@ -11,7 +11,7 @@ BEARER = ("-H", "Authorization: Bearer {key}")
 
 
 def card(**schemes: Any) -> AgentCard:
-    required = [{"schemes": {name: {"list": []}}} for name in schemes]
+    required: list[Any] = [{"schemes": {name: {"list": []}}} for name in schemes]
     return AgentCard.model_validate(
         {"name": "a", "securitySchemes": schemes, "securityRequirements": required}
     )

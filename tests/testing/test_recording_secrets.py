@@ -9,11 +9,8 @@ from hypothesis import strategies as st
 
 from coreason_client.testing._recording._exchange import Exchange, RecordedChunk, Recording
 from coreason_client.testing._recording._file import dump, load
-from coreason_client.testing._recording._secrets import (
-    MASK,
-    environment_secrets,
-    without_secrets,
-)
+from coreason_client.testing._recording._secret_names import MASK
+from coreason_client.testing._recording._secrets import environment_secrets, without_secrets
 from tests.each import each
 
 KEY = "sEcReT/k+e=y-17"

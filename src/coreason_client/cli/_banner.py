@@ -1,4 +1,4 @@
-"""What `coreason serve` prints when it accepts requests. Pure."""
+"""The announcement that `coreason serve` prints when it accepts requests. Pure."""
 
 from pathlib import Path
 

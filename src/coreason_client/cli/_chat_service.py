@@ -18,7 +18,7 @@ from ._agent_process import AgentKiller, agent_process
 from ._attached import MAX_ATTACHED_BYTES
 from ._options import usage_error
 from ._required_extras import require_server
-from .chaos import ChaosProxy
+from .chaos import CuttingProxy
 from .exits import ExitCode, Failure
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class ChatService:
     client: CAPClient
     direct: CAPClient
     url: str
-    proxy: ChaosProxy | None = None
+    proxy: CuttingProxy | None = None
     killer: AgentKiller | None = None
 
     def cancel(self, stream_id: UUID | str | None) -> None:
@@ -186,7 +186,7 @@ def _client(
         raise usage_error(error, names) from None
 
 
-def _proxy(url: str, seed: int) -> ChaosProxy:
+def _proxy(url: str, seed: int) -> CuttingProxy:
     parts = urlsplit(url)
     if parts.scheme != "http" or not parts.hostname:
         raise Failure(
@@ -194,7 +194,7 @@ def _proxy(url: str, seed: int) -> ChaosProxy:
             "service does not match the proxy",
             ExitCode.USAGE,
         )
-    return ChaosProxy(parts.hostname, parts.port or 80, seed)
+    return CuttingProxy(parts.hostname, parts.port or 80, seed)
 
 
 def _bypass_proxies(host: str) -> None:

@@ -34,7 +34,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatSettings:
-    """What to ask, and how. Without a URL and a model it is the built-in guide.
+    """The agent or the model to ask, and its limits; without both it is the built-in guide.
 
     `names` maps arguments of the client to the options, variables or keys that set them.
     """

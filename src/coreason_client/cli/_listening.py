@@ -44,8 +44,8 @@ class Address:
                 yield [sock]
             return
         with listen_errors(self.host, self.port):
-            place = self.host, self.port
-            sockets = [listen(*place)] if shared else listen_all(*place)
+            host, port = self.host, self.port
+            sockets = [listen(host, port)] if shared else listen_all(host, port)
         try:
             yield sockets
         finally:

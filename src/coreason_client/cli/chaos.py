@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-__all__ = ["ChaosProxy", "Cuts"]
+__all__ = ["Cuts", "CuttingProxy"]
 
 _HOST = "127.0.0.1"
 _READ_SIZE = 65_536
@@ -42,7 +42,7 @@ class Cuts:
         return self._random.random() < 0.5
 
 
-class ChaosProxy:
+class CuttingProxy:
     """Forwards to one host and port while the block runs, in its own thread."""
 
     def __init__(self, host: str, port: int, seed: int) -> None:

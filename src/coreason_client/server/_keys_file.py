@@ -5,8 +5,8 @@ are one principal: while clients move from the old key to the new one, both work
 
 The rules of reading it again:
 
-* A change is taken up when two looks in a row have seen the same version of the file: a file that
-  somebody is writing is not read half-written.
+* A change takes effect when two checks in a row have found the same version of the file: a file
+  that somebody is writing is not read half-written.
 * A file that cannot be read, or has an invalid line, changes nothing: the keys from before still
   apply. This is logged once for each version of the file.
 * All keys are replaced in one step. A key that is in both versions is never refused.
@@ -30,7 +30,7 @@ __all__ = ["KeysFile", "Settling", "ValidFile", "parse_keys"]
 logger = logging.getLogger("coreason_client.server")
 
 _ARGUMENT = "api_keys_file"
-_INTERVAL = 1.0  # seconds between two looks at the file
+_INTERVAL = 1.0  # seconds between two checks of the file
 
 
 class Settling:
@@ -42,7 +42,7 @@ class Settling:
         self._read = self._last = read
 
     def is_due(self, seen: Version) -> bool:
-        """Return True if the file has changed, and not since the previous look."""
+        """Return True if the file has changed, and not since the previous check."""
         settled, self._last = seen == self._last, seen
         return settled and seen != self._read
 
@@ -75,7 +75,7 @@ class KeysFile:
             self.reload()
 
     def check(self) -> None:
-        """Look at the file, and read it if it has changed and nobody is writing it."""
+        """Read the file if it has changed and nobody is writing it."""
         if self._settling.is_due(version_of(self._path)):
             self.reload()
 

@@ -18,7 +18,7 @@ _MAX_BYTES = 1024 * 1024
 _OPEN_TO_OTHERS = stat.S_IWGRP | stat.S_IRWXO
 
 Version: TypeAlias = tuple[int, int, int, int] | None
-"""What differs when a file was changed or replaced; None if there is no file."""
+"""Differs after a file was changed or replaced; None if there is no file."""
 
 
 def read_private_file(

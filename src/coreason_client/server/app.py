@@ -95,10 +95,13 @@ class AgentApp:
         log: where streams are stored; by default a `MemoryStreamLog`.
         api_keys: the accepted keys, or a mapping from keys to principals (the owners of streams).
             Without keys and tickets everybody may use the agent.
+        api_keys_file: a file with further keys, one in each line, with the name of its principal
+            after a space; it is read again when it changes.
         ticket_secrets: the secrets of tickets for browsers, see `create_ticket`.
         cors_origins: origins of web pages that may send requests; `*` is every page.
         allowed_hosts: further host names that a server without keys accepts.
         public_url: the URL of the server for clients, if a proxy is in front of it.
+        root_path: the prefix of the path below which a proxy serves the application.
         agent_id: the name of the agent; by default that of the function.
         version: its version; by default that of this package.
         max_body_bytes: the largest body of a request.
@@ -106,9 +109,10 @@ class AgentApp:
         max_messages: the largest number of messages in a request.
         max_parts: the largest number of parts of all messages.
         max_header_bytes: the largest size of the headers of a request.
-        max_streams_per_key: the number of running streams of a principal in this process.
-        max_readers_per_key: the number of connected readers of a principal in this process.
-        max_requests_per_minute: the request rate of a key; None for no limit.
+        max_streams_per_key: the number of running streams of a principal. This and the next two
+            limits are counted together by all processes that share a Valkey.
+        max_readers_per_key: the number of connected readers of a principal.
+        max_requests_per_minute: the number of requests of a principal; None for no limit.
         on_abandoned: "cancel" cancels an agent whose last reader has left; it counts the readers of
             this process, so it cannot be used with a shared log.
         abandon_grace: the seconds before that.

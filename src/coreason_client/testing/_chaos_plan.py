@@ -1,4 +1,4 @@
-"""What a `ChaosProxy` does to each connection, from a seed. Pure."""
+"""The plans of a `ChaosProxy`: the fault of each connection, from a seed. Pure."""
 
 import random
 from collections.abc import Collection, Sequence

@@ -200,7 +200,7 @@ class FakeA2A:
 
 
 class _Passing:
-    """A response on its way to the client, which may be cut off."""
+    """Passes a response on to the client, and cuts it off as planned."""
 
     def __init__(self, agent: FakeA2A) -> None:
         self._agent = agent

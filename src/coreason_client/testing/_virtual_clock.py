@@ -11,7 +11,7 @@ __all__ = ["VirtualClock", "virtual_clock"]
 
 
 class VirtualClock:
-    """The waits that were skipped, and a way to let time pass."""
+    """The waits that were skipped, and a method that lets time pass."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

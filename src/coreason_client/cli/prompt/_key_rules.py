@@ -1,4 +1,4 @@
-"""What a key does at the prompt, depending on the text that has been typed. Pure.
+"""The effect of a key at the prompt, which depends on the text that has been typed. Pure.
 
 * Enter sends the text. After a backslash at the end it starts a new line instead.
 * After `/multi`, Enter starts a new line and Alt-Enter sends; a command is still run with Enter.
@@ -16,7 +16,7 @@ __all__ = ["Edit", "after_alt_enter", "after_enter", "after_typed_ahead", "leave
 
 
 class Edit(Enum):
-    """What happens to the text."""
+    """A change of the text, or its sending."""
 
     SEND = auto()
     NEW_LINE = auto()

@@ -33,7 +33,7 @@ logger = logging.getLogger("coreason_client.server")
 
 
 class ReaderOf(Protocol):
-    """What a reader reads, and as whom."""
+    """The stream of a reader, and the principal that reads it."""
 
     @property
     def principal(self) -> str: ...

@@ -1,4 +1,4 @@
-"""How much each principal uses of a limit, and how much it may use in this process. Pure.
+"""The units of a limit that each principal uses, and may use, in this process. Pure.
 
 On a log of one process a principal may use the limit. On a shared log all processes count together:
 each one reserves units of the limit in the store and uses only what it has reserved, so all of them

@@ -15,7 +15,7 @@ __all__ = ["QuotaLog", "QuotaStore", "Reservation", "quotas_of"]
 
 
 class Reservation(NamedTuple):
-    """What a process reserves of a limit: `held` units, and `wanted` more if they are free."""
+    """The units of a limit that a process reserves: `held`, and `wanted` more if they are free."""
 
     held: int
     wanted: int

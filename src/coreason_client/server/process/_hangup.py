@@ -1,4 +1,4 @@
-"""What SIGHUP means: that the terminal was closed, or that files are to be read again.
+"""The meaning of SIGHUP: the terminal was closed, or files have to be read again.
 
 A server in a terminal must end when its terminal is closed; a server without one, such as a
 service, has never had a terminal that could be closed.

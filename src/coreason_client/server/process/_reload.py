@@ -27,7 +27,7 @@ __all__ = ["Reloader", "changed", "scan"]
 
 logger = logging.getLogger("coreason_client.server")
 
-_TICK = 0.4  # seconds between two looks at the files
+_TICK = 0.4  # seconds between two checks of the files
 _SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages"})
 _MAX_SHOWN = 3
 

@@ -21,7 +21,7 @@ _CREATED = "2023-11-14T22:13:20Z"
 def _read(path: str, body: Mapping[str, Any]) -> Asked:
     messages = [_message(message) for message in body.get("messages", ())]
     tools = [dict(tool.get("function", {})) for tool in body.get("tools", ())]
-    # It streams unless it is told not to.
+    # Ollama streams unless a request says false.
     return Asked(str(body.get("model", "")), body.get("stream") is not False, messages, tools)
 
 

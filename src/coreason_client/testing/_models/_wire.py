@@ -1,4 +1,4 @@
-"""What an encoder gets and makes. Pure; each wire format is a `Wire` in a file of its own."""
+"""The input and the output of an encoder. Pure; each wire format is a `Wire` in its own file."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

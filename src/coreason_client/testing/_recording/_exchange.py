@@ -1,4 +1,4 @@
-"""What a recording has: requests, and responses with the boundaries of their chunks."""
+"""The content of a recording: requests, and responses with the boundaries of their chunks."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -9,7 +9,7 @@ BASE = "http://recording.invalid"
 """Stands for the origin of the service in a file; the client gets that of the replay."""
 
 End: TypeAlias = Literal["complete", "disconnect", "client left"]
-"""How a response ended: as it should, by the service, or by the client."""
+"""The end of a response: complete, cut off by the service, or left by the client."""
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 

@@ -38,7 +38,7 @@ class Unreachable(Exception):
 
 
 class Observer(Protocol):
-    """Sees a response on its way, and may change it."""
+    """Gets a response while it is passed on, and may change it."""
 
     def begins(self, status: int, headers: tuple[tuple[str, str], ...], *, chunked: bool) -> None:
         """Record the head of the response."""

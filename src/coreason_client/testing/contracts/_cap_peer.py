@@ -1,4 +1,4 @@
-"""A plain HTTP peer of a CAP server: it sends what a test says, and keeps what comes back."""
+"""A plain HTTP client of a CAP server: it sends what a test passes, and keeps the response."""
 
 import ssl
 from collections.abc import Iterator

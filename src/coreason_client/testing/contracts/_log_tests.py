@@ -1,4 +1,4 @@
-"""How the tests of a log are run, and what they have in common."""
+"""The base class and the helper functions of the tests of a log."""
 
 import asyncio
 from abc import ABC, abstractmethod

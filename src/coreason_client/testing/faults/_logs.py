@@ -27,7 +27,7 @@ _CLOSE: Final[tuple[str, str | dict[str, Any]]] = ("CLOSE", {"reason": "done"})
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the packets of a stream are built from; `{n}` in the text is the packet's number."""
+    """The arguments for the packets of a stream; `{n}` in the text is the packet's number."""
 
     stream_id: str
     count: int
