@@ -19,6 +19,9 @@ export MESSAGE
 # Compiled files let the many processes of the tests start faster; some environments turn them off.
 export PYTHONDONTWRITEBYTECODE =
 
+# The types of the examples in the documents, and the site with its links: `check` runs them.
+STATIC = tests/docs/test_types.py tests/docs/test_site.py
+
 COLLECT = ($(BIN)/pytest -q --collect-only >$(VENV)/collected || (tail -40 $(VENV)/collected; false))
 
 .DEFAULT_GOAL := help
@@ -56,14 +59,14 @@ chat: $(CHAT_INSTALLED) ## talk to the built-in agent; MESSAGE="..." asks one qu
 page: $(CHAT_INSTALLED) ## talk to the built-in agent in a browser, and cut its connections
 	@$(BIN)/coreason serve --port 0 --open --chaos
 
-check: $(INSTALLED) ## run ruff, mypy --strict, and the checks of generated files and imports
+check: $(INSTALLED) browser ## run ruff, mypy --strict, and the checks of generated files, imports and documents
 	$(BIN)/python scripts/generate_sync.py --check
 	$(BIN)/python scripts/generate_proto.py --check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@# Beside mypy, on another core: all tests can be imported, and are compiled for the test run.
 	$(COLLECT) & $(BIN)/mypy && wait $$!
-	$(BIN)/pytest -q tests/test_imports.py
+	$(BIN)/pytest -q -n 2 tests/test_imports.py $(STATIC)
 
 sync: $(INSTALLED) ## generate the sync files from the async files
 	$(BIN)/python scripts/generate_sync.py
@@ -76,7 +79,7 @@ browser: $(INSTALLED) ## install Chromium and axe-core for the browser tests, if
 
 test: $(INSTALLED) browser ## run the whole test suite
 	@# Each process takes a run of neighbouring files, so few of them start the same servers.
-	$(BIN)/pytest -q -n 4 --dist worksteal $(PYTEST_ARGS)
+	$(BIN)/pytest -q -n 4 --dist worksteal $(if $(PYTEST_ARGS),$(PYTEST_ARGS),$(addprefix --ignore=,$(STATIC)))
 	@# Alone, because the other tests would disturb what it measures.
 	@test -n "$(PYTEST_ARGS)" || $(BIN)/pytest -q tests/browser/test_speed.py
 

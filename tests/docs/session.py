@@ -13,6 +13,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
+from importlib.util import cache_from_source
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -113,6 +114,9 @@ class Session:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(code, encoding="utf-8")
         if block.language == "python":
+            # It may be as long as the file that it replaces, and written in the same second: then
+            # Python would take the compiled code of that one.
+            Path(cache_from_source(file)).unlink(missing_ok=True)
             compile(code, block.title, "exec")
             self._unused[block.title] = block
         self._forget_modules()
