@@ -287,13 +287,12 @@ def test_upkeep_runs_by_itself_and_survives_a_failing_log(
     class Moody(MemoryStreamLog):
         failures = 0
 
-        async def expire(self, retention: float, final_retention: float) -> None:
-            upheld.set()
-
         async def claim_lost(self, owner: str, limit: int) -> Any:
             self.failures += 1
             if self.failures == 2:  # the first is the start
                 raise LogUnavailable("not now")
+            if self.failures == 3:
+                upheld.set()
             return await super().claim_lost(owner, limit)
 
     with caplog.at_level(logging.WARNING, "coreason_client.server"):

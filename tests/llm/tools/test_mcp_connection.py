@@ -26,6 +26,7 @@ def go(work: Any) -> None:
 
 def test_all_pages_are_listed_and_closing_ends_the_process() -> None:
     async def work() -> None:
+        before = asyncio.all_tasks()
         connection = await opened("pages")
         assert [tool.name for tool in connection.tools] == ["t0", "t1", "t2"]
         assert connection.server_name == "small"
@@ -35,7 +36,7 @@ def test_all_pages_are_listed_and_closing_ends_the_process() -> None:
         assert output.text == (
             "Error: the MCP server has ended; its tools cannot be called any more"
         )
-        assert len(asyncio.all_tasks()) == 2  # this one, and that of `wait_for`
+        assert asyncio.all_tasks() == before
 
     go(work())
 
