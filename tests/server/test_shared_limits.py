@@ -61,6 +61,16 @@ async def begun(call: Call) -> int:
     return call.status
 
 
+async def accepted(app: AgentApp, key: str, body: object = None) -> Call:
+    """Ask until the unit of an earlier stream is free, as a client does after a 429.
+
+    On a busy machine that takes longer than a server looks for it before it refuses.
+    """
+    while await begun(call := Call(app, body, key=key)) == 429:
+        await call.end()
+    return call
+
+
 @aio
 async def test_streams_of_all_replicas_count_together_however_fast_they_come() -> None:
     agent = Agent()
@@ -75,7 +85,8 @@ async def test_streams_of_all_replicas_count_together_however_fast_they_come() -
             await call.end()
         # Who has read the end of an answer may ask the next question, at any replica.
         for number in range(6):
-            assert (await Call(apps[number % 3], key="a").end()).status == 200
+            call = await (await accepted(apps[number % 3], "a")).end()
+            assert (call.status, call.text) == (200, "begun")
 
 
 @aio
@@ -89,7 +100,7 @@ async def test_readers_of_all_replicas_count_together() -> None:
         assert sorted(statuses) == [200] * 3 + [429] * 5
         left = next(call for call in calls[1:] if call.status == 200)
         await left.leave()
-        assert await begun(Call(apps[1], body, key="a")) == 200
+        assert (await accepted(apps[1], "a", body)).status == 200
 
 
 @aio
@@ -114,4 +125,4 @@ async def test_a_replica_that_stops_gives_its_part_back() -> None:
         assert await begun(Call(apps[1], key="a")) == 429
         apps[0].begin_shutdown()
         await stopped.end()
-        assert await begun(Call(apps[1], key="a")) == 200
+        assert (await accepted(apps[1], "a")).status == 200
