@@ -1,15 +1,16 @@
 """The `with` block of a server on loopback, and how it reports what went wrong in it."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
 from ._loopback import HTTPRequest, LoopbackServer, ResponseWriter
 
-__all__ = ["LoopbackBlock", "report"]
+__all__ = ["BlockInThread", "LoopbackBlock", "report"]
 
 
-class LoopbackBlock:
+class LoopbackBlock(ABC):
     """Serves with `_handle` while it is used with `with` or `async with`.
 
     `noun` is its name in messages, `usage` the line of code that starts it.
@@ -31,13 +32,13 @@ class LoopbackBlock:
             raise RuntimeError(f"{self._noun} runs only within `{self._usage}`")
         return self._server.url
 
+    @abstractmethod
     async def _handle(self, request: HTTPRequest, response: ResponseWriter) -> None:
         """Answer a request."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _finish(self, server: LoopbackServer, error: BaseException | None) -> None:
         """Report what went wrong, when the server has stopped; `error` ends the block."""
-        raise NotImplementedError
 
     def __enter__(self) -> Self:
         if self._server is not None:
@@ -68,6 +69,42 @@ class LoopbackBlock:
         traceback: TracebackType | None,
     ) -> None:
         self.__exit__(kind, error, traceback)
+
+
+class BlockInThread(ABC):
+    """An `async with` for a server with a slow `with`: it starts and stops in another thread."""
+
+    @abstractmethod
+    def __enter__(self) -> Self:
+        """Start serving."""
+
+    @abstractmethod
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop serving."""
+
+    async def __aenter__(self) -> Self:
+        """Start serving."""
+        import anyio.to_thread
+
+        return await anyio.to_thread.run_sync(self.__enter__)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop serving."""
+        import anyio
+        import anyio.to_thread
+
+        with anyio.CancelScope(shield=True):  # a cancelled test must not leave a server behind
+            await anyio.to_thread.run_sync(self.__exit__, kind, error, trace)
 
 
 def report(problems: Sequence[str], error: BaseException | None) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ._a2a_request import A2ARequest, request_of
-from ._block import report
+from ._block import BlockInThread, report
 from ._loopback import HTTPRequest, LoopbackServer, ResponseWriter
 from ._recording._exchange import End
 from ._recording._upstream import Unreachable, Upstream
@@ -58,7 +58,7 @@ def fake_a2a(
     return FakeA2A(*scripts, card=card, versions=versions, **options)
 
 
-class FakeA2A:
+class FakeA2A(BlockInThread):
     """An A2A agent that plays scripts; see `fake_a2a`."""
 
     def __init__(
@@ -140,25 +140,6 @@ class FakeA2A:
         front.stop()
         context.__exit__(None, None, None)
         report([f"the fake agent failed: {problem!r}" for problem in front.errors], error)
-
-    async def __aenter__(self) -> Self:
-        """Serve the agent on a free port."""
-        import anyio.to_thread
-
-        return await anyio.to_thread.run_sync(self.__enter__)
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stop serving."""
-        import anyio
-        import anyio.to_thread
-
-        with anyio.CancelScope(shield=True):  # a cancelled test must not leave a server behind
-            await anyio.to_thread.run_sync(self.__exit__, kind, error, trace)
 
     # The agent.
 

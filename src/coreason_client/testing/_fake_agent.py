@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from coreason_manifest.definitions.service import ServiceRequest
 
+from ._block import BlockInThread
 from ._script import Script, as_player
 
 # After the module that reports a missing extra.
@@ -19,7 +20,7 @@ __all__ = ["FakeAgent", "fake_agent"]
 _QUICK_END = {"drain_timeout": 0.1, "cancel_grace": 1.0}
 
 
-class FakeAgent:
+class FakeAgent(BlockInThread):
     """An agent that plays scripts; a context manager that serves it on a free port of loopback.
 
     Use `with` or `async with`; the server has a thread and an event loop of its own. `app` is the
@@ -118,25 +119,6 @@ class FakeAgent:
         context, self._running, self._url = self._running, None, None
         if context is not None:
             context.__exit__(None, None, None)
-
-    async def __aenter__(self) -> Self:
-        """Serve the agent on a free port."""
-        import anyio.to_thread
-
-        return await anyio.to_thread.run_sync(self.__enter__)
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stop serving."""
-        import anyio
-        import anyio.to_thread
-
-        with anyio.CancelScope(shield=True):  # a cancelled test must not leave a server behind
-            await anyio.to_thread.run_sync(self.__exit__, kind, error, trace)
 
 
 def fake_agent(*scripts: Script, **options: Any) -> FakeAgent:
