@@ -32,6 +32,15 @@ class Valkey:
     def url(self) -> str:
         return f"valkey://127.0.0.1:{self.port}/0"
 
+    def follow(self, primary: "Valkey") -> None:
+        """Become a replica, and wait until it has the data of its primary."""
+        with Redis(port=self.port) as client:
+            client.execute_command("REPLICAOF", "127.0.0.1", primary.port)
+            deadline = time.monotonic() + _START_WITHIN
+            while client.info("replication")["master_link_status"] != "up":
+                assert time.monotonic() < deadline, "the replica was not connected"
+                time.sleep(0.01)
+
     def cpu_seconds(self) -> float:
         """Return the CPU time of all its threads since its start."""
         return cpu_seconds(self._process.pid)

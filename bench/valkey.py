@@ -32,6 +32,7 @@ _STREAMS = 20
 _FIRSTS = 30  # of a round
 _OWNER = "bench"
 _LOG, _BARE = "ValkeyStreamLog", "plain XADD"
+_CONFIRMED = "replicas=1"
 _VALKEY, _MEMORY = "Valkey log", "memory log"
 
 Append: TypeAlias = Callable[[UUID, int, list[bytes]], Awaitable[None]]
@@ -75,8 +76,8 @@ async def _open(log: StreamLog, stream_id: UUID) -> None:
 
 
 @asynccontextmanager
-async def _through_the_log(url: str) -> AsyncIterator[_Side]:
-    log = ValkeyStreamLog(url)
+async def _through_the_log(url: str, replicas: int = 0) -> AsyncIterator[_Side]:
+    log = ValkeyStreamLog(url, replicas=replicas)
 
     async def append(stream: UUID, first: int, entries: list[bytes]) -> None:
         await log.append(stream, 1, first, entries)
@@ -108,17 +109,34 @@ async def _bare(url: str) -> AsyncIterator[_Side]:
 
 
 async def _rates(url: str, shape: _Shape, rounds: int) -> dict[str, list[float]]:
-    """Let both sides take turns, after one turn each that does not count."""
-    rates: dict[str, list[float]] = {_LOG: [], _BARE: []}
     async with _through_the_log(url) as ours, _bare(url) as bare:
-        sides = [(_LOG, ours), (_BARE, bare)]
-        for number in range(rounds + 1):
-            for name, side in sides:
-                rate = await side.packets_per_second(shape)
-                if number:
-                    rates[name].append(rate)
-            sides.reverse()
+        return await _alternately([(_LOG, ours), (_BARE, bare)], shape, rounds)
+
+
+async def _alternately(
+    sides: list[tuple[str, _Side]], shape: _Shape, rounds: int
+) -> dict[str, list[float]]:
+    """Let both sides take turns, after one turn each that does not count."""
+    rates: dict[str, list[float]] = {name: [] for name, _ in sides}
+    for number in range(rounds + 1):
+        for name, side in sides:
+            rate = await side.packets_per_second(shape)
+            if number:
+                rates[name].append(rate)
+        sides.reverse()
     return rates
+
+
+async def _confirmed_rates(url: str, shape: _Shape, rounds: int) -> dict[str, list[float]]:
+    async with _through_the_log(url, 1) as confirmed, _through_the_log(url) as plain:
+        return await _alternately([(_CONFIRMED, confirmed), (_LOG, plain)], shape, rounds)
+
+
+def _confirming(shape: _Shape, durable: bool, rounds: int) -> dict[str, list[float]]:
+    options = ("--repl-diskless-sync-delay", "0", *(DURABLE if durable else ()))
+    with valkey(*options) as store, valkey(*options) as replica:
+        replica.follow(store)
+        return asyncio.run(_confirmed_rates(store.url, shape, rounds))
 
 
 def _appending(shape: _Shape, durable: bool, rounds: int) -> dict[str, list[float]]:
@@ -235,6 +253,27 @@ def _appending_rows(effort: Effort) -> list[Row]:
     ]
 
 
+def _confirmed_rows(effort: Effort) -> list[Row]:
+    """Compare appends that a replica confirms with those that it does not."""
+    shapes = [
+        ("one by one", _Shape(1, _SINGLES, 1), False),
+        (f"one by one, {_STREAMS} streams at once", _Shape(1, _SINGLES * 2, _STREAMS), False),
+        (f"batches of {_BATCH}", _Shape(_BATCH, _BATCHES, 1), False),
+        (f"batches of {_BATCH}, with appendfsync always", _Shape(_BATCH, _BATCHES, 1), True),
+    ]
+    return [
+        compare(
+            in_new_process(_confirming)(shape, durable, effort.rounds),
+            _CONFIRMED,
+            _LOG,
+            None,
+            where=f"packets per second with a replica, {words}: ",
+            shown=_whole,
+        )
+        for words, shape, durable in shapes
+    ]
+
+
 def _first_rows(effort: Effort) -> list[Row]:
     rows: list[Row] = []
     for words, measured in (("at the log", _at_the_log), ("over HTTP", _over_http)):
@@ -255,5 +294,5 @@ def table(effort: Effort) -> Table:
     return Table(
         f"The log on a Valkey server, {PACKET_BYTES}-byte packets",
         None,
-        [*_appending_rows(effort), *_first_rows(effort)],
+        [*_appending_rows(effort), *_confirmed_rows(effort), *_first_rows(effort)],
     )

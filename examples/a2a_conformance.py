@@ -13,9 +13,15 @@ the protocol, start the agent with ``--protocol 0.3`` and use the branch 0.3.x o
 
        ./run_tck.py --sut-url http://127.0.0.1:9999 --category mandatory
 
-The agent accepts every media type. Up to version 1.0.0.alpha2 the kit counts it as a failure if a
-message with an unknown media type is refused; later it wants the refusal. For the later one add
-``--input-mode text/plain --input-mode application/json``.
+The kit skips its tests of authentication unless the card declares it. With ``--api-key`` the agent
+needs a key, and the card says so; the kit gets it from its environment:
+
+       python examples/a2a_conformance.py --port 9999 --api-key tck-key
+       A2A_AUTH_TYPE=bearer A2A_AUTH_TOKEN=tck-key ./run_tck.py --sut-host http://127.0.0.1:9999
+
+The agent names the media types that it accepts, so that the kit can test that an unknown one is
+refused. Up to version 1.0.0.alpha2 the kit counts that refusal as a failure: for that one, add
+``--input-mode '*/*'``.
 """
 
 import argparse
@@ -35,6 +41,8 @@ RESUBSCRIBE_SECONDS = 9.0
 """How long a task works that the kit subscribes to twice."""
 V03_SECONDS = 3.0
 """How long a task of 0.3 works before it requires input."""
+INPUT_MODES = ("text/plain", "text/markdown", "application/json", "application/octet-stream")
+"""The media types that the agent accepts."""
 PUSH_SECONDS = 0.2
 """How much earlier the first push notification of a task of 0.3 is sent than its stream."""
 
@@ -178,9 +186,12 @@ class UnhurriedApp(AgentApp):
 
 
 def make_app(
-    protocol: str = "1.0", grpc_address: str | None = None, input_modes: Sequence[str] = ("*/*",)
+    protocol: str = "1.0",
+    grpc_address: str | None = None,
+    input_modes: Sequence[str] = INPUT_MODES,
+    api_keys: Sequence[str] | None = None,
 ) -> AgentApp:
-    """Return the application; it accepts the media types `input_modes`.
+    """Return the application; it accepts the media types `input_modes`, and needs one of the keys.
 
     The kit for 1.0 refuses a card with fields of 0.3, so that one is only served if it is needed.
     """
@@ -206,8 +217,8 @@ def make_app(
         allow_private_webhooks=True,
     )
     if protocol == "0.3":
-        return UnhurriedApp(conformance_v03, a2a=settings)
-    return AgentApp(conformance, a2a=settings)
+        return UnhurriedApp(conformance_v03, a2a=settings, api_keys=api_keys)
+    return AgentApp(conformance, a2a=settings, api_keys=api_keys)
 
 
 def main() -> None:
@@ -221,11 +232,13 @@ def main() -> None:
         "--input-mode",
         action="append",
         metavar="TYPE",
-        help="a media type that the agent accepts (default: all)",
+        help=f"a media type that the agent accepts (default: {', '.join(INPUT_MODES)})",
     )
+    parser.add_argument("--api-key", action="append", metavar="KEY", help="a key that clients need")
     options = parser.parse_args()
     grpc_address = options.grpc_port and f"{options.host}:{options.grpc_port}"
-    app = make_app(options.protocol, grpc_address, options.input_mode or ("*/*",))
+    modes = options.input_mode or INPUT_MODES
+    app = make_app(options.protocol, grpc_address, modes, options.api_key)
     serve(app, options.host, options.port, log_level="info")
 
 

@@ -131,6 +131,12 @@ export interface CallOptions {
   strictSequence?: boolean;
   /** The largest event that is accepted, in bytes; 10,000,000 by default. */
   maxEventBytes?: number;
+  /**
+   * For `assist`, `resume` and `follow`: the caller handles REWIND events. If the server has lost
+   * packets, the stream is then read again from its start, after a REWIND event with the number 0,
+   * instead of an error. A chat does so if it was begun with `rewinds`.
+   */
+  rewinds?: boolean;
   /** Where the position is kept. */
   storage?: PositionStorage | null;
   /** Called with everything that happens; it must not throw. */
@@ -174,7 +180,7 @@ export interface Rewound {
   text: string;
   /** The number of the last packet that is still valid. */
   toSeq: number;
-  /** All text is void, also the text before the stream was resumed. */
+  /** All text is void, also the text before the stream was resumed: it is read again. */
   whole: boolean;
 }
 
@@ -295,12 +301,16 @@ type CAPErrorFields = Pick<
 export class CAPConnectionError extends CAPError {}
 /** The server violated the wire protocol. */
 export class CAPProtocolError extends CAPError {}
-/** After a reconnection the server sent another stream; two answers are never joined. */
+/**
+ * The server sent another answer than the one being read; two answers are never joined. Either it is
+ * another stream, after a reconnection; or the same stream, of which the server has lost packets, so
+ * that another run of the agent has written it anew.
+ */
 export class CAPStreamReset extends CAPProtocolError {
   constructor(expected: string, received: string, position: Position | null);
   /** The stream that was being read. */
   readonly expected: string;
-  /** The stream that the server sent instead. */
+  /** The stream that the server sent instead; the same one if it was written anew. */
   readonly received: string;
 }
 /** The server rejected the request, or ended the stream with a fatal error. */

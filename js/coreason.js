@@ -4,6 +4,8 @@
 const MAX_BODY_BYTES = 65_536; // of an error
 const MAX_DRAINS = 10;
 const MAX_REDIRECTS = 5;
+const MAX_REREADS = 3;
+const POSITION_GONE = "urn:coreason:problem:position-gone";
 const RETRIED_STATUSES = [200, 408, 425, 429, 500, 502, 503, 504]; // a 200 of another type
 const SAFE_HEADERS = ["accept", "content-type", "last-event-id", "x-request-id"];
 const DEFAULTS = {
@@ -30,11 +32,11 @@ export class CAPRuntimeError extends CAPError {}
 export class CAPTimeoutError extends CAPError {}
 export class CAPStreamReset extends CAPProtocolError {
   constructor(expected, received, position) {
-    super(
-      `the server sent stream ${received} instead of ${expected}, another answer;` +
-        " send the message again with a new request_id",
-      { expected, received, position },
-    );
+    const what = expected === received
+      ? `the server has lost packets of stream ${expected}, which was written anew;` +
+        " read it again from its start (rewinds: true), or"
+      : `the server sent stream ${received} instead of ${expected}, another answer;`;
+    super(`${what} send the message again with a new request_id`, { expected, received, position });
   }
 }
 export class SSEEventTooLarge extends Error {
@@ -187,8 +189,8 @@ function problemOf(value, fields) {
   return wrong ? `${wrong} is missing or wrong` : "";
 }
 
-// They count whatever their number.
-const isEnd = ({ op, p }) => op === "CLOSE" || (op === "ERROR" && p.severity === "FATAL");
+// It counts whatever its number, and so does CLOSE.
+const isFatal = ({ op, p }) => op === "ERROR" && p.severity === "FATAL";
 
 function rewoundTo({ op, p }) {
   const to = op === "EVENT" && p.type === "REWIND" ? p.data?.to_seq : null;
@@ -263,6 +265,15 @@ class RetryBudget {
 
 // Numbers and cursor
 
+/** Returns epoch and first number of a packet as far as its id says them: decision 11. */
+function epochOf(id, streamId, seq) {
+  const [, own, named, begun] = /^(.*?:\d+)(?::([1-9]\d{0,15})(?::([1-9]\d{0,15}))?)?$/.exec(id) ?? [];
+  const epoch = Number(named ?? 1);
+  const first = Number(begun ?? (epoch === 1)); // 0 is unknown
+  const isValid = own === `${streamId}:${seq}` && isCount(epoch) && !(begun && (epoch === 1 || first > seq));
+  return isValid ? { epoch, first } : {};
+}
+
 class Numbering {
   #start;
   #expected;
@@ -271,10 +282,15 @@ class Numbering {
   #others = new Map();
   #resumed = false;
   #retriedGap = null;
+  #rewinds;
+  kept = null; // the position before a reread that has not begun
+  #rereads = 0; // without a number above the furthest
+  #furthest = 0;
 
-  constructor(position, expected) {
+  constructor(position, expected, rewinds) {
     this.#start = position;
     this.#expected = expected;
+    this.#rewinds = rewinds;
     this.streamId = position?.streamId ?? null;
     this.seq = position?.seq ?? -1;
     this.lastEventId = position?.lastEventId ?? "";
@@ -282,7 +298,7 @@ class Numbering {
 
   get position() {
     const { streamId, seq, lastEventId } = this;
-    return streamId && { streamId, seq, lastEventId: lastEventId || null };
+    return this.kept ?? (streamId && { streamId, seq, lastEventId: lastEventId || null });
   }
 
   /** The last SSE id if a header can carry it, else the stream. */
@@ -311,6 +327,31 @@ class Numbering {
     this.#others.set(this.streamId, [this.seq, this.#numbers]);
     this.streamId = streamId;
     [this.seq, this.#numbers] = known ?? [seq - 1, { first: seq, gaps: [] }];
+  }
+
+  /** Whether a packet is of the same run as the last one. */
+  follows(seq, id) {
+    const { epoch, first } = epochOf(id, this.streamId, seq);
+    const last = epochOf(this.lastEventId, this.streamId, this.seq).epoch;
+    return !(epoch && first && last) || epoch === last || (this.seq < seq && first === seq);
+  }
+
+  /** Whether it is read again; the position stays until a packet. */
+  startOver() {
+    if (this.seq > this.#furthest) [this.#furthest, this.#rereads] = [this.seq, 0];
+    if (!this.#rewinds || this.seq < 1 || this.#rereads === MAX_REREADS) return false;
+    this.#rereads += 1;
+    this.kept = this.position;
+    this.#start = null;
+    this.#others.clear();
+    this.seq = -1;
+    this.lastEventId = "";
+    return true;
+  }
+
+  beginAgain(seq) {
+    this.kept = null;
+    [this.seq, this.#numbers] = [seq - 1, { first: seq, gaps: [] }];
   }
 
   skipTo(seq) {
@@ -354,7 +395,7 @@ export class ResumeMachine {
   constructor(attempt, options = {}) {
     this.#attempt = attempt;
     this.#options = { redact: (text) => text, attempts: 0, ...DEFAULTS, ...options };
-    this.#numbering = new Numbering(options.position, options.expected ?? null);
+    this.#numbering = new Numbering(options.position, options.expected ?? null, options.rewinds);
     this.#budget = new RetryBudget(this.#options);
     this.attempts = this.#options.attempts;
   }
@@ -425,11 +466,20 @@ export class ResumeMachine {
       }
     }
     details.retryAfter = retryAfter(headers, this.#options.now);
-    const isDone = this.#request.method === "DELETE"
+    const isCancel = this.#request.method === "DELETE";
+    const outcome = status === 204 && headers.get("x-stream-outcome");
+    if (!isCancel && outcome && outcome !== "complete") {
+      const error = { code: outcome, message: "the stream has ended with this error", severity: "FATAL" };
+      this.#handleError(error, details);
+    }
+    const { isAtStart, seq } = this.#numbering;
+    const isDone = isCancel
       ? status >= 200 && status < 300
-      : status === 204 && this.#numbering.isAtStart; // nothing follows
+      : status === 204 && (isAtStart || (outcome && seq >= 0)); // nothing follows
     if (isDone) {
       this.#state = "finished";
+    } else if (status === 410 && parsed(body)?.type === POSITION_GONE && this.#startOver(message)) {
+      return;
     } else if (this.attempts > 1 && RETRIED_STATUSES.includes(status)) {
       this.#countLoss(message, details);
     } else {
@@ -458,11 +508,18 @@ export class ResumeMachine {
         const packet = this.#parse(data, valid);
         const streamId = packet.stream_id.toLowerCase();
         if (streamId !== numbering.streamId) numbering.switchStream(streamId, packet.seq);
+        if (numbering.kept) {
+          this.trace("rewind", { from: this.position.seq, to: 0 });
+          numbering.beginAgain(packet.seq);
+          yield { ...packet, seq: 0, op: "EVENT", p: { type: "REWIND", data: { to_seq: 0 } } };
+        }
         if (packet.seq > numbering.seq + 1 && !this.#acceptGap(packet)) return;
+        const isEnd = packet.op === "CLOSE" || isFatal(packet);
+        if ((packet.seq > numbering.seq || isEnd) && this.#isOtherRun(packet, last)) return;
         if (packet.seq > numbering.seq) {
           numbering.seq = packet.seq;
           numbering.lastEventId = last;
-        } else if (!isEnd(packet)) {
+        } else if (!isEnd) {
           this.#checkArrived(packet);
           const { bytes, id } = fields;
           this.trace("duplicate", { packet, bytes, id });
@@ -492,6 +549,22 @@ export class ResumeMachine {
     }
     if (why) throw this.#error(CAPProtocolError, `the next packet is not valid: ${why}`);
     return packet;
+  }
+
+  /** A fatal error is thrown whatever run it ends. */
+  #isOtherRun(packet, id) {
+    const { streamId } = this.#numbering;
+    if (isFatal(packet) || this.#numbering.follows(packet.seq, id)) return false;
+    const reset = new CAPStreamReset(streamId, streamId, this.position);
+    if (!this.#startOver(reset.message)) throw reset;
+    return true;
+  }
+
+  #startOver(why) {
+    if (!this.#numbering.startOver()) return false;
+    this.trace("cut", { reason: this.#options.redact(why), error: null });
+    this.#state = "idle";
+    return true;
   }
 
   #checkArrived({ seq, stream_id }) {
@@ -532,10 +605,11 @@ export class ResumeMachine {
     return true;
   }
 
-  #handleError(error) {
+  #handleError(error, response) {
     const { code, message, severity, details } = error;
     const text = `${code}: ${message}`;
-    const fields = { streamError: error, retryAfter: parseSeconds(details?.retry_after) };
+    const retryAfter = parseSeconds(details?.retry_after);
+    const fields = { ...response, streamError: error, retryAfter };
     if (severity === "FATAL") throw this.#error(CAPRuntimeError, text, fields);
     if (severity === "TRANSIENT") this.#countLoss(text, fields);
     else this.trace("warning", { error });
@@ -597,14 +671,19 @@ export class ResumeMachine {
 const contentType = (headers) =>
   (headers.get("content-type") ?? "").split(";")[0].trim().toLowerCase();
 
+function parsed(body) {
+  try {
+    return JSON.parse(body);
+  } catch {
+    return null;
+  }
+}
+
 function describeResponse({ status, headers }, body) {
   const what = status === 200
     ? `a response of type ${contentType(headers) || "unknown"}, not text/event-stream`
     : `HTTP ${status}`;
-  let problem;
-  try {
-    problem = JSON.parse(body);
-  } catch {}
+  const problem = parsed(body);
   const error = problem?.error;
   const named = [error, problem].flatMap((part) => [part?.detail, part?.message, part?.title]);
   const found = [error, ...named].find((text) => isText(text) && text);
@@ -931,7 +1010,7 @@ export class ChatStream extends PacketStream {
       const result = await super.next();
       if (result.done) return result;
       const value = this.#pieceOf(result.value);
-      if (value?.whole) await this._restart();
+      if (value?.whole && result.value.seq) await this._restart();
       if (value !== null) return { done: false, value };
     }
   }
@@ -939,15 +1018,15 @@ export class ChatStream extends PacketStream {
   #pieceOf(packet) {
     const { op, p, seq } = packet;
     const to = rewoundTo(packet);
-    if (to !== null) return this.#rewind(to);
+    if (to !== null) return this.#rewind(to, !seq);
     if (op === "DELTA") this.#kept.push({ seq, text: p });
     if (op === "EVENT") this.#kept.push({ seq, event: p });
     return op === "DELTA" ? p : null;
   }
 
   /** Drops what became void; all if it begins before a resume. */
-  #rewind(to) {
-    const whole = to < this.#start;
+  #rewind(to, startsOver) {
+    const whole = startsOver || to < this.#start;
     const toSeq = whole ? 0 : to;
     if (whole) this.#start = 0;
     this.#kept = this.#kept.filter(({ seq }) => seq <= toSeq);
@@ -984,7 +1063,8 @@ export class CAPClient {
   }
 
   resumeChat(request, position, options) {
-    return this.#stream(ChatStream, { request, position }, options);
+    const rewinds = request.payload?.capabilities?.supported_events?.includes("REWIND");
+    return this.#stream(ChatStream, { request, position }, { ...options, rewinds });
   }
 
   assist(request, options) {

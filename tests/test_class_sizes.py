@@ -14,9 +14,10 @@ CONTRACTS = {
     "A2AClient": 23,
     "AgentStream": 30,
     "AsyncA2AClient": 23,
-    "MemoryStreamLog": 23,
+    "MemoryStreamLog": 24,
     "SQLiteStreamLog": 26,
-    "ValkeyStreamLog": 24,
+    "StreamLog": 21,
+    "ValkeyStreamLog": 28,
 }
 
 

@@ -19,6 +19,7 @@ SHELLS = {
     "testing/contracts/_cap_peer.py": "HTTP: tests/testing/test_server_contract.py",
     "testing/contracts/_log_durable.py": "tests: tests/testing/test_log_contract.py",
     "testing/contracts/_log_lifetime.py": "tests: tests/testing/test_log_contract.py",
+    "testing/contracts/_log_positions.py": "tests: tests/testing/test_log_contract.py",
     "testing/contracts/_log_streams.py": "tests: tests/testing/test_log_contract.py",
     "testing/contracts/_log_tests.py": "runs them: tests/testing/test_log_contract.py",
     "__main__.py": "the entry point of the command: tests/cli runs it",

@@ -75,6 +75,56 @@ describe("chat", () => {
     assert.equal(stream.status, "done");
   });
 
+  const GONE = { status: 410, body: '{"type": "urn:coreason:problem:position-gone"}' };
+  const ANEW = ["w1", { seq: 2, op: "DELTA", p: "zwei ", id: "{A}:2:9:2" }, "close3:9:2"];
+
+  test("an answer that was written anew is read again with rewinds", async () => {
+    const again = { text: "", toSeq: 0, whole: true };
+    for (const lost of [GONE, { chunks: ["w4:9:2"] }]) {
+      const { client, paper } = play([{ chunks: ["w1", "w2", "w3"] }, lost, { chunks: ANEW }]);
+      const stream = client.chat("Hello", { rewinds: true });
+      const { items, error } = await readAll(stream);
+      assert.deepEqual([items, error], [["w1 ", "w2 ", "w3 ", again, "w1 ", "zwei "], null]);
+      assert.deepEqual([stream.text, stream.complete, stream.reconnects], ["w1 zwei ", true, 2]);
+      assert.deepEqual(paper.cursors, [null, `${A}:3`, A]);
+    }
+    const { client } = play([GONE, { chunks: ANEW }]);
+    const request = client.chatRequest("Hello", { rewinds: true });
+    const { items } = await readAll(client.resumeChat(request, at(3)));
+    assert.deepEqual(items, [again, "w1 ", "zwei "]);
+  });
+
+  test("an answer that was written anew is an error without rewinds, and the text stays", async () => {
+    for (const [lost, name] of [[GONE, "CAPRuntimeError"], [{ chunks: ["w4:9:2"] }, "CAPStreamReset"]]) {
+      const { client } = play([{ chunks: ["w1", "w2", "w3"] }, lost]);
+      const stream = client.chat("Hello");
+      const { error } = await readAll(stream);
+      assert.deepEqual([error.name, error.position, stream.text], [name, at(3), "w1 w2 w3 "]);
+    }
+  });
+
+  test("the text stays if nothing can be read again, and storage keeps its position", async () => {
+    const storage = sessionPosition("x", memoryStore());
+    const { client } = play([{ chunks: ["w1", "w2"] }, GONE, GONE], { storage });
+    const stream = client.chat("Hello", { rewinds: true });
+    const { items, error } = await readAll(stream);
+    assert.deepEqual([items, error.statusCode, stream.text], [["w1 ", "w2 "], 410, "w1 w2 "]);
+    assert.deepEqual([stream.position, storage.load().position], [at(2), at(2)]);
+  });
+
+  test("a stream that is followed is read again too", async () => {
+    const traced = [];
+    const { client } = play([{ chunks: ["w1", "w2", "w3"] }, GONE, { chunks: ANEW }]);
+    const onTrace = (event) => traced.push(event);
+    const { items } = await readAll(client.follow(A, { rewinds: true, onTrace }));
+    assert.deepEqual(items.map(({ seq }) => seq), [1, 2, 3, 0, 1, 2, 3]);
+    const { t, ...rewound } = items[3];
+    assert.ok(!Number.isNaN(Date.parse(t)));
+    assert.deepEqual(rewound, { stream_id: A, ...rewind(0, 0) });
+    assert.deepEqual(traced.filter(({ type }) => type === "rewind").map(({ from, to }) => [from, to]), [[3, 0]]);
+    assert.deepEqual(traced.filter(({ type }) => type === "cut").length, 2);
+  });
+
   test("an event that only has the name of a rewind is an event", async () => {
     const event = { seq: 2, op: "EVENT", p: { type: "REWIND", data: { to_seq: "1" } } };
     const { client } = play([{ chunks: ["w1", event, "close3"] }]);

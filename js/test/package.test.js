@@ -11,9 +11,9 @@ const FOLDER = fileURLToPath(new URL("../", import.meta.url));
 const read = (name) => readFileSync(`${FOLDER}${name}`, "utf8");
 const manifest = JSON.parse(read("package.json"));
 
-test("the client is at most 12 KB, gzipped", () => {
+test("the client is at most 13 KB, gzipped", () => {
   const size = gzipSync(read("coreason.js"), { level: 9 }).length;
-  assert.ok(size <= 12_000, `${size} bytes`);
+  assert.ok(size <= 13_000, `${size} bytes`);
 });
 
 test("it imports nothing", () => {

@@ -43,26 +43,28 @@ export function packet(seq, op, p, stream_id = STREAMS.A) {
   return { stream_id, seq, op, t, p };
 }
 
+/** `withId` may be an id of another form. */
 export function sse(sent, withId = true) {
-  const id = withId ? `id: ${sent.stream_id}:${sent.seq}\n` : "";
+  const own = withId === true ? `${sent.stream_id}:${sent.seq}` : withId;
+  const id = withId ? `id: ${own}\n` : "";
   return `${id}data: ${JSON.stringify(sent)}\n\n`;
 }
 
-function shortPacket(short) {
-  const [, stream = "A", kind, number] = /^(?:(B):)?([a-zA-Z]+?)(\d+)$/.exec(short);
+function shortBytes(short) {
+  const [, stream = "A", kind, number, epoch] = /^(?:(B):)?([a-zA-Z]+?)(\d+)((?::\d+)*)$/.exec(short);
   const seq = Number(number);
   const error = { code: "busy", message: "too much", severity: kind };
   const [op, p] = { w: ["DELTA", `w${seq} `], close: ["CLOSE", { reason: "done" }] }[kind] ??
     ["ERROR", error];
-  return packet(seq, op, p, STREAMS[stream]);
+  return bytes(sse(packet(seq, op, p, STREAMS[stream]), `${STREAMS[stream]}:${seq}${epoch}`));
 }
 
 function partBytes(part) {
-  if (typeof part === "string") return bytes(sse(shortPacket(part)));
+  if (typeof part === "string") return shortBytes(part);
   if (part.hex !== undefined) return fromHex(part.hex);
   if (part.text !== undefined) return bytes(withIds(part.text));
   const { seq, op, p, stream = "A", id = true } = part;
-  return bytes(sse(packet(seq, op, p, STREAMS[stream]), id));
+  return bytes(sse(packet(seq, op, p, STREAMS[stream]), withIds(id)));
 }
 
 export const chunkBytes = (chunk) => join([chunk].flat().map(partBytes));

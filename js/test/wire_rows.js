@@ -9,7 +9,7 @@ import { bytes, KEY, packet, Paper, paperClient, readAll, REQUEST, sse, toHex, w
 const MILLISECONDS = ["reconnect_for", "deadline"];
 const NAMES = {
   max_retries: "maxRetries", reconnect_for: "reconnectFor", deadline: "deadline",
-  strict_sequence: "strictSequence", max_event_bytes: "maxEventBytes",
+  strict_sequence: "strictSequence", max_event_bytes: "maxEventBytes", rewinds: "rewinds",
 };
 
 /** Returns the options of the Python machine as those of this client. */

@@ -6,6 +6,7 @@ that the caller marked as `Secret`.
 """
 
 import inspect
+import json
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -180,7 +181,7 @@ def _credentials(authorization: str) -> Iterator[str]:
 
 
 def redact(text: str, secrets: Iterable[str | None]) -> str:
-    """Return a text with every secret replaced, including percent and Base64 encoded forms.
+    """Return a text with every secret replaced, also as JSON, percent or Base64 encoded.
 
     The longest is replaced first, because one secret may be a part of another.
     """
@@ -202,7 +203,8 @@ def _forms(secret: str) -> tuple[str, ...]:
     if len(secret) < _MIN_SECRET_LENGTH:
         return ()
     encoded = b64encode(secret.encode("utf-8", "surrogatepass")).decode()
-    return secret, quote(secret, safe="", errors="replace"), encoded
+    as_json = (json.dumps(secret, ensure_ascii=ascii_)[1:-1] for ascii_ in (True, False))
+    return secret, quote(secret, safe="", errors="replace"), encoded, *as_json
 
 
 def redacted_cause(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from ._host_port import host_port
 from ._secret import redact
@@ -11,6 +11,8 @@ from .errors import ArgumentError
 __all__ = ["Address", "parse_address"]
 
 _SCHEMES = {"redis": False, "valkey": False, "rediss": True, "valkeys": True}
+_SENTINEL = "+sentinel"
+_SENTINEL_OPTIONS = ("sentinel_username", "sentinel_password")
 _TLS_OPTIONS = frozenset({"ssl_ca_certs", "ssl_cert_reqs", "ssl_certfile", "ssl_keyfile"})
 
 
@@ -26,18 +28,29 @@ class Address:
     username: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
     tls_options: dict[str, Any] = field(default_factory=dict, repr=False)
+    sentinels: tuple[tuple[str, int], ...] = ()
+    service: str = ""
+    sentinel_username: str | None = field(default=None, repr=False)
+    sentinel_password: str | None = field(default=None, repr=False)
 
     def redact(self, text: str) -> str:
         """Return a text without the credentials; some servers repeat them in errors."""
-        return redact(text, (self.password, self.username))
+        secrets = (self.password, self.username, self.sentinel_password, self.sentinel_username)
+        return redact(text, secrets)
 
 
-def parse_address(url: str) -> Address:
+def parse_address(url: str, *, with_sentinel: bool = False) -> Address:
     """Parse ``valkey://user:password@host:port/db``; the scheme may be redis, with an s for TLS.
+
+    With Sentinel it is ``valkey+sentinel://user:password@host:port,host:port/name/db``; the hosts
+    are those of Sentinel, and its own credentials are the options `sentinel_username` and
+    `sentinel_password`.
 
     Raises:
         ArgumentError: it is not valid. The error does not contain the URL, because of its password.
     """
+    if with_sentinel and url.partition("://")[0].endswith(_SENTINEL):
+        return _parse_sentinel_address(url)
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -61,6 +74,47 @@ def parse_address(url: str) -> Address:
         password=unquote(parts.password) if parts.password else None,
         tls_options=_tls_options(parts.query, tls=tls),
     )
+
+
+def _parse_sentinel_address(url: str) -> Address:
+    scheme, _, rest = url.partition(_SENTINEL + "://")
+    if scheme not in _SCHEMES:
+        raise ArgumentError("url", "must start with valkey+sentinel:// or valkeys+sentinel://")
+    authority, _, path = rest.partition("/")
+    path, _, query = path.partition("?")
+    user, _, hosts = authority.rpartition("@")
+    name, _, db = path.partition("/")
+    if not name:
+        raise ArgumentError("url", "must have the name of the primary at Sentinel as its path")
+    credentials = urlsplit(f"//{user}@host")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    own = {key: options.pop(key, None) or None for key in _SENTINEL_OPTIONS}
+    tls = _SCHEMES[scheme]
+    return Address(
+        host="",
+        port=0,
+        db=_db(db),
+        tls=tls,
+        shown=f"{scheme}{_SENTINEL}://{hosts}/{name}/{_db(db)}",
+        username=unquote(credentials.username) if credentials.username else None,
+        password=unquote(credentials.password) if credentials.password else None,
+        tls_options=_tls_options(urlencode(options), tls=tls),
+        sentinels=tuple(_sentinel(host) for host in hosts.split(",")),
+        service=unquote(name),
+        sentinel_username=own["sentinel_username"],
+        sentinel_password=own["sentinel_password"],
+    )
+
+
+def _sentinel(text: str) -> tuple[str, int]:
+    try:
+        parts = urlsplit(f"//{text}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not host:
+        raise ArgumentError("url", "must name the hosts of Sentinel, such as host:26379", text)
+    return host, 26379 if port is None else port
 
 
 def _db(path: str) -> int:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from coreason_client.a2a._agent_rest_v03 import PARAMS_FROM_V03_REST, RESULTS_TO_V03_REST
+from coreason_client.a2a._agent_v03 import send_from_v03
 from coreason_client.a2a._rest_v03 import V03_REST
 
 MESSAGE = {
@@ -71,9 +72,19 @@ def test_an_agent_reads_what_a_client_sends(immediately: bool) -> None:
     assert PARAMS_FROM_V03_REST["send_message"](sent) == params
 
 
-def test_a_message_without_configuration_does_not_block() -> None:
-    read = PARAMS_FROM_V03_REST["send_message"]({"request": {"content": []}})
-    assert read["configuration"] == {"returnImmediately": True}
+@pytest.mark.parametrize(
+    ("configuration", "immediately"),
+    [(None, False), ({}, False), ({"blocking": True}, False), ({"blocking": False}, True)],
+)
+def test_a_message_waits_unless_it_says_otherwise(
+    configuration: dict[str, Any] | None, immediately: bool
+) -> None:
+    """As over JSON-RPC."""
+    sent: dict[str, Any] = {"request": {"content": []}, "configuration": configuration}
+    read = PARAMS_FROM_V03_REST["send_message"](sent)
+    assert read["configuration"] == {"returnImmediately": immediately}
+    over_rpc = send_from_v03({"message": {}, "configuration": configuration or {}})
+    assert over_rpc["configuration"].get("returnImmediately", False) == immediately
 
 
 def test_an_agent_reads_a_push_configuration() -> None:

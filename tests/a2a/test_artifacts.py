@@ -58,6 +58,24 @@ def test_on_the_first_connection_every_update_is_new() -> None:
     assert text_so_far(artifacts) == ["x"]  # written anew
 
 
+def test_a_last_chunk_that_repeats_the_artifact_adds_nothing() -> None:
+    artifacts = known()
+    artifacts.apply(update("He", append=False))
+    artifacts.apply(update("llo"))
+    repeated = update("Hello", append=False, last=True)
+    assert artifacts.apply(repeated) == (update("", last=True),)
+    assert text_so_far(artifacts) == ["Hello"]
+    assert artifacts.complete_ids == {"a"}
+
+
+def test_a_last_chunk_that_replaces_the_artifact_is_passed_on() -> None:
+    artifacts = known()
+    artifacts.apply(update("Hello", append=False))
+    replaced = update("Bye", append=False, last=True)
+    assert artifacts.apply(replaced) == (replaced,)
+    assert text_so_far(artifacts) == ["Bye"]
+
+
 def test_the_last_chunk_completes_an_artifact() -> None:
     artifacts = known()
     artifacts.apply(update("a"))

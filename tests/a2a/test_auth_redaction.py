@@ -3,7 +3,7 @@
 import pytest
 
 from coreason_client._http._types import Request
-from coreason_client.a2a import A2AError, TaskNotFoundError
+from coreason_client.a2a import A2AError, A2ASSEParseError, TaskNotFoundError
 from coreason_client.a2a._auth import CardCredential, credentials
 from coreason_client.a2a._auth_redaction import RedactingSender
 
@@ -64,15 +64,24 @@ def test_an_error_leaves_the_block_redacted_with_its_causes_and_notes() -> None:
     assert texts == ["quotes ***", "the cause quotes ***", "the note quotes ***"]
 
 
-def test_the_message_of_an_error_of_the_agent_is_redacted_too() -> None:
-    error = TaskNotFoundError("it quotes credential", data=["credential"], body=b"credential")
+def test_what_an_error_has_of_the_response_is_redacted_too() -> None:
+    data = [{"header credential": ["Bearer credential", 1, None]}]
+    error = TaskNotFoundError("it quotes credential", data=data, body=b"\xff credential \xfe")
     outer = A2AError("outer")
     outer.__cause__ = error
     with pytest.raises(A2AError), sender().redacting():
         raise outer
     assert error.message == "it quotes ***"
     assert str(error) == "code=-32001, message=it quotes ***"
-    assert (error.data, error.body) == (["credential"], b"credential")  # as the agent sent them
+    assert error.data == [{"header ***": ["Bearer ***", 1, None]}]
+    assert error.body == b"\xff *** \xfe"
+
+
+def test_the_bytes_of_an_event_that_cannot_be_parsed_are_redacted() -> None:
+    error = A2ASSEParseError("not JSON", b'{"quoted": "credential')
+    with pytest.raises(A2AError), sender().redacting():
+        raise error
+    assert error.data == b'{"quoted": "***'
 
 
 def test_an_exception_that_is_not_from_the_protocol_leaves_the_block_unchanged() -> None:

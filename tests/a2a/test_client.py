@@ -57,7 +57,6 @@ from coreason_client.a2a import (
 )
 from coreason_client.a2a._agent_v03 import task_to_v03
 from tests.a2a.loopback import CUT, HANG, Agent, Answer, Seen, as_json, serve, stream_of
-from tests.http.support import LEFT_OVER_GENERATOR
 
 T = TypeVar("T")
 TEXT = "1\u20282\u20283\u20284\u2028"
@@ -834,7 +833,6 @@ def test_what_does_no_harm_is_asked_again(agent: Agent, way: str) -> None:
 
 
 @pytest.mark.proves("R24a", "A2A-plan-jsonrpc")
-@pytest.mark.filterwarnings(LEFT_OVER_GENERATOR)
 @pytest.mark.parametrize("drips", [True, False])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_unary_call_has_a_limit(agent: Agent, way: str, drips: bool) -> None:
@@ -862,7 +860,6 @@ def test_the_limits_are_180_seconds_and_60_of_silence() -> None:
 
 
 @pytest.mark.proves("R24b", "R24c", "R24d", "A2A-stream-timeout")
-@pytest.mark.filterwarnings(LEFT_OVER_GENERATOR)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_silent_stream_is_resubscribed_as_often_as_it_takes(agent: Agent, way: str) -> None:
     task = {"id": "t", "status": {"state": "TASK_STATE_WORKING"}}

@@ -473,7 +473,7 @@ def test_the_environment_is_read_for_the_first_request(
     agent = llm_agent()
     with model(answer("Hello")) as served:
         app = AgentApp(agent, drain_timeout=0.1)
-        assert "'llm'" in repr(app)
+        assert "llm_agent.llm'" in repr(app)
         with running(app) as server, CAPClient(server.url, "key") as client:
             monkeypatch.setenv("LLM_API_BASE_URL", "nonsense")
             assert failure(client, request("Hi"))[1].code == "model_request"

@@ -58,7 +58,7 @@ def test_nothing_is_found_in_nothing() -> None:
         ("How do I resume a stream?", "docs/sse_wire_protocol.md#resuming"),
         ("How do I resume a stream?", "docs/cap.md#resume-in-another-process"),
         ("What is the retry budget?", "docs/decisions.md#7-the-retry-budget"),
-        ("When is CAPStreamReset raised?", "README.md#when-something-goes-wrong"),
+        ("When is CAPStreamReset raised?", "docs/decisions.md#11-streams-are-never-spliced"),
         ("Which exit codes does the command line have?", "docs/cli.md#exit-codes"),
         (
             "How do I cut the connection with chaos?",

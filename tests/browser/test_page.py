@@ -7,7 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
-from playwright.sync_api import Page, expect
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.cap.lost_packets import STREAM, LostPackets
 
 from .conftest import Serve, Tabs, ask, wait_for
 from .scripts import MARKDOWN, PIECES, SCRIPTS
@@ -127,6 +130,26 @@ def test_void_text_and_duplicates_are_on_the_timeline_only(serve: Serve, tabs: T
         titles.append(page.get_by_test_id("details-title").inner_text().split(",")[0])
     assert "Dropped duplicate of packet 2" in titles
     assert "Rewind: back to packet 1" in titles
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_an_answer_that_was_written_anew_is_read_again(
+    serve: Serve, new_tabs: Callable[..., Tabs], refuses: bool
+) -> None:
+    server = LostPackets(refuses=refuses)
+
+    def answer(route: Route) -> None:
+        status, kind, body = server.answer(route.request.headers.get("last-event-id"))
+        route.fulfill(status=status, content_type=kind, body=body)
+
+    tabs = new_tabs()
+    tabs.context.route("**/assist", answer)
+    page = tabs.open(serve(SCRIPTS).url)
+    ask(page, "anything")
+    wait_for(page, "done")
+    expect(page.get_by_test_id("answer")).to_have_text("one zwei drei vier")
+    assert server.cursors == [None, f"{STREAM}:3", STREAM]
+    assert ["410" in problem for problem in tabs.problems] == [True] * refuses
 
 
 def test_what_can_be_taken_along(serve: Serve, new_tabs: Callable[..., Tabs]) -> None:

@@ -191,6 +191,7 @@ def machine_for(
     reconnect_for: float = 0.0,
     deadline: float | None = None,
     proxy: str | None = None,
+    rewinds: bool = False,
     clock: Callable[[], float] = lambda: 0.0,
 ) -> ResumeMachine:
     def attempt(cursor: str | None) -> Request:
@@ -216,6 +217,7 @@ def machine_for(
         reconnect_for=reconnect_for,
         deadline=deadline,
         proxy_for=lambda url: proxy,
+        rewinds=rewinds,
         clock=clock,
     )
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.cap._chat_record import ChatRecord
-from coreason_client.cap.rewound import Rewound
+from coreason_client.cap.rewound import Rewound, rewind_to_start
 from coreason_manifest.definitions.presentation import (
     ClosePacket,
     DeltaPacket,
@@ -111,6 +111,15 @@ def test_a_stream_that_was_resumed_after_the_valid_packet_starts_over() -> None:
     again = [text(1, "a"), text(5, "e"), text(6, "f"), rewind(7, 4), text(8, "g")]
     assert read(record, again) == ["a", "e", "f", Rewound("a", 4), "g"]
     assert record.text == "ag"
+
+
+@pytest.mark.parametrize("start", [0, 5])
+def test_a_stream_that_is_read_again_makes_everything_void(start: int) -> None:
+    record = ChatRecord(start)
+    first = text(1, "A")
+    pieces = read(record, [text(6, "f"), rewind_to_start(first), first])
+    assert pieces == ["f", Rewound("", 0, whole=True), "A"]
+    assert record.text == "A"
 
 
 def test_a_stream_that_was_resumed_at_the_valid_packet_goes_on() -> None:

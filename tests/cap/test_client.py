@@ -1,6 +1,7 @@
 """The two CAP clients as their users meet them, over real sockets."""
 
 import asyncio
+import gc
 import inspect
 import logging
 import pickle
@@ -15,6 +16,7 @@ from uuid import UUID, uuid4
 import httpx
 import httpx2
 import pytest
+import trio
 
 from coreason_client import (
     Answer,
@@ -33,6 +35,7 @@ from coreason_client import (
 )
 from coreason_client._retry import Backoff
 from coreason_client.cap import _protocol
+from coreason_client.testing import virtual_clock
 from coreason_manifest.definitions.message import ChatMessage
 from coreason_manifest.definitions.presentation import ClosePacket, ErrorPacket, StreamOpCode
 from coreason_manifest.definitions.request import AgentRequest
@@ -464,6 +467,33 @@ def test_a_bookmark_continues_a_chat(server: FaultServer) -> None:
         return "".join([first, *rest])
 
     assert with_async(run.base_url, use) == run.text
+
+
+@pytest.mark.proves("R08f")
+def test_a_bookmark_keeps_the_error_of_the_stream(server: FaultServer) -> None:
+    run = server.run("fatal_error")
+    with CAPClient(run.base_url, KEY) as client:
+        stream = client.chat("Count")
+        with pytest.raises(CAPRuntimeError) as caught:
+            list(stream)
+        bookmark = Bookmark.model_validate_json(stream.bookmark().to_json())
+        assert bookmark.error == caught.value.stream_error
+        sent = len(run.requests)
+        for resumed in (client.resume(bookmark), client.resume_chat(bookmark)):
+            with pytest.raises(CAPRuntimeError) as again:
+                list(resumed)
+            assert again.value.stream_error == caught.value.stream_error
+            assert again.value.position == caught.value.position
+            assert str(again.value) == str(caught.value)
+            assert (resumed.complete, resumed.bookmark()) == (False, bookmark)
+
+    async def use(client: AsyncCAPClient) -> None:
+        async for _ in client.resume_chat(bookmark):
+            pass
+
+    with pytest.raises(CAPRuntimeError):
+        with_async(run.base_url, use)
+    assert len(run.requests) == sent
 
 
 # Whole answers
@@ -1145,3 +1175,22 @@ def test_what_had_arrived_is_delivered_before_the_loss(
             if packet.op is StreamOpCode.CLOSE:
                 break
     assert seen == list(range(1, 22))
+
+
+@pytest.mark.proves("RES1-stop")
+@pytest.mark.parametrize("fault", ["close_then_keeps_open", "correct", "fin_mid_event_chunked"])
+def test_nothing_is_left_open_on_trio(coreason_faults: FaultServer, fault: str) -> None:
+    """Trio warns of each generator that is collected before it was closed."""
+
+    async def main() -> None:
+        async with AsyncCAPClient(run.base_url, "key") as client:
+            assert await client.ask("Hi") == run.text
+            async with client.chat("Hi") as stream:
+                async for _ in stream:
+                    break
+
+    for _ in range(10):
+        run = coreason_faults.run(fault)
+        with virtual_clock():
+            trio.run(main)
+        gc.collect()

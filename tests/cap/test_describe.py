@@ -3,7 +3,7 @@
 import pytest
 
 from coreason_client._http._types import Headers, Request, ResponseHead
-from coreason_client.cap._describe import describe_request, describe_response
+from coreason_client.cap._describe import describe_request, describe_response, is_position_gone
 
 REQUEST = Request("GET", "https://me:pw@agent.example/health?key=1", {})
 
@@ -34,3 +34,18 @@ def test_a_response(status: int, kind: str, body: bytes, expected: str) -> None:
     assert describe_response(REQUEST, head, body) == (
         f"GET https://agent.example/health was answered with {expected}"
     )
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b'{"type": "urn:coreason:problem:position-gone", "status": 410}', True),
+        (b'{"type": "urn:coreason:problem:stream-not-found"}', False),
+        (b'{"detail": "urn:coreason:problem:position-gone"}', False),
+        (b'["urn:coreason:problem:position-gone"]', False),
+        (b"\xff", False),
+        (b"", False),
+    ],
+)
+def test_a_problem_document_says_that_a_position_is_gone(body: bytes, expected: bool) -> None:
+    assert is_position_gone(body) is expected

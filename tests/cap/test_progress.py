@@ -12,6 +12,7 @@ from coreason_client.cap._progress import ChatProgress, PacketProgress
 from coreason_client.cap.bookmark import Bookmark
 from coreason_client.cap.errors import CAPConnectionError
 from coreason_client.cap.position import Position
+from coreason_manifest.definitions.presentation import StreamError
 from tests.cap.test_bookmark import make_request
 
 STREAM = UUID(int=1)
@@ -27,6 +28,7 @@ class Machine:
     complete: bool = False
     position: Position | None = POSITION
     reconnects: int = 0
+    stream_error: StreamError | None = None
     response_head: ResponseHead | None = None
 
     def ended_early(self, why: str) -> CAPConnectionError:

@@ -1,5 +1,8 @@
 """The errors of a stream: their words and their fields."""
 
+import pickle
+from uuid import UUID
+
 import pytest
 
 from coreason_client._connections import Connections
@@ -13,9 +16,16 @@ from coreason_client._http._types import (
 from coreason_client._retry import Backoff
 from coreason_client._retry_budget import RetryBudget
 from coreason_client.cap._numbering import Numbering
-from coreason_client.cap._stream_errors import NO_DETAILS, FailureDetails, StreamErrors
-from coreason_client.cap.errors import CAPProtocolError
+from coreason_client.cap._stream_errors import (
+    NO_DETAILS,
+    FailureDetails,
+    StreamErrors,
+    details_of,
+    ended_with,
+)
+from coreason_client.cap.errors import CAPProtocolError, CAPStreamReset
 from coreason_client.cap.position import Position
+from coreason_manifest.definitions.presentation import ErrorSeverity, StreamError
 
 KEY = "sk_very_secret"
 HEAD = ResponseHead(503, Headers([("X-Reason", "busy")]))
@@ -98,3 +108,33 @@ def test_the_cause_of_an_error() -> None:
     failure.__cause__ = OSError("below")
     assert FailureDetails(failure=failure).cause is failure.__cause__
     assert NO_DETAILS.cause is None
+
+
+def test_a_fatal_error_has_its_packet_and_the_response() -> None:
+    _, errors = stream()
+    sent = StreamError(
+        code="busy", message=f"not {KEY}", severity="FATAL", details={"retry_after": 7}
+    )
+    error = errors.fatal(sent)
+    assert (str(error), error.stream_error, error.retry_after) == ("busy: not ***", sent, 7.0)
+    assert (error.status_code, error.body) == (None, None)
+    error = errors.fatal(sent, FailureDetails(1.0, head=HEAD, body=b"no"))
+    assert (error.status_code, error.body, error.stream_error) == (503, b"no", sent)
+    assert details_of(sent).server_delay == error.retry_after == 7.0
+
+
+def test_an_outcome_is_a_fatal_error() -> None:
+    error = ended_with("cancelled")
+    assert (error.code, error.severity) == ("cancelled", ErrorSeverity.FATAL)
+
+
+@pytest.mark.proves("R11b", "R11c")
+def test_a_reset_says_what_happened_and_survives_pickling() -> None:
+    a, b = UUID(int=1), UUID(int=2)
+    position = Position(stream_id=a, seq=3)
+    for received, words in ((b, f"stream {b} instead of {a}"), (a, "has lost packets")):
+        error = pickle.loads(pickle.dumps(CAPStreamReset(a, received, position=position)))
+        assert (error.expected, error.received, error.position) == (a, received, position)
+        assert words in str(error)
+        assert "new request_id" in str(error)
+        assert ("rewinds=True" in str(error)) is (received == a)

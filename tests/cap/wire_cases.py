@@ -13,7 +13,7 @@ import pytest
 from coreason_client._http._types import FailureKind
 from coreason_client.cap.position import Position
 from tests.cap.scripted import Connection, failure
-from tests.faults import Packet, sse
+from tests.faults import Packet, block, sse
 
 CASES = Path(__file__).parent / "cases"
 STREAMS = {
@@ -23,7 +23,7 @@ STREAMS = {
 FAILURES = {"reset": FailureKind.BROKEN, "timeout": FailureKind.TIMEOUT}
 OTHER_FILES = {"faults", "disconnects"}
 
-_SHORT = re.compile(r"(?:(B):)?([a-zA-Z]+?)(\d+)")
+_SHORT = re.compile(r"(?:(B):)?([a-zA-Z]+?)(\d+)((?::\d+)*)")
 
 
 def load(name: str) -> Any:
@@ -90,23 +90,29 @@ def _chunk(chunk: Any) -> bytes:
 
 def _part(part: Any) -> bytes:
     if isinstance(part, str):
-        return sse(_short_packet(part))
+        packet, epoch = _short_packet(part)
+        return block(packet.json(), packet.event_id + epoch)
     if "hex" in part:
         return bytes.fromhex(part["hex"])
     if "text" in part:
         return with_ids(part["text"]).encode()
     stream = STREAMS[part.get("stream", "A")]
     packet = Packet(stream, part["seq"], part["op"], part["p"])
-    return sse(packet, with_id=part.get("id", True))
+    event_id = part.get("id", True)
+    if isinstance(event_id, str):
+        return block(packet.json(), with_ids(event_id))
+    return sse(packet, with_id=event_id)
 
 
-def _short_packet(short: str) -> Packet:
+def _short_packet(short: str) -> tuple[Packet, str]:
+    """Return a packet, and the epoch in its id."""
     match = _SHORT.fullmatch(short)
     assert match is not None, short
     stream, kind, seq = STREAMS[match[1] or "A"], match[2], int(match[3])
-    if kind == "w":
-        return Packet(stream, seq, "DELTA", f"w{seq} ")
-    if kind == "close":
-        return Packet(stream, seq, "CLOSE", {"reason": "done"})
     error = {"code": "busy", "message": "too much", "severity": kind}
-    return Packet(stream, seq, "ERROR", error)
+    kinds: dict[str, tuple[str, Any]] = {
+        "w": ("DELTA", f"w{seq} "),
+        "close": ("CLOSE", {"reason": "done"}),
+    }
+    op, payload = kinds.get(kind, ("ERROR", error))
+    return Packet(stream, seq, op, payload), match[4]

@@ -31,7 +31,7 @@ def test_a_cap_agent_is_reached_through_the_printed_url(service: Service) -> Non
         assert httpx2.get(f"{url}/health").status_code == 401
         with CAPClient(url, token) as client:
             assert str(client.ask("hi")).endswith("Now: hi.")
-            assert client.health().agent_id == "agent"
+            assert client.health().agent_id == "mine.agent"
         process.signal(signal.SIGINT)
         assert process.end() == 0
         assert process.text.strip() == ""

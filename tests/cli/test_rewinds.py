@@ -33,6 +33,7 @@ from coreason_manifest.definitions.presentation import (
     parse_packet,
 )
 from coreason_manifest.definitions.service import ServiceRequest
+from tests.cap.lost_packets import LostPackets
 
 from .command import PATIENCE, coreason_here
 from .session import Session
@@ -318,6 +319,31 @@ def test_chaos_compares_what_was_received_also_after_a_rewind(url: str) -> None:
     done = coreason_here("chat", "--json", "--chaos", "--seed", "1", "--url", url, "Hello")
     assert done.returncode == 0
     assert "nothing lost or duplicated: 5 packets received, 5 logged" in done.stderr
+
+
+def test_json_shows_that_an_answer_is_read_again() -> None:
+    with LostPackets().running() as server:
+        done = coreason_here("chat", "--json", "--url", server.url, "Hello")
+    packets = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0
+    assert [packet["seq"] for packet in packets] == [1, 2, 3, 0, 1, 2, 3, 4, 5]
+    assert packets[3]["p"] == {"type": "REWIND", "data": {"to_seq": 0}}
+
+
+def test_a_pipe_keeps_the_text_and_the_error_of_an_answer_that_was_written_anew() -> None:
+    with LostPackets().running() as server:
+        done = coreason_here("chat", "--url", server.url, "Hello")
+    assert (done.returncode, done.stdout) == (1, "one two three \n")
+    assert "HTTP 410: The packets after this position are gone." in done.stderr
+
+
+def test_a_terminal_draws_an_answer_again_that_was_written_anew() -> None:
+    with LostPackets().running() as server, Session("chat", "--url", server.url) as session:
+        session.say("Hello")
+        session.sees("one zwei drei vier")
+        session.say("/exit")
+        assert session.end() == 0
+    assert "three" not in session.emulator.text
 
 
 def test_a_conversation_in_a_terminal_redraws_each_answer(url: str) -> None:

@@ -1,4 +1,4 @@
-"""As much of PromQL as the dashboard uses: each metric with the functions around it."""
+"""As much of PromQL as the dashboard and alerts use: each metric with the functions around it."""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)|(?P<range>\[[^\]]*\])|(?P<labels>\{[^}]*\})"""
-    r"""|(?P<number>[0-9.]+)|(?P<sign>[()*/+,-]))"""
+    r"""|(?P<number>[0-9.]+)|(?P<sign>[()*/+,-]|[<>=!]=|[<>]))"""
 )
 _AGGREGATIONS = {"avg", "count", "max", "min", "sum"}
 _LABEL = re.compile(r'([a-z_]+)(?:=~|!~|!=|=)"[^"]*"')

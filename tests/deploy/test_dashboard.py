@@ -1,30 +1,44 @@
-"""The Grafana dashboard shows every metric that a server has, each with a function that fits."""
+"""The dashboard and the alerts use the metrics of a real server, each with a function that fits.
+
+The dashboard shows all of them, and `docs/operating.md` describes all of them.
+"""
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
+import yaml  # type: ignore[import-untyped]
 from prometheus_client.parser import text_string_to_metric_families
 
-from coreason_client.server.observe._metrics import PrometheusMetrics
+from coreason_client.server import AgentApp, running
 from tests.each import each
+from tests.server.peer import LIMIT
 
 from .promql import Use, uses
 
 ROOT = Path(__file__).parents[2]
-DASHBOARD: dict[str, Any] = json.loads((ROOT / "deploy" / "grafana-dashboard.json").read_text())
+DEPLOY = ROOT / "deploy"
+DASHBOARD: dict[str, Any] = json.loads((DEPLOY / "grafana-dashboard.json").read_text())
+PROMTOOL = shutil.which("promtool")
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 LEFT_OUT: set[str] = set()  # metrics that have no panel, each with a reason
 SCRAPE_LABELS = {"instance", "job"}  # added by Prometheus
 
 
+async def hello(request: object) -> str:
+    return "hello"
+
+
 def exported() -> dict[str, tuple[str, set[str]]]:
     """Return the type and the labels of each metric that a server exposes."""
-    metrics = PrometheusMetrics()
-    metrics.refused("any")  # its labels are created when they are needed
-    families = text_string_to_metric_families(metrics.exposition()[0].decode())
+    with running(AgentApp(hello, metrics=True)) as server:
+        text = httpx2.get(f"{server.url}/metrics", timeout=LIMIT).text
+    families = text_string_to_metric_families(text)
     return {
         family.name: (
             family.type,
@@ -65,6 +79,11 @@ def wrong_with(use: Use) -> str | None:
     return None
 
 
+RULES: list[dict[str, Any]] = [
+    rule
+    for group in yaml.safe_load((DEPLOY / "prometheus-rules.yaml").read_text())["groups"]
+    for rule in group["rules"]
+]
 EXPRESSIONS = [(panel["title"], target) for panel in PANELS for target in panel["targets"]]
 
 
@@ -86,6 +105,49 @@ def test_every_metric_is_shown_or_left_out_for_a_reason() -> None:
     }
     assert shown | LEFT_OUT == EXPORTED.keys()
     assert not shown & LEFT_OUT
+
+
+def test_every_metric_is_described() -> None:
+    """With its kind, and with its labels."""
+    page = (ROOT / "docs" / "operating.md").read_text()
+    rows = re.findall(r"^\| `(coreason_\w+)` \| (\w+) \|(?: `(\w+)`:| \|)", page, re.MULTILINE)
+    described = {name.removesuffix("_total"): (kind, {label} - {""}) for name, kind, label in rows}
+    assert described == EXPORTED
+    assert all(name.endswith("_total") is (kind == "counter") for name, kind, _ in rows)
+
+
+@each(("rule",), [(rule,) for rule in RULES])
+def test_an_alert_fits_the_metrics_and_says_what_to_do(rule: dict[str, Any]) -> None:
+    found = uses(rule["expr"])
+    assert found
+    assert [problem for use in found if (problem := wrong_with(use))] == []
+    assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
+    assert rule["labels"]["severity"] in ("critical", "warning", "info")
+    assert rule["annotations"]["summary"].endswith(".")
+
+
+def test_no_expression_divides_by_what_may_be_zero() -> None:
+    """Only a maximum, which is never 0, or what a comparison has left over."""
+    for expression in [rule["expr"] for rule in RULES] + [one["expr"] for _, one in EXPRESSIONS]:
+        for divisor in re.findall(r"/ (.*)", expression.replace("\n", " ")):
+            assert divisor.startswith("coreason_limit_maximum") or re.match(
+                r"\(sum.*\)\) > 0\)", divisor
+            ), expression
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="there is no promtool here (Debian: prometheus)")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["check", "rules", str(DEPLOY / "prometheus-rules.yaml")],
+        ["test", "rules", str(Path(__file__).with_name("alerts.yaml"))],
+    ],
+)
+def test_prometheus_accepts_the_alerts_and_they_end(command: list[str]) -> None:
+    ran = subprocess.run(
+        [str(PROMTOOL), *command], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 @each(

@@ -5,6 +5,7 @@ import fnmatch
 import json
 import re
 import shlex
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from dockerfile_parse import DockerfileParser  # type: ignore[import-untyped]
 
-from coreason_client.server import AgentApp
+from coreason_client.server import AgentApp, ValkeyStreamLog
 from coreason_client.server.process._uvicorn import AFTER_DRAIN
 from tests.cli.test_documented import parse
 
@@ -68,9 +69,9 @@ def last(dockerfile: list[tuple[str, str]], name: str) -> str:
 
 def test_the_image_serves_as_a_user_without_rights(dockerfile: list[tuple[str, str]]) -> None:
     bases = [value for instruction, value in dockerfile if instruction == "FROM"]
-    assert len(bases) == 2
-    for base in bases:
-        assert re.fullmatch(r"python:3\.\d+-slim-\w+( AS \w+)?", base)
+    assert bases == ["${BASE} AS build", "${BASE}"]
+    [base] = [value for instruction, value in dockerfile if instruction == "ARG"]
+    assert re.fullmatch(r"BASE=python:3\.\d+\.\d+-slim-[a-z]+", base)  # one release, not the latest
     assert last(dockerfile, "USER") == "10001:10001"
     assert last(dockerfile, "STOPSIGNAL") == "SIGTERM"
     assert last(dockerfile, "EXPOSE") == str(PORT)
@@ -85,10 +86,9 @@ def test_the_command_of_the_image_is_one_process(dockerfile: list[tuple[str, str
     parse(["serve", *command])
     assert options_of(command)["--port"] == str(PORT)
     check = last(dockerfile, "HEALTHCHECK").partition("CMD ")[2]
-    [python, option, code] = json.loads(check)
-    assert (python, option) == ("python", "-c")
-    compile(code, "HEALTHCHECK", "exec")
-    assert f"http://127.0.0.1:{PORT}/ready" in code
+    [python, program] = json.loads(check)
+    copied = [value.split() for name, value in dockerfile if name == "COPY"]
+    assert (python, ["deploy/healthcheck.py", program]) == ("python", copied[-1])
 
 
 def test_no_secret_and_no_other_file_gets_into_a_layer(dockerfile: list[tuple[str, str]]) -> None:
@@ -212,9 +212,57 @@ def test_nginx_knows_every_replica_and_streams(
 # Kubernetes.
 
 
+def manifest() -> list[dict[str, Any]]:
+    found = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
+    assert [(one["apiVersion"], one["kind"]) for one in found] == [
+        ("apps/v1", "Deployment"),
+        ("v1", "Service"),
+        ("policy/v1", "PodDisruptionBudget"),
+        ("networking.k8s.io/v1", "NetworkPolicy"),
+    ]
+    return found
+
+
+def test_a_stall_of_the_store_takes_no_pod_out_of_the_service() -> None:
+    """All pods share it: those that fail together must not be taken out together."""
+    [container] = manifest()[0]["spec"]["template"]["spec"]["containers"]
+    probe = container["readinessProbe"]
+    patience = 10.0  # of the Valkey log: a stall that is shorter is not noticed
+    assert ValkeyStreamLog("valkey://store")._patience == patience
+    assert probe["periodSeconds"] * probe["failureThreshold"] >= 2 * patience
+    assert probe["timeoutSeconds"] > 1  # what /ready may take while the server starts
+
+
+def test_pods_are_spread_protected_and_without_rights() -> None:
+    deployment, service, budget, policy = manifest()
+    spec, labels = deployment["spec"]["template"]["spec"], service["spec"]["selector"]
+    assert spec["automountServiceAccountToken"] is False
+    spread = spec["topologySpreadConstraints"]
+    assert [one["topologyKey"] for one in spread] == [
+        "kubernetes.io/hostname",
+        "topology.kubernetes.io/zone",
+    ]
+    selectors = [one["labelSelector"] for one in spread]
+    selectors += [budget["spec"]["selector"], policy["spec"]["podSelector"]]
+    assert all(selector == {"matchLabels": labels} for selector in selectors)
+    assert budget["spec"]["maxUnavailable"] < deployment["spec"]["replicas"]
+    assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+    [incoming] = policy["spec"]["ingress"]
+    [container] = spec["containers"]
+    assert [port["port"] for port in incoming["ports"]] == [container["ports"][0]["name"]]
+    outgoing = [port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]]
+    assert outgoing == [53, 53, 6379, 443]
+    for rule in policy["spec"]["egress"]:
+        for target in rule.get("to", []):
+            network = ip_network(target["ipBlock"]["cidr"])
+            assert all(
+                ip_network(other).subnet_of(network)  # type: ignore[arg-type]
+                for other in target["ipBlock"]["except"]
+            )
+
+
 def test_the_manifest_has_a_deployment_with_probes_and_a_service() -> None:
-    deployment, service = yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())
-    assert (deployment["kind"], service["kind"]) == ("Deployment", "Service")
+    deployment, service, *_ = manifest()
     template = deployment["spec"]["template"]
     labels = template["metadata"]["labels"]
     assert deployment["spec"]["selector"]["matchLabels"] == labels

@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from coreason_client.server import AgentApp
+from coreason_client.server import running as running_app
 from examples import a2a_conformance
 from tests.e2e.test_examples import EXAMPLES, RUN
 from tests.ports import free_port
@@ -56,6 +57,33 @@ def test_only_streams_of_0_3_begin_later(
 
 def test_a_task_can_be_subscribed_to_for_eight_seconds() -> None:
     assert a2a_conformance.RESUBSCRIBE_SECONDS >= 8
+
+
+@pytest.mark.parametrize("protocol", ["1.0", "0.3"])
+def test_the_program_can_need_a_key(protocol: str) -> None:
+    program = Path(EXAMPLES, "a2a_conformance.py")
+    options = ["--port", free_port(), "--protocol", protocol, "--api-key", "tck-key"]
+    with Program(RUN, program, *options) as running, httpx2.Client(timeout=20) as http:
+        url = running.url()
+        card = http.get(f"{url}/.well-known/agent-card.json").json()
+        assert list(card["securitySchemes"]) == ["bearer"]
+        assert card["defaultInputModes"] == list(a2a_conformance.INPUT_MODES)
+        tasks = f"{url}/a2a/tasks"
+        statuses = [
+            http.get(tasks, headers={"A2A-Version": "1.0", **headers}).status_code
+            for headers in ({}, {"Authorization": "Bearer no"}, {"Authorization": "Bearer tck-key"})
+        ]
+    assert statuses == [401, 401, 200]
+
+
+def test_an_unknown_media_type_is_refused() -> None:
+    app = a2a_conformance.make_app()
+    part = {"url": "https://example.com/a", "mediaType": "application/x-unknown"}
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [part]}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+    with running_app(app) as server:
+        got = httpx2.post(f"{server.url}/a2a", json=body, headers={"A2A-Version": "1.0"}).json()
+    assert got["error"]["code"] == -32005
 
 
 @pytest.mark.parametrize(

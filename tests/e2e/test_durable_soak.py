@@ -1,11 +1,15 @@
 """The count of the durable part of the soak: each flaw, planted, is counted."""
 
+import asyncio
 from collections.abc import Sequence
+from typing import cast
 from uuid import UUID, uuid4
 
 import pytest
 
+from coreason_client.server import MemoryStreamLog
 from coreason_client.server.engine._frames import Frames
+from coreason_client.server.log.base import NewStream, StreamMeta
 from coreason_client.sse import SSEDecoder
 from coreason_manifest.definitions.presentation import (
     Packet,
@@ -16,6 +20,7 @@ from coreason_manifest.definitions.presentation import (
     parse_packet,
 )
 
+from ..server.aio import aio
 from ..soak.content import REWIND, Order, ends_burst
 from ..soak.durable_tally import (
     LOST,
@@ -24,6 +29,7 @@ from ..soak.durable_tally import (
     hand_over_rows,
     hand_over_times,
 )
+from ..soak.replica import DurableAgent, NotingLog
 from ..soak.tally import Notes, Row
 
 ORDER = Order("s", 30, 0.0, differs=True, rewinds=True)
@@ -136,3 +142,32 @@ def test_the_time_without_a_producer_ends_with_the_first_packet_of_a_later_epoch
     assert wrong(hand_over_rows([], notes, 1.4)) == [
         "longest time without a producer (at most 1.4 s)"
     ]
+
+
+class SlowHandOver(MemoryStreamLog):
+    """Counts the looks at a stream; its hand-over takes as long as the test wants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = asyncio.Queue[None]()
+        self.noted: list[object] = []
+
+    async def meta(self, stream_id: UUID) -> StreamMeta:
+        self.looks.put_nowait(None)
+        return await super().meta(stream_id)
+
+    def note(self, *words: object) -> None:
+        self.noted.append(words)
+
+
+@aio
+async def test_the_late_append_waits_for_a_slow_hand_over() -> None:
+    log = SlowHandOver()
+    await log.open(NewStream(STREAM, "p", uuid4(), "print"), "one")
+    late = asyncio.ensure_future(DurableAgent(cast("NotingLog", log))._write_late(STREAM))
+    for _ in range(2):
+        await log.looks.get()
+    assert not late.done()
+    await log.release(STREAM, 1)
+    await late
+    assert ((await log.meta(STREAM)).last_seq, log.noted) == (0, [])

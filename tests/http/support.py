@@ -29,10 +29,11 @@ LIMIT: Final = 10.0  # for what must happen, and soon
 PATIENCE: Final = 0.3  # for what cannot happen
 SILENCE: Final = 1.0  # after which a server that spoke is taken to have fallen silent
 
-# When a body is not read to its end, httpx2 and httpx leave some of their generators to the garbage
-# collector, of which trio warns.
+# When a body is not read to its end, httpx leaves some of its generators to the garbage collector,
+# of which trio warns. Those of httpx2 are closed.
 LEFT_OVER_GENERATOR: Final = (
-    r"ignore:Async generator 'http\S+\.(__aiter__|_receive_response_body)' was:ResourceWarning"
+    r"ignore:Async generator 'http(x|core)\.\S+\.(__aiter__|_receive_response_body)' was"
+    ":ResourceWarning"
 )
 
 T = TypeVar("T")

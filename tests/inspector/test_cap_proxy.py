@@ -37,7 +37,7 @@ async def count(request: ServiceRequest, stream: AgentStream) -> None:
 
 @pytest.fixture(scope="module")
 def agent() -> Iterator[RunningServer]:
-    with running(AgentApp(count, api_keys=[KEY]), log_config=None) as server:
+    with running(AgentApp(count, agent_id="count", api_keys=[KEY]), log_config=None) as server:
         yield server
 
 

@@ -69,8 +69,8 @@ MUTANTS = (
     Mutant(
         "a restart counts as a start",
         "coreason_client/server/engine/_producers.py",
-        "self._metrics.continued() if restarted else self._metrics.started(accepted_at)",
-        "self._metrics.started(accepted_at)",
+        "self.metrics.continued() if restarted else self.metrics.started(accepted_at)",
+        "self.metrics.started(accepted_at)",
         (_METRICS,),
     ),
     Mutant(

@@ -96,7 +96,7 @@ _LOGS = (
     _mutant(
         "log/_memory_records.py",
         "the growth of a conversation ignores the turns that it dropped",
-        "return self.size - before",
+        "return self.memory - before",
         "return len(turn)",
     ),
     _mutant(
@@ -171,8 +171,8 @@ _VALKEY = (
     _mutant(
         "log/valkey/_entries.py",
         "an end fails if the indexes cannot be changed",
-        "with suppress(LogUnavailable):",
-        "with suppress(UnknownStream):",
+        "with suppress(LogUnavailable):\n            if",
+        "with suppress(UnknownStream):\n            if",
     ),
     _mutant(
         "log/valkey/_expiry.py",
@@ -209,7 +209,7 @@ _VALKEY = (
         "log/valkey/_opening.py",
         "an opener that was slower leaves its stream behind",
         "            if created_meta is not None:\n"
-        "                await _delete_unused(session, keys, stream)\n",
+        "                await delete_unused(session, keys, stream)\n",
         "",
     ),
     _mutant(
@@ -221,8 +221,9 @@ _VALKEY = (
     _mutant(
         "log/valkey/_opening.py",
         "ownership begins after the reply of the store",
-        "    session.owned.own(stream.stream_id, until)\n    return Opened(new_meta(stream, now)",
-        "    session.owned.own(stream.stream_id, now + lease)\n"
+        "    session.owned.own_new(stream.stream_id, until)\n"
+        "    return Opened(new_meta(stream, now)",
+        "    session.owned.own_new(stream.stream_id, now + lease)\n"
         "    return Opened(new_meta(stream, now)",
     ),
 )
@@ -358,8 +359,8 @@ _ROUTES = (
     _mutant(
         "cap/_routes.py",
         "a reader at the end of a dropped stream gets an error",
-        "if meta.outcome is not None and after_seq == meta.last_seq:",
-        "if meta.outcome is not None and after_seq == meta.last_seq and not meta.body_gone:",
+        "if meta.outcome is not None and after.seq == meta.last_seq:",
+        "if meta.outcome is not None and after.seq == meta.last_seq and not meta.body_gone:",
     ),
     _mutant(
         "cap/_routes.py",

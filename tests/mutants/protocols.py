@@ -202,8 +202,8 @@ MUTANTS = (
     _cap(
         "_progress",
         "a bookmark of a whole answer is not complete",
-        "position=machine.position, complete=machine.complete)",
-        "position=machine.position)",
+        "complete=machine.complete,",
+        "complete=False,",
     ),
     _cap(
         "_progress",

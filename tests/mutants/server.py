@@ -7,6 +7,7 @@ __all__ = ["MUTANTS"]
 _T = "tests/server"
 _APPENDER = f"{_T}/test_appender.py"
 _APP = f"{_T}/test_app.py"
+_CUT_BACK = f"{_T}/test_cut_back.py"
 _DECISION = f"{_T}/test_decision.py"
 _CURSOR = f"{_T}/test_cursor.py"
 _FRAMES = f"{_T}/test_frames.py"
@@ -32,9 +33,37 @@ _IN_THE_APPENDER = (
     _mutant(
         "engine/_appender.py",
         "a batch that is sent again ends the stream though more is pending",
-        "        outcome = batch.outcome\n        if",
-        "        outcome = batch.outcome or self._pending.outcome\n        if",
+        "first_seq, outcome = batch.first_seq, batch.outcome\n",
+        "first_seq, outcome = batch.first_seq, batch.outcome or self._pending.outcome\n",
         _APPENDER,
+    ),
+    _mutant(
+        "engine/_appender.py",
+        "what the store has lost is not sent again",
+        "        if not self._kept.plan_resend(error):\n",
+        "        if True:\n",
+        f"{_CUT_BACK}::test_a_living_producer_sends_again_what_the_store_has_lost",
+    ),
+    _mutant(
+        "engine/_appender.py",
+        "all streams together keep any number of bytes",
+        "            or KeptBatches.in_all > _KEEP_BYTES_IN_ALL\n",
+        "",
+        _APPENDER,
+    ),
+    _mutant(
+        "engine/_appender.py",
+        "the store may lose the same batches for ever",
+        " and self.resends < _RESENDS",
+        "",
+        _APPENDER,
+    ),
+    _mutant(
+        "cap/_routes.py",
+        "a 204 does not name the outcome",
+        'headers={"X-Stream-Outcome": meta.outcome}',
+        "headers={}",
+        f"{_CUT_BACK}::test_half_an_answer_is_not_complete_after_a_resume",
     ),
     _mutant(
         "engine/_appender.py",
@@ -74,8 +103,8 @@ _IN_THE_APPENDER = (
     _mutant(
         "engine/_appender.py",
         "a batch whose append was cancelled is dropped",
-        "if batch is None:",
-        "if True:",
+        "        elif self._in_flight is not None:",
+        "        elif False:",
         _APPENDER,
     ),
     _mutant(
@@ -298,14 +327,14 @@ _FOR_REQUESTS = (
     ),
     _anywhere(
         "a position beyond the end is served",
-        "if cursor.seq > meta.last_seq:",
-        "if False:",
-        f"{_REFUSALS}::test_a_position_that_was_never_reached_gets_400",
+        "or (ended and after_seq > last_seq)",
+        "or False",
+        f"{_REFUSALS}::test_a_position_that_was_never_reached_gets_410",
     ),
     _anywhere(
         "the position of the last packet is refused",
-        "if cursor.seq > meta.last_seq:",
-        "if cursor.seq >= meta.last_seq:",
+        "or (ended and after_seq > last_seq)",
+        "or after_seq >= last_seq",
         _READER,
     ),
     _anywhere(
@@ -316,8 +345,8 @@ _FOR_REQUESTS = (
     ),
     _anywhere(
         "a resume at the latest packet of a running stream gets nothing",
-        "if meta.outcome is not None and after_seq == meta.last_seq:",
-        "if after_seq == meta.last_seq:",
+        "if meta.outcome is not None and after.seq == meta.last_seq:",
+        "if after.seq == meta.last_seq:",
         _READER,
     ),
     _anywhere(
@@ -467,7 +496,7 @@ _IN_THE_CURSOR = (
         "a position in capitals is refused",
         "re.ASCII | re.IGNORECASE",
         "re.ASCII",
-        f"{_CURSOR}::test_accepts_the_two_forms_and_nothing_else",
+        f"{_CURSOR}::test_accepts_these_forms_and_nothing_else",
     ),
 )
 
@@ -540,7 +569,32 @@ _IN_THE_TURNS = (
     ),
 )
 
+_IN_THE_HEAD = (
+    _mutant(
+        "http/_root_path.py",
+        "an encoded slash is a slash",
+        'if b"%2f" not in (scope.get("raw_path") or b"").lower():',
+        "if True:",
+        f"{_T}/test_root_path.py",
+    ),
+    _mutant(
+        "observe/_access_lines.py",
+        "the access log has the values of queries",
+        "target = without_query_values(str(arguments[_PATH_AT]))",
+        "target = str(arguments[_PATH_AT])",
+        f"{_T}/test_access_lines.py",
+    ),
+    _mutant(
+        "engine/_producers.py",
+        "a stream that was handed over is a lost lease",
+        "            elif ending.taken_over:\n                self.meter.lease_lost()",
+        "            if ending.taken_over:\n                self.meter.lease_lost()",
+        f"{_T}/durable/test_durable_metrics.py",
+    ),
+)
+
 MUTANTS = (
+    *_IN_THE_HEAD,
     *_IN_THE_APPENDER,
     *_IN_THE_PRODUCERS,
     *_IN_THE_READER,

@@ -9,12 +9,12 @@ P = ParamSpec("P")
 LIMIT = 20.0
 
 
-def aio(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+def aio(test: Callable[P, Coroutine[Any, Any, None]], limit: float = LIMIT) -> Callable[P, None]:
     """Make an async test one that pytest can call."""
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        asyncio.run(asyncio.wait_for(test(*args, **kwargs), LIMIT))
+        asyncio.run(asyncio.wait_for(test(*args, **kwargs), limit))
 
     return run
 

@@ -26,6 +26,18 @@ class Faulty(MemoryStreamLog):
         self.faults: dict[str, Exception] = {}
         self.calls: list[str] = []
         self.fail(*failing)
+        # A turn of a task is opened and ended together with its task.
+        for name, part in (("open", "begin"), ("close", "end")):
+            setattr(self.tasks, part, self._failing(name, getattr(self.tasks, part)))
+
+    def _failing(self, name: str, method: Any) -> Any:
+        async def call(*args: Any) -> Any:
+            self.calls.append(name)
+            if name in self.faults:
+                raise self.faults[name]
+            return await method(*args)
+
+        return call
 
     def fail(self, *methods: str, error: Exception | None = None) -> None:
         self.faults |= dict.fromkeys(methods, error or LogUnavailable("the store is full"))
@@ -40,13 +52,7 @@ class Faulty(MemoryStreamLog):
         if name not in (*WRITES, "expire", "read", "meta"):
             return value
 
-        async def call(*args: Any) -> Any:
-            self.calls.append(name)
-            if name in self.faults:
-                raise self.faults[name]
-            return await value(*args)
-
-        return call
+        return self._failing(name, value)
 
 
 class SharedFaulty(Faulty):

@@ -2,15 +2,13 @@
 
 from collections.abc import Iterator
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 from starlette.testclient import TestClient
 
 from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog
-from coreason_client.server.cap._cursor import stream_in_path
 from coreason_client.server.http import _gate as gate
-from coreason_client.server.http._problems import Problem
 from coreason_client.server.log import NewStream, Opened, StreamMeta
 from coreason_manifest.definitions.service import ServiceRequest
 
@@ -105,17 +103,3 @@ def test_a_rate_that_is_used_up_asks_the_log_only_for_what_the_head_names(
         ):
             answer = ask(client, b"{ this is no JSON", **headers)
             assert (answer.status_code, log.asked) == (429, asked)
-
-
-ID = UUID("00112233-4455-6677-8899-aabbccddee01")
-
-
-def test_the_id_of_a_stream_is_a_uuid_in_any_case() -> None:
-    assert stream_in_path(str(ID)) == stream_in_path(str(ID).upper()) == ID
-
-
-@pytest.mark.parametrize("text", ["", "x", f"{ID}:0", f"{ID}:", f"{{{ID}}}", ID.hex, f" {ID}"])
-def test_another_text_names_no_stream(text: str) -> None:
-    with pytest.raises(Problem) as caught:
-        stream_in_path(text)
-    assert (caught.value.status, caught.value.slug) == (404, "stream-not-found")

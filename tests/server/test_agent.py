@@ -210,5 +210,5 @@ def test_abandonment_cannot_be_known_with_a_shared_log() -> None:
 
 def test_a_repr_shows_no_key() -> None:
     app = AgentApp(function, api_keys=["hunter2"])
-    assert repr(app) == "<AgentApp 'function' on MemoryStreamLog>"
+    assert repr(app) == f"<AgentApp '{__name__}.function' on MemoryStreamLog>"
     assert "hunter2" not in repr(vars(app))

@@ -124,8 +124,10 @@ def test_a_resume_in_the_middle_of_a_long_stream_reads_only_the_rest(serve: Serv
     class Counting(MemoryStreamLog):
         read_entries = 0
 
-        async def read(self, stream_id: UUID, after_seq: int, limit: int, wait: float) -> Page:
-            page = await super().read(stream_id, after_seq, limit, wait)
+        async def read(
+            self, stream_id: UUID, after_seq: int, limit: int, wait: float, after_epoch: int = 1
+        ) -> Page:
+            page = await super().read(stream_id, after_seq, limit, wait, after_epoch)
             Counting.read_entries += len(page.entries)
             return page
 
@@ -148,9 +150,13 @@ def test_nothing_is_delivered_that_is_not_in_the_log(serve: Serve) -> None:
     """Readers get the bytes of the log and nothing else: here the log answers in its own words."""
 
     class Translating(MemoryStreamLog):
-        async def read(self, stream_id: UUID, after_seq: int, limit: int, wait: float) -> Page:
-            page = await super().read(stream_id, after_seq, limit, wait)
-            return Page([entry.replace(b"two", b"TWO") for entry in page.entries], page.ended)
+        async def read(
+            self, stream_id: UUID, after_seq: int, limit: int, wait: float, after_epoch: int = 1
+        ) -> Page:
+            page = await super().read(stream_id, after_seq, limit, wait, after_epoch)
+            return Page(
+                [entry.replace(b"two", b"TWO") for entry in page.entries], page.ended, page.epoch
+            )
 
     assert serve(five, log=Translating()).ask().text == "one TWO three four five"
 

@@ -1,16 +1,28 @@
 """Batches: what goes out at once, what waits, and that nothing is lost on the way."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
-from coreason_client.server.engine._appender import FLUSH_BYTES, FLUSH_EVERY, Appender
-from coreason_client.server.errors import Fenced, LogUnavailable, StreamEnded
+from coreason_client.server.engine import _appender
+from coreason_client.server.engine._appender import (
+    FLUSH_BYTES,
+    FLUSH_EVERY,
+    KEEP_SECONDS,
+    Appender,
+    KeptBatches,
+)
+from coreason_client.server.engine._pace import WRITERS
+from coreason_client.server.errors import Fenced, LogUnavailable, OutOfSequence, StreamEnded
 from coreason_client.server.log import MemoryStreamLog, NewStream, Notes
 
 from .aio import aio, turns
+from .cut_back import CutBackLog, CutBackStore
+from .test_pace import Iterations
 
 
 class Recorder(MemoryStreamLog):
@@ -84,6 +96,36 @@ async def test_an_agent_that_only_writes_lets_others_run(kind: str) -> None:
         else:
             await appender.add(b"event")
     assert iterations > 40
+
+
+@pytest.mark.parametrize("kind", ["delta", "event"])
+@pytest.mark.parametrize("log", [MemoryStreamLog, Recorder])  # it acknowledges at once, or later
+@aio
+async def test_few_of_many_agents_that_only_write_go_on_in_one_iteration(
+    log: type[MemoryStreamLog], kind: str
+) -> None:
+    """Otherwise an iteration would take as long as all of them, and a request needs many."""
+    store, agents, writes = log(), 12 * WRITERS, 5
+    begun = Counter[int]()
+
+    async def write(iterations: Iterations) -> None:
+        meta = (await store.open(NewStream(uuid4(), "p", uuid4(), "f"), "me")).meta
+        appender = Appender(store, meta.stream_id, meta.epoch, lambda: None)
+        for number in range(writes):
+            if number:  # all begin in the same iteration
+                begun[iterations.count] += 1
+            if kind == "delta":
+                appender.enqueue(b"first")
+                await appender.add_delta(bytes(FLUSH_BYTES))
+            else:
+                await appender.add(b"event")
+
+    with Iterations() as iterations:
+        await asyncio.gather(*(write(iterations) for _ in range(agents)))
+    assert sum(begun.values()) == agents * (writes - 1)
+    assert max(begun.values()) == WRITERS
+    # And no iteration is wasted, apart from those in which the log works.
+    assert len(begun) <= agents * (writes - 1) / WRITERS + 10 * writes
 
 
 @pytest.mark.proves("RES2-6c")
@@ -326,3 +368,124 @@ async def test_many_writers_at_once_keep_the_numbers() -> None:
     await asyncio.gather(*(write(name) for name in range(4)))
     await appender.flush()
     assert b"".join(await stored(log, id_)).split() == [b"%d" % n for n in range(1, 201)]
+
+
+# A store that has lost its latest state.
+
+
+class Kept:
+    """An appender on a store that can be cut back."""
+
+    def __init__(self) -> None:
+        self.store = CutBackStore(lambda: 0.0, 10.0)
+        self.log = CutBackLog(self.store)
+        self.id = uuid4()
+
+    async def begin(self) -> Appender:
+        await self.log.open(NewStream(self.id, "p", uuid4(), "f"), "me")
+        return Appender(self.log, self.id, 1, lambda: None)
+
+    async def notes(self) -> list[bytes]:
+        return list(await self.log.journal(self.id))
+
+    async def entries(self) -> list[bytes]:
+        assert self.store.doubled == []
+        return list((await self.log.read(self.id, 0, 1000, 0)).entries)
+
+
+@pytest.mark.parametrize("lost", range(7))
+@aio
+async def test_entries_and_notes_that_the_log_has_lost_are_sent_again_in_order(lost: int) -> None:
+    kept = Kept()
+    appender, states = await kept.begin(), []
+    for number in range(6):
+        states.append(kept.store.save())
+        if number % 2:
+            appender.add_note(b"note %d" % number)
+        if number == 3:
+            await appender.flush()  # a batch without entries
+        await appender.add(b"%d" % number)
+    states.append(kept.store.save())
+    kept.store.cut_back(states[-1 - lost])
+    await appender.add(b"6")
+    assert await kept.entries() == [b"%d" % number for number in range(7)]
+    assert await kept.notes() == [b"note 1", b"note 3", b"note 5"]
+
+
+@pytest.mark.parametrize("limit", ["KEEP_BYTES", "_KEEP_BYTES_IN_ALL"])
+@aio
+async def test_what_is_not_kept_any_more_ends_the_epoch(
+    limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = KeptBatches.in_all
+    monkeypatch.setattr(_appender, limit, 25 + (before if limit == "_KEEP_BYTES_IN_ALL" else 0))
+    for lost, fails in ((2, False), (3, True)):
+        kept = Kept()
+        appender, states = await kept.begin(), []
+        for number in range(6):
+            states.append(kept.store.save())
+            await appender.add(b"%010d" % number)
+            assert KeptBatches.in_all <= before + 25
+        kept.store.cut_back(states[-lost])
+        if not fails:
+            await appender.add(b"last")
+            assert len(await kept.entries()) == 7
+            appender.give_up(Fenced(kept.id, 1))
+        else:
+            with pytest.raises(OutOfSequence):
+                await appender.add(b"last")
+            assert len(await kept.entries()) == 3  # and nothing else was written
+        assert KeptBatches.in_all == before
+        del appender
+
+
+@aio
+async def test_batches_are_kept_for_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(_appender, "monotonic", lambda: now[0])
+    kept = Kept()
+    appender = await kept.begin()
+    await appender.add(b"0")
+    state = kept.store.save()
+    await appender.add(b"1")
+    now[0] += KEEP_SECONDS
+    await appender.add(b"2")
+    kept.store.cut_back(state)
+    await appender.add(b"3")
+    assert await kept.entries() == [b"0", b"1", b"2", b"3"]
+    now[0] += KEEP_SECONDS + 0.1
+    await appender.add(b"4")
+    kept.store.cut_back(state)
+    with pytest.raises(OutOfSequence):
+        await appender.add(b"5")
+
+
+@aio
+async def test_a_store_that_loses_everything_again_and_again_ends_the_epoch() -> None:
+    kept = Kept()
+    appender = await kept.begin()
+    await appender.add(b"0")
+    state = kept.store.save()
+    await appender.add(b"1")
+
+    class Losing(CutBackLog):
+        tries = 0
+
+        def _append_now(self, stream_id: UUID, epoch: int, first_seq: int, *rest: Any) -> bool:
+            if first_seq > 2:
+                self.tries += 1
+                kept.store.cut_back(state)
+            return super()._append_now(stream_id, epoch, first_seq, *rest)
+
+    appender._log = log = Losing(kept.store)
+    with pytest.raises(OutOfSequence):
+        await appender.add(b"2")
+    assert 2 < log.tries < 20
+
+
+@aio
+async def test_a_log_of_one_process_keeps_nothing() -> None:
+    before = KeptBatches.in_all
+    _, appender, _ = await begin()
+    await appender.add(b"1")
+    assert KeptBatches.in_all == before

@@ -5,6 +5,7 @@ import logging
 import signal
 import socket
 import ssl
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,15 +14,18 @@ from typing import Any
 import httpx2
 import pytest
 import trustme
+import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coreason_client import ArgumentError
+from coreason_client._fallback import report_lost_protection
 from coreason_client.server import AgentApp, AgentStream, running
 from coreason_client.server.process._connections import Connections
 from coreason_client.server.process._uvicorn import Limits
 from coreason_manifest.definitions.service import ServiceRequest
 
-from .peer import LIMIT, Gate, Peer
+from .peer import LIMIT, Gate, Peer, envelope
 from .program import Program
 
 PARSERS = [
@@ -222,6 +226,233 @@ def test_malformed_requests_do_not_fill_the_log(
                 assert b" 200 " in sock.recv(65536)
     for line in ("Invalid HTTP request received.", "Unsupported upgrade request."):
         assert 1 <= sum(message.startswith(line) for message in caplog.messages) < 10
+
+
+# Trailers.
+
+
+def chunked(head: bytes, trailers: bytes, body: bytes) -> bytes:
+    return (
+        b"POST /assist HTTP/1.1\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n"
+        + head
+        + b"\r\n%x\r\n%b\r\n0\r\n%b\r\n" % (len(body), body, trailers)
+    )
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+@pytest.mark.parametrize("at_once", [True, False], ids=["one segment", "body later"])
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        (b"Authorization: Bearer k\r\n", b"401"),
+        (b"Content-Type: application/json\r\n", b"415"),
+        (b"Last-Event-ID: nonsense\r\n", b"200"),
+        (b"X-Request-ID: 00000000-0000-0000-0000-000000000001\r\n", b"200"),
+        (b"Host: other.example\r\n", b"200"),
+        (b"Connection: upgrade\r\nUpgrade: websocket\r\n", b"200"),
+        (b"X-A: 1\r\nX-B: 2\r\n", b"200"),
+    ],
+    ids=lambda value: value.partition(b":")[0].decode(),
+)
+def test_trailers_are_dropped(parser: str, header: bytes, status: bytes, at_once: bool) -> None:
+    body = httpx2.Request("POST", "http://a", json=envelope()).content
+    usual = [b"Host: localhost\r\n", b"Authorization: Bearer k\r\n"]
+    usual.append(b"Content-Type: application/json\r\n")
+    head = b"".join(line for line in usual if line != header)
+    request = chunked(head, header, body)
+    first = len(request) if at_once else request.index(b"\r\n\r\n") + 4
+    keys = None if header.startswith(b"Host") else ["k"]  # with keys, any host is accepted
+    with (
+        running(AgentApp(hello, api_keys=keys), http=parser) as server,
+        connected(server.port, first=request[:first]) as [sock],
+    ):
+        sock.sendall(request[first:])
+        assert closed(sock)[9:12] == status
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_the_headers_after_a_request_with_trailers_count(parser: str) -> None:
+    body = httpx2.Request("POST", "http://a", json=envelope()).content
+    head = b"Host: localhost\r\nContent-Type: application/json\r\n"
+    first = chunked(head, b"Authorization: Bearer k\r\n", body).replace(
+        b"Connection: close", b"A: b"
+    )
+    second = HEAD + b"Authorization: Bearer k\r\nConnection: close\r\n\r\n"
+    second = second.replace(b"/health", b"/assist")  # a GET, so the key is checked or not
+    with (
+        running(AgentApp(hello, api_keys=["k"]), http=parser) as server,
+        connected(server.port, first=first) as [sock],
+    ):
+        assert sock.recv(65536)[9:12] == b"401"
+        sock.sendall(second)
+        assert b"HTTP/1.1 405" in closed(sock)
+
+
+# Limits that the installed uvicorn does not allow.
+
+
+def renamed_class(patch: pytest.MonkeyPatch, base: Any) -> None:
+    renamed = type("Renamed", (base,), {"__module__": base.__module__})
+    patch.setattr(sys.modules[base.__module__], base.__name__, renamed)
+
+
+def renamed_attribute(patch: pytest.MonkeyPatch, base: Any) -> None:
+    patch.delattr(base, "on_response_complete")
+
+
+def renamed_parser(patch: pytest.MonkeyPatch, base: Any) -> None:
+    """The connection of h11, or the callback of httptools."""
+    if base.__name__ == "HttpToolsProtocol":
+        patch.delattr(base, "on_header")
+        return
+    made = base.__init__
+
+    def without(self: Any, *args: Any, **kwargs: Any) -> None:
+        made(self, *args, **kwargs)
+        del self.conn
+
+    patch.setattr(base, "__init__", without)
+
+
+def renamed_response(patch: pytest.MonkeyPatch, base: Any) -> None:
+    patch.delattr(sys.modules[base.__module__], "RequestResponseCycle")
+
+
+def renamed_response_attribute(patch: pytest.MonkeyPatch, base: Any) -> None:
+    cycle = sys.modules[base.__module__].RequestResponseCycle
+    patch.setattr(cycle, "__init__", lambda self, **_: None)
+
+
+def renamed_argument(patch: pytest.MonkeyPatch, base: Any) -> None:
+    patch.setattr(base, "__init__", lambda self, settings: None)
+
+
+def renamed_servers(patch: pytest.MonkeyPatch, base: Any) -> None:
+    async def startup(self: Any, sockets: Any = None) -> None:
+        await original(self, sockets)
+
+    original = uvicorn.Server.startup
+    patch.setattr(uvicorn.Server, "startup", startup)
+
+
+OF_CONNECTIONS = [
+    renamed_class,
+    renamed_attribute,
+    renamed_parser,
+    renamed_response,
+    renamed_response_attribute,
+    renamed_argument,
+]
+
+
+@pytest.fixture
+def fresh_reports() -> Iterator[None]:
+    report_lost_protection.cache_clear()
+    yield
+    report_lost_protection.cache_clear()
+
+
+def protocol_of(parser: str) -> Any:
+    config = uvicorn.Config(hello, http=parser)
+    config.load()
+    return config.http_protocol_class
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    found = [record for record in caplog.records if "not as expected" in record.message]
+    assert {record.levelname for record in found} <= {"WARNING"}
+    return [record.message for record in found]
+
+
+async def not_asked(scope: Any, receive: Any, send: Any) -> None:
+    """An application that is only started."""
+
+
+@pytest.mark.usefixtures("fresh_reports")
+@pytest.mark.parametrize("parser", PARSERS)
+@pytest.mark.parametrize("rename", [*OF_CONNECTIONS, renamed_servers])
+def test_a_limit_that_is_lost_is_one_warning_at_the_start(
+    rename: Any,
+    parser: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rename(monkeypatch, protocol_of(parser))
+    for _ in range(2):
+        with running(not_asked, http=parser, lifespan="off"):
+            pass
+    [line] = warnings_of(caplog)
+    if rename is renamed_servers:
+        assert line.startswith("the servers of uvicorn are not as expected")
+        assert line.endswith("max_connections is off")
+    else:
+        assert line.startswith("the connections of uvicorn are not as expected")
+        for lost in ("max_connections", "head_timeout", "128 KiB", "trailers", "a drain"):
+            assert lost in line
+
+
+@pytest.mark.usefixtures("fresh_reports")
+@pytest.mark.parametrize("parser", PARSERS)
+@pytest.mark.parametrize(
+    ("rename", "limit"),
+    [
+        *((rename, {"head_timeout": 10.0}) for rename in OF_CONNECTIONS),
+        (renamed_class, {"max_connections": 100}),
+        (renamed_servers, {"max_connections": 100}),
+    ],
+)
+def test_a_limit_that_was_set_and_is_lost_is_an_error_of_the_start(
+    rename: Any,
+    limit: dict[str, Any],
+    parser: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rename(monkeypatch, protocol_of(parser))
+    app = AgentApp(hello)
+    with (
+        pytest.raises(ArgumentError, match="cannot be applied, because the ") as caught,
+        running(app, http=parser, **limit),
+    ):
+        pass
+    [name] = limit
+    assert (caught.value.argument, caught.value.value) == (name, limit[name])
+    assert "\n" not in str(caught.value)
+    assert not warnings_of(caplog)
+
+
+@pytest.mark.usefixtures("fresh_reports")
+def test_a_lost_listener_leaves_the_other_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    renamed_servers(monkeypatch, None)
+    with (
+        running(AgentApp(hello), head_timeout=0.2) as server,
+        connected(server.port, 2, HEAD) as socks,
+    ):
+        assert [closed(sock) for sock in socks] == [b"", b""]
+
+
+LOST = """
+import logging, sys
+from uvicorn.protocols.http import h11_impl
+from coreason_client.server import AgentApp, serve
+h11_impl.H11Protocol.__name__ = "Renamed"
+async def agent(request, stream): ...
+logging.basicConfig(level=logging.INFO)
+limits = {} if sys.argv[1] == "default" else {"max_connections": 100}
+serve(AgentApp(agent), port=0, http="h11", log_level="info", **limits)
+"""
+
+
+def test_the_process_says_so() -> None:
+    with Program(LOST, "default") as program:
+        program.url()
+        program.expect("WARNING:coreason_client:the connections of uvicorn are not as expected")
+        program.signal(signal.SIGTERM)
+        assert program.end() == 0
+    with Program(LOST, "set") as program:
+        assert program.end() == 1
+        assert "ArgumentError: max_connections cannot be applied" in program.errors
+        assert "startup complete" not in program.errors
 
 
 # The limits by themselves.

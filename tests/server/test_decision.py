@@ -23,6 +23,7 @@ from coreason_client.server.cap._decision import (
 )
 from coreason_client.server.http._problems import as_problem
 from coreason_client.server.log import AgentVersion, Opened, StreamMeta
+from coreason_client.server.log.base import EpochStart
 from coreason_manifest.definitions.service import ServiceRequest
 
 ASKED, OTHER, STREAM = UUID(int=1), UUID(int=2), UUID(int=3)
@@ -39,7 +40,9 @@ META = StreamMeta(
     cancel_requested=False,
     body_gone=False,
 )
-DURABLE = replace(META, agent=AgentVersion("a", "1"), epoch=2, epoch_starts=(4,))
+ENDED = replace(META, outcome="complete", ended_at=9.0)
+CLAIMED = replace(META, epoch=2, epochs=(EpochStart(4, 2),))
+DURABLE = replace(CLAIMED, agent=AgentVersion("a", "1"))
 OF_BOB = replace(META, principal="bob")
 OF_ANOTHER_REQUEST = replace(META, request_id=OTHER)
 WAIT = 2_500_000_000  # nanoseconds
@@ -58,7 +61,8 @@ TOO_MANY_READERS = {"may_read": False}
 HEAD = {"wait": 0, "tries": 1}
 LATE = {"wait": WAIT, "tries": 1}
 READING = {"reads": STREAM}
-RESUMING = {"cursor": Cursor(STREAM, 4)}
+AT_4 = Cursor(STREAM, 4)
+RESUMING = {"cursor": AT_4}
 FOUND = {"known": META, "looked_up": True}
 MISSING = {"known": None, "looked_up": True}
 NAMED = {"named": ASKED}
@@ -115,28 +119,36 @@ TABLE: list[tuple[str, dict[str, Any], dict[str, Any], object]] = [
     ("a known stream, no token", RESUMING | LATE | FOUND, NOTHING, Need.BODY),
     ("a known stream, closing", RESUMING | HEAD | FOUND, CLOSING | FULL, Need.BODY),
     ("at the end", FOUND | HEAD | {"cursor": Cursor(STREAM, 5)}, NOTHING, Need.BODY),
-    ("too far", FOUND | HEAD | {"cursor": Cursor(STREAM, 6)}, NOTHING, (400, "bad-position")),
-    # A durable stream: epoch 2 began with packet 4, because the store lost packets of epoch 1.
+    # The store has lost packets, and the producer may send them again.
+    ("beyond the last", FOUND | HEAD | {"cursor": Cursor(STREAM, 6)}, NOTHING, Need.BODY),
+    (
+        "beyond the end",
+        FOUND | HEAD | {"known": ENDED, "cursor": Cursor(STREAM, 6)},
+        NOTHING,
+        (410, "position-gone"),
+    ),
+    # Epoch 2 began with packet 4, because the store lost packets of epoch 1.
     *(
-        (
-            f"a durable stream, {name}",
-            FOUND | HEAD | {"known": DURABLE, "cursor": at},
-            NOTHING,
-            then,
-        )
+        (f"{kind}, {name}", FOUND | HEAD | {"known": meta, "cursor": at}, NOTHING, then)
+        for kind, meta in (("durable", DURABLE), ("claimed", CLAIMED))
         for name, at, then in (
             ("the same packet", Cursor(STREAM, 3, 1), Need.BODY),
             ("the same packet of the next epoch", Cursor(STREAM, 4, 2), Need.BODY),
-            ("an older client", Cursor(STREAM, 4), Need.BODY),
+            ("a position without an epoch", Cursor(STREAM, 3), Need.BODY),
+            ("from the start", Cursor(STREAM, 0), Need.BODY),
+            ("from the start, another epoch", Cursor(STREAM, 0, 9), Need.BODY),
+            ("without an epoch, replaced", Cursor(STREAM, 4), (410, "position-gone")),
             ("a packet that was lost and replaced", Cursor(STREAM, 4, 1), (410, "position-gone")),
             ("a packet that was lost", Cursor(STREAM, 9, 1), (410, "position-gone")),
+            ("one that may be sent again", Cursor(STREAM, 9, 2), Need.BODY),
             ("an invented epoch", Cursor(STREAM, 3, 2), (410, "position-gone")),
+            ("a later epoch", Cursor(STREAM, 4, 3), (410, "position-gone")),
         )
     ),
     # A resume with its body.
-    ("resumes", RESUMING | HEAD | FOUND | BODY, NOTHING, Resume(META, 4, True)),
-    ("resumes without a token", RESUMING | LATE | FOUND | BODY, NOTHING, Resume(META, 4, False)),
-    ("resumes while closing", RESUMING | HEAD | FOUND | BODY, CLOSING, Resume(META, 4, True)),
+    ("resumes", RESUMING | HEAD | FOUND | BODY, NOTHING, Resume(META, AT_4, True)),
+    ("resumes without a token", RESUMING | LATE | FOUND | BODY, NOTHING, Resume(META, AT_4, False)),
+    ("resumes while closing", RESUMING | HEAD | FOUND | BODY, CLOSING, Resume(META, AT_4, True)),
     (
         "resumes with another request",
         RESUMING | HEAD | FOUND | BODY | {"request_id": OTHER},
@@ -170,13 +182,19 @@ TABLE: list[tuple[str, dict[str, Any], dict[str, Any], object]] = [
     ),
     ("reads from the start", READING | HEAD | FOUND, NOTHING, Join(META, True)),
     ("reads, though late", READING | LATE | FOUND, CLOSING | FULL, Join(META, False)),
-    ("reads on", READING | RESUMING | HEAD | FOUND, NOTHING, Resume(META, 4, True)),
-    ("reads on, late", READING | RESUMING | LATE | FOUND, CLOSING, Resume(META, 4, False)),
+    ("reads on", READING | RESUMING | HEAD | FOUND, NOTHING, Resume(META, AT_4, True)),
+    ("reads on, late", READING | RESUMING | LATE | FOUND, CLOSING, Resume(META, AT_4, False)),
     (
-        "reads too far",
+        "reads beyond the last",
         READING | HEAD | FOUND | {"cursor": Cursor(STREAM, 6)},
         NOTHING,
-        (400, "bad-position"),
+        Resume(META, Cursor(STREAM, 6), True),
+    ),
+    (
+        "reads beyond the end",
+        READING | HEAD | FOUND | {"known": ENDED, "cursor": Cursor(STREAM, 6)},
+        NOTHING,
+        (410, "position-gone"),
     ),
     (
         "reads a packet that was lost and replaced",

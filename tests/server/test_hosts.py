@@ -307,6 +307,9 @@ PATHS = [
     ("GET", "/openapi.json"),
     ("GET", "/metrics"),
     ("GET", "/nothing"),
+    ("GET", "/health"),
+    ("GET", "/health/"),
+    ("GET", "/ready"),
 ]
 
 
@@ -334,9 +337,17 @@ def test_no_path_answers_a_foreign_page(peer: Peer, method: str, path: str) -> N
 
 
 @pytest.mark.parametrize("path", ["/health", "/health/", "/ready"])
-def test_probes_may_use_any_name(peer: Peer, path: str) -> None:
-    headers = {"Host": "evil.example", "Origin": "null", "Sec-Fetch-Site": "cross-site"}
-    assert peer.http.get(path, headers=headers).status_code == 200
+@pytest.mark.parametrize("host", ["10.0.0.7", "10.0.0.7:8000", "[fd00::1]:80", "localhost"])
+def test_probes_by_address_are_answered(peer: Peer, path: str, host: str) -> None:
+    """As those of kubernetes and of balancers, which name no host but the address of the pod."""
+    assert peer.http.get(path, headers={"Host": host}).status_code == 200
+
+
+def test_a_probe_without_a_host_is_answered(peer: Peer) -> None:
+    url = peer.http.base_url
+    with socket.create_connection((url.host, url.port or 0), LIMIT) as sock:
+        sock.sendall(b"GET /ready HTTP/1.0\r\n\r\n")
+        assert sock.recv(100).startswith(b"HTTP/1.1 200 ")
 
 
 def test_named_hosts_and_origins_are_answered(peer: Peer) -> None:
@@ -374,7 +385,8 @@ def test_a_mounted_application_has_the_same_rules() -> None:
         post = {"json": envelope(), "headers": {"Host": "evil.example"}}
         assert peer.http.post("/agent/assist", **post).status_code == 421  # type: ignore[arg-type]
         headers = {"Host": "evil.example"}
-        assert peer.http.get("/agent/health", headers=headers).status_code == 200
+        assert peer.http.get("/agent/health", headers=headers).status_code == 421
+        assert peer.http.get("/agent/health").status_code == 200
         assert peer.http.post("/agent/assist", json=envelope()).status_code == 200
         peer.close()
 

@@ -17,13 +17,14 @@ from coreason_client._fallback import report_fallback
 from coreason_client.server import AgentApp, AgentStream, running
 from coreason_client.server._internals import (
     exit_check,
-    listening_servers,
     protocol_factory,
     response_cycle,
+    sets_servers,
     signalled_server,
 )
 from coreason_manifest.definitions.service import ServiceRequest
 
+from .aio import aio
 from .peer import Peer
 
 
@@ -106,71 +107,46 @@ def test_a_uvicorn_that_is_not_loaded(
     assert not reports(caplog)
 
 
-# The connections.
-
-
-class H11Protocol:
-    """A protocol of uvicorn, as far as it is used."""
-
-    def __init__(self, config: Any, server_state: Any, app_state: Any) -> None:
-        self.client = self.cycle = self.loop = self.transport = None
-        self.config = config
-        self.states = server_state, app_state
-
-    def connection_made(self) -> None: ...
-    def connection_lost(self) -> None: ...
-    def data_received(self) -> None: ...
-    def on_response_complete(self) -> None: ...
+# The connections. What is reported, and for which names, is in `test_connections.py`.
 
 
 def server_with(protocol: type) -> Any:
-    return SimpleNamespace(
-        config=SimpleNamespace(http_protocol_class=protocol),
-        server_state="server state",
-        lifespan=SimpleNamespace(state="app state"),
-    )
+    config = uvicorn.Config(speak, http=protocol)
+    config.load()
+    server: Any = uvicorn.Server(config)
+    server.lifespan = SimpleNamespace(state={"a": 1})
+    return server
 
 
-def test_the_protocol_of_a_connection(caplog: pytest.LogCaptureFixture) -> None:
-    server = server_with(H11Protocol)
+@aio
+async def test_the_protocol_of_a_connection() -> None:
+    server = server_with(h11_impl.H11Protocol)
     make = protocol_factory(server)
     assert make is not None
     made: Any = make()
-    assert (made.config, made.states) == (server.config, ("server state", "app state"))
-    server.config.http_protocol_class = type("Other", (H11Protocol,), {})
+    assert (made.config, made.server_state) == (server.config, server.server_state)
+    assert made.app_state == {"a": 1}
+    server.config.http_protocol_class = type("Other", (h11_impl.H11Protocol,), {})
     assert type(make()).__name__ == "Other"
-    assert not reports(caplog)
 
 
-def test_a_protocol_that_is_not_of_uvicorn_is_not_limited(caplog: pytest.LogCaptureFixture) -> None:
-    assert protocol_factory(server_with(type("Own", (H11Protocol,), {}))) is None
-    assert not reports(caplog)
-
-
-def test_a_protocol_without_one_of_its_names(caplog: pytest.LogCaptureFixture) -> None:
-    def odd(self: Any, **_: Any) -> None:
-        self.client = self.config = self.loop = self.transport = None
-
-    assert (
-        protocol_factory(server_with(type("H11Protocol", (H11Protocol,), {"__init__": odd})))
-        is None
-    )
-    assert len(reports(caplog)) == 1
+@aio
+async def test_a_protocol_that_is_not_of_uvicorn_is_not_limited() -> None:
+    assert protocol_factory(server_with(type("Own", (h11_impl.H11Protocol,), {}))) is None
 
 
 @pytest.mark.parametrize("name", ["server_state", "lifespan"])
-def test_a_server_without_one_of_its_names(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    server = server_with(H11Protocol)
+@aio
+async def test_a_server_without_one_of_its_names(name: str) -> None:
+    server = server_with(h11_impl.H11Protocol)
     delattr(server, name)
     assert protocol_factory(server) is None
-    assert len(reports(caplog)) == 1
 
 
-def test_the_servers_of_asyncio(caplog: pytest.LogCaptureFixture) -> None:
-    assert listening_servers(SimpleNamespace(servers=["a"])) == ["a"]
-    assert not reports(caplog)
-    assert listening_servers(SimpleNamespace()) == []
-    assert len(reports(caplog)) == 1
+def test_the_servers_of_asyncio() -> None:
+    assert sets_servers(uvicorn.Server.startup)
+    assert not sets_servers(lambda: None)
+    assert not sets_servers(print)
 
 
 async def speak(request: ServiceRequest, stream: AgentStream) -> None:
@@ -220,6 +196,11 @@ def test_a_server_without_the_flag(
     monkeypatch.delattr(Server, "should_exit")
     assert exit_check() is exit_check() is None
     assert len(reports(caplog)) == 1
+
+
+def test_a_server_that_informs_the_application_is_not_polled(handler: Server) -> None:
+    handler.drains_app = True  # type: ignore[attr-defined]
+    assert exit_check() is None
 
 
 def test_without_a_server_nothing_is_reported(

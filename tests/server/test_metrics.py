@@ -3,7 +3,9 @@
 import asyncio
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -21,6 +23,7 @@ from coreason_client.server import (
     LogUnavailable,
     MemoryStreamLog,
     SQLiteStreamLog,
+    ValkeyStreamLog,
     running,
 )
 from coreason_client.server.log import NewStream
@@ -29,7 +32,10 @@ from coreason_manifest.definitions.presentation import StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .conftest import Serve
-from .peer import Gate, Peer, envelope
+from .faulty_log import Faulty
+from .log.backends import Clock
+from .log.valkey_server import ValkeyServer
+from .peer import LIMIT, Gate, Peer, envelope
 
 NAMES = {
     "coreason_streams_open": "gauge",
@@ -46,6 +52,13 @@ NAMES = {
     "coreason_push_notifications": "counter",
     "coreason_append_seconds": "histogram",
     "coreason_first_packet_seconds": "histogram",
+    "coreason_log_degraded": "gauge",
+    "coreason_leases_held": "gauge",
+    "coreason_leases_lost": "counter",
+    "coreason_limit_used": "gauge",
+    "coreason_limit_maximum": "gauge",
+    "coreason_store_changes": "counter",
+    "coreason_event_loop_delay_seconds": "histogram",
 }
 
 
@@ -88,7 +101,8 @@ def scrape(peer: Peer, path: str = "/metrics") -> Scrape:
 
 def until(peer: Peer, reached: Callable[[Scrape], bool]) -> Scrape:
     """Scrape until it is so: a reader sees the end of a stream before its producer is gone."""
-    for _ in range(1000):
+    deadline = time.monotonic() + LIMIT
+    while time.monotonic() < deadline:
         if reached(found := scrape(peer)):
             return found
     raise AssertionError("it was never so")
@@ -191,7 +205,106 @@ def test_no_label_holds_what_a_client_or_an_agent_chose(serve: Serve) -> None:
         "handed_over",
         *("delivered", "disabled"),
         *("invalid-request", "stream-not-found", "not-found"),
+        *("log-unavailable", "busy", "too-many-streams", "too-many-readers"),
+        *("streams", "readers", "connections"),
     }
+
+
+def test_limits_show_what_is_used_and_how_much_there_is() -> None:
+    gate = Gate()
+
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        await stream.write("hello")
+        await gate.wait()
+
+    keys = {"a": "ann", "b": "bob"}
+    app = AgentApp(
+        agent,
+        api_keys=keys,
+        metrics=True,
+        max_streams_per_key=7,
+        max_readers_per_key=9,
+        drain_timeout=0,
+    )
+    with running(app, max_connections=50) as server, ExitStack() as stack:
+        ann, bob = Peer(server.url, "a"), Peer(server.url, "b")
+        answers = [stack.enter_context(peer.open()) for peer in (ann, ann, bob)]
+        for answer in answers:
+            answer.until(1)
+        found = scrape(ann)
+        for limit, used, maximum in (("streams", 2, 7), ("readers", 2, 9), ("connections", 4, 50)):
+            assert found("limit_used", limit=limit) == used, limit  # those of ann
+            assert found("limit_maximum", limit=limit) == maximum
+        assert found("leases_held") == 3
+        gate.open()
+        until(ann, lambda found: found("leases_held") == 0)
+        ann.close()
+        bob.close()
+
+
+def test_a_log_that_does_not_work_is_degraded(serve: Serve) -> None:
+    log = Faulty(lease=0.1)
+    peer = serve(hello, metrics=True, log=log)
+    assert scrape(peer)("log_degraded") == 0
+    log.fail("claim_lost")
+    until(peer, lambda found: found("log_degraded") == 1)
+    log.repair()
+    until(peer, lambda found: found("log_degraded") == 0)
+
+
+def test_a_stream_that_another_process_takes_over_is_a_lost_lease(serve: Serve) -> None:
+    clock, gate = Clock(), Gate()
+    log = MemoryStreamLog(clock=clock)
+
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        await stream.write("mine")
+        await gate.wait()
+        await stream.write("not mine")
+
+    peer = serve(agent, metrics=True, log=log)
+    with peer.open() as answer:
+        answer.until(1)
+        assert scrape(peer)("leases_lost_total") == 0
+        clock.forward(100)
+        [claim] = asyncio.run(log.claim_lost("another process", 9))
+        gate.open()
+        until(peer, lambda found: found("leases_lost_total") == 1)
+        asyncio.run(log.close(claim.stream_id, claim.epoch, 2, [b"\n"], "producer_lost"))
+    found = until(peer, lambda found: found("leases_held") == 0)
+    assert (found("leases_lost_total"), found("streams_handed_over_total")) == (1, 0)
+
+
+def test_a_blocked_event_loop_is_in_the_histogram(serve: Serve) -> None:
+    async def blocks(request: ServiceRequest, stream: AgentStream) -> None:
+        time.sleep(1.0)  # noqa: ASYNC251 - as an agent does by mistake
+
+    peer = serve(blocks, metrics=True)
+    found = until(peer, lambda found: found("event_loop_delay_seconds_count") > 0)
+    peer.ask()
+    # The probe is sent a quarter of a second after the one before was answered, at the latest half.
+    until(
+        peer,
+        lambda now: (
+            now("event_loop_delay_seconds_count")
+            > now("event_loop_delay_seconds_bucket", le="0.25")
+            >= found("event_loop_delay_seconds_bucket", le="0.25")
+        ),
+    )
+
+
+def test_a_restart_of_the_store_is_counted_once() -> None:
+    with ValkeyServer(keep=True) as store:
+        log = ValkeyStreamLog(store.url, lease=0.3)
+        with running(AgentApp(hello, log=log, metrics=True, drain_timeout=0)) as server:
+            peer = Peer(server.url)
+            assert peer.ask().text == "hello, world"
+            assert scrape(peer)("store_changes_total") == 0
+            store.kill()
+            store.start()
+            until(peer, lambda found: found("store_changes_total") == 1)
+            assert peer.ask().text == "hello, world"
+            assert scrape(peer)("store_changes_total") == 1
+            peer.close()
 
 
 def test_resumes_are_counted_and_joins_are_not(serve: Serve) -> None:
@@ -372,10 +485,15 @@ def test_the_library_is_not_loaded_when_nobody_counts() -> None:
 def test_what_counts_nothing_does_whatever_the_counting_does() -> None:
     counting = PrometheusMetrics()
     for metrics in (NO_METRICS, counting):
-        metrics.watch(lambda: 1, lambda: 2)
+        metrics.watch({"streams_open": lambda: 1, "readers_open": lambda: 2})
+        metrics.watch_limit("connections", lambda: 3, 4)
+        metrics.watch_limit("streams", lambda: 5, None)
+        metrics.loop_delayed(0.25)
+        metrics.store_changed()
         meter = metrics.started(0.0)
         meter.appended(1, 2, [StreamOpCode.CLOSE], 0.5, 1.0)
         meter.ended("complete")
+        meter.lease_lost()
         metrics.resumed()
         metrics.taken_over()
         metrics.refused("x")
@@ -383,3 +501,11 @@ def test_what_counts_nothing_does_whatever_the_counting_does() -> None:
     found = Scrape(counting.exposition()[0].decode())
     assert (found("streams_open"), found("readers_open")) == (1, 2)
     assert (found("append_seconds_sum"), found("first_packet_seconds_sum")) == (0.5, 1.0)
+    assert (found("limit_used", limit="connections"), found("limit_used", limit="streams")) == (
+        3,
+        5,
+    )
+    maxima = found.families["coreason_limit_maximum"].samples
+    assert [(sample.labels, sample.value) for sample in maxima] == [({"limit": "connections"}, 4)]
+    assert found("event_loop_delay_seconds_sum") == 0.25
+    assert (found("store_changes_total"), found("leases_lost_total")) == (1, 1)

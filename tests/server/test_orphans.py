@@ -13,7 +13,8 @@ from coreason_client.server.engine._conversation import dump_question, parse_tur
 from coreason_client.server.engine._end_errors import CANCELLED, SERVER_STOPPED
 from coreason_client.server.engine._frames import Frames
 from coreason_client.server.engine._orphans import Orphans, UnwrittenEnd
-from coreason_client.server.log import Claim, Conversation, NewStream
+from coreason_client.server.errors import Fenced
+from coreason_client.server.log import Claim, Conversation, EpochStart, NewStream
 from coreason_client.server.observe._metrics import (
     NO_METRICS,
     NOT_METERED,
@@ -256,18 +257,27 @@ async def test_an_end_is_written_when_the_log_works_again_with_its_reason_and_it
     assert record.__dict__["stream_id"] == str(own.stream_id)
 
 
+@pytest.mark.parametrize("before", [True, False])
 @aio
-async def test_a_late_packet_is_not_taken_for_the_end() -> None:
-    """The close is taken for a repetition of that packet; the stream ends with the next attempt."""
+async def test_a_late_packet_is_not_taken_for_the_end(before: bool) -> None:
+    """The end is written under a new claim, after the late packet or instead of it."""
+    late: list[Exception | None] = []
 
     class Late(Faulty):
-        late = True
+        async def append_late(self, stream_id: UUID, epoch: int) -> None:
+            try:
+                await self.append(stream_id, epoch, 2, [b"late"])
+                late.append(None)
+            except Fenced as error:
+                late.append(error)
 
-        async def close(self, stream_id: UUID, epoch: int, seq: int, *rest: Any) -> None:
-            if self.late:
-                self.late = False
-                await self.append(stream_id, epoch, seq, [b"late"])
-            await super().close(stream_id, epoch, seq, *rest)
+        async def claim_held(self, stream_id: UUID, epoch: int, owner: str) -> Claim:
+            if before:
+                await self.append_late(stream_id, epoch)
+            claim = await super().claim_held(stream_id, epoch, owner)
+            if not before:
+                await self.append_late(stream_id, epoch)
+            return claim
 
     log = Late()
     app = AgentApp(silent, log=log, drain_timeout=0.0)
@@ -280,11 +290,13 @@ async def test_a_late_packet_is_not_taken_for_the_end() -> None:
         await turns()
         log.repair()
         await runtime.orphans.write_ends()
-        assert len(runtime.orphans) == 1
-        await runtime.orphans.write_ends()
         assert len(runtime.orphans) == 0
         ended = await log.meta(meta.stream_id)
-        assert (ended.outcome, ended.last_seq) == ("server_stopped", 3)
+        assert (ended.outcome, ended.last_seq) == ("server_stopped", 3 if before else 2)
+        assert ended.epochs == (EpochStart(ended.last_seq, ended.epoch),)
+        assert [error is None for error in late] == [before]
+        [*_, end] = (await log.read(meta.stream_id, 0, 10, 0)).entries
+        assert b":%d:%d:%d\n" % (ended.last_seq, ended.epoch, ended.last_seq) in end
 
 
 @aio

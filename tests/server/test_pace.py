@@ -1,13 +1,15 @@
-"""A few requests begin in each iteration of the event loop."""
+"""A few requests begin, and a few agents go on writing, in each iteration of the event loop."""
 
 import asyncio
 from typing import Self
 
 import pytest
 
-from coreason_client.server.http._pace import EACH_ITERATION, Pace
+from coreason_client.server.engine._pace import Pace, pace_of_writers
 
 from .aio import aio
+
+EACH_ITERATION = 2
 
 
 class Iterations:
@@ -37,7 +39,7 @@ async def begin(pace: Pace, name: int, begun: list[tuple[int, int]], now: Iterat
 
 @aio
 async def test_a_few_begin_in_each_iteration_and_in_order() -> None:
-    pace, begun = Pace(), list[tuple[int, int]]()
+    pace, begun = Pace(EACH_ITERATION), list[tuple[int, int]]()
     with Iterations() as now:
         async with asyncio.timeout(10), asyncio.TaskGroup() as group:
             for name in range(5 * EACH_ITERATION + 1):
@@ -50,7 +52,7 @@ async def test_a_few_begin_in_each_iteration_and_in_order() -> None:
 
 @aio
 async def test_a_request_alone_does_not_wait() -> None:
-    pace = Pace()
+    pace = Pace(EACH_ITERATION)
     for _ in range(3):
         waiting = pace.wait()
         with pytest.raises(StopIteration):
@@ -60,7 +62,7 @@ async def test_a_request_alone_does_not_wait() -> None:
 
 @aio
 async def test_a_request_that_is_cancelled_takes_nobodys_place() -> None:
-    pace, begun = Pace(), list[tuple[int, int]]()
+    pace, begun = Pace(EACH_ITERATION), list[tuple[int, int]]()
     with Iterations() as now:
         tasks = [
             asyncio.ensure_future(begin(pace, name, begun, now))
@@ -78,7 +80,7 @@ async def test_a_request_that_is_cancelled_takes_nobodys_place() -> None:
 
 
 def test_another_event_loop_starts_anew() -> None:
-    pace = Pace()
+    pace = Pace(EACH_ITERATION)
 
     async def leave_some_waiting() -> None:
         tasks = [asyncio.ensure_future(pace.wait()) for _ in range(3 * EACH_ITERATION)]
@@ -91,3 +93,12 @@ def test_another_event_loop_starts_anew() -> None:
     for _ in range(2):
         asyncio.run(leave_some_waiting())
         asyncio.run(wait())
+
+
+def test_each_event_loop_has_its_own_pace_of_writers() -> None:
+    loops = [asyncio.new_event_loop() for _ in range(2)]
+    paces = [pace_of_writers(loop) for loop in loops]
+    assert paces[0] is not paces[1]
+    assert paces == [pace_of_writers(loop) for loop in loops]
+    for loop in loops:
+        loop.close()

@@ -98,20 +98,23 @@ def test_a_stream_that_has_ended_is_replayed_and_nothing_follows_its_end(serve: 
     assert read(peer, asked.stream_id).raw == asked.raw
     assert read(peer, asked.stream_id, asked.stream_id).raw == asked.raw
     assert read(peer, asked.stream_id.upper(), f"{asked.stream_id}:1").seqs == [2, 3]
-    assert read(peer, asked.stream_id, f"{asked.stream_id}:3").status == 204
+    at_the_end = read(peer, asked.stream_id, f"{asked.stream_id}:3")
+    assert (at_the_end.status, at_the_end.headers["x-stream-outcome"]) == (204, "complete")
     assert read(peer, f"{asked.stream_id}/").raw == asked.raw
 
 
 def test_a_wrong_position_is_refused(serve: Serve) -> None:
     peer = serve(two_words)
     stream_id = peer.ask().stream_id
-    for cursor, slug in (
-        (f"{stream_id}:4", "bad-position"),
-        (f"{stream_id}:x", "bad-last-event-id"),
-        (f"{uuid4()}:1", "bad-position"),
+    for cursor, status, slug in (
+        (f"{stream_id}:4", 410, "position-gone"),
+        (f"{stream_id}:3:7", 410, "position-gone"),
+        (f"{stream_id}:2:7:2", 410, "position-gone"),
+        (f"{stream_id}:x", 400, "bad-last-event-id"),
+        (f"{uuid4()}:1", 400, "bad-position"),
     ):
         answer = read(peer, stream_id, cursor)
-        assert (answer.status, answer.problem["type"]) == (400, f"urn:coreason:problem:{slug}")
+        assert (answer.status, answer.problem["type"]) == (status, f"urn:coreason:problem:{slug}")
 
 
 def test_a_stream_of_another_principal_does_not_exist(serve: Serve) -> None:

@@ -141,6 +141,9 @@ def test_a_limit_is_above_nothing(option: str) -> None:
 def test_headers_that_are_too_large_get_431(serve: Serve) -> None:
     peer = serve(hello, max_header_bytes=1000)
     assert peer.ask(X_Filler="x" * 1000).status == 431
+    for path in ("/health", "/ready", "/openapi.json", "/nothing"):
+        assert peer.http.get(path, headers={"X-Filler": "x" * 1000}).status_code == 431, path
+        assert peer.http.get(path).status_code != 431
     assert peer.ask().status == 200
 
 
@@ -257,10 +260,12 @@ def test_two_positions_get_400(peer: Peer) -> None:
     assert peer.http.post("/assist", json=body, headers=headers).status_code == 400
 
 
-def test_a_position_that_was_never_reached_gets_400(peer: Peer) -> None:
+def test_a_position_that_was_never_reached_gets_410(peer: Peer) -> None:
+    """It is what a client has whose packets the store has lost."""
     body = envelope()
     whole = peer.ask(body)
-    assert peer.ask(body, f"{whole.stream_id}:3").status == 400
+    answer = peer.ask(body, f"{whole.stream_id}:3")
+    assert (answer.status, answer.problem["type"]) == (410, "urn:coreason:problem:position-gone")
 
 
 def test_a_resume_never_starts_a_stream(serve: Serve) -> None:
@@ -411,12 +416,12 @@ def test_nothing_of_it_disturbs_a_running_stream(serve: Serve) -> None:
             peer.ask(envelope("x" * 3000)).status,
             peer.ask({**envelope("other"), "request_id": body["request_id"]}).status,
             peer.ask(body, "nonsense").status,
-            peer.ask(body, f"{id_}:99").status,
+            peer.ask(body, f"{id_}:1:7").status,
             stranger.ask(body, id_).status,
             stranger.cancel(id_),
             peer.http.get("/assist").status_code,
         ]
-        assert statuses == [422, 413, 409, 400, 400, 404, 404, 405]
+        assert statuses == [422, 413, 409, 400, 410, 404, 404, 405]
         gate.open()
         assert answer.rest().text == "ab"
     stranger.close()

@@ -28,8 +28,10 @@ class Counting(MemoryStreamLog):
         super().__init__()
         self.pages: list[int] = []
 
-    async def read(self, stream_id: UUID, after_seq: int, limit: int, wait: float) -> Page:
-        page = await super().read(stream_id, after_seq, limit, wait)
+    async def read(
+        self, stream_id: UUID, after_seq: int, limit: int, wait: float, after_epoch: int = 1
+    ) -> Page:
+        page = await super().read(stream_id, after_seq, limit, wait, after_epoch)
         self.pages.append(sum(map(len, page.entries)))
         return page
 
@@ -120,10 +122,12 @@ async def test_a_reader_that_is_stuck_is_cut_after_the_send_timeout() -> None:
 class Broken(MemoryStreamLog):
     """A memory log from which nothing more can be read after the first packet."""
 
-    async def read(self, stream_id: UUID, after_seq: int, limit: int, wait: float) -> Page:
+    async def read(
+        self, stream_id: UUID, after_seq: int, limit: int, wait: float, after_epoch: int = 1
+    ) -> Page:
         if after_seq > 0:
             raise LogUnavailable("the disk is gone")
-        return await super().read(stream_id, after_seq, limit, wait)
+        return await super().read(stream_id, after_seq, limit, wait, after_epoch)
 
 
 @virtual

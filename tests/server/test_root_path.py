@@ -9,7 +9,7 @@ from starlette.routing import Mount
 
 from coreason_client import CAPClient
 from coreason_client.server import AgentApp, running
-from coreason_client.server.http._root_path import with_root_path
+from coreason_client.server.http._root_path import encoded_slash_problem, with_root_path
 from tests.each import each
 
 from .peer import LIMIT
@@ -55,10 +55,9 @@ def test_every_route_works_with_and_without_the_prefix(app: AgentApp) -> None:
             with httpx2.Client(timeout=LIMIT) as http:
                 for path in ("/", "/page/config.json", "/health", "/ready", "/metrics"):
                     assert http.get(f"{url}{path}").status_code == 200, path
-                # A probe accepts any Host, and other paths do not.
-                for path, status in (("/ready", 200), ("/openapi.json", 421)):
+                for path in ("/ready", "/openapi.json"):
                     headers = {"Host": "evil.example"}
-                    assert http.get(f"{url}{path}", headers=headers).status_code == status
+                    assert http.get(f"{url}{path}", headers=headers).status_code == 421
                 card = http.get(f"{url}/.well-known/agent-card.json").json()
                 assert card["url"] == f"{server.url}{PREFIX}/a2a"
                 assert http.get(f"{url}/openapi.json").json()["servers"] == [{"url": PREFIX}]
@@ -71,3 +70,30 @@ def test_a_mount_below_the_prefix_keeps_its_own_path() -> None:
     with running(outer) as server:
         card = httpx2.get(f"{server.url}/m/.well-known/agent-card.json", timeout=LIMIT).json()
     assert card["url"] == f"{server.url}{PREFIX}/m/a2a"
+
+
+@each(
+    ("raw", "refused"),
+    [
+        (b"/agents/one/assist", False),
+        (b"/agents/one%2fassist", True),
+        (b"/agents%2Fone/assist", True),
+        (b"/streams%2f", True),
+        (b"/a%252fb", False),  # an encoded percent sign
+        (b"/a%2", False),
+        (None, False),  # a server need not send it
+    ],
+)
+def test_a_path_with_an_encoded_slash_is_refused(raw: bytes | None, refused: bool) -> None:
+    problem = encoded_slash_problem({"type": "http", "path": "/", "raw_path": raw})
+    assert (problem is not None and problem.status == 404) is refused
+
+
+def test_an_encoded_slash_does_not_lead_to_a_route(app: AgentApp) -> None:
+    with running(app) as server, httpx2.Client(base_url=server.url, timeout=LIMIT) as http:
+        for path in ("/agents/one%2Fassist", "/agents%2fone/assist", "/v1%2Fassist"):
+            answer = http.post(path, json={})
+            assert answer.status_code == 404, path
+            assert answer.json()["type"] == "urn:coreason:problem:not-found"
+        assert http.get("/agents/one%2fhealth").status_code == 404
+        assert http.get("/agents/one/health").status_code == 200

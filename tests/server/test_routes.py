@@ -18,6 +18,7 @@ from starlette.routing import Mount
 from coreason_client.server import AgentApp, AgentStream, LogUnavailable, MemoryStreamLog
 from coreason_client.server.cap import _routes as routes
 from coreason_client.server.cap._admission import Admitted
+from coreason_client.server.cap._cursor import Cursor
 from coreason_client.server.cap._response import EventStream
 from coreason_client.server.cap._routes import Routes
 from coreason_client.server.engine._quotas import Unit
@@ -116,15 +117,22 @@ class Readers:
 
 
 def make_reader(
-    runtime: Readers, after_seq: int, *, ended: bool = False, body_gone: bool = False
+    runtime: Readers,
+    after_seq: int,
+    *,
+    ended: bool = False,
+    body_gone: bool = False,
+    outcome: str | None = None,
 ) -> Response:
     """Return the response for a reader of a stream with three packets."""
-    outcome, ended_at = ("complete", 9.0) if ended else (None, None)
+    if ended and outcome is None:
+        outcome = "complete"
+    ended_at = 9.0 if ended else None
     meta = StreamMeta(ID, "p", ID, "f", 1, 3, 5.0, outcome, ended_at, False, body_gone)
     unit = Unit(runtime.release)
 
     async def admitted() -> Admitted:
-        return Admitted(cast("Runtime", runtime), meta, after_seq, False, unit)
+        return Admitted(cast("Runtime", runtime), meta, Cursor(ID, after_seq), False, unit)
 
     reading = routes_of(AgentApp(hello))._read(cast("Request", None), admitted())
     return asyncio.run(reading)
@@ -132,7 +140,14 @@ def make_reader(
 
 @pytest.mark.parametrize(
     ("after_seq", "ended", "checks"),
-    [(0, False, 0), (2, False, 0), (3, False, 1), (0, True, 0), (2, True, 0)],
+    [
+        (0, False, 0),
+        (2, False, 0),
+        (3, False, 1),
+        (4, False, 1),  # the store has lost a packet
+        (0, True, 0),
+        (2, True, 0),
+    ],
 )
 def test_a_reader_with_nothing_to_read_yet_needs_a_producer(
     after_seq: int, ended: bool, checks: int
@@ -143,11 +158,15 @@ def test_a_reader_with_nothing_to_read_yet_needs_a_producer(
     assert (runtime.checked, runtime.added, runtime.released) == ([ID] * checks, [ID], 0)
 
 
+@pytest.mark.parametrize("outcome", ["complete", "agent_error", "cancelled"])
 @pytest.mark.parametrize("body_gone", [False, True])
-def test_a_reader_at_the_end_of_an_ended_stream_gets_no_content(body_gone: bool) -> None:
+def test_a_reader_at_the_end_of_an_ended_stream_gets_no_content_but_the_outcome(
+    body_gone: bool, outcome: str
+) -> None:
     runtime = Readers()
-    response = make_reader(runtime, 3, ended=True, body_gone=body_gone)
+    response = make_reader(runtime, 3, ended=True, body_gone=body_gone, outcome=outcome)
     assert (response.status_code, runtime.added, runtime.released) == (204, [], 1)
+    assert response.headers["x-stream-outcome"] == outcome
 
 
 def test_dropped_packets_cannot_be_read() -> None:

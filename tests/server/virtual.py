@@ -107,6 +107,7 @@ class Call:
         self.body_wanted = False
         self._left = asyncio.Event()
         self.status = 0
+        self.headers: dict[bytes, bytes] = {}
         self.stream_id: UUID | None = None
         self.raw = b""
         self.complete = False
@@ -164,7 +165,8 @@ class Call:
     async def _send(self, message: Any) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            named = dict(message["headers"]).get(b"x-stream-id")
+            self.headers = dict(message["headers"])
+            named = self.headers.get(b"x-stream-id")
             self.stream_id = None if named is None else UUID(named.decode())
             return
         self.raw += message.get("body", b"")

@@ -44,9 +44,13 @@ class Order:
         name, packets, pause, block, differs = text.split()
         return cls(name, int(packets), float(pause), float(block), differs == "True")
 
+    @property
+    def message(self) -> str:
+        """The text of the message, for `parse`."""
+        return f"{self.name} {self.packets} {self.pause} {self.block} {self.differs}"
+
     def request(self) -> ServiceRequest:
-        text = f"{self.name} {self.packets} {self.pause} {self.block} {self.differs}"
-        body = envelope(text, session=self.name)
+        body = envelope(self.message, session=self.name)
         if self.rewinds:
             events = [*PresentationEventType, REWIND]
             body["payload"]["capabilities"] = {"supported_events": events}

@@ -132,7 +132,7 @@ class Fleet:
     """All replicas, one for each set of options; kills all its processes on exit."""
 
     def __init__(self, folder: Path, options: Sequence[ReplicaOptions]) -> None:
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         self.replicas = [
             Replica(folder, number, port, own)
             for number, (port, own) in enumerate(

@@ -18,6 +18,8 @@ class ReplicaOptions:
     patience: float = 10.0
     retention: float = 900.0
     api_keys: Mapping[str, str] = field(default_factory=dict)  # empty: no key is needed
+    cluster: bool = False  # the URL is that of a node of a cluster
+    confirmations: int = 0  # replicas of the store that must confirm a write; 0: it has no option
     descriptors: int | None = None  # limit for open files; None: the limit of the system
     durable: bool = False
     max_restarts: int = 3

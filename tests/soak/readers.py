@@ -11,15 +11,15 @@ from coreason_manifest.definitions.service import ServiceRequest
 from .tally import HUNG, Reading
 
 HUNG_AFTER = 45.0  # seconds without a packet
-_ASK_AGAIN_AFTER = 0.5
-_READ_TIMEOUT = 6.0  # notices a frozen replica; a healthy one sends comments more often
-_RETRIES = 3  # few, so a silence comes from the server and not from a long delay of the client
+ASK_AGAIN_AFTER = 0.5
+READ_TIMEOUT = 6.0  # notices a frozen replica; a healthy one sends comments more often
+RETRIES = 3  # few, so a silence comes from the server and not from a long delay of the client
 ANY_KEY = "no-key"
-_TRANSIENT = (429, 502, 503, 504)
+TRANSIENT = (429, 502, 503, 504)
 
 
 def client_for(url: str, key: str = ANY_KEY) -> AsyncCAPClient:
-    return AsyncCAPClient(url, key, timeout=_READ_TIMEOUT, max_retries=_RETRIES)
+    return AsyncCAPClient(url, key, timeout=READ_TIMEOUT, max_retries=RETRIES)
 
 
 async def read_stream(client: AsyncCAPClient, reading: Reading) -> Reading:
@@ -54,7 +54,7 @@ async def _read(client: AsyncCAPClient, reading: Reading, request: ServiceReques
         if reading.end is not None:
             return
         reading.asked_again += 1
-        await asyncio.sleep(_ASK_AGAIN_AFTER)
+        await asyncio.sleep(ASK_AGAIN_AFTER)
         position = packets.position
         packets = client.assist(request) if position is None else client.resume(request, position)
 
@@ -64,7 +64,7 @@ def _record_error(error: CAPError, position: Position | None, reading: Reading) 
     if error.stream_error is not None and position is not None:
         code, now = error.stream_error.code, time.monotonic()
         reading.ended_with(code, position.stream_id, position.seq, now)
-    elif not (isinstance(error, CAPConnectionError) or error.status_code in _TRANSIENT):
+    elif not (isinstance(error, CAPConnectionError) or error.status_code in TRANSIENT):
         reading.end = f"{type(error).__name__} {error.status_code or ''}".strip()
 
 

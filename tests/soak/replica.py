@@ -20,6 +20,7 @@ from .content import Order, ends_burst, text_of
 from .options import AGENT_ID, ReplicaOptions
 
 HEARTBEAT = 1.0
+_LOOK_EVERY = 0.05
 
 
 class NotingLog(ValkeyStreamLog):
@@ -89,8 +90,6 @@ class NotingLog(ValkeyStreamLog):
 class Agent:
     """Writes the requested packets in bursts; if it loses its stream, it tries one late append."""
 
-    _late_after = 0.0
-
     def __init__(self, log: NotingLog) -> None:
         self._log = log
         self._late: set[asyncio.Task[None]] = set()
@@ -106,8 +105,8 @@ class Agent:
         try:
             await self._write_all(stream, order)
         except asyncio.CancelledError:
-            # No client cancels here, so another replica has taken over the stream. This append
-            # acts like an agent that did not notice; the log must refuse it.
+            # No client cancels here, so another replica takes over the stream. This append acts
+            # like an agent that did not notice; the log must refuse it.
             task = asyncio.ensure_future(self._write_late(stream.stream_id))
             self._late.add(task)
             task.add_done_callback(self._late.discard)
@@ -128,13 +127,17 @@ class Agent:
             await stream.write(text)
 
     async def _write_late(self, stream_id: UUID) -> None:
-        await asyncio.sleep(self._late_after)
+        """Append after the end of the first epoch; a hand-over ends it after the agent."""
         try:
-            seq = (await self._log.meta(stream_id)).last_seq + 1
-            await self._log.append(stream_id, 1, seq, [b"late"])
+            while True:
+                meta = await self._log.meta(stream_id)
+                if meta.epoch > 1 or meta.outcome is not None:
+                    break
+                await asyncio.sleep(_LOOK_EVERY)
+            await self._log.append(stream_id, 1, meta.last_seq + 1, [b"late"])
         except LogError:
             return
-        self._log.note("unfenced", stream_id, seq)
+        self._log.note("unfenced", stream_id, meta.last_seq + 1)
 
 
 class DurableAgent(Agent):
@@ -142,8 +145,6 @@ class DurableAgent(Agent):
 
     The step that runs again writes other text in each run if the order says so.
     """
-
-    _late_after = 0.5  # longer than a hand-over, which cancels the agent before the epoch ends
 
     async def _write_all(self, stream: AgentStream, order: Order) -> None:
         parts = order.parts

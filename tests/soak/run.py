@@ -9,6 +9,7 @@ from pathlib import Path
 from ..server.log.valkey_server import ValkeyServer
 from .content import Order
 from .durable import durable_rows
+from .failover import failover_rows
 from .halfopen import affordable, half_open, still_open
 from .options import ReplicaOptions
 from .pressure import PREFIX as PRESSED_PREFIX
@@ -26,7 +27,7 @@ PREFIX = "soak"
 async def soak(settings: Settings) -> tuple[list[Row], str]:
     """Run once; return the table and the stderr of the replicas."""
     began = time.monotonic()
-    accounts = []
+    accounts, errors = [], ""
     with (
         tempfile.TemporaryDirectory(prefix="soak-") as folder,
         ValkeyServer(keep=True) as store,
@@ -38,9 +39,12 @@ async def soak(settings: Settings) -> tuple[list[Row], str]:
                 accounts.append(await _pressure(Path(folder, "pressure"), store, settings.seed))
             rows = _rows(accounts, time.monotonic() - began) if accounts else []
             if settings.part in ("all", "durable"):
-                durable, errors = await durable_rows(Path(folder, "durable"), store, settings)
-                return [*rows, *durable], errors_of(accounts) + errors
-    return rows, errors_of(accounts)
+                durable, more = await durable_rows(Path(folder, "durable"), store, settings)
+                rows, errors = [*rows, *durable], errors + more
+            if settings.part in ("all", "failover"):
+                failed, more = await failover_rows(Path(folder, "failover"), settings.seed)
+                rows, errors = [*rows, *failed], errors + more
+    return rows, errors_of(accounts) + errors
 
 
 def errors_of(accounts: Sequence[Account]) -> str:

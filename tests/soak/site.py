@@ -23,8 +23,9 @@ from .tally import Reading, Row
 AFTER_FAULTS = 60.0  # seconds until every hanging reader is noticed
 _PRESSURE = 240.0  # seconds for the faults of `pressure`
 _ROLLING = 60.0
+_FAILOVERS = 300.0
 
-Part: TypeAlias = Literal["all", "faults", "pressure", "durable"]
+Part: TypeAlias = Literal["all", "faults", "pressure", "durable", "failover"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Settings:
     @property
     def deadline(self) -> float:
         """The longest duration of a run, in seconds."""
-        return 6 * self.seconds + 4 * AFTER_FAULTS + _PRESSURE + _ROLLING
+        return 6 * self.seconds + 4 * AFTER_FAULTS + _PRESSURE + _ROLLING + _FAILOVERS
 
 
 @dataclass(slots=True)

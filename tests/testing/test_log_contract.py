@@ -1,20 +1,23 @@
 """The contract of a log finds what a wrong log does wrong."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
 
-from coreason_client.server import MemoryStreamLog
-from coreason_client.server.log import Claim, DurableLog, LeaseState, Notes, Page
+from coreason_client.server import Fenced, LogError, MemoryStreamLog, PositionGone
+from coreason_client.server.log import Claim, DurableLog, EpochStart, LeaseState, Notes, Page
+from coreason_client.server.log.base import Follower
 from coreason_client.testing.contracts.log_contract import (
     DurableLogContract,
     LogContract,
     ManualClock,
 )
 
-WRONG = (AssertionError, ValueError, pytest.fail.Exception, TimeoutError)
+WRONG = (AssertionError, ValueError, pytest.fail.Exception, TimeoutError, LogError)
 
 
 class Forgetful(MemoryStreamLog):
@@ -45,8 +48,10 @@ class Generous(MemoryStreamLog):
 class Greedy(MemoryStreamLog):
     """Returns one entry more than asked for."""
 
-    async def read(self, stream_id: UUID, after_seq: int, limit: int, wait: float) -> Page:
-        return await super().read(stream_id, after_seq, limit + 1, wait)
+    async def read(
+        self, stream_id: UUID, after_seq: int, limit: int, wait: float, after_epoch: int = 1
+    ) -> Page:
+        return await super().read(stream_id, after_seq, limit + 1, wait, after_epoch)
 
 
 class Keeping(MemoryStreamLog):
@@ -54,6 +59,74 @@ class Keeping(MemoryStreamLog):
 
     async def expire(self, retention: float, final_retention: float) -> None:
         """Do nothing."""
+
+
+class Counting(MemoryStreamLog):
+    """Counts epochs, so a state that is put back counts them again."""
+
+    def _claim(self, *arguments: Any) -> list[Claim]:
+        claims = super()._claim(*arguments)
+        for number, claim in enumerate(claims):
+            stream = self._store.streams[claim.stream_id]
+            *before, (first, _) = stream.epochs
+            stream.epoch = before[-1][1] + 1 if before else 2
+            stream.epochs = (*before, EpochStart(first, stream.epoch))
+            claims[number] = replace(claim, epoch=stream.epoch)
+        return claims
+
+
+class Trusting(MemoryStreamLog):
+    """Takes every position for that of the entry it has."""
+
+    async def read(
+        self, stream_id: UUID, after_seq: int, limit: int, wait: float, after_epoch: int = 1
+    ) -> Page:
+        epoch = (await self.meta(stream_id)).epoch_of(after_seq)
+        return await super().read(stream_id, after_seq, limit, wait, epoch)
+
+
+class Waiting(MemoryStreamLog):
+    """Lets a reader that is open wait, whatever happens to its position."""
+
+    def follow(self, stream_id: UUID, after_seq: int, after_epoch: int = 1) -> Follower:
+        return Patient(super().follow(stream_id, after_seq, after_epoch))
+
+
+class Patient(Follower):
+    """A follower to which nothing is ever gone."""
+
+    def __init__(self, inner: Follower) -> None:
+        self._inner = inner
+        self.position, self.epoch = inner.position, inner.epoch
+
+    async def next(
+        self, limit: int, wait: float, write: Callable[[bytes], bool] | None = None
+    ) -> Page:
+        try:
+            page = await self._inner.next(limit, wait, write)
+        except PositionGone:
+            return Page([], False, self.epoch)
+        self.position, self.epoch = self._inner.position, self._inner.epoch
+        return page
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class Unheld(MemoryStreamLog):
+    """Lets anybody begin the next epoch."""
+
+    async def claim_held(self, stream_id: UUID, epoch: int, owner: str) -> Claim:
+        return await super().claim_held(stream_id, (await self.meta(stream_id)).epoch, owner)
+
+
+class Impatient(MemoryStreamLog):
+    """Refuses a repeated release."""
+
+    async def release(self, stream_id: UUID, epoch: int) -> None:
+        if (await self.meta(stream_id)).epoch != epoch:
+            raise Fenced(stream_id, epoch)
+        await super().release(stream_id, epoch)
 
 
 class Unreleased(MemoryStreamLog):
@@ -98,6 +171,11 @@ def test_a_right_log_passes(tmp_path: Path) -> None:
         (Greedy, "test_reads_pages"),
         (Keeping, "test_entries_expire_before_the_description"),
         (Unreleased, "test_a_released_stream_is_claimed_at_once"),
+        (Counting, "test_the_number_of_an_epoch_is_not_counted"),
+        (Trusting, "test_a_position_of_another_epoch_is_gone"),
+        (Waiting, "test_a_position_of_another_epoch_is_gone"),
+        (Unheld, "test_only_the_holder_of_a_running_stream_claims_it"),
+        (Impatient, "test_a_repeated_release_has_no_effect_until_the_stream_is_claimed"),
     ],
 )
 def test_a_wrong_log_fails(kind: type[MemoryStreamLog], found: str, tmp_path: Path) -> None:
@@ -108,7 +186,7 @@ def test_a_wrong_log_fails(kind: type[MemoryStreamLog], found: str, tmp_path: Pa
 def test_the_durable_contract_has_all_tests_of_the_other() -> None:
     plain, durable = set(vars_of(LogContract)), set(vars_of(DurableLogContract))
     assert plain < durable
-    assert (len(plain), len(durable)) == (33, 49)
+    assert (len(plain), len(durable)) == (46, 64)
 
 
 def test_a_class_without_a_log_cannot_be_used() -> None:

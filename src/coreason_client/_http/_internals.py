@@ -2,14 +2,17 @@
 
 httpx2 has no argument for a network backend, so it is set on the pools of clients that we create.
 That needs four private names: `_transport`, `_mounts`, `_pool` and `_network_backend`.
+
+httpx2 does not close the innermost generator of a response body that is not read to its end, which
+trio reports as a leak. Closing it needs two more: `_stream` and `_httpcore_stream`.
 """
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from .._fallback import report_fallback
 
-__all__ = ["replace_network_backends"]
+__all__ = ["close_body_with_response", "replace_network_backends"]
 
 
 def replace_network_backends(client: Any, replacement: Callable[[object], object | None]) -> bool:
@@ -30,3 +33,38 @@ def replace_network_backends(client: Any, replacement: Callable[[object], object
     for pool, backend in zip(pools, backends, strict=True):
         pool._network_backend = backend
     return True
+
+
+def close_body_with_response(response: Any) -> None:
+    """Make `aclose` of an async response close the generator of its body.
+
+    A response without these names is left unchanged: it is that of a mock or of another transport.
+    """
+    stream = response.stream
+    while (inner := getattr(stream, "_stream", None)) is not None:
+        stream = inner
+    if (body := getattr(stream, "_httpcore_stream", None)) is not None:
+        stream._httpcore_stream = _ClosableBody(body)
+
+
+class _ClosableBody:
+    """The body of a response that also closes the generator that reads it."""
+
+    __slots__ = ("_body", "_reader")
+
+    def __init__(self, body: Any) -> None:
+        self._body = body
+        self._reader: Any = None
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        self._reader = self._body.__aiter__()
+        reader: AsyncIterator[bytes] = self._reader
+        return reader
+
+    async def aclose(self) -> None:
+        close_reader = getattr(self._reader, "aclose", None)
+        try:
+            if close_reader is not None:
+                await close_reader()
+        finally:
+            await self._body.aclose()

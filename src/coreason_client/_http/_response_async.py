@@ -20,6 +20,11 @@ from ._build import (
     with_authorization,
 )
 from ._failures import translated
+
+# async only: begin
+from ._internals import close_body_with_response
+
+# async only: end
 from ._shards import Shards
 from ._types import Request, TransportFailure
 
@@ -147,6 +152,9 @@ async def open_response_async(
         with translated():
             built = build_request(shard.client, request)
             response = await shard.client.send(built, **send_options(request))
+            # async only: begin
+            close_body_with_response(response)
+            # async only: end
             return AsyncResponse(response, release, request.deadline)
     except BaseException:
         release()

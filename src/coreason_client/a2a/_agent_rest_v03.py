@@ -113,7 +113,8 @@ def _send_from_rest(given_params: JSON) -> JSON:
     given = params.get("configuration")
     old = given if isinstance(given, dict) else {}
     configuration = without(old, "blocking", "pushNotification")
-    configuration["returnImmediately"] = not old.get("blocking", False)
+    # Without `blocking` a client waits, as over JSON-RPC.
+    configuration["returnImmediately"] = old.get("blocking") is False
     if isinstance(old.get("pushNotification"), dict):
         configuration["taskPushNotificationConfig"] = _push_from_v03(old["pushNotification"])
     # The name of the message is that of its proto field or, in some clients, that of its JSON.

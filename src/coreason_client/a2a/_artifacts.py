@@ -109,8 +109,9 @@ class KnownArtifacts:
             return _apply_parts(event, partial)
         if self.may_repeat:
             return _apply_replay(event, partial)
+        repeats = event.last_chunk and partial.has_content(artifact.parts)
         partial.artifact, partial.parts = artifact, compact(artifact.parts)
-        return (event,)
+        return (_with_parts(event, [Part(text="")], append=True) if repeats else event,)
 
     def apply_snapshot(self, task: Task, *, newer: bool = False) -> list[Event]:
         """Apply the artifacts of a snapshot and return what is new in them, as updates.

@@ -2,9 +2,10 @@
 
 * `append` adds parts to an artifact; without it the artifact is replaced. `lastChunk` marks it as
   complete.
-* On the connection that sent the message every event is new and passed on unchanged. A Task
-  snapshot in the middle of the stream is not passed on; whatever it adds to what was already
-  delivered is emitted as update events. A snapshot without artifacts does not remove any.
+* On the connection that sent the message every event is new and passed on unchanged. Only a last
+  chunk that repeats the whole artifact is passed on with an empty text instead. A Task snapshot in
+  the middle of the stream is not passed on; whatever it adds to what was already delivered is
+  emitted as update events. A snapshot without artifacts does not remove any.
 * After a loss the agent may repeat what was delivered before: as a snapshot, as a replay from the
   start, or not at all. Content is compared with what was delivered, character by character,
   however it is divided into parts; only the rest is new. A snapshot that contradicts it replaces

@@ -7,11 +7,11 @@ errors leave through there, before the hooks and the caller see them.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from .._http._types import Request
 from .._secret import header_secrets, redact, redact_chain
-from .errors import A2AError, A2AJSONRPCError
+from .errors import A2AError, A2AJSONRPCError, A2ASSEParseError
 
 __all__ = ["RedactingSender"]
 
@@ -50,12 +50,29 @@ class RedactingSender:
             yield
         except A2AError as error:
             redact_chain(error, self.redact)
-            self._redact_messages(error)
+            self._redact_fields(error)
             raise
 
-    def _redact_messages(self, error: BaseException | None) -> None:
-        """Redact the field `message` of an error and its causes; other fields stay as received."""
+    def _redact_fields(self, error: BaseException | None) -> None:
+        """Redact what an error and its causes have of a response: `message`, `data` and `body`."""
         while error is not None:
+            if isinstance(error, A2AError) and error.body is not None:
+                error.body = self._redacted(error.body)
             if isinstance(error, A2AJSONRPCError):
                 error.message = self.redact(error.message)
+            if isinstance(error, A2AJSONRPCError | A2ASSEParseError):
+                error.data = self._redacted(error.data)
             error = error.__cause__
+
+    def _redacted(self, value: Any) -> Any:
+        """Return a JSON value or bytes without the secrets of this call."""
+        if isinstance(value, str):
+            return self.redact(value)
+        if isinstance(value, bytes):
+            text = value.decode("utf-8", "surrogateescape")
+            return self.redact(text).encode("utf-8", "surrogateescape")
+        if isinstance(value, dict):
+            return {self._redacted(key): self._redacted(member) for key, member in value.items()}
+        if isinstance(value, list):
+            return [self._redacted(member) for member in value]
+        return value

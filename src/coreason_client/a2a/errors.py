@@ -222,7 +222,7 @@ class A2AJSONRPCError(A2AError):
     Attributes:
         code: the error code.
         message: the error message of the agent.
-        data: additional data of the agent, unchanged.
+        data: additional data of the agent; only credentials of the request are replaced.
     """
 
     default_code: ClassVar[int] = 0

@@ -8,7 +8,7 @@ from coreason_manifest.definitions.presentation import (
 )
 from coreason_manifest.definitions.rewind import rewound_to
 
-from .rewound import Rewound
+from .rewound import Rewound, starts_over
 
 __all__ = ["ChatRecord"]
 
@@ -49,12 +49,12 @@ class ChatRecord:
         if isinstance(packet, EventPacket):
             to_seq = rewound_to(packet.p)
             if to_seq is not None:
-                return self._rewound(to_seq)
+                return self._rewound(to_seq, whole=starts_over(packet))
             self._events.append((packet.seq, packet.p))
         return None
 
-    def _rewound(self, to_seq: int) -> Rewound:
-        if to_seq < self._start:
+    def _rewound(self, to_seq: int, *, whole: bool) -> Rewound:
+        if whole or to_seq < self._start:
             return Rewound("", 0, whole=True)
         valid = "".join([piece for seq, piece in self._pieces if seq <= to_seq])
         return Rewound(valid, to_seq)

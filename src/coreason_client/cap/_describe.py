@@ -5,7 +5,9 @@ import json
 from .._http._checks import problem_message, shown
 from .._http._types import Request, ResponseHead
 
-__all__ = ["describe_request", "describe_response"]
+__all__ = ["describe_request", "describe_response", "is_position_gone"]
+
+_POSITION_GONE = "urn:coreason:problem:position-gone"
 
 
 def describe_request(request: Request, proxy: str | None) -> str:
@@ -25,3 +27,12 @@ def describe_response(request: Request, head: ResponseHead, body: bytes) -> str:
     except ValueError:
         return sentence
     return f"{sentence}: {message}" if message else sentence
+
+
+def is_position_gone(body: bytes) -> bool:
+    """Return True if a problem document says that the server has no packets after a position."""
+    try:
+        problem = json.loads(body)
+    except ValueError:
+        return False
+    return isinstance(problem, dict) and problem.get("type") == _POSITION_GONE

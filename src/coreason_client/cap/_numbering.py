@@ -3,8 +3,15 @@
 The numbers are kept per stream, since a server may send several streams in turn. A number that is
 not the next one is a duplicate, a late packet that was skipped before, or the end of a gap; which
 of them is decided here, and `_resume` acts on it.
+
+An epoch is one process's turn at writing a stream. Our server names it in the ids of later epochs,
+with the number of its first packet: `<stream>:<seq>:<epoch>:<first>`. A store that lost packets
+gives their numbers to another run of the agent, in a new epoch that begins before the position of a
+reader; so the ids show whether a packet follows the one before it.
 """
 
+import logging
+import re
 from uuid import UUID
 
 from .._connections import header_cursor
@@ -14,53 +21,75 @@ from .position import Position
 
 __all__ = ["Numbering"]
 
+logger = logging.getLogger("coreason_client.cap")
+
+_MAX_REREADS = 3
+_NUMBER = rb"([1-9][0-9]{0,15})"
+_ID = re.compile(rb"(.*?:[0-9]+)(?::%b(?::%b)?)?" % (_NUMBER, _NUMBER))
+_MAX_EPOCH = 2**53 - 1  # as in JavaScript
+_SHORTEST_WITH_EPOCH = len(f"{UUID(int=0)}:1:1")
+
 
 class Numbering:
     """The position in the current stream, and the last numbers of all others.
 
-    `start` is the position in a stream that was begun elsewhere. The resume machine sets `seq` and
-    `last_event_id` itself, because a method call for every packet would cost too much.
+    `start` is the position in a stream that was begun elsewhere; with `rewinds` the stream may be
+    read again. The resume machine sets `seq` and
+    `last_event_id` itself, because a method call for every packet would cost too much; it asks
+    `follows` only if the id of a packet has not `id_length`, or does not end with `epoch_part`.
 
     Attributes:
         stream_id: the current stream, None before the first packet.
         stream: its id as an integer, which is faster to compare.
         seq: the number of the last packet that was handed out.
         last_event_id: the SSE id that belongs to it.
+        id_length: the length of that id; -1 if one of this length may be of any epoch.
+        epoch_part: the part of that id that names the epoch.
     """
 
     __slots__ = (
+        "_furthest",
+        "_kept",
         "_numbers",
         "_other_streams",
+        "_rereads",
         "_resumed",
         "_retried_gap",
+        "_rewinds",
         "_start",
+        "epoch_part",
+        "id_length",
         "last_event_id",
         "seq",
         "stream",
         "stream_id",
     )
 
-    def __init__(self, start: Position | None = None) -> None:
+    def __init__(self, start: Position | None = None, *, rewinds: bool = False) -> None:
         self._start = start
+        self._rewinds = rewinds
         self._numbers = SequenceNumbers(0)
         # By stream id; the int is the last number.
         self._other_streams: dict[int, tuple[int, SequenceNumbers]] = {}
         self._resumed = False  # packets arrived before this connection
         self._retried_gap: tuple[int | None, int] | None = None  # stream and number before it
+        self._kept: Position | None = None  # the position before a reread that has not begun
+        self._rereads = 0  # without a number above _furthest
+        self._furthest = 0
         self.stream_id: UUID | None = None
         self.stream: int | None = None
         self.seq = -1
-        self.last_event_id = b""
+        self.set_id(b"")
         if start is not None:
             self.stream_id, self.stream = start.stream_id, start.stream_id.int
             self.seq = start.seq
-            self.last_event_id = (start.cursor or "").encode()
+            self.set_id((start.cursor or "").encode())
 
     @property
     def position(self) -> Position | None:
         """The position after the last packet that was handed out; None before the first one."""
-        if self.stream_id is None:
-            return None
+        if self.stream_id is None or self._kept is not None:
+            return self._kept
         cursor = self.last_event_id.decode("utf-8", "replace") or None
         return Position(stream_id=self.stream_id, seq=self.seq, cursor=cursor)
 
@@ -71,6 +100,11 @@ class Numbering:
         if cursor is None and self.stream_id is not None:
             return str(self.stream_id)
         return cursor
+
+    def set_id(self, event_id: bytes) -> None:
+        """Change the SSE id without a packet."""
+        self.last_event_id = event_id
+        self.id_length, self.epoch_part = -1, b""
 
     @property
     def is_at_start(self) -> bool:
@@ -97,6 +131,19 @@ class Numbering:
             known = seq - 1, SequenceNumbers(seq)
         self.seq, self._numbers = known
 
+    def follows(self, seq: int, event_id: bytes) -> bool:
+        """Return False if a packet of this stream is of another run than the last packet."""
+        packet = f"{self.stream_id}:{seq}"
+        last = _epoch_of(self.last_event_id, f"{self.stream_id}:{self.seq}")
+        new = _epoch_of(event_id, packet)
+        # A longer number, or an epoch, makes an id longer; the next number is never shorter.
+        is_known = new is not None or len(event_id) < _SHORTEST_WITH_EPOCH
+        self.id_length = len(event_id) if is_known else -1
+        self.epoch_part = b"" if new is None else event_id[len(packet) :]
+        if last is None or new is None or last[0] == new[0] or new[1] is None:
+            return True
+        return self.seq < seq == new[1]
+
     def has_arrived(self, seq: int) -> bool:
         """Return True if `seq`, which is not above the last number, has arrived before."""
         return self._numbers.arrived(seq)
@@ -104,6 +151,41 @@ class Numbering:
     def skip_to(self, seq: int) -> None:
         """Record that the numbers between the last one and `seq` did not arrive."""
         self._numbers.skip(self.seq, seq)
+
+    # Rereads
+
+    def start_over(self) -> bool:
+        """Go back to the start of the stream; return False if the caller has no use for that.
+
+        The position stays until the first packet arrives: a reread may fail, and what was handed
+        out is still all that the caller has.
+        """
+        if self.seq > self._furthest:
+            self._furthest, self._rereads = self.seq, 0
+        if not self._rewinds or self.seq < 1 or self._rereads == _MAX_REREADS:
+            return False
+        logger.warning(
+            "the server has lost packets up to %s; reading the stream again from its start",
+            self.position,
+        )
+        self._rereads += 1
+        self._kept, self._start = self.position, None
+        self._other_streams = {}
+        self.seq = -2  # no packet is the next one
+        self.set_id(b"")
+        return True
+
+    @property
+    def starting_over(self) -> bool:
+        """Whether a reread has not brought a packet yet."""
+        return self._kept is not None
+
+    def begin_again(self, seq: int) -> None:
+        """Record the number of the first packet of a reread."""
+        self._kept = None
+        self.seq, self._numbers = seq - 1, SequenceNumbers(seq)
+
+    # Gaps
 
     @property
     def gap_was_retried(self) -> bool:
@@ -113,3 +195,21 @@ class Numbering:
     def record_gap_retry(self) -> None:
         """Record that a gap after the last number has caused a reconnect."""
         self._retried_gap = (self.stream, self.seq)
+
+
+def _epoch_of(event_id: bytes, packet: str) -> tuple[int, int | None] | None:
+    """Return the epoch of a packet `<stream>:<seq>` and its first number, as far as its id says so.
+
+    Other servers have other ids, which say nothing.
+    """
+    match = _ID.fullmatch(event_id)
+    if match is None or match[1] != packet.encode():
+        return None
+    epoch = int(match[2] or 1)
+    if match[3] is None:
+        first = 1 if epoch == 1 else None  # earlier releases did not send it
+    else:
+        first = int(match[3])
+        if epoch == 1 or first > int(packet.rpartition(":")[2]):
+            return None
+    return None if epoch > _MAX_EPOCH else (epoch, first)

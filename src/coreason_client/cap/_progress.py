@@ -51,7 +51,12 @@ class PacketProgress:
     def bookmark(self) -> Bookmark:
         """Return the request and the position, for `resume` in this process or another."""
         machine = self._machine
-        return Bookmark(request=self._request, position=machine.position, complete=machine.complete)
+        return Bookmark(
+            request=self._request,
+            position=machine.position,
+            complete=machine.complete,
+            error=machine.stream_error,
+        )
 
     @property
     def request(self) -> ServiceRequest:

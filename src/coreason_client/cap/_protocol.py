@@ -113,8 +113,13 @@ class Endpoint:
         timeout: TimeoutArgument,
         deadline: float | None,
         bookmark: Bookmark | None = None,
+        *,
+        rewinds: bool = False,
     ) -> ResumeMachine:
-        """Return the machine that reads the answer to a request, from its start or a bookmark."""
+        """Return the machine that reads the answer to a request, from its start or a bookmark.
+
+        With `rewinds` it reads the stream again if the server has lost packets.
+        """
         _check_deadline(deadline)
         if not isinstance(request, ServiceRequest):
             raise TypeError(f"request must be a ServiceRequest, got {type(request).__name__}")
@@ -137,6 +142,8 @@ class Endpoint:
             attempt,
             position=None if bookmark is None else bookmark.position,
             complete=bookmark is not None and bookmark.complete,
+            error=None if bookmark is None else bookmark.error,
+            rewinds=rewinds,
             max_retries=self.max_retries,
             reconnect_for=self.reconnect_for,
             deadline=self.deadline if deadline is None else deadline,

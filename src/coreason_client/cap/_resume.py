@@ -8,8 +8,10 @@ in `_connections`. The rules, by their numbers in `docs/decisions.md`:
 * Duplicates (10, 34). The numbers are kept per stream. A number that has arrived is dropped; one
   that is not above the last and never arrived is an error. A CLOSE or FATAL packet counts whatever
   its number.
-* No splice (11). Once packets were handed out, a new connection may only bring streams that this
-  request has seen.
+* No splice (11). Once packets were handed out, a new connection may only bring streams that
+  this request has seen, and no packet of a later epoch that began before the position.
+* Rereads (11). A caller that handles REWIND events gets one instead of that error, and instead of a
+  410 for its position: the stream is read again from its start.
 * Gaps (12). A jump means lost packets: reconnect once from the last good position. If the gap is
   still there, the server numbers with gaps, which is legal: log one warning, or raise an error if
   `strict_sequence` is set.
@@ -20,8 +22,8 @@ in `_connections`. The rules, by their numbers in `docs/decisions.md`:
 * Deadline. A limit on the whole answer; heartbeats and reconnects do not extend it.
 * Statuses (8, 9). First attempt: anything but a 200 event stream is an error. Reconnect:
   retryable statuses, and a 200 of another type, count as a loss; the rest is final. A 204 for a
-  saved position means that nothing follows it. 307 and 308 are followed; credentials stay at
-  their origin.
+  saved position means that nothing follows it; it may name an outcome that is an error. 307 and
+  308 are followed; credentials stay at their origin.
 * Errors in the stream (14). FATAL raises, TRANSIENT is a loss that moves the cursor, after WARNING
   reading continues. An event that is not a packet is a protocol error, and is not retried.
 """
@@ -31,6 +33,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeGuard
 
 from pydantic import ValidationError
 
@@ -50,15 +53,17 @@ from .._clock import monotonic
 from .._connections import Connections, State
 from .._drive import Wait
 from .._http._types import FINAL_FAILURES, Request, ResponseHead, TransportFailure
-from .._retry import RETRIED_STATUSES, Backoff, parse_seconds, retry_after
+from .._retry import RETRIED_STATUSES, Backoff, retry_after
 from .._retry_budget import RetryBudget
 from .._secret import redact_chain
 from ..sse import ServerSentEvent, SSEEventTooLarge
 from ..sse._decode import DEFAULT_MAX_EVENT_BYTES
+from ._describe import is_position_gone
 from ._numbering import Numbering
-from ._stream_errors import NO_DETAILS, FailureDetails, StreamErrors
-from .errors import CAPConnectionError, CAPProtocolError, CAPRuntimeError
+from ._stream_errors import NO_DETAILS, FailureDetails, StreamErrors, details_of, ended_with
+from .errors import CAPConnectionError, CAPProtocolError, CAPRuntimeError, CAPStreamReset
 from .position import Position
+from .rewound import rewind_to_start
 
 __all__ = ["ResumeMachine"]
 
@@ -66,6 +71,7 @@ logger = logging.getLogger("coreason_client.cap")
 
 _CONTENT_PACKETS = (DeltaPacket, EventPacket)
 _READING = State.READING
+_COMPLETE = "complete"
 
 
 class ResumeMachine:
@@ -73,10 +79,14 @@ class ResumeMachine:
 
     `attempt(cursor)` builds the request for a connection; the cursor is None on the first one.
     `position` is where to continue a stream that was begun elsewhere; `complete` means that it was
-    read to its end there. `deadline` limits the whole answer, in seconds from the first request.
-    `redact` removes credentials from text that the server sent, and `proxy_for` returns the proxy
-    for a URL. `jitter` returns numbers from 0 to 1, `now` the Unix time and `clock` monotonic
-    seconds; tests replace them.
+    read to its end there, and `error` is the fatal error that ended it there. With `rewinds` the
+    stream is read again from its start if the server has lost packets. `deadline` limits the whole
+    answer, in seconds from the first request. `redact` removes credentials from text that the
+    server sent, and `proxy_for` returns the proxy for a URL. `jitter` returns numbers from 0 to 1,
+    `now` the Unix time and `clock` monotonic seconds; tests replace them.
+
+    Attributes:
+        stream_error: the fatal error that ended the stream.
     """
 
     def __init__(
@@ -85,6 +95,8 @@ class ResumeMachine:
         *,
         position: Position | None = None,
         complete: bool = False,
+        error: StreamError | None = None,
+        rewinds: bool = False,
         max_retries: int = 3,
         reconnect_for: float = 0.0,
         deadline: float | None = None,
@@ -104,7 +116,8 @@ class ResumeMachine:
         self._strict_sequence = strict_sequence
         self._gaps_are_legal = False
         self._now = now
-        self._numbering = Numbering(position)
+        self.stream_error = error
+        self._numbering = Numbering(position, rewinds=rewinds)
         self._connections = Connections(
             budget, max_event_bytes=max_event_bytes, deadline=deadline, clock=clock
         )
@@ -149,7 +162,13 @@ class ResumeMachine:
     # Steps
 
     def next_step(self) -> Request | Wait | None:
-        """Return the next step; None if the stream is over."""
+        """Return the next step; None if the stream is over.
+
+        Raises:
+            CAPRuntimeError: the stream has ended with a fatal error before.
+        """
+        if self.stream_error is not None:
+            raise self._errors.fatal(self.stream_error)
         connections, numbering = self._connections, self._numbering
         if connections.finished:
             return None
@@ -183,10 +202,18 @@ class ResumeMachine:
             except ValueError as error:
                 raise self._errors.unusable_redirect(head, body, error) from None
             return
-        if head.status == 204 and self._numbering.is_at_start:
-            connections.finish()  # the saved position was the end
-            return
         details = FailureDetails(retry_after(head.headers, self._now), head=head, body=body)
+        if head.status == 204:
+            outcome = head.headers.get("x-stream-outcome", "")
+            if outcome not in ("", _COMPLETE):
+                self._handle_error(ended_with(outcome), details)
+            # Other servers name no outcome: then only a saved position can have been the end.
+            if self._numbering.is_at_start or (outcome and self._numbering.seq >= 0):
+                connections.finish()
+                return
+        if head.status == 410 and is_position_gone(body) and self._numbering.start_over():
+            connections.settle()
+            return
         message = self._errors.describe_response(head, body)
         if connections.attempts > 1 and (head.status == 200 or head.status in RETRIED_STATUSES):
             self._count_loss(message, details)
@@ -229,6 +256,7 @@ class ResumeMachine:
         """
         connections, numbering = self._connections, self._numbering
         decoder, budget = connections.decoder, connections.budget
+        id_length, epoch_part = numbering.id_length, numbering.epoch_part
         event_id = decoder.last_event_id_bytes
         too_large: SSEEventTooLarge | None = None
         try:
@@ -237,8 +265,13 @@ class ResumeMachine:
                 packet = self._parse(event)
                 if packet.stream_id.int != numbering.stream:
                     numbering.switch_stream(packet.stream_id, packet.seq)
-                if packet.seq != numbering.seq + 1:
-                    yield from self._handle_jump(packet)
+                if (
+                    packet.seq != numbering.seq + 1
+                    or len(event_id) != id_length
+                    or (epoch_part and not event_id.endswith(epoch_part))
+                ):
+                    yield from self._check(packet, event_id)
+                    id_length, epoch_part = numbering.id_length, numbering.epoch_part
                     if connections.state is not _READING:
                         return
                     if packet.seq <= numbering.seq:
@@ -263,7 +296,7 @@ class ResumeMachine:
         connections = self._connections
         last_id = connections.decoder.last_event_id_bytes
         if last_id != event_id:  # a block without data has changed it
-            self._numbering.last_event_id = last_id
+            self._numbering.set_id(last_id)
         if too_large is not None:
             raise self._errors.make(CAPProtocolError, str(too_large)) from too_large
         if connections.time_left() <= 0:
@@ -279,24 +312,36 @@ class ResumeMachine:
         where = "the first packet" if self.position is None else f"a packet after {self.position}"
         raise self._errors.make(CAPProtocolError, f"{where} is not valid: {why}")
 
-    def _handle_jump(self, packet: Packet) -> tuple[Packet, ...]:
-        """Handle a packet whose number is not the next one; return what is handed out at once.
+    def _check(self, packet: Packet, event_id: bytes) -> tuple[Packet, ...]:
+        """Check a packet whose number is not the next one, or that may be of another epoch.
 
-        A duplicate is dropped. A CLOSE or FATAL packet counts whatever its number. A gap causes
-        one reconnect, and is accepted after it.
+        Return what is handed out before it: a REWIND event before the first packet of a reread. A
+        duplicate is dropped. A CLOSE or FATAL packet counts whatever its number, and CLOSE is
+        returned itself if it is not above the last one. A gap causes one reconnect, and is accepted
+        after it.
 
         Raises:
             CAPProtocolError: the number was skipped before, or is below the first of the stream;
                 or a gap remained after a reconnect, and `strict_sequence` forbids that.
+            CAPStreamReset: the packet is of another run, and the caller handles no rewinds.
             CAPRuntimeError: a FATAL error packet.
         """
         numbering = self._numbering
-        if packet.seq > numbering.seq:
+        if numbering.starting_over:
+            numbering.begin_again(packet.seq)
+            return (rewind_to_start(packet),)
+        if packet.seq > numbering.seq + 1:
             self._check_gap(packet)
-        elif isinstance(packet, ClosePacket):
-            self._connections.finish()
-            return (packet,)
-        elif isinstance(packet, ErrorPacket) and packet.p.severity is ErrorSeverity.FATAL:
+        if packet.seq > numbering.seq or isinstance(packet, ClosePacket):
+            # A fatal error is raised whatever run it ends.
+            if self.reading and not (numbering.follows(packet.seq, event_id) or _is_fatal(packet)):
+                if not numbering.start_over():
+                    raise CAPStreamReset(packet.stream_id, packet.stream_id, position=self.position)
+                self._connections.settle()
+            elif packet.seq <= numbering.seq:
+                self._connections.finish()
+                return (packet,)
+        elif _is_fatal(packet):
             self._handle_error(packet.p)
         elif not numbering.has_arrived(packet.seq):
             raise self._errors.make(
@@ -331,18 +376,17 @@ class ResumeMachine:
         self._handle_error(packet.p)
         return (packet,) if self._connections.reading else ()
 
-    def _handle_error(self, error: StreamError) -> None:
+    def _handle_error(self, error: StreamError, details: FailureDetails = NO_DETAILS) -> None:
         """Raise a FATAL error, reconnect after a TRANSIENT one, log a WARNING."""
-        message = self._errors.redact(f"{error.code}: {error.message}")
-        server_delay = parse_seconds((error.details or {}).get("retry_after"))
-        details = FailureDetails(server_delay, stream_error=error)
         match error.severity:
             case ErrorSeverity.FATAL:
+                self.stream_error = error
                 self._connections.settle()
-                raise self._errors.make(CAPRuntimeError, message, details)
+                raise self._errors.fatal(error, details)
             case ErrorSeverity.TRANSIENT:
-                self._count_loss(message, details)
+                self._count_loss(self._errors.describe(error), details_of(error))
             case ErrorSeverity.WARNING:
+                message = self._errors.describe(error)
                 logger.warning("the agent sent a warning after %s: %s", self.position, message)
 
     # Losses
@@ -371,3 +415,7 @@ class ResumeMachine:
             connections.budget.describe(),
         )
         connections.wait(delay)
+
+
+def _is_fatal(packet: Packet) -> TypeGuard[ErrorPacket]:
+    return isinstance(packet, ErrorPacket) and packet.p.severity is ErrorSeverity.FATAL

@@ -1,19 +1,20 @@
 """The errors of one stream, with position, request and response as fields. Pure."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from coreason_manifest.definitions.presentation import StreamError
+from coreason_manifest.definitions.presentation import ErrorSeverity, StreamError
 
 from .._connections import Connections
 from .._http._checks import shown
 from .._http._types import ResponseHead, TransportFailure
+from .._retry import parse_seconds
 from ._describe import describe_request, describe_response
 from ._numbering import Numbering
 from .errors import CAPConnectionError, CAPError, CAPRuntimeError, CAPTimeoutError
 
-__all__ = ["NO_DETAILS", "FailureDetails", "StreamErrors"]
+__all__ = ["NO_DETAILS", "FailureDetails", "StreamErrors", "details_of", "ended_with"]
 
 _Error = TypeVar("_Error", bound=CAPError)
 
@@ -35,6 +36,18 @@ class FailureDetails:
 
 
 NO_DETAILS = FailureDetails()
+
+
+def details_of(error: StreamError) -> FailureDetails:
+    """Return the details of an error packet."""
+    delay = parse_seconds((error.details or {}).get("retry_after"))
+    return FailureDetails(delay, stream_error=error)
+
+
+def ended_with(outcome: str) -> StreamError:
+    """Return the error of a stream that has ended with this outcome, as far as a 204 tells it."""
+    message = "the stream has ended with this error"
+    return StreamError(code=outcome, message=message, severity=ErrorSeverity.FATAL)
 
 
 class StreamErrors:
@@ -77,6 +90,16 @@ class StreamErrors:
             retry_after=details.server_delay,
             stream_error=details.stream_error,
         )
+
+    def fatal(self, error: StreamError, details: FailureDetails = NO_DETAILS) -> CAPRuntimeError:
+        """Return the error for a fatal error in the stream; `details` are those of a response."""
+        known = details_of(error)
+        known = replace(known, head=details.head, body=details.body)
+        return self.make(CAPRuntimeError, self.describe(error), known)
+
+    def describe(self, error: StreamError) -> str:
+        """Return an error packet as text, without secrets."""
+        return self.redact(f"{error.code}: {error.message}")
 
     def exhausted(self, why: str, details: FailureDetails) -> CAPConnectionError:
         """Return the error for an exhausted retry budget."""

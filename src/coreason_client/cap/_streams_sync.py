@@ -14,7 +14,7 @@ from ._chat_record import ChatRecord
 from ._progress import ChatProgress, PacketProgress
 from ._resume import ResumeMachine
 from .position import Position
-from .rewound import Rewound
+from .rewound import Rewound, starts_over
 
 Piece = TypeVar("Piece", bound="str | Rewound")
 
@@ -130,7 +130,7 @@ def _pieces(source: _Source) -> Generator[Any]:
             piece = source.record.piece_of(packet)
             if piece is not None:
                 yield piece
-            if isinstance(piece, Rewound) and piece.whole:
+            if isinstance(piece, Rewound) and piece.whole and not starts_over(packet):
                 stream_id = packet.stream_id
                 again = Position(stream_id=stream_id, seq=0, cursor=str(stream_id))
                 break

@@ -16,7 +16,7 @@ from ._streams_async import AsyncChatStream, AsyncPacketStream
 from .answer import Answer
 from .bookmark import Bookmark
 from .position import Position
-from .rewound import Rewound
+from .rewound import Rewound, accepts_rewinds
 
 __all__ = ["AsyncCAPClient"]
 
@@ -92,6 +92,7 @@ class AsyncCAPClient(AsyncClosing):
         self,
         request: ServiceRequest,
         *,
+        rewinds: bool = False,
         headers: Mapping[str, str] | None = None,
         timeout: float | TimeoutLike | None = None,
         deadline: float | None = None,
@@ -102,6 +103,9 @@ class AsyncCAPClient(AsyncClosing):
 
         Args:
             request: the request; a stream can be resumed only with the same one.
+            rewinds: True if the caller handles REWIND events. If the server has lost packets, the
+                stream is then read again from its start, after a REWIND event with the number 0,
+                instead of an error.
             headers: extra headers for the requests of this call.
             timeout: replaces that of the client for this call.
             deadline: replaces that of the client for this call, in seconds.
@@ -112,7 +116,7 @@ class AsyncCAPClient(AsyncClosing):
             CAPRuntimeError: the server rejected the request, or sent a fatal error.
             CAPTimeoutError: the deadline has passed.
         """
-        machine = self._endpoint.assist(request, headers, timeout, deadline)
+        machine = self._endpoint.assist(request, headers, timeout, deadline, rewinds=rewinds)
         return AsyncPacketStream(machine, request, self._sender)
 
     def resume(
@@ -120,6 +124,7 @@ class AsyncCAPClient(AsyncClosing):
         request: ServiceRequest | Bookmark,
         position: Position | None = None,
         *,
+        rewinds: bool = False,
         headers: Mapping[str, str] | None = None,
         timeout: float | TimeoutLike | None = None,
         deadline: float | None = None,
@@ -129,13 +134,16 @@ class AsyncCAPClient(AsyncClosing):
         Args:
             request: the bookmark, or the request that opened the stream.
             position: the position to continue after, if `request` is not a bookmark.
+            rewinds: as in `assist`.
             headers: extra headers for the requests of this call.
             timeout: replaces that of the client for this call.
             deadline: replaces that of the client for this call, in seconds.
         """
         bookmark = self._endpoint.bookmark(request, position)
         original = bookmark.request
-        machine = self._endpoint.assist(original, headers, timeout, deadline, bookmark)
+        machine = self._endpoint.assist(
+            original, headers, timeout, deadline, bookmark, rewinds=rewinds
+        )
         return AsyncPacketStream(machine, original, self._sender)
 
     @overload
@@ -176,7 +184,8 @@ class AsyncCAPClient(AsyncClosing):
 
         Nothing is sent before you iterate; `ask` returns the whole answer. A durable agent whose
         process died may write a part of its answer anew. With `rewinds=True` the iterator then
-        yields a `Rewound`; without it, such a stream ends with the error `producer_lost`.
+        yields a `Rewound`; without it, such a stream ends with the error `producer_lost`. If the
+        server has lost packets, a stream with `rewinds=True` is read again from its start.
 
         Args:
             message: the text of the user.
@@ -187,7 +196,9 @@ class AsyncCAPClient(AsyncClosing):
             deadline: replaces that of the client for this call, in seconds.
         """
         request = self._endpoint.chat_request(message, conversation_id, rewinds=rewinds)
-        packets = self.assist(request, headers=headers, timeout=timeout, deadline=deadline)
+        packets = self.assist(
+            request, rewinds=rewinds, headers=headers, timeout=timeout, deadline=deadline
+        )
         return self._chat_stream(packets, headers, timeout, deadline)
 
     def resume_chat(
@@ -208,7 +219,10 @@ class AsyncCAPClient(AsyncClosing):
             timeout: replaces that of the client for this call.
             deadline: replaces that of the client for this call, in seconds.
         """
-        packets = self.resume(bookmark, headers=headers, timeout=timeout, deadline=deadline)
+        rewinds = accepts_rewinds(bookmark.request)
+        packets = self.resume(
+            bookmark, rewinds=rewinds, headers=headers, timeout=timeout, deadline=deadline
+        )
         return self._chat_stream(packets, headers, timeout, deadline)
 
     def _chat_stream(
@@ -222,7 +236,12 @@ class AsyncCAPClient(AsyncClosing):
 
         def read_again(position: Position) -> AsyncPacketStream:
             return self.resume(
-                request, position, headers=headers, timeout=timeout, deadline=deadline
+                request,
+                position,
+                rewinds=accepts_rewinds(request),
+                headers=headers,
+                timeout=timeout,
+                deadline=deadline,
             )
 
         return AsyncChatStream._from_packets(packets, request.context.session_id, read_again)

@@ -84,21 +84,30 @@ class CAPProtocolError(CAPError):
 
 
 class CAPStreamReset(CAPProtocolError):
-    """After a reconnect the server sent another stream; two answers are never joined.
+    """The server sent another answer than the one being read; two answers are never joined.
+
+    Either it is another stream, after a reconnect; or the same stream, of which the store of the
+    server has lost packets, so that another run of the agent has written it anew.
 
     Attributes:
         expected: the stream that was being read.
-        received: the stream that the server sent instead.
+        received: the stream that the server sent instead; the same one if it was written anew.
     """
 
     def __init__(
         self, expected: UUID, received: UUID, *, position: "Position | None" = None
     ) -> None:
-        super().__init__(
+        why = (
             f"after a reconnect the server sent stream {received} instead of {expected}: the text"
-            " so far belongs to another answer; send the message again with a new request_id",
-            position=position,
+            " so far belongs to another answer; send the message again with a new request_id"
         )
+        if expected == received:
+            why = (
+                f"the store of the server has lost packets of stream {expected}, and the answer was"
+                " written anew: the text so far belongs to another run; read the stream again from"
+                " its start, as rewinds=True does, or send the message again with a new request_id"
+            )
+        super().__init__(why, position=position)
         self.expected = expected
         self.received = received
 

@@ -2,11 +2,17 @@
 
 from dataclasses import dataclass
 
-from coreason_manifest.definitions.presentation import PresentationEventType
+from coreason_manifest.definitions.presentation import (
+    EventPacket,
+    Packet,
+    PresentationEventType,
+    StreamOpCode,
+)
 from coreason_manifest.definitions.request import ClientCapabilities
-from coreason_manifest.definitions.rewind import REWIND
+from coreason_manifest.definitions.rewind import REWIND, rewound_to
+from coreason_manifest.definitions.service import ServiceRequest
 
-__all__ = ["WITH_REWINDS", "Rewound"]
+__all__ = ["WITH_REWINDS", "Rewound", "accepts_rewinds", "rewind_to_start", "starts_over"]
 
 WITH_REWINDS = ClientCapabilities(supported_events=[*PresentationEventType, REWIND])
 """The capabilities of a client that understands REWIND events: all other events too."""
@@ -21,10 +27,35 @@ class Rewound:
     Attributes:
         text: the text that is still valid; show it instead of what was shown so far.
         to_seq: the number of the last packet that is still valid.
-        whole: the stream was resumed after that packet, so it is read again from its start: all
-            text is void, also the text that came before this stream was resumed.
+        whole: the stream is read again from its start, because it was resumed after that packet,
+            or because the server has lost packets: all text is void, also the text that came
+            before this stream was resumed.
     """
 
     text: str
     to_seq: int
     whole: bool = False
+
+
+def accepts_rewinds(request: ServiceRequest) -> bool:
+    """Return True if a request says that its client understands REWIND events."""
+    capabilities = request.payload.capabilities
+    return capabilities is not None and REWIND in capabilities.supported_events
+
+
+def rewind_to_start(packet: Packet) -> EventPacket:
+    """Return the REWIND event with the number 0 before the first packet of a reread."""
+    return EventPacket(
+        stream_id=packet.stream_id,
+        seq=0,
+        op=StreamOpCode.EVENT,
+        t=packet.t,
+        p={"type": REWIND, "data": {"to_seq": 0}},
+    )
+
+
+def starts_over(packet: Packet) -> bool:
+    """Return True if a packet is an event of `rewind_to_start`."""
+    if packet.seq or not isinstance(packet, EventPacket):
+        return False
+    return rewound_to(packet.p) == 0

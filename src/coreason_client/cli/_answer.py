@@ -6,7 +6,7 @@ from http import HTTPStatus
 from uuid import uuid4
 
 from coreason_client import CAPConnectionError, CAPRuntimeError, PacketStream, ServiceRequest
-from coreason_client.cap.rewound import WITH_REWINDS
+from coreason_client.cap.rewound import WITH_REWINDS, starts_over
 from coreason_manifest.definitions.message import ChatMessage
 from coreason_manifest.definitions.presentation import Packet
 from coreason_manifest.definitions.request import AgentRequest
@@ -112,7 +112,7 @@ def ask(
     request = _request(message, conversation, rewinds=output.can_rewind)
     presenter = PacketPresenter(output)
     received = [] if received is None else received
-    with service.client.assist(request) as packets:
+    with service.client.assist(request, rewinds=output.can_rewind) as packets:
         try:
             _show(service, packets, presenter, received)
         except CAPConnectionError as error:
@@ -147,7 +147,10 @@ def _show(
     try:
         with presenter:
             for packet in packets:
-                received.append(packet)
+                if starts_over(packet):
+                    received.clear()
+                else:
+                    received.append(packet)
                 presenter.show(packet)
                 if service.killer is not None:
                     service.killer.received(packet)

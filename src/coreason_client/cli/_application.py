@@ -41,6 +41,7 @@ _OPTION_NAMES = {
     "max_requests_per_minute": "--max-requests-per-minute",
     "public_url": "--public-url",
     "retention": "--retention",
+    "replicas": "--store-replicas",
     "root_path": "--root-path",
     "url": "--store",
 }
@@ -49,7 +50,9 @@ _FINAL_RETENTION = 86400.0
 _RELOAD_DRAIN = 1.0  # seconds; who changes a file wants to see the effect
 # The guide would finish before anybody could cut a connection or press another button of the page.
 _SECONDS_PER_WORD = 0.04
-_VALKEY_SCHEMES = frozenset({"redis", "rediss", "valkey", "valkeys"})
+_VALKEY_SCHEMES = frozenset(
+    name + rest for name in ("redis", "rediss", "valkey", "valkeys") for rest in ("", "+sentinel")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,7 @@ class ServeConfig:
     agent_id: str | None = None
     root_path: str = ""
     reload: bool = False
+    store_replicas: int = 0
 
     @property
     def serves_a2a(self) -> bool:
@@ -121,7 +125,7 @@ class ServeConfig:
         try:
             return AgentApp(
                 agent,
-                log=_create_log(self.log),
+                log=_create_log(self.log, self.store_replicas),
                 api_keys=self.api_keys or None,
                 api_keys_file=self.api_keys_file,
                 ticket_secrets=self.ticket_secrets or None,
@@ -241,18 +245,20 @@ def _find_agent(agent: str | None, llm: str | None, system: str | None, *, watch
     return paced(_SECONDS_PER_WORD) if watched else guide
 
 
-def _create_log(name: str) -> "StreamLog":
+def _create_log(name: str, replicas: int) -> "StreamLog":
     from ..server import MemoryStreamLog, SQLiteStreamLog
 
     kind, _, path = name.partition(":")
+    if kind in _VALKEY_SCHEMES and path.startswith("//"):
+        from ..server import ValkeyStreamLog
+
+        return ValkeyStreamLog(name, replicas=replicas)
+    if replicas:
+        raise Failure("--store-replicas needs --store valkey://HOST", ExitCode.USAGE)
     if name == "memory":
         return MemoryStreamLog()
     if kind == "sqlite" and path:
         return SQLiteStreamLog(path)
-    if kind in _VALKEY_SCHEMES and path.startswith("//"):
-        from ..server import ValkeyStreamLog
-
-        return ValkeyStreamLog(name)
     raise Failure(
         # Only the scheme is shown, because the rest may contain a password.
         f"--store must be memory, sqlite:PATH or valkey://HOST, got {kind!r}",

@@ -104,6 +104,18 @@ Store = Annotated[
     ),
 ]
 
+StoreReplicas = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=99,
+        metavar="N",
+        help="With a Valkey store: how many of its replicas must have a packet before clients get "
+        "it, so that it survives a failover to one of them.",
+        show_default="0",
+    ),
+]
+
 OldStore = Annotated[str | None, typer.Option("--log", hidden=True)]
 
 Retention = Annotated[
@@ -122,7 +134,7 @@ AgentId = Annotated[
         metavar="NAME",
         help="Name of the agent. Streams and conversations belong to it: keep it when the code is "
         "renamed.",
-        show_default="the name of the function",
+        show_default="the module and name of the function",
     ),
 ]
 

@@ -8,10 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coreason_client import ArgumentError
+
 from ._application import ServeConfig
 from ._banner import banner
 from ._browser import open_browser
 from ._listening import Address, listen_errors
+from ._options import usage_error
 from .exits import Failure
 from .output import print_stdout
 
@@ -66,7 +69,10 @@ class Serving:
 
         started = _once(announce)
         host = self.address.host
-        serve(self.app, host, sockets=sockets, callback_notify=started, **self.options)
+        try:
+            serve(self.app, host, sockets=sockets, callback_notify=started, **self.options)
+        except ArgumentError as error:  # the installed uvicorn has no such limit
+            raise usage_error(error, {"max_connections": "--max-connections"}) from None
 
     def _run_children(self, sock: "socket", announce: Callable[[], None]) -> None:
         """Serve in other processes; each creates the application for itself."""

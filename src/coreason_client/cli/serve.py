@@ -56,6 +56,7 @@ def serve(
     llm: option.Llm = None,
     system: System = None,
     store: option.Store = None,
+    store_replicas: option.StoreReplicas = None,
     log: option.OldStore = None,
     retention: option.Retention = None,
     agent_id: option.AgentId = None,
@@ -173,6 +174,7 @@ def serve(
             agent_id=agent_id,
             root_path=root_path or "",
             reload=reload,
+            store_replicas=store_replicas or 0,
         )
         app = config.app()
         _check(app, host, workers)

@@ -6,16 +6,16 @@ uvicorn documents how to run it, but not its connection and response objects.
 import asyncio
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .._fallback import report_fallback
 
 __all__ = [
     "exit_check",
-    "listening_servers",
     "protocol_factory",
     "response_cycle",
+    "sets_servers",
     "signalled_server",
 ]
 
@@ -24,10 +24,17 @@ _CYCLES = (
     ("uvicorn.protocols.http.httptools_impl", "RequestResponseCycle"),
 )
 _CYCLE_NAMES = ("disconnected", "flow", "response_complete", "response_started", "transport")
-_PROTOCOLS = ("H11Protocol", "HttpToolsProtocol")
+# What the limits of connections need: of all protocols, of each one, and of their responses.
 _PROTOCOL_NAMES = (
-    *("client", "config", "cycle", "loop", "on_response_complete", "transport"),
+    *("client", "config", "cycle", "loop", "on_response_complete", "shutdown", "transport"),
     *("connection_lost", "connection_made", "data_received"),
+)
+_PROTOCOLS = {
+    "H11Protocol": ("conn",),
+    "HttpToolsProtocol": ("headers", "on_header", "on_headers_complete", "on_message_begin"),
+}
+_GUARDED_CYCLE_NAMES = (
+    *("default_headers", "keep_alive", "response_complete", "response_started", "transport"),
 )
 
 
@@ -60,11 +67,14 @@ def _report_cycles() -> None:
 def protocol_factory(server: Any) -> Callable[[], asyncio.Protocol] | None:
     """Return a function that makes the protocol of a connection like `startup` of uvicorn.
 
-    None if connections cannot be limited: the protocol class is not from uvicorn, or lacks an
-    attribute that the limits need.
+    None if connections cannot be limited: the protocol class is not one that is known here, or it
+    lacks an attribute that the limits need.
     """
     config = server.config
-    if getattr(config.http_protocol_class, "__name__", "") not in _PROTOCOLS:
+    protocol = config.http_protocol_class
+    own_names = _PROTOCOLS.get(getattr(protocol, "__name__", ""))
+    cycle = getattr(sys.modules.get(protocol.__module__), "RequestResponseCycle", None)
+    if own_names is None or not _uses(getattr(cycle, "__init__", None), _GUARDED_CYCLE_NAMES):
         return None
 
     def make() -> Any:
@@ -74,22 +84,20 @@ def protocol_factory(server: Any) -> Callable[[], asyncio.Protocol] | None:
 
     try:
         made = make()
-        known = all(hasattr(made, name) for name in _PROTOCOL_NAMES)
     except (AttributeError, TypeError):
-        known = False
-    if known:
-        return make
-    report_fallback("the connections of uvicorn are", "max_connections and head_timeout are off")
-    return None
+        return None
+    return make if all(hasattr(made, name) for name in (*_PROTOCOL_NAMES, *own_names)) else None
 
 
-def listening_servers(server: Any) -> list[Any]:
-    """Return the asyncio servers that a uvicorn server has started."""
-    servers = getattr(server, "servers", None)
-    if servers is not None:
-        return list(servers)
-    report_fallback("the servers of uvicorn are", "asyncio accepts connections beyond the limit")
-    return []
+def sets_servers(startup: Callable[..., object]) -> bool:
+    """Return True if `startup` of uvicorn sets `servers`, the asyncio servers that it starts."""
+    return _uses(startup, ("servers",))
+
+
+def _uses(function: Any, names: Iterable[str]) -> bool:
+    """Return True if a function uses attributes of these names; so it need not be called."""
+    code = getattr(function, "__code__", None)
+    return code is not None and {*names} <= {*code.co_names}
 
 
 def signalled_server() -> Any | None:
@@ -101,10 +109,11 @@ def exit_check() -> Callable[[], bool] | None:
     """Return a function that returns True when the server of this process has to stop.
 
     uvicorn sets a flag when a signal arrives, but informs the application only after all responses
-    are complete. None if no server with such a flag handles SIGTERM.
+    are complete. None if no server with such a flag handles SIGTERM, or if the server informs the
+    application itself (`drains_app`).
     """
     server = signalled_server()
-    if server is None:
+    if server is None or getattr(server, "drains_app", False):
         return None
     if not hasattr(server, "should_exit"):
         report_fallback("the handler of SIGTERM is", "streams learn late that the server stops")

@@ -7,12 +7,9 @@ from typing import Annotated, Literal, TypeAlias, get_origin, get_type_hints
 
 from ..errors import ArgumentError
 
-__all__ = ["A2A_PATH", "CARD_PATH", "PATHS", "PROBES", "Options", "option_names"]
+__all__ = ["A2A_PATH", "CARD_PATH", "PATHS", "Options", "option_names"]
 
-PROBES = ("/health", "/ready")
-"""Paths for load balancers and orchestrators: they need no key and accept any Host."""
-
-PATHS = ("/assist", "/v1/assist", *PROBES, "/openapi.json")
+PATHS = ("/assist", "/v1/assist", "/health", "/ready", "/openapi.json")
 
 A2A_PATH = "/a2a"
 """The path of A2A: JSON-RPC is at it, HTTP+JSON below it."""

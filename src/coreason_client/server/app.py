@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import inspect
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
 from importlib import metadata
@@ -20,8 +20,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..errors import ArgumentError
+from ._agent_ids import agent_name, default_agent_id, warn_if_shared
 from ._keys_file import KeysFile
-from ._options import PROBES, Options, option_names
+from ._options import Options, option_names
 from .cap._routes import Routes
 from .engine._agent import Agent, as_runner, is_generator_without_stream
 from .engine._runtime import Runtime, Service
@@ -34,7 +35,7 @@ from .http._gate import Gate
 from .http._hosts import AllowedHosts, checked_origins
 from .http._problems import Problem
 from .http._refusals import Refusals
-from .http._root_path import with_root_path
+from .http._root_path import encoded_slash_problem, with_root_path
 from .http._tickets import Tickets
 from .log.base import DurableLog, StreamLog
 from .log.memory import MemoryStreamLog
@@ -68,7 +69,13 @@ _CORS_HEADERS = (
     "traceparent",
     "tracestate",
 )
-_EXPOSED_HEADERS = ("X-Request-ID", "X-Stream-ID", "Retry-After", "WWW-Authenticate")
+_EXPOSED_HEADERS = (
+    "X-Request-ID",
+    "X-Stream-ID",
+    "X-Stream-Outcome",
+    "Retry-After",
+    "WWW-Authenticate",
+)
 # In addition, if the agent is served over A2A; the names with X- are those of version 0.3.
 _A2A_CORS_HEADERS = (
     "A2A-Version",
@@ -102,7 +109,9 @@ class AgentApp:
         allowed_hosts: further host names that a server without keys accepts.
         public_url: the URL of the server for clients, if a proxy is in front of it.
         root_path: the prefix of the path below which a proxy serves the application.
-        agent_id: the name of the agent; by default that of the function.
+        agent_id: the id of the agent, which owns its streams, conversations and tasks on the log;
+            by default the module and the qualified name of the function. Keep it when the code is
+            renamed.
         version: its version; by default that of this package.
         max_body_bytes: the largest body of a request.
         max_json_values: the largest number of JSON values in a body.
@@ -181,7 +190,7 @@ class AgentApp:
     ) -> None:
         arguments = locals()  # before other local variables exist
         options = {name: arguments[name] for name in option_names() & arguments.keys()} | {
-            "agent_id": _agent_id(agent) if agent_id is None else agent_id,
+            "agent_id": default_agent_id(agent) if agent_id is None else agent_id,
             "version": version or _package_version(),
             "metrics_path": "/metrics" if metrics is True else metrics or None,
             "serves_a2a": bool(a2a),
@@ -189,6 +198,7 @@ class AgentApp:
         runner = as_runner(agent)
         self._log = MemoryStreamLog() if log is None else log
         self._options = Options(**options)
+        warn_if_shared(self._log, self, agent, self._options.agent_id, self._options.version)
         keys = None if api_keys is None else Keys(api_keys)
         self._keys_file = (
             None if api_keys_file is None else KeysFile(api_keys_file, keys, _keys_before)
@@ -215,6 +225,7 @@ class AgentApp:
             )
         metrics_keys = _metrics_keys(keys, metrics_key, public=metrics_public)
         self._metrics = PrometheusMetrics() if metrics else NO_METRICS
+        self._log.on_store_changed(self._metrics.store_changed)
         self._refusals = Refusals(self._metrics)
         # One owner for the application, not for each start: a log that is started again by the
         # same owner does not change.
@@ -229,14 +240,15 @@ class AgentApp:
         if self._keys_file is not None:
             self._services.append(self._keys_file.watch)
         self._create_runtime = partial(
-            Runtime, runner, self._log, self._options, owner, self._metrics
+            Runtime, runner, options=self._options, owner=owner, metrics=self._metrics
         )
         cuts = Cuts() if page and _cuts else None
         routes = Routes(self._gate, self._metrics, metrics_keys, self._ready, cuts)
         table = routes.table()
         self._operations: Operations | None = None
         if a2a:
-            table += self._a2a_routes(agent, a2a, public_url)
+            name = agent_name(agent) if agent_id is None else agent_id
+            table += self._a2a_routes(agent, name, a2a, public_url)
         if page:
             table += _page_routes(self._options, routes, self.has_keys, cuts=cuts is not None)
         starlette = Starlette(
@@ -250,14 +262,14 @@ class AgentApp:
         self._asgi: ASGIApp = starlette
 
     def _a2a_routes(
-        self, agent: Agent, a2a: "bool | AgentCard | A2A", public_url: str | None
+        self, agent: Agent, name: str, a2a: "bool | AgentCard | A2A", public_url: str | None
     ) -> list[Route]:
         from .a2a import A2ARoutes, AgentDescription, Cards, GrpcServing, Operations, settings_of
 
         if not isinstance(self._log, TaskLog):
             raise ArgumentError("a2a", f"needs a log with tasks, and {self._log!r} has none")
         settings, options, gate = settings_of(a2a), self._options, self._gate
-        described = AgentDescription(options.agent_id, inspect.getdoc(agent), options.version)
+        described = AgentDescription(name, inspect.getdoc(agent), options.version)
         cards = Cards(settings, described, with_keys=gate.has_keys)
         self._operations = Operations(settings, self._log.tasks, self._ready, self._metrics)
         self._services.append(self._operations.run_push)
@@ -275,25 +287,15 @@ class AgentApp:
             await serve_lifespan(self.lifespan(), receive, send)
             return
         scope = with_root_path(scope, self._options.root_path)
-        if problem := _host_problem(
-            scope, None if self.has_keys else self._hosts
-        ) or await self._address_problem(scope):
+        if problem := _head_problem(
+            scope, None if self.has_keys else self._hosts, self._gate
+        ) or await _address_problem(
+            scope, self._log, self._process_guard, started=self._runtime is not None
+        ):
             await drain_body(Request(scope, receive))
             await self._refusals.respond(problem, None)(scope, receive, send)
         else:
             await self._asgi({**scope, SEND: send}, receive, send)
-
-    async def _address_problem(self, scope: Scope) -> Problem | None:
-        """Return a refusal if another process serves at the same address."""
-        if self._log.shared or scope["type"] != "http":
-            return None
-        try:
-            if self._runtime is None:
-                self._process_guard.check_start()
-            await self._process_guard.check_address(scope.get("server"))
-        except SeveralProcesses as error:
-            return Problem(503, "several-processes", f"{error}.", headers={"Retry-After": "1"})
-        return None
 
     @property
     def log(self) -> StreamLog:
@@ -365,6 +367,10 @@ class AgentApp:
         if self._grpc is not None:
             self._grpc.shares_port = True
 
+    def watch_connections(self, used: Callable[[], int], maximum: int | None) -> None:
+        """Show the number of open connections in the metrics; the server that has them calls it."""
+        self._metrics.watch_limit("connections", used, maximum)
+
     def reload_keys(self) -> None:
         """Read `api_keys_file` again now; without this, a change counts after two seconds.
 
@@ -411,13 +417,16 @@ class AgentApp:
         """Return the runtime of this event loop, after starting it if necessary."""
         loop = asyncio.get_running_loop()
         runtime = self._runtime
+        if runtime is not None and runtime.background.started and runtime.loop is loop:
+            return runtime
         if runtime is None or runtime.loop is not loop:
             if runtime is not None and runtime.loop.is_running():
                 raise RuntimeError("this AgentApp already serves on another event loop")
             with self._reporting_startup():
                 self._process_guard.check_start()
+            log = self._log if self._operations is None else self._operations.turns_on(self._log)
             runtime = self._runtime = self._create_runtime(
-                tracing(_package_version()), services=self._services
+                log, tracing=tracing(_package_version()), services=self._services
             )
             if self._operations is not None:
                 self._operations.attach(runtime)
@@ -459,17 +468,33 @@ def _page_routes(options: Options, routes: Routes, needs_key: bool, *, cuts: boo
     return page_routes(lambda _: config, cut if cuts else None)
 
 
-def _host_problem(scope: Scope, hosts: AllowedHosts | None) -> Problem | None:
-    """Return a refusal if a server without keys does not accept the Host or Origin."""
-    if hosts is None or scope["type"] != "http" or _path(scope) in PROBES:
+def _head_problem(scope: Scope, hosts: AllowedHosts | None, gate: Gate) -> Problem | None:
+    """Return a refusal by the headers and the path, the same for every route.
+
+    `hosts` is given for a server without keys.
+    """
+    if scope["type"] != "http":
         return None
-    return hosts.refusal(scope["headers"], scope.get("server"))
+    return (
+        (hosts and hosts.refusal(scope["headers"], scope.get("server")))
+        or gate.header_problem(scope["headers"])
+        or encoded_slash_problem(scope)
+    )
 
 
-def _path(scope: Scope) -> str:
-    """Return the path below the mount point, without a trailing slash."""
-    path: str = scope["path"]
-    return path.removeprefix(scope.get("root_path", "")).rstrip("/")
+async def _address_problem(
+    scope: Scope, log: StreamLog, guard: SingleProcessGuard, *, started: bool
+) -> Problem | None:
+    """Return a refusal if another process serves at the same address."""
+    if log.shared or scope["type"] != "http":
+        return None
+    try:
+        if not started:
+            guard.check_start()
+        await guard.check_address(scope.get("server"))
+    except SeveralProcesses as error:
+        return Problem(503, "several-processes", f"{error}.", headers={"Retry-After": "1"})
+    return None
 
 
 def _package_version() -> str:
@@ -505,10 +530,6 @@ def _check_durable(agent: object, log: StreamLog) -> None:
             "durable",
             "needs an agent that takes `stream`, because a generator without it has no steps",
         )
-
-
-def _agent_id(agent: object) -> str:
-    return getattr(agent, "__name__", None) or type(agent).__name__
 
 
 def _middleware(origins: tuple[str, ...], *, serves_a2a: bool) -> list[Middleware]:

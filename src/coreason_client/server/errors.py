@@ -114,12 +114,16 @@ class UnknownStream(LogError):
 class PositionGone(LogError):
     """The packets after a position have been deleted; the stream itself is still known."""
 
-    def __init__(self, stream_id: UUID, after_seq: int) -> None:
-        super().__init__(
-            f"the packets after {after_seq} of the stream {stream_id} have been deleted",
-            stream_id,
+    def __init__(self, stream_id: UUID, after_seq: int, *, replaced: bool = False) -> None:
+        why = (
+            f"the packet {after_seq} of the stream {stream_id} is no longer the one that was read: "
+            "the store has lost it, and the answer may have been written anew"
         )
+        if not replaced:
+            why = f"the packets after {after_seq} of the stream {stream_id} have been deleted"
+        super().__init__(why, stream_id)
         self.after_seq = after_seq
+        self.replaced = replaced
 
 
 class RequestConflict(LogError):

@@ -41,7 +41,6 @@ __all__ = [
 ]
 
 _START_TIMEOUT = 30.0
-_HEAD_TIMEOUT = 10.0
 
 
 def serve(
@@ -51,7 +50,7 @@ def serve(
     *,
     allow_public: bool = False,
     max_connections: int | None = None,
-    head_timeout: float = _HEAD_TIMEOUT,
+    head_timeout: float | None = None,
     sockets: Sequence[socket.socket] | None = None,
     uds: str | os.PathLike[str] | None = None,
     uds_mode: int = UDS_MODE,
@@ -72,7 +71,8 @@ def serve(
         allow_public: True to serve an agent without keys at a public address.
         max_connections: the maximum number of open connections. The default depends on the number
             of files that the process may open, a limit that is raised as far as the system allows.
-        head_timeout: the seconds within which a connection must send the head of a request.
+        head_timeout: the seconds within which a connection must send the head of a request; 10 by
+            default.
         sockets: listening sockets to serve on instead, such as those of `listen`; they are closed
             at the end. `host` must still be their address.
         uds: the path of a Unix socket to serve on instead of `host` and `port`; it is removed at
@@ -85,8 +85,9 @@ def serve(
         options: further options of `uvicorn.Config`.
 
     Raises:
-        ValueError: the host is not a loopback address, and the agent has no keys; or a file of TLS
-            cannot be used.
+        ValueError: the host is not a loopback address, and the agent has no keys; a file of TLS
+            cannot be used; or `max_connections` or `head_timeout` is set, and cannot be applied to
+            the installed uvicorn.
         LogUnavailable: the log cannot be opened.
         OSError: it cannot listen at `uds`.
     """
@@ -137,7 +138,7 @@ def serve_asgi(
     `on_started` is called as soon as connections are accepted.
     """
     raise_descriptor_limit()
-    _server(app, None, _HEAD_TIMEOUT, on_started=on_started, **options).run(list(sockets))
+    _server(app, None, None, on_started=on_started, **options).run(list(sockets))
 
 
 def serve_workers(
@@ -147,7 +148,7 @@ def serve_workers(
     *,
     shutdown_timeout: float,
     max_connections: int | None = None,
-    head_timeout: float = _HEAD_TIMEOUT,
+    head_timeout: float | None = None,
     grpc_address: str | None = None,
     on_tick: Callable[[], None] = lambda: None,
     **options: Any,
@@ -161,7 +162,8 @@ def serve_workers(
         workers: the number of processes.
         shutdown_timeout: the seconds that a drain may take.
         max_connections: the maximum number of open connections of each process.
-        head_timeout: the seconds within which a connection must send the head of a request.
+        head_timeout: the seconds within which a connection must send the head of a request; 10 by
+            default.
         grpc_address: the address at which the applications serve A2A over gRPC, if they do: it is
             reserved for them, so that no other process can take it.
         on_tick: called in this process before one is started, and twice a second.
@@ -187,7 +189,7 @@ def serve_reloading(
     *,
     shutdown_timeout: float,
     max_connections: int | None = None,
-    head_timeout: float = _HEAD_TIMEOUT,
+    head_timeout: float | None = None,
     **options: Any,
 ) -> None:
     """Serve with one process until SIGINT or SIGTERM; restart it when a Python file changes.
@@ -207,7 +209,7 @@ def _starter(
     sock: socket.socket,
     workers: int,
     max_connections: int | None,
-    head_timeout: float,
+    head_timeout: float | None,
     options: dict[str, Any],
 ) -> "Callable[[Connection[bytes, bytes]], BaseProcess]":
     """Return a function that starts a process which serves on the socket."""
@@ -248,7 +250,7 @@ def _run_worker(
     pipe: "Connection[bytes, bytes]",
     workers: int,
     max_connections: int | None,
-    head_timeout: float,
+    head_timeout: float | None,
     options: dict[str, Any],
 ) -> None:
     from .process._worker_processes import WorkerLink
@@ -268,7 +270,8 @@ def _run_worker(
             app, max_connections, head_timeout, on_started=link.ready, is_worker=True, **options
         )
         link.open()
-        server.run([sock])
+        with _one_line_errors():
+            server.run([sock])
 
 
 @contextmanager
@@ -282,11 +285,18 @@ def _signal_blocked(number: signal.Signals) -> Iterator[None]:
 
 def _check_worker(app: Any, workers: int, options: dict[str, Any]) -> None:
     """Report in one line what has changed since the parent has checked it."""
-    try:
+    with _one_line_errors():
         if isinstance(app, AgentApp):
             app.check_workers(workers)
         _check_tls_options(options)
-    except ValueError as error:
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """Report an invalid argument in one line, and end the process."""
+    try:
+        yield
+    except ArgumentError as error:
         logger.error("%s", error)
         raise SystemExit(1) from None
 
@@ -336,7 +346,7 @@ def running(
     host: str = "127.0.0.1",
     *,
     max_connections: int | None = None,
-    head_timeout: float = _HEAD_TIMEOUT,
+    head_timeout: float | None = None,
     **options: Any,
 ) -> Iterator[RunningServer]:
     """Serve any ASGI application on a free port, in a thread, while the block runs.
@@ -347,25 +357,31 @@ def running(
         app: any ASGI application.
         host: the address to listen at.
         max_connections: the maximum number of open connections, as in `serve`.
-        head_timeout: the seconds within which a connection must send the head of a request.
+        head_timeout: the seconds within which a connection must send the head of a request; 10 by
+            default.
         options: the options of TLS as in `serve`, and further options of `uvicorn.Config`.
 
     Raises:
         RuntimeError: the application did not start; the error of its start is raised if there is
             one.
     """
-    started = threading.Event()
+    started, failures = threading.Event(), list[Exception]()
     server = _server(
         app, max_connections, head_timeout, on_started=started.set, host=host, **options
     )
     sock = listen(host, 0)
     port = sock.getsockname()[1]
     thread = threading.Thread(
-        target=_run_in_thread, args=(server, sock, started), name="coreason-server", daemon=True
+        target=_run_in_thread,
+        args=(server, sock, started, failures),
+        name="coreason-server",
+        daemon=True,
     )
     thread.start()
     try:
         if not started.wait(_START_TIMEOUT) or not server.started:
+            if failures:
+                raise failures[0]
             raise getattr(app, "startup_error", None) or RuntimeError("the server did not start")
         yield RunningServer(host, port, "https" if server.config.is_ssl else "http")
     finally:
@@ -374,11 +390,18 @@ def running(
         sock.close()
 
 
-def _run_in_thread(server: "DrainingServer", sock: socket.socket, started: threading.Event) -> None:
+def _run_in_thread(
+    server: "DrainingServer",
+    sock: socket.socket,
+    started: threading.Event,
+    failures: list[Exception],
+) -> None:
     try:
         server.run([sock])
     except SystemExit:  # raised by uvicorn if the lifespan failed
         pass
+    except ArgumentError as error:  # raised before the start
+        failures.append(error)
     finally:
         started.set()
 
@@ -386,7 +409,7 @@ def _run_in_thread(server: "DrainingServer", sock: socket.socket, started: threa
 def _server(
     app: Any,
     max_connections: int | None,
-    head_timeout: float,
+    head_timeout: float | None,
     *,
     on_started: Callable[[], None] | None = None,
     is_worker: bool = False,

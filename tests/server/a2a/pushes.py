@@ -122,7 +122,8 @@ class World:
         )
 
     async def begin(self, text: str, message_id: str = "m", **ids: str) -> TaskRecord:
-        return await self.service.turns.begin(ANN, message(text, message_id, **ids))
+        sent = await self.service.turns.begin(ANN, message(text, message_id, **ids))
+        return sent.record
 
     async def hold(
         self, record: TaskRecord, progress: Progress = BEGINNING, version: str = V10
@@ -146,6 +147,15 @@ class World:
     async def stored(self, record: TaskRecord) -> Delivery:
         [delivery] = await self.log.tasks.deliveries.all(record.task_id)
         return delivery
+
+    async def delivered(self, record: TaskRecord, generation: int) -> None:
+        """Wait until it is stored that the webhook has received this generation."""
+        async with asyncio.timeout(LIMIT):
+            while True:
+                progress = Progress.load((await self.stored(record)).progress)
+                if progress.generation == generation:
+                    return
+                await asyncio.sleep(0.005)
 
     async def ended(self, record: TaskRecord) -> None:
         """Wait until the last turn of a task is over."""
@@ -207,7 +217,8 @@ def text_of(bodies: list[dict[str, Any]]) -> str:
             artifacts = event.get("artifacts", ())
             text = "".join(p["text"] for one in artifacts for p in one["parts"])
         elif "artifactUpdate" in body:
-            text += "".join(part["text"] for part in event["artifact"]["parts"])
+            added = "".join(part["text"] for part in event["artifact"]["parts"])
+            text = text + added if event.get("append") else added
     return text
 
 

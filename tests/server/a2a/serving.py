@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from starlette.datastructures import Headers
 
@@ -19,6 +20,8 @@ from coreason_client.server.a2a import Operations
 from coreason_client.server.a2a._caller import Caller
 from coreason_client.server.a2a._service import TaskService
 from coreason_client.server.a2a._task_stream import TaskStream
+from coreason_client.server.engine._agent import Agent
+from coreason_client.server.engine._frames import Frames
 from coreason_client.server.engine._runtime import Runtime
 from coreason_client.server.log.tasks import TaskLog, TaskStore
 
@@ -96,10 +99,12 @@ class Served:
 
 
 @asynccontextmanager
-async def served(log: StreamLog | None = None, **options: Any) -> AsyncIterator[Served]:
+async def served(
+    log: StreamLog | None = None, assist: Agent = agent, **options: Any
+) -> AsyncIterator[Served]:
     log = MemoryStreamLog() if log is None else log
     options = {"a2a": True, "agent_id": "agent", **options}
-    app = AgentApp(agent, log=log, **options)
+    app = AgentApp(assist, log=log, **options)
     async with app.lifespan():
         runtime, operations = runtime_of(app), app._operations
         assert operations is not None
@@ -119,6 +124,21 @@ async def in_state(service: TaskService, task_id: str, state: str) -> dict[str, 
             if task["status"]["state"] == f"TASK_STATE_{state}":
                 return task
             await asyncio.sleep(0.01)
+
+
+async def written_anew(log: MemoryStreamLog, stream_id: UUID, kept: int, *texts: str) -> int:
+    """Cut a stream back to so many packets, as a failover does, and write others in a new epoch.
+
+    Return the epoch.
+    """
+    stream = log._store.streams[stream_id]
+    del stream.entries[kept:]
+    stream.last_seq = kept
+    claim = await log.claim_held(stream_id, stream.epoch, "other")
+    frames = Frames(stream_id, epoch=claim.epoch, first_seq=kept + 1)
+    entries = [frames.delta(seq, text) for seq, text in enumerate(texts, kept + 1)]
+    await log.append(stream_id, claim.epoch, kept + 1, entries)
+    return claim.epoch
 
 
 async def events_of(stream: TaskStream) -> list[dict[str, Any]]:

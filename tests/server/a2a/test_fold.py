@@ -20,15 +20,15 @@ def packet(seq: int, op: str, payload: Any) -> JSON:
     return {"seq": seq, "op": op, "t": LATER, "p": payload}
 
 
-def begun(stream_id: str = "s1") -> TaskFold:
-    task = TaskFold("task", "context")
+def begun(stream_id: str = "s1", *, repeats_answer: bool = False) -> TaskFold:
+    task = TaskFold("task", "context", repeats_answer=repeats_answer)
     task.begin(Turn(stream_id, USER, AT))
     return task
 
 
-def events(*packets: tuple[str, Any]) -> list[Event]:
+def events(*packets: tuple[str, Any], repeats_answer: bool = False) -> list[Event]:
     """Return the events of the packets of one turn."""
-    task = begun()
+    task = begun(repeats_answer=repeats_answer)
     return [event for n, (op, p) in enumerate(packets, 1) for event in task.add(packet(n, op, p))]
 
 
@@ -74,19 +74,27 @@ def test_the_question_of_the_agent_becomes_a_message_of_the_past(state: str) -> 
 # Each kind of packet.
 
 
-def test_text_is_appended_to_the_answer() -> None:
-    first, second, closed, completed = events(
-        ("DELTA", "Hel"), ("DELTA", "lo"), ("CLOSE", {"reason": "complete"})
-    )
+@pytest.mark.parametrize("repeats", [False, True])
+def test_text_is_appended_to_the_answer(repeats: bool) -> None:
+    packets = ("DELTA", "Hel"), ("DELTA", "lo"), ("CLOSE", {"reason": "complete"})
+    first, second, closed, completed = events(*packets, repeats_answer=repeats)
     answer = {"artifactId": "s1:answer"}
     assert own(first) == {"artifact": {**answer, "parts": [{"text": "Hel"}]}}
     assert own(second) == {"artifact": {**answer, "parts": [{"text": "lo"}]}, "append": True}
-    assert own(closed) == {
-        "artifact": {**answer, "parts": [{"text": ""}]},
-        "append": True,
-        "lastChunk": True,
-    }
+    # A repetition replaces the chunks, for clients that take only what comes with `lastChunk`.
+    last = {"artifact": {**answer, "parts": [{"text": "Hello"}]}, "lastChunk": True}
+    empty = {"artifact": {**answer, "parts": [{"text": ""}]}, "lastChunk": True, "append": True}
+    assert own(closed) == (last if repeats else empty)
     assert own(completed) == {"status": {"state": "TASK_STATE_COMPLETED", "timestamp": LATER}}
+
+
+@pytest.mark.parametrize(("more", "text"), [(0, "a" * 524_288), (1, "")])
+def test_a_very_long_answer_is_not_repeated(more: int, text: str) -> None:
+    packets = ("DELTA", "a" * 524_288), *[("DELTA", "a")] * more, ("CLOSE", None)
+    *_, closed, _ = events(*packets, repeats_answer=True)
+    assert own(closed)["lastChunk"]
+    assert own(closed).get("append", False) == bool(more)
+    assert own(closed)["artifact"]["parts"] == [{"text": text}]
 
 
 def test_the_text_of_a_question_is_the_message_of_the_status_and_no_artifact() -> None:
@@ -252,6 +260,77 @@ def test_a_rewind_replaces_each_artifact_that_it_touches() -> None:
     assert own(more)["append"]
 
 
+def rewind(to_seq: int) -> JSON:
+    return {"type": "REWIND", "data": {"to_seq": to_seq, "step": "s", "attempt": 2}}
+
+
+def artifact(*texts: str, **members: Any) -> tuple[str, JSON]:
+    parts = [{"text": text} for text in texts]
+    return "EVENT", {"type": "ARTIFACT", "data": {"artifactId": "x", "parts": parts, **members}}
+
+
+def test_a_rewind_over_a_replacement_brings_the_earlier_version_back() -> None:
+    *_, update = events(
+        artifact("one, ", name="first", description="the first version"),
+        artifact("two", append=True, lastChunk=True),
+        artifact("three", name="second"),
+        ("EVENT", rewind(2)),
+    )
+    about = {"artifactId": "x", "name": "first", "description": "the first version"}
+    assert own(update) == {
+        "artifact": {**about, "parts": [{"text": "one, two"}]},
+        "lastChunk": True,
+    }
+
+
+def test_a_rewind_brings_back_the_version_of_an_earlier_turn() -> None:
+    task = begun()
+    for seq, text in enumerate(["one", "two"], 1):
+        task.add(packet(seq, *artifact(text)))
+    task.begin(Turn("s2", USER, AT))
+    task.add(packet(1, *artifact("three")))
+    [update] = task.add(packet(2, "EVENT", rewind(0)))
+    assert own(update)["artifact"]["parts"] == [{"text": "two"}]
+
+
+def test_what_follows_a_void_artifact_replaces_it() -> None:
+    *_, void, after = events(
+        artifact("a", name="draft"), ("EVENT", rewind(0)), artifact("b", append=True)
+    )
+    assert own(void)["artifact"]["metadata"] == {"void": True}
+    assert own(after) == {"artifact": {"artifactId": "x", "parts": [{"text": "b"}]}}
+
+
+def test_a_void_artifact_is_void_in_a_restored_task_too() -> None:
+    task = begun()
+    task.add(packet(1, *artifact("a")))
+    task.add(packet(2, "EVENT", rewind(0)))
+    restored = TaskFold.restored(task.task(), as_task=True)
+    assert restored.task()["artifacts"] == task.task()["artifacts"]
+    restored.begin(Turn("s2", USER, AT))
+    [update] = restored.add(packet(1, *artifact("b", append=True)))
+    assert own(update) == {"artifact": {"artifactId": "x", "parts": [{"text": "b"}]}}
+
+
+def test_a_void_answer_is_not_completed() -> None:
+    *_, status = (shown := events(("DELTA", "a"), ("EVENT", rewind(0)), ("CLOSE", None)))
+    assert [list(event) for event in shown] == [["artifactUpdate"]] * 2 + [["statusUpdate"]]
+    assert own(status)["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+QUESTION = ("EVENT", {"type": "QUESTION", "data": {"question": "Where?"}})
+
+
+@pytest.mark.parametrize(
+    ("to_seq", "is_question"),
+    [(0, False), (1, True), (2, False)],
+    ids=["before the question", "before its text", "after it"],
+)
+def test_a_rewind_takes_a_question_back(to_seq: int, is_question: bool) -> None:
+    texts = [QUESTION, ("DELTA", "Where?"), ("EVENT", rewind(to_seq)), ("DELTA", "Where?")]
+    assert bool(events(*texts)) == (not is_question)
+
+
 # The history and the artifacts of a task.
 
 
@@ -277,19 +356,20 @@ shown = st.one_of(
     st.builds(lambda text: {"type": "MARKDOWN_BLOCK", "data": {"content": text}}, words),
     st.builds(lambda text: {"type": "THOUGHT_TRACE", "data": {"content": text}}, words),
     st.builds(
-        lambda name, text, append: {
+        lambda id_, text, **members: {
             "type": "ARTIFACT",
-            "data": {"artifactId": name, "parts": [{"text": text}], "append": append},
+            "data": {"artifactId": id_, "parts": [{"text": text}], **members},
         },
         st.sampled_from(["x", "y"]),
         words,
-        st.booleans(),
+        append=st.booleans(),
+        lastChunk=st.booleans(),
+        name=st.none() | words,
     ),
-    st.builds(lambda to: {"type": "REWIND", "data": {"to_seq": to}}, st.integers(0, 8)),
 )
-packets = st.lists(
-    st.tuples(st.just("DELTA"), words) | st.tuples(st.just("EVENT"), shown), max_size=12
-)
+written = st.tuples(st.just("DELTA"), words) | st.tuples(st.just("EVENT"), shown)
+rewinds = st.builds(lambda to_seq: ("EVENT", rewind(to_seq)), st.integers(0, 8))
+packets = st.lists(written | rewinds, max_size=12)
 
 
 @given(packets, st.integers(0, 12))
@@ -308,6 +388,29 @@ def test_a_client_that_joins_anywhere_has_the_same_task(
         assert visible(client) == visible(task.task())
 
 
+@given(packets, st.lists(written), st.lists(written | rewinds), st.booleans())
+def test_a_rewind_undoes_everything_after_its_packet(
+    before: list[tuple[str, Any]],
+    undone: list[tuple[str, Any]],
+    after: list[tuple[str, Any]],
+    closes: bool,
+) -> None:
+    to_seq, ends = len(before), [("CLOSE", None)] if closes else []
+    whole = [*before, *undone, ("EVENT", rewind(to_seq)), *after, *ends]
+    rewound, plain = begun(), begun()
+    for seq, (op, payload) in enumerate(whole, 1):
+        rewound.add(packet(seq, op, payload))
+        if not to_seq < seq <= to_seq + len(undone) + 1:
+            plain.add(packet(seq, op, payload))
+    assert valid(rewound) == valid(plain)
+
+
+def valid(task: TaskFold) -> list[JSON]:
+    """Return the artifacts of a task without void ones, which exist only for their clients."""
+    artifacts = task.task().get("artifacts", [])
+    return [one for one in artifacts if not one.get("metadata", {}).get("void")]
+
+
 def apply(client: JSON, event: Event) -> None:
     """Do what a client does with an event."""
     [(kind, value)] = event.items()
@@ -324,13 +427,16 @@ def apply(client: JSON, event: Event) -> None:
         assert not value.get("append")
         artifacts.append(deepcopy(update))
     elif value.get("append"):
-        place["parts"] = merge_texts([*place["parts"], *update["parts"]])
+        place |= {**update, "parts": merge_texts([*place["parts"], *update["parts"]])}
     else:
-        place["parts"] = deepcopy(update["parts"])
-        place.pop("metadata", None)
+        place.clear()
+        place |= deepcopy(update)
 
 
 def visible(task: JSON) -> JSON:
-    """Return a task without marks; the void text of an artifact does not count."""
-    artifacts = {a["artifactId"]: merge_texts(a["parts"]) for a in task.get("artifacts", [])}
+    """Return a task whose artifacts may be in any order and their texts in any pieces."""
+    artifacts = {
+        one["artifactId"]: {**one, "parts": merge_texts(one["parts"])}
+        for one in task.get("artifacts", [])
+    }
     return {"status": task["status"], "metadata": task["metadata"], "artifacts": artifacts}

@@ -54,8 +54,13 @@ def test_parameters_of_both_versions_have_the_shape_of_1_0() -> None:
     older = old.SendMessageRequest(
         request=old.Message(message_id="m", role=old.ROLE_USER, content=[old.Part(text="")])
     )
-    configuration = {"returnImmediately": True}
-    expected = {"message": message, "configuration": configuration}
+    expected = {"message": message, "configuration": {"returnImmediately": False}}
+    assert parsed("send_message", older, "0.3") == expected
+    older.configuration.history_length = 0  # protobuf does not send false
+    expected["configuration"] = {"returnImmediately": True}
+    assert parsed("send_message", older, "0.3") == expected
+    older.configuration.blocking = True
+    expected["configuration"] = {"returnImmediately": False}
     assert parsed("send_message", older, "0.3") == expected
     assert parsed("get_task", old.GetTaskRequest(name="tasks/t"), "0.3") == {"id": "t"}
 

@@ -19,8 +19,9 @@ from coreason_client.server.a2a._operations import Operations
 from coreason_client.server.a2a._ports import Address, check_free
 
 from ..aio import LIMIT, aio
+from ..balancer import Balancer
 from ..faulty_log import runtime_of
-from .grpc_peer import Doors, make_agent, refused, sending, serving, stub_of, until
+from .grpc_peer import Doors, channel_to, make_agent, refused, sending, serving, stub_of, until
 
 
 class Shared(MemoryStreamLog):
@@ -123,16 +124,27 @@ async def rest_of(call: Any) -> list[Any]:
     return found
 
 
+READY = grpc.ChannelConnectivity.READY
+
+
+async def told_to_connect_anew(channel: Any) -> None:
+    """Wait until a channel no longer uses its connection for new calls."""
+    while channel.get_state() is READY:
+        await asyncio.wait_for(channel.wait_for_state_change(READY), LIMIT)
+
+
 @aio
 async def test_a_drain_lets_running_calls_finish_and_refuses_new_messages() -> None:
-    async with serving(drain_timeout=LIMIT) as (app, doors), stub_of(app) as stub:
+    async with serving(drain_timeout=LIMIT) as (app, doors), channel_to(app) as channel:
+        stub = a2a_pb2_grpc.A2AServiceStub(channel)  # type: ignore[no-untyped-call]
         stream = stub.SendStreamingMessage(sending("wait"))
         task_id = (await stream.read()).task.id
         unary = asyncio.ensure_future(stub.SendMessage(sending("wait")))  # joins it
         await asyncio.wait_for(doors.reached.wait(), LIMIT)
         drain = asyncio.ensure_future(app.drain())
-        await until(lambda: runtime_of(app).closing)
-        found = await refused(stub.SendMessage(sending("new", "n")))
+        await told_to_connect_anew(channel)
+        assert runtime_of(app).closing
+        found = await refused(stub.SendMessage(sending("new", "n"), wait_for_ready=True))
         assert (found.code(), found.details()) == (UNAVAILABLE, "The server is shutting down.")
         assert (await stub.GetTask(pb.GetTaskRequest(id=task_id))).id == task_id
         late = stub.SubscribeToTask(pb.SubscribeToTaskRequest(id=task_id))
@@ -142,6 +154,78 @@ async def test_a_drain_lets_running_calls_finish_and_refuses_new_messages() -> N
             [*_, last] = await rest_of(call)
             assert last.status_update.status.state == pb.TASK_STATE_COMPLETED
         assert (await unary).task.status.state == pb.TASK_STATE_COMPLETED
+        await drain
+
+
+@aio
+async def test_behind_a_balancer_no_next_message_fails_when_a_replica_drains() -> None:
+    async with AsyncExitStack() as stack:
+        first, doors = await stack.enter_async_context(serving(drain_timeout=LIMIT))
+        second, _ = await stack.enter_async_context(serving())
+        assert first.grpc_port is not None
+        assert second.grpc_port is not None
+        balancer = stack.enter_context(Balancer(first.grpc_port))
+        # Otherwise all channels of a process share one connection.
+        own = [("grpc.use_local_subchannel_pool", 1)]
+        target = f"127.0.0.1:{balancer.port}"
+        channels = [grpc.aio.insecure_channel(target, own) for _ in range(20)]
+        for channel in channels:
+            await stack.enter_async_context(channel)
+        stubs: list[Any] = [*map(a2a_pb2_grpc.A2AServiceStub, channels)]
+        for number, stub in enumerate(stubs):
+            await stub.SendMessage(sending("hi", f"first {number}"))
+        assert balancer.opened == 20
+        stream = stubs[0].SendStreamingMessage(sending("wait"))
+        await stream.read()
+        await asyncio.wait_for(doors.reached.wait(), LIMIT)
+        balancer.send_to(second.grpc_port)
+        drain = asyncio.ensure_future(first.drain())
+        for channel in channels:
+            await told_to_connect_anew(channel)
+        for number, stub in enumerate(stubs):
+            found = await stub.SendMessage(sending("next", f"next {number}"))
+            assert found.task.status.state == pb.TASK_STATE_COMPLETED
+        assert balancer.opened == 40
+        doors.go.set()
+        [*_, last] = await rest_of(stream)
+        assert last.status_update.status.state == pb.TASK_STATE_COMPLETED
+        await drain
+
+
+@aio
+async def test_a_connection_to_a_draining_server_is_short() -> None:
+    async with serving(drain_timeout=LIMIT) as (app, doors), stub_of(app) as stub:
+        stream = stub.SendStreamingMessage(sending("wait"))
+        task_id = (await stream.read()).task.id
+        drain = asyncio.ensure_future(app.drain())
+        await until(lambda: runtime_of(app).closing)
+        async with channel_to(app, **{"grpc.use_local_subchannel_pool": 1}) as channel:
+            late = a2a_pb2_grpc.A2AServiceStub(channel)  # type: ignore[no-untyped-call]
+            await late.GetTask(pb.GetTaskRequest(id=task_id), wait_for_ready=True)
+            assert channel.get_state() is READY
+            await told_to_connect_anew(channel)
+        doors.go.set()
+        await rest_of(stream)
+        await drain
+
+
+@aio
+async def test_an_address_that_is_taken_during_a_drain(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def in_use(*_: object, **__: object) -> None:
+        raise OSError("the gRPC server cannot listen here")
+
+    async with serving(drain_timeout=LIMIT) as (app, doors), stub_of(app) as stub:
+        stream = stub.SendStreamingMessage(sending("wait"))
+        await stream.read()
+        monkeypatch.setattr("coreason_client.server.a2a._grpc_server.check_free", in_use)
+        monkeypatch.setattr("coreason_client.server.a2a._grpc_server._FREE_WITHIN", 0.0)
+        drain = asyncio.ensure_future(app.drain())
+        await until(lambda: "during the drain: the gRPC server cannot" in caplog.text)
+        doors.go.set()
+        [*_, last] = await rest_of(stream)
+        assert last.status_update.status.state == pb.TASK_STATE_COMPLETED
         await drain
 
 

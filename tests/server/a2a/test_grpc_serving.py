@@ -101,6 +101,16 @@ def test_the_card_lists_the_bound_address() -> None:
     assert app.grpc_port is None
 
 
+def test_grpc_can_be_left_out_of_the_card() -> None:
+    settings = A2A(grpc_address="127.0.0.1:0", grpc_on_card=False)
+    app = AgentApp(agent, a2a=settings)
+    with running(app) as server:
+        assert listed(server.url) == set()
+        transport = GrpcTransport(f"127.0.0.1:{app.grpc_port}")
+        with A2AClient.with_transport(transport) as client:
+            assert client.send_message("hi").text == "You said hi."
+
+
 def test_the_card_lists_the_address_that_was_given() -> None:
     settings = A2A(grpc_address="127.0.0.1:0", grpc_url="agent.example:443")
     with running(AgentApp(agent, a2a=settings)) as server:

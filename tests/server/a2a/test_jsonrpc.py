@@ -106,6 +106,28 @@ def test_any_bytes_are_json_or_an_error(body: bytes) -> None:
         parse_json(body)
 
 
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_a_number_that_is_not_finite_is_not_json(number: str) -> None:
+    with pytest.raises(JSONParseError):
+        parse_json(f'{{"id": 1, "params": {number}}}'.encode())
+    with pytest.raises(JSONParseError):  # nor is it half a character
+        parse_json(f'{{"id": {number}, "params": "\\ud83d"}}'.encode())
+
+
+@pytest.mark.parametrize("given_id", [float("inf"), float("nan"), "\ud83d"])
+def test_an_id_that_json_cannot_represent_is_not_repeated(given_id: Any) -> None:
+    assert rpc_id({"id": given_id}) is None
+
+
+def test_half_a_character_is_refused_with_the_id_of_the_request() -> None:
+    body = parse_json(b'{"jsonrpc": "2.0", "id": 7, "method": "SendMessage", "params": "\\ud83d"}')
+    assert rpc_id(body) == 7
+    with pytest.raises(InvalidParamsError, match="half of a surrogate pair"):
+        parse_call(body, "1.0")
+    emoji = parse_json(b'{"jsonrpc": "2.0", "id": 7, "params": "\\ud83d\\ude00"}')
+    assert (type(emoji), emoji["params"]) == (dict, "\U0001f600")
+
+
 def test_results_have_the_shape_of_their_version() -> None:
     task = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}
     new = parse_call(request("GetTask", params={"id": "t"}), "1.0")

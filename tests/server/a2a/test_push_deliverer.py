@@ -15,6 +15,7 @@ from coreason_client.server.errors import LogUnavailable
 
 from ..aio import LIMIT, aio, turns
 from .pushes import ANN, check_no_gap, content, kinds, text_of, until, world
+from .serving import written_anew
 
 ALL = ["task", "artifactUpdate", "statusUpdate"]
 
@@ -365,6 +366,32 @@ async def test_a_log_that_lost_entries_starts_over() -> None:
         stored = await one.deliver(record, Progress(Position(1, 99), 1))
         assert kinds(one.sender.bodies) == ["task"]
         assert stored.due is None
+
+
+@pytest.mark.parametrize("open_", [True, False], ids=["while it is delivered", "in between"])
+@aio
+async def test_a_task_that_was_written_anew_is_sent_with_a_smaller_generation(
+    open_: bool,
+) -> None:
+    async with world() as one:
+        record = await one.begin("dictate")
+        one.desk.say("a", "b", "c")
+        delivering = one.start(await one.hold(record))
+        await one.delivered(record, 4)
+        if not open_:
+            delivering.cancel()
+            await asyncio.wait({delivering})
+        epoch = await written_anew(one.log, record.task_id, 1, "x")
+        count = len(one.sender.bodies)
+        if not open_:
+            delivering = one.start(await one.stored(record))
+        await one.sender.received(count + 1)
+        task = one.sender.bodies[count]["task"]
+        assert task["artifacts"][0]["parts"] == [{"text": "ax"}]
+        assert task["metadata"] == {"generation": 3, "coreason": {"epoch": epoch}}
+        await one.delivered(record, 3)
+        delivering.cancel()
+        await asyncio.wait({delivering})
 
 
 @aio

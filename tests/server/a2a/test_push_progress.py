@@ -73,7 +73,9 @@ def test_idle_and_starting_over() -> None:
     progress = Progress(Position(1, 2), 3)
     assert progress.paused(idle=True).idle
     assert progress.paused(idle=True).paused(idle=False) == progress
-    assert progress.started_over() == Progress(None, 3)
+    assert progress.started_over() == Progress(None, 0)
+    kept = Progress(Position(1, 2, 77), 3)
+    assert Progress.load(kept.dump()) == kept
 
 
 @given(st.integers(1, 10**6), st.floats(0, 1), st.one_of(st.none(), st.floats(0, 1e9)))

@@ -28,7 +28,7 @@ async def service() -> AsyncIterator[TaskService]:
 @aio
 async def test_a_message_begins_a_task() -> None:
     async with service() as tasks:
-        record = await tasks.turns.begin(ANN, message("hello"))
+        record = (await tasks.turns.begin(ANN, message("hello"))).record
         task = await in_state(tasks, str(record.task_id), "COMPLETED")
         assert task["artifacts"][0]["parts"] == [{"text": "You said hello."}]
         assert task["history"][0]["parts"] == [{"text": "hello"}]
@@ -39,16 +39,16 @@ async def test_a_message_begins_a_task() -> None:
 @aio
 async def test_the_same_message_is_answered_once() -> None:
     async with service() as tasks:
-        first = await tasks.turns.begin(ANN, message("hello"))
-        assert (await tasks.turns.begin(ANN, message("hello"))).task_id == first.task_id
-        other = await tasks.turns.begin(ANN, message("hello", "n"))
+        first = (await tasks.turns.begin(ANN, message("hello"))).record
+        assert (await tasks.turns.begin(ANN, message("hello"))).record.task_id == first.task_id
+        other = (await tasks.turns.begin(ANN, message("hello", "n"))).record
         assert other.task_id != first.task_id
 
 
 @aio
 async def test_a_question_of_the_agent_is_answered_in_the_same_task() -> None:
     async with service() as tasks:
-        record = await tasks.turns.begin(ANN, message("ask"))
+        record = (await tasks.turns.begin(ANN, message("ask"))).record
         task_id = str(record.task_id)
         asked = await in_state(tasks, task_id, "INPUT_REQUIRED")
         assert asked["status"]["message"]["parts"] == [{"text": "Where?"}]
@@ -64,7 +64,7 @@ async def test_a_question_of_the_agent_is_answered_in_the_same_task() -> None:
 @aio
 async def test_a_task_that_is_over_accepts_no_message(question: str, state: str) -> None:
     async with service() as tasks:
-        task_id = str((await tasks.turns.begin(ANN, message(question))).task_id)
+        task_id = str((await tasks.turns.begin(ANN, message(question))).record.task_id)
         await in_state(tasks, task_id, state)
         with pytest.raises(UnsupportedOperationError):
             await tasks.turns.begin(ANN, message("more", "n", taskId=task_id))
@@ -75,7 +75,7 @@ async def test_a_task_that_is_over_accepts_no_message(question: str, state: str)
 @aio
 async def test_a_running_task_is_cancelled() -> None:
     async with service() as tasks:
-        task_id = str((await tasks.turns.begin(ANN, message("wait"))).task_id)
+        task_id = str((await tasks.turns.begin(ANN, message("wait"))).record.task_id)
         with pytest.raises(UnsupportedOperationError):
             await tasks.turns.begin(ANN, message("more", "n", taskId=task_id))
         task = await tasks.cancel(ANN, {"id": task_id})
@@ -85,7 +85,7 @@ async def test_a_running_task_is_cancelled() -> None:
 @aio
 async def test_the_tasks_of_others_do_not_exist() -> None:
     async with service() as tasks:
-        task_id = str((await tasks.turns.begin(ANN, message("hello"))).task_id)
+        task_id = str((await tasks.turns.begin(ANN, message("hello"))).record.task_id)
         for call in (
             tasks.get(BOB, {"id": task_id}),
             tasks.cancel(BOB, {"id": task_id}),
@@ -122,7 +122,6 @@ async def test_a_list_is_paged_and_complete() -> None:
             (await tasks.send(ANN, message("hello", f"m{number}")))["task"]["id"]
             for number in range(5)
         ]
-        await tasks.states.finish()
         found, token = [], ""
         while True:
             page = await tasks.list(ANN, {"pageSize": 2, "pageToken": token})

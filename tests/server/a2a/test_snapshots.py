@@ -19,7 +19,7 @@ TASK: dict[str, Any] = {
 
 
 def test_a_snapshot_is_read_as_it_was_written() -> None:
-    assert Snapshot.parse(Snapshot(2, 9, TASK).dump()) == (2, 9, TASK)
+    assert Snapshot.parse(Snapshot(2, 9, TASK, 3).dump()) == (2, 9, TASK, 3)
 
 
 def test_a_large_task_is_stored_without_its_artifacts() -> None:

@@ -1,6 +1,7 @@
 """The events of a task for one reader."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -83,6 +84,36 @@ async def test_a_subscription_waits_for_the_user_and_ends_with_the_task(
         assert kinds(events) == ["task", "artifactUpdate", "artifactUpdate", "statusUpdate"]
         with pytest.raises(UnsupportedOperationError, match="The task is over"):
             await app.service.subscribe(ANN, {"id": task_id})
+
+
+OLDER = replace(ANN, version="0.3")
+
+
+@aio
+async def test_a_subscription_of_0_3_has_one_task_and_ends_with_the_turn() -> None:
+    async with served() as app:
+        sent = await app.service.send(ANN, message("tell and ask"))
+        task_id = sent["task"]["id"]
+        subscription = await app.service.subscribe(OLDER, {"id": task_id})
+        [first] = await subscription.next(1.0)
+        assert first.event["task"]["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+        reading = asyncio.create_task(events_of(subscription))
+        await app.service.send(ANN, message("ask", "n", taskId=task_id))
+        # Not the task again: clients of 0.3 refuse a second one.
+        again, working, asked = await reading
+        assert again["artifactUpdate"]["artifact"] == sent["task"]["artifacts"][0]
+        assert working["statusUpdate"]["status"]["state"] == "TASK_STATE_WORKING"
+        assert asked["statusUpdate"]["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+
+
+@aio
+async def test_a_subscription_of_0_3_ends_with_a_cancel() -> None:
+    async with served() as app:
+        sent = await app.service.send(ANN, message("ask"))
+        subscription = await app.service.subscribe(OLDER, {"id": sent["task"]["id"]})
+        reading = asyncio.create_task(events_of(subscription))
+        await app.service.cancel(ANN, {"id": sent["task"]["id"]})
+        assert kinds(await reading) == ["task", "statusUpdate", "statusUpdate"]
 
 
 @aio

@@ -78,6 +78,7 @@ def test_a_hand_over_is_counted_where_it_happens(tmp_path: Path) -> None:
         assert scrape(process.peer)("streams_handed_over_total") == 0
         metrics = process.app._metrics
     found = Scrape(metrics.exposition()[0].decode())  # the server has stopped
+    assert found("leases_lost_total") == 0
     assert found("streams_handed_over_total") == 1
     assert found("streams_ended_total", outcome="producer_lost") == 0
 

@@ -5,7 +5,7 @@ import gc
 import logging
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 from ...soak.faults import until
 from ..aio import aio
 from ..faulty_log import runtime_of
-from ..peer import envelope
+from ..peer import LIMIT, envelope
 
 AGENT = AgentVersion("writer", "1")
 NO_ARGUMENTS = arguments_digest(print, ())
@@ -66,6 +66,7 @@ class Store:
         texts: Sequence[str] = (),
         notes: Sequence[Note] = (),
         question: bytes | None = None,
+        damaged: bytes = b"",
     ) -> None:
         """Write what a process leaves behind that dies."""
         log = SQLiteStreamLog(self.path)
@@ -74,8 +75,9 @@ class Store:
         stored = dump_request("p", request, {}) if question is None else question
         new = NewStream(self.id, "p", request.request_id, "print", stored, AGENT)
         await log.open(new, "dead")
-        frames = Frames(self.id, epoch=1)
+        frames = Frames(self.id, durable=True)
         entries = [frames.delta(seq, text) for seq, text in enumerate(texts, 1)]
+        entries += [damaged] if damaged else []
         journal = Notes(1, list(map(dump_note, notes))) if notes else None
         await log.append(self.id, 1, 1, entries, journal)
         await log.stop("dead")
@@ -89,13 +91,13 @@ class Store:
 
 async def ended(app: AgentApp, stream_id: UUID) -> tuple[str, list[str]]:
     """Wait for the end of a stream; return its outcome and its texts."""
-    position, packets = 0, []
-    while True:
-        page = await app.log.read(stream_id, position, 100, 10.0)
-        packets += [from_json(entry.partition(b"\ndata: ")[2]) for entry in page.entries]
-        position += len(page.entries)
-        if page.ended:
-            break
+    packets = []
+    with closing(app.log.follow(stream_id, 0)) as follower:
+        ended = False
+        while not ended:
+            page = await follower.next(100, 10.0)
+            packets += [from_json(entry.partition(b"\ndata: ")[2]) for entry in page.entries]
+            ended = page.ended
     meta = await app.log.meta(stream_id)
     assert meta.outcome is not None
     return meta.outcome, [packet["p"] for packet in packets if packet["op"] == "DELTA"]
@@ -118,11 +120,30 @@ async def test_a_stream_is_continued_where_its_producer_died(
         outcome, texts = await ended(app, store.id)
         assert (outcome, texts) == ("complete", ["0 ", "1 ", "2 ", "3 ", "4 ", "end"])
         page = await app.log.read(store.id, 0, 100, 0)
-        ids = [entry.partition(b"\n")[0].rpartition(b":")[2] for entry in page.entries]
-        assert ids == [b"1", b"1", b"2", b"2", b"2", b"2", b"2"]  # the epoch of each packet
+        ids = [entry.partition(b"\n")[0].decode().split(":", 3)[3] for entry in page.entries]
+        epoch = (await app.log.meta(store.id)).epoch
+        assert ids == ["1"] * 2 + [f"{epoch}:3"] * 5  # the epoch of each packet and its first one
     [line] = [r for r in caplog.records if getattr(r, "event", "") == "stream_restarted"]
     assert line.levelno == logging.WARNING
     assert (line.attempt, line.packets) == (2, 2)  # type: ignore[attr-defined]
+
+
+@aio
+async def test_a_damaged_packet_ends_the_stream_with_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Store(tmp_path)
+    await store.orphan(["0 ", "1 "], damaged=b"no packet")
+    async with store.serving(counting) as app:
+        async with asyncio.timeout(LIMIT):
+            while (meta := await app.log.meta(store.id)).outcome is None:
+                await app.log.read(store.id, meta.last_seq, 1, 1.0)
+        assert (meta.outcome, meta.last_seq) == ("producer_lost", 4)
+    lines = [r for r in caplog.records if r.levelno >= logging.ERROR]
+    assert [line.getMessage() for line in lines] == [
+        f"stream {store.id} cannot be continued: entry 3 is not a packet"
+    ]
+    assert not any(record.exc_info for record in caplog.records)
 
 
 @aio
@@ -131,6 +152,21 @@ async def test_an_agent_that_does_something_else_ends_the_stream(tmp_path: Path)
     await store.orphan(["0 ", "one "])
     async with store.serving(counting) as app:
         assert await ended(app, store.id) == ("replay_diverged", ["0 ", "one "])
+
+
+@aio
+async def test_another_version_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Store(tmp_path)
+    await store.orphan(["0 "])
+    log = SQLiteStreamLog(store.path, lease=0.2)  # another version waits one lease longer
+    app = AgentApp(counting, log=log, agent_id="writer", version="2", durable=True)
+    async with app.lifespan():
+        assert (await ended(app, store.id))[0] == "complete"
+    [line] = [line for line in caplog.records if getattr(line, "event", "") == "other_version"]
+    assert line.levelno == logging.WARNING
+    assert "of version 1 is continued by version 2" in line.getMessage()
 
 
 @aio

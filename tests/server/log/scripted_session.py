@@ -46,6 +46,7 @@ class ScriptedSession:
     """
 
     name = "valkey://store"
+    confirms = False
 
     def __init__(self, *replies: Any, now: float = 100.0) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -80,7 +81,7 @@ class ScriptedSession:
     async def script(self, script: Any, keys: Sequence[str], *arguments: Any) -> Any:
         return self._reply(NAMES[id(script)], (*keys, *arguments))
 
-    query = script
+    query = confirmed_script = script
 
     def begin_script(
         self, script: Any, keys: Sequence[str], read: Callable[[Any], Any], *arguments: Any
@@ -95,11 +96,16 @@ class ScriptedSession:
     def disown(self, stream_id: UUID) -> None:
         self.calls.append(("disown", stream_id))
 
-    def add_entries(self, stream_id: UUID, first_seq: int, entries: Sequence[bytes]) -> None:
-        self.calls.append(("add_entries", stream_id, first_seq, list(entries)))
+    def add_entries(
+        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
+    ) -> None:
+        self.calls.append(("add_entries", stream_id, epoch, first_seq, list(entries)))
 
     def drop_entries(self, stream_id: UUID) -> None:
         self.calls.append(("drop_entries", stream_id))
+
+    async def show(self, stream_id: UUID) -> None:
+        self.calls.append(("show", stream_id))
 
     def subscribe(self, stream_id: UUID) -> None:
         self.calls.append(("subscribe", stream_id))

@@ -78,11 +78,24 @@ class _Model:
         self.fingerprint = fingerprint
         self.request = request
         self.entries: list[bytes] = []
-        self.epoch = 1
+        self.epochs: list[tuple[int, int]] = [(1, 1)]  # first number, epoch
         self.lease_until = 0.0
         self.ended_at: float | None = None
         self.cancel = False
         self.gone = False
+
+    @property
+    def epoch(self) -> int:
+        return self.epochs[-1][1]
+
+    def epoch_of(self, seq: int) -> int:
+        return [epoch for first, epoch in self.epochs if first <= max(seq, 1)][-1]
+
+    def is_gone(self, seq: int, epoch: int) -> bool:
+        """Return True if a position must not be read."""
+        ended, last = self.ended_at is not None, len(self.entries)
+        wrong = seq > 0 and (self.epoch_of(seq) != epoch or (ended and seq > last))
+        return wrong or (self.gone and seq < last)
 
 
 class LogMachine(RuleBasedStateMachine):
@@ -139,16 +152,16 @@ class LogMachine(RuleBasedStateMachine):
             return
         model = self.model[id_]
         last = len(model.entries)
-        epoch, first_seq = model.epoch - back, last + 1 + first
-        if first_seq < 1:
+        if back >= len(model.epochs) or (first_seq := last + 1 + first) < 1:
             return
+        epoch = model.epochs[-1 - back][1]
         batch = entries(*range(first_seq, first_seq + count))
         call = (
             self.log.close(id_, epoch, first_seq, batch, "done")
             if ends
             else self.log.append(id_, epoch, first_seq, batch)
         )
-        repeated = first_seq + count - 1 <= last
+        repeated = model.epochs[-1][0] <= first_seq <= first_seq + count - 1 <= last
         if back or (model.ended_at is not None and not repeated):
             with pytest.raises(Fenced):
                 self.runner.run(call)
@@ -192,10 +205,27 @@ class LogMachine(RuleBasedStateMachine):
             lost = model.ended_at is None and model.lease_until <= self.clock.now
             assert (id_ in claims) == lost
             if lost:
-                model.epoch += 1
-                model.lease_until = self.clock.now + self.log.lease
-                question = model.request.bytes
-                assert claims[id_] == Claim(id_, model.epoch, len(model.entries), question)
+                self.claimed(id_, claims[id_])
+
+    @rule(request=requests, back=st.integers(0, 1))
+    def claim_held(self, request: UUID, back: int) -> None:
+        id_ = self.by_request.get(request)
+        if id_ is None or back >= len(self.model[id_].epochs):
+            return
+        model = self.model[id_]
+        call = self.log.claim_held(id_, model.epochs[-1 - back][1], "h")
+        if back or model.ended_at is not None:
+            with pytest.raises(Fenced):
+                self.runner.run(call)
+        else:
+            self.claimed(id_, self.runner.run(call))
+
+    def claimed(self, id_: UUID, claim: Claim) -> None:
+        model = self.model[id_]
+        assert claim.epoch > model.epoch
+        assert claim == Claim(id_, claim.epoch, len(model.entries), model.request.bytes)
+        model.epochs.append((len(model.entries) + 1, claim.epoch))
+        model.lease_until = self.clock.now + self.log.lease
 
     @rule(seconds=st.sampled_from([1.0, 6.0, 60.0, 150.0]))
     def wait(self, seconds: float) -> None:
@@ -224,15 +254,22 @@ class LogMachine(RuleBasedStateMachine):
     @invariant()
     def reads_what_was_appended(self) -> None:
         for id_, model in getattr(self, "model", {}).items():
-            for after in {0, len(model.entries) // 2, len(model.entries)}:
-                call = self.log.read(id_, after, 100, 0)
-                if model.gone and after < len(model.entries):
-                    with pytest.raises(PositionGone):
-                        self.runner.run(call)
-                    continue
-                page = self.runner.run(call)
-                assert list(page.entries) == model.entries[after:]
-                assert page.ended == (model.ended_at is not None)
+            last = len(model.entries)
+            for after in {0, last // 2, last, last + 1}:
+                for epoch in {1, model.epoch, model.epoch_of(after)}:
+                    self.reads(id_, after, epoch)
+
+    def reads(self, id_: UUID, after: int, epoch: int) -> None:
+        model = self.model[id_]
+        call = self.log.read(id_, after, 100, 0, epoch)
+        if model.is_gone(after, epoch):
+            with pytest.raises(PositionGone):
+                self.runner.run(call)
+            return
+        page = self.runner.run(call)
+        assert list(page.entries) == model.entries[after:]
+        assert page.ended == (model.ended_at is not None)
+        assert page.epoch == (model.epoch_of(len(model.entries)) if page.entries else epoch)
 
 
 class SQLiteMachine(LogMachine):

@@ -12,7 +12,7 @@ from coreason_client.server.log.deliveries import Delivery
 from coreason_client.server.log.tasks import TaskRecord, TaskStore
 
 from ..aio import aio
-from .task_stores import KINDS, Opener, opener
+from .task_stores import KINDS, Opener, opener, stored
 from .valkey_server import fresh_prefix, shared_server
 
 TASK = UUID(int=1)
@@ -135,7 +135,7 @@ async def test_deliveries_are_dropped_with_their_task(opened: Opener) -> None:
     async with opened() as tasks:
         for number in (1, 2):
             task_id = UUID(int=number)
-            await tasks.create(TaskRecord(task_id, "one", "c", "done", float(number), open=False))
+            await stored(tasks, TaskRecord(task_id, "one", "c", "done", float(number), open=False))
             await tasks.deliveries.put(delivery("a", task=number), 10)
         await tasks.drop(ended_before=2.0, changed_before=0.0)
         assert await tasks.deliveries.all(TASK) == []

@@ -183,9 +183,11 @@ async def test_a_log_that_replaces_append_or_read_is_asked_for_each() -> None:
             self.appended += 1
             return await super().append(stream_id, epoch, first_seq, entries, notes)
 
-        async def read(self, stream_id: UUID, after_seq: int, limit: int, wait: float) -> Page:
+        async def read(
+            self, stream_id: UUID, after_seq: int, limit: int, wait: float, after_epoch: int = 1
+        ) -> Page:
             self.reads += 1
-            return await super().read(stream_id, after_seq, limit, wait)
+            return await super().read(stream_id, after_seq, limit, wait, after_epoch)
 
     log = Noting()
     async with stream_of(log) as id_:

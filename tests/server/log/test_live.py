@@ -35,9 +35,11 @@ class OwnAppend(MemoryStreamLog):
 class OwnRead(MemoryStreamLog):
     """Shows entries in capitals."""
 
-    async def read(self, stream_id: UUID, after_seq: int, limit: int, wait: float) -> Page:
-        page = await super().read(stream_id, after_seq, limit, wait)
-        return Page([entry.upper() for entry in page.entries], page.ended)
+    async def read(
+        self, stream_id: UUID, after_seq: int, limit: int, wait: float, after_epoch: int = 1
+    ) -> Page:
+        page = await super().read(stream_id, after_seq, limit, wait, after_epoch)
+        return Page([entry.upper() for entry in page.entries], page.ended, page.epoch)
 
 
 @aio

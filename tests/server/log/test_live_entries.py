@@ -22,7 +22,7 @@ class Reader:
 
 def page(live: LiveEntries, stream_id: UUID) -> Page | None:
     with live.lock:
-        return live.recent.page(stream_id, 0, 9)
+        return live.recent.page(stream_id, 0, 1, 9)
 
 
 @aio
@@ -31,10 +31,10 @@ async def test_added_entries_are_in_memory_when_their_readers_wake() -> None:
     live.waiters.add(ID, reader)
     wait = asyncio.ensure_future(reader.waiter.wait(10))
     await asyncio.sleep(0)
-    live.add(OTHER, 1, [b"x"], ended=False)
+    live.add(OTHER, 1, 1, [b"x"], ended=False)
     await asyncio.sleep(0)
     assert not wait.done()
-    live.add(ID, 1, [b"y"], ended=True)
+    live.add(ID, 1, 1, [b"y"], ended=True)
     await asyncio.wait_for(wait, 5)
     assert page(live, ID) == Page([b"y"], ended=True)
     reader.waiter.close()
@@ -56,7 +56,7 @@ async def test_wake_all_ends_every_wait() -> None:
 def test_dropped_entries_are_left_to_the_store() -> None:
     live = LiveEntries(1000)
     for stream_id in (ID, OTHER):
-        live.add(stream_id, 1, [b"x"], ended=False)
+        live.add(stream_id, 1, 1, [b"x"], ended=False)
     live.drop([ID])
     assert (page(live, ID), page(live, OTHER)) == (None, Page([b"x"], ended=False))
     live.clear()

@@ -1,9 +1,12 @@
 """What only the memory log does: it makes room, and works for several event loops at once."""
 
 import asyncio
+import gc
 import sys
 import threading
+import tracemalloc
 from itertools import pairwise
+from random import randbytes
 from uuid import UUID, uuid4
 
 import pytest
@@ -11,16 +14,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coreason_client.server.errors import PositionGone, UnknownStream
-from coreason_client.server.log import Conversation, MemoryStreamLog, NewStream
+from coreason_client.server.log import Conversation, MemoryStreamLog, NewStream, _memory_records
+from tests.each import each
 
 from ..aio import aio
 from .backends import Clock
+
+
+@pytest.fixture
+def payload_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count payload alone, so that the sizes of a test are those that it writes."""
+    for name in ("_ENTRY", "_STREAM", "_TURN", "_CONVERSATION"):
+        monkeypatch.setattr(_memory_records, name, 0)
 
 
 def new() -> NewStream:
     return NewStream(uuid4(), "p", uuid4(), "f")
 
 
+@pytest.mark.usefixtures("payload_only")
 @aio
 async def test_makes_room_by_dropping_what_ended_first() -> None:
     log = MemoryStreamLog(max_bytes=1000)
@@ -39,6 +51,7 @@ async def test_makes_room_by_dropping_what_ended_first() -> None:
     assert len((await log.read(running.stream_id, 0, 10, 0)).entries) == 2
 
 
+@pytest.mark.usefixtures("payload_only")
 @aio
 async def test_the_end_of_a_stream_frees_its_question() -> None:
     log = MemoryStreamLog()
@@ -58,6 +71,7 @@ async def ended(log: MemoryStreamLog, size: int) -> NewStream:
     return stream
 
 
+@pytest.mark.usefixtures("payload_only")
 @aio
 async def test_the_stream_that_ended_last_is_kept_whatever_its_size() -> None:
     log = MemoryStreamLog(max_bytes=1000)
@@ -68,6 +82,7 @@ async def test_the_stream_that_ended_last_is_kept_whatever_its_size() -> None:
     assert len((await log.read(last.stream_id, 0, 10, 0)).entries) == 1
 
 
+@pytest.mark.usefixtures("payload_only")
 @aio
 async def test_questions_count_while_their_streams_run() -> None:
     log = MemoryStreamLog(max_bytes=1000)
@@ -78,6 +93,7 @@ async def test_questions_count_while_their_streams_run() -> None:
     assert len((await log.read(last.stream_id, 0, 10, 0)).entries) == 1
 
 
+@pytest.mark.usefixtures("payload_only")
 @aio
 async def test_turns_count_and_those_of_idle_conversations_go_first() -> None:
     log = MemoryStreamLog(max_bytes=1000)
@@ -98,6 +114,7 @@ async def test_turns_count_and_those_of_idle_conversations_go_first() -> None:
     assert len((await log.read(stream.stream_id, 0, 10, 0)).entries) == 1
 
 
+@pytest.mark.usefixtures("payload_only")
 @aio
 async def test_entries_are_dropped_before_turns() -> None:
     log = MemoryStreamLog(max_bytes=1000)
@@ -125,13 +142,61 @@ async def test_many_large_requests_stay_within_the_bound() -> None:
 
 def held_bytes(log: MemoryStreamLog) -> int:
     streams = sum(
-        len(stream.new.question) + sum(map(len, stream.entries))
+        stream.record_size + _memory_records.memory_of(stream.entries)
         for stream in log._store.streams.values()
     )
-    kept = (
-        turn for turns in log._store.conversations.values() for turn in turns.by_stream.values()
-    )
-    return streams + sum(map(len, kept))
+    return streams + sum(turns.memory for turns in log._store.conversations.values())
+
+
+@each(
+    ("streams", "packets", "size", "turns"),
+    [(600, 1, 100, 0), (600, 10, 60, 0), (60, 200, 30, 0), (60, 50, 210, 1), (30, 1, 10, 30)],
+)
+def test_the_size_is_that_in_memory(streams: int, packets: int, size: int, turns: int) -> None:
+    log = MemoryStreamLog()
+
+    async def fill() -> None:
+        for number in range(streams):
+            stream = NewStream(
+                uuid4(), f"agent/{number}", uuid4(), randbytes(32).hex(), randbytes(99)
+            )
+            await log.open(stream, "me")
+            for seq in range(1, packets):
+                await log.append(stream.stream_id, 1, seq, [randbytes(size)])
+            await log.close(stream.stream_id, 1, packets, [randbytes(size)], "complete")
+            for _ in range(turns):
+                talk = Conversation(f"agent/{number}", f"session {number}")
+                await log.add_turn(talk, uuid4(), randbytes(300))
+
+    tracemalloc.start()
+    try:
+        asyncio.run(fill())
+        gc.collect()
+        measured, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 0.8 * log._store.size < measured < 1.05 * log._store.size
+
+
+@aio
+async def test_streams_without_entries_are_forgotten_when_they_alone_are_too_large() -> None:
+    """Otherwise a busy server grows for the whole final retention, whatever its limit."""
+    log, running = MemoryStreamLog(max_bytes=100_000), new()
+    talk = Conversation("p", "a")
+    await log.open(running, "me")
+    await log.add_turn(talk, uuid4(), bytes(1000))
+    streams = [await ended(log, 10) for _ in range(300)]
+    assert held_bytes(log) == log._store.size <= 100_000
+    for stream in (streams[0], streams[200]):
+        with pytest.raises(UnknownStream):
+            await log.meta(stream.stream_id)
+        assert await log.find("p", stream.request_id) is None
+    assert (await log.meta(streams[290].stream_id)).outcome == "complete"
+    assert len((await log.read(streams[299].stream_id, 0, 10, 0)).entries) == 1
+    assert (await log.meta(running.stream_id)).outcome is None
+    assert len(await log.turns(talk, 9)) == 1
+    await log.expire(0, 0)
+    assert log._store.streams.keys() == {running.stream_id}
 
 
 @settings(max_examples=60, deadline=None)
@@ -148,7 +213,7 @@ def held_bytes(log: MemoryStreamLog) -> int:
 def test_the_size_is_that_of_what_is_kept(steps: list[tuple[str, int, int]]) -> None:
     async def run() -> None:
         clock = Clock()
-        log = MemoryStreamLog(clock=clock, max_bytes=1500)
+        log = MemoryStreamLog(clock=clock, max_bytes=7000)
         streams: dict[int, tuple[UUID, int]] = {}
         for step, which, size in steps:
             if step == "open":
@@ -175,7 +240,7 @@ def test_the_size_is_that_of_what_is_kept(steps: list[tuple[str, int, int]]) -> 
             await log.close(id_, 1, seq, [b"end"], "complete")
         clock.forward(100_000)
         await log.expire(100, 400)
-        running = sum(len(s.new.question) + s.size for s in log._store.running.values())
+        running = sum(s.record_size + s.size for s in log._store.running.values())
         assert (log._store.size, len(log._store.conversations)) == (running, 0)
         assert len(log._store.streams) == len(log._store.running)
 

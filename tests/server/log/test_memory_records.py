@@ -1,5 +1,6 @@
 """The records of the memory log."""
 
+from collections.abc import Iterator
 from uuid import UUID
 
 import pytest
@@ -7,11 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coreason_client.server.errors import PositionGone
-from coreason_client.server.log import Conversation, NewStream, StreamMeta
+from coreason_client.server.log import Conversation, NewStream, StreamMeta, _memory_records
 from coreason_client.server.log._memory_records import Stream, Turns
 from coreason_client.server.log.base import MAX_TURN_BYTES, MAX_TURNS, PAGE_BYTES
 
 NEW = NewStream(UUID(int=1), "p", UUID(int=2), "f", b"question")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def payload_only() -> Iterator[None]:
+    """Count payload alone, so that the sizes of a test are those that it writes."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_ENTRY", "_STREAM", "_TURN", "_CONVERSATION"):
+            patch.setattr(_memory_records, name, 0)
+        yield
 
 
 def stream_of(*entries: bytes) -> Stream:
@@ -60,16 +70,16 @@ def test_a_page_has_the_entries_after_a_position(
     after_seq: int, limit: int, entries: list[bytes], ended: bool
 ) -> None:
     stream = stream_of(b"1", b"2", b"3")
-    page = stream.page(after_seq, limit)
+    page = stream.page(after_seq, 1, limit)
     assert (list(page.entries), page.ended) == (entries, False)
     stream.outcome = "complete"
-    assert stream.page(after_seq, limit).ended is ended
+    assert stream.page(after_seq, 1, limit).ended is ended
 
 
 def test_a_page_has_a_limited_size() -> None:
     stream = stream_of(*[bytes(PAGE_BYTES)] * 3)
     stream.outcome = "complete"
-    page = stream.page(0, 10)
+    page = stream.page(0, 1, 10)
     assert (len(page.entries), page.ended) == (2, False)
 
 
@@ -78,8 +88,8 @@ def test_dropped_entries_free_their_bytes_once_and_cannot_be_read() -> None:
     assert (stream.drop_body(), stream.drop_body()) == (5, 0)
     assert (stream.size, stream.meta().body_gone, stream.meta().last_seq) == (0, True, 2)
     with pytest.raises(PositionGone):
-        stream.page(1, 10)
-    assert list(stream.page(2, 10).entries) == []  # nothing was missed at the last position
+        stream.page(1, 1, 10)
+    assert list(stream.page(2, 1, 10).entries) == []  # nothing was missed at the last position
 
 
 SIZES = st.sampled_from([0, 1, 1000, MAX_TURN_BYTES // 3, MAX_TURN_BYTES, MAX_TURN_BYTES + 1])

@@ -1,13 +1,23 @@
 """What the memory log drops to stay within its bound, and in which order."""
 
+from collections.abc import Iterator
 from uuid import UUID
 
 import pytest
 
 from coreason_client.server.errors import Fenced, RequestConflict, UnknownStream
-from coreason_client.server.log import Conversation, LeaseState, NewStream
+from coreason_client.server.log import Conversation, LeaseState, NewStream, _memory_records
 from coreason_client.server.log._memory_records import Stream
 from coreason_client.server.log._memory_store import MemoryStore
+
+
+@pytest.fixture(autouse=True, scope="module")
+def payload_only() -> Iterator[None]:
+    """Count payload alone, so that the sizes of a test are those that it writes."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_ENTRY", "_STREAM", "_TURN", "_CONVERSATION"):
+            patch.setattr(_memory_records, name, 0)
+        yield
 
 
 def opened(store: MemoryStore, number: int, question: bytes = b"") -> Stream:

@@ -8,15 +8,18 @@ from hypothesis import strategies as st
 
 from coreason_client.server.errors import PositionGone
 from coreason_client.server.log._rules import (
+    begin_epoch,
     check_last_entries,
+    check_position,
     count_latest_turns,
     cut_page,
     is_repeated,
     make_page,
     may_have_more,
+    new_epoch,
     take_page,
 )
-from coreason_client.server.log.base import PAGE_BYTES, Page
+from coreason_client.server.log.base import PAGE_BYTES, EpochStart, Page, epoch_at
 
 from .append_rule import APPENDS, EPOCH, LAST_SEQ, NEW, REPEATED, Append
 
@@ -77,7 +80,6 @@ def test_a_page_that_was_cut_may_have_more_behind_it(sizes: list[int], limit: in
         (0, 3, True, True),
         (2, 1, True, True),
         (3, 0, True, True),  # at the end
-        (9, 0, True, True),  # beyond the end
         (9, 0, False, False),
     ],
 )
@@ -85,20 +87,85 @@ def test_a_page_says_that_the_stream_has_ended_only_with_its_last_entry(
     after_seq: int, count: int, ended: bool, expected: bool
 ) -> None:
     entries = [b"x"] * count
-    page = make_page(ID, after_seq, entries, last_seq=3, ended=ended, body_gone=False)
-    assert page == Page(entries, expected)
+    page = make_page(ID, after_seq, 1, entries, last_seq=3, epochs=(), ended=ended, body_gone=False)
+    assert page == Page(entries, expected, 1)
 
 
 @pytest.mark.parametrize("ended", [True, False])
-@pytest.mark.parametrize("after_seq", range(6))
+@pytest.mark.parametrize("after_seq", range(4))
 def test_a_position_is_gone_if_entries_behind_it_were_dropped(after_seq: int, ended: bool) -> None:
+    def page() -> Page:
+        return make_page(ID, after_seq, 1, [], last_seq=3, epochs=(), ended=ended, body_gone=True)
+
     if after_seq >= 3:
-        page = make_page(ID, after_seq, [], last_seq=3, ended=ended, body_gone=True)
-        assert page == Page([], ended)
+        assert page() == Page([], ended, 1)
         return
     with pytest.raises(PositionGone) as caught:
-        make_page(ID, after_seq, [], last_seq=3, ended=ended, body_gone=True)
-    assert (caught.value.stream_id, caught.value.after_seq) == (ID, after_seq)
+        page()
+    gone = caught.value
+    assert (gone.stream_id, gone.after_seq, gone.replaced) == (ID, after_seq, False)
+
+
+# Epochs and positions: epoch 7 began with entry 3 and epoch 9, without entries before it, too;
+# epoch 12 began with entry 5, which is the last one.
+EPOCHS = (EpochStart(3, 7), EpochStart(3, 9), EpochStart(5, 12))
+
+
+@pytest.mark.parametrize(
+    ("seq", "epoch"), [(0, 1), (1, 1), (2, 1), (3, 9), (4, 9), (5, 12), (6, 12), (10**9, 12)]
+)
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_position_has_one_epoch(seq: int, epoch: int, ended: bool) -> None:
+    def check(asked: int) -> None:
+        check_position(ID, seq, asked, last_seq=5, epochs=EPOCHS, ended=ended)
+
+    assert epoch_at(EPOCHS, seq) == epoch
+    for asked in (1, 2, 7, 8, 9, 12, 13):
+        if seq == 0 or (asked == epoch and not (ended and seq > 5)):
+            check(asked)
+            continue
+        with pytest.raises(PositionGone) as caught:
+            check(asked)
+        gone = caught.value
+        assert (gone.stream_id, gone.after_seq, gone.replaced) == (ID, seq, True)
+
+
+@pytest.mark.parametrize(
+    ("after", "count", "epoch"),
+    [(0, 2, 1), (0, 3, 9), (2, 1, 9), (2, 3, 12), (4, 1, 12), (2, 0, 1), (4, 0, 9), (9, 0, 12)],
+)
+def test_a_page_has_the_epoch_of_its_last_entry_or_of_its_position(
+    after: int, count: int, epoch: int
+) -> None:
+    of = epoch_at(EPOCHS, after)
+    entries = [b"x"] * count
+    page = make_page(
+        ID, after, of, entries, last_seq=5, epochs=EPOCHS, ended=False, body_gone=False
+    )
+    assert page == Page(entries, False, epoch)
+
+
+def test_the_next_epoch_is_later_and_begins_after_the_last_entry() -> None:
+    assert begin_epoch((), 0, 99) == (EpochStart(1, 99),)
+    assert begin_epoch(EPOCHS, 6, 99) == (*EPOCHS, EpochStart(7, 99))
+    for behind in (0, 1, 11, 12):  # the clock of the claimant is slow
+        assert begin_epoch(EPOCHS, 6, behind)[-1] == EpochStart(7, 13)
+    assert begin_epoch((), 3, 0) == (EpochStart(4, 2),)
+
+
+@given(st.floats(1_735_689_600.0, 2_800_000_000.0), st.floats(0.001, 10**6))
+def test_the_number_of_an_epoch_grows_with_time_and_fits(now: float, later: float) -> None:
+    first, second = new_epoch(now), new_epoch(now + later + 0.001)
+    assert 0 <= first < second < 2**53
+    assert len(str(second)) <= 18
+
+
+def test_the_numbers_of_one_millisecond_differ() -> None:
+    numbers = [new_epoch(1_800_000_000.0) for _ in range(100)]
+    assert len(set(numbers)) > 50
+    assert len({number >> 13 for number in numbers}) == 1
+    assert new_epoch(0.0) < 2**13  # a clock before 2025: `begin_epoch` still counts up
+    assert new_epoch() > new_epoch(1_735_689_601.0)
 
 
 def test_a_stream_ends_with_an_entry() -> None:

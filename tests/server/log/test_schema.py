@@ -1,14 +1,28 @@
 """The tables of the SQLite log, and files of earlier releases."""
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
-from coreason_client.server.log import Claim, Conversation, NewStream, SQLiteStreamLog
+import pytest
+
+from coreason_client.server.errors import PositionGone
+from coreason_client.server.log import (
+    AgentVersion,
+    Claim,
+    Conversation,
+    EpochStart,
+    NewStream,
+    SQLiteStreamLog,
+)
 from coreason_client.server.log._schema import (
+    _NEW_COLUMNS,
+    _SCHEMA,
     APPLICATION_ID,
     SCHEMA_VERSION,
+    insert_runs,
     pragma,
     prepare,
     probe,
@@ -85,8 +99,8 @@ def test_an_upgraded_stream_keeps_the_numbers_of_its_entries() -> None:
         )
         prepare(db)
         load_staged(db)
-        assert list(read_page(db, stream_id, 6, 10).entries) == [b"7", b"8", b"9"]
-        assert list(read_page(db, stream_id, 8, 10).entries) == [b"9"]
+        assert list(read_page(db, stream_id, 6, 1, 10).entries) == [b"7", b"8", b"9"]
+        assert list(read_page(db, stream_id, 8, 1, 10).entries) == [b"9"]
 
 
 @aio
@@ -119,12 +133,13 @@ async def test_a_file_of_an_earlier_release_is_upgraded_and_used(tmp_path: Path)
         assert list((await log.read(stream_id, 0, 2000, 0)).entries) == entries
         assert list((await log.read(stream_id, 700, 10, 0)).entries) == entries[700:710]
     assert (await log.read(ended, 990, 100, 0)).ended
-    assert list(await log.claim_lost("me", 10)) == [Claim(running, 2, len(entries))]
+    [claim] = await log.claim_lost("me", 10)
+    assert claim == Claim(running, (await log.meta(running)).epoch, len(entries))
     assert len(await log.turns(talk, 2 * MAX_TURNS)) == MAX_TURNS
     await log.add_turn(talk, uuid4(), b"new")
     assert list(await log.turns(talk, 2)) == [b"turn %d" % (MAX_TURNS + 1), b"new"]
     await log.open(NewStream(uuid4(), "p", uuid4(), "f", b"a question"), "me")
-    await log.close(running, 2, len(entries) + 1, [b"x"], "producer_lost")
+    await log.close(running, claim.epoch, len(entries) + 1, [b"x"], "producer_lost")
     assert list((await log.read(running, 998, 10, 0)).entries) == [*entries[998:], b"x"]
     await log.stop("me")
     db = sqlite3.connect(path)
@@ -157,3 +172,74 @@ async def test_questions_of_ended_streams_in_an_old_file_are_deleted(tmp_path: P
     db = sqlite3.connect(path)
     assert db.execute("SELECT COUNT(*) FROM questions").fetchone() == (0,)
     db.close()
+
+
+def schema_of(version: int) -> str:
+    """Return the tables of an earlier version, which had fewer columns and tables."""
+    schema = _SCHEMA.replace("    released INTEGER,\n", "")
+    if version < 4:
+        schema = schema[: schema.index("CREATE TABLE IF NOT EXISTS tasks")]
+    if version < 3:
+        notes = re.compile(r"CREATE TABLE IF NOT EXISTS notes \(.*?\);\n", re.DOTALL)
+        schema = notes.sub("", schema)
+        for _, column in _NEW_COLUMNS:
+            schema = schema.replace(f"    {column},\n", "")
+    return schema
+
+
+def columns(db: sqlite3.Connection) -> dict[str, set[str]]:
+    names = [name for kind, name in tables(db) if kind == "table"]
+    return {name: {row[1] for row in db.execute(f"PRAGMA table_info({name})")} for name in names}
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+@aio
+async def test_streams_of_every_earlier_version_are_read_and_claimed(
+    version: int, tmp_path: Path
+) -> None:
+    path, plain, durable = tmp_path / "l.db", uuid4(), uuid4()
+    agent = AgentVersion("writer", "1")
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.executescript(schema_of(version))
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        db.execute(f"PRAGMA user_version = {version}")
+        for n, stream_id in enumerate((plain, durable), 1):
+            db.execute(
+                "INSERT INTO streams (n, stream_id, principal, request_id, fingerprint, epoch,"
+                " last_seq, opened_at, cancel_requested, body_gone, lease_until)"
+                " VALUES (?, ?, 'p', ?, 'f', 1, 6, 0, 0, 0, 0)",
+                (n, stream_id.bytes, uuid4().bytes),
+            )
+            insert_runs(db, n, 1, [b"%d" % seq for seq in range(1, 7)])
+        if version > 2:  # the earlier release counted the epochs
+            db.execute(
+                "UPDATE streams SET agent_id = 'writer', version = '1', epoch = 3, claimed_seq = 5,"
+                " epoch_starts = ' 4 6' WHERE n = 2"
+            )
+    log = await start(path)
+    counted = (EpochStart(4, 2), EpochStart(6, 3)) if version > 2 else ()
+    for stream_id, epochs in ((plain, ()), (durable, counted)):
+        meta = await log.meta(stream_id)
+        assert (meta.epochs, meta.epoch) == (epochs, epochs[-1].epoch if epochs else 1)
+        for seq in range(1, 7):
+            page = await log.read(stream_id, seq, 10, 0, meta.epoch_of(seq))
+            assert list(page.entries) == [b"%d" % after for after in range(seq + 1, 7)]
+            with pytest.raises(PositionGone):
+                await log.read(stream_id, seq, 10, 0, meta.epoch_of(seq) + 1)
+    lost = [*await log.claim_lost("me", 10), *await log.claim_durable("me", agent, 10)]
+    assert {claim.stream_id for claim in lost} == {plain, durable}
+    for claim in lost:
+        earlier = counted if claim.stream_id == durable else ()
+        assert claim.epoch > 3
+        meta = await log.meta(claim.stream_id)
+        assert meta.epochs == (*earlier, EpochStart(7, claim.epoch))
+        await log.append(claim.stream_id, claim.epoch, 7, [b"7"])
+    if version > 2:
+        epoch = (await log.meta(durable)).epoch
+        for _ in range(2):  # the new column
+            await log.release(durable, epoch)
+    await log.stop("me")
+    await (await start(tmp_path / "new.db")).stop("me")
+    with closing(sqlite3.connect(path)) as db, closing(sqlite3.connect(tmp_path / "new.db")) as new:
+        assert pragma(db, "user_version") == SCHEMA_VERSION
+        assert (tables(db), columns(db)) == (tables(new), columns(new))

@@ -112,11 +112,11 @@ def test_a_page_continues_from_the_stored_entries_to_the_staged_ones(db: LogConn
     _sql.append(db, A, 1, 6, entries[5:])
     for after_seq in range(len(entries) + 1):
         for limit in (1, 3, 100):
-            page = _sql.read_page(db, A, after_seq, limit)
+            page = _sql.read_page(db, A, after_seq, 1, limit)
             assert list(page.entries) == entries[after_seq : after_seq + limit]
             assert not page.ended
     with pytest.raises(UnknownStream):
-        _sql.read_page(db, B, 0, 1)
+        _sql.read_page(db, B, 0, 1, 1)
 
 
 # Leases.
@@ -218,8 +218,8 @@ def test_a_large_stream_expires_in_steps_and_cannot_be_read_after_the_first(
         left.append(count(db, "runs"))
         assert _sql.load_meta(db, A).body_gone
         with pytest.raises(PositionGone):
-            _sql.read_page(db, A, 0, 10)
-        assert _sql.read_page(db, A, number, 10).ended
+            _sql.read_page(db, A, 0, 1, 10)
+        assert _sql.read_page(db, A, number, 1, 10).ended
         if left[-1] > 1:  # the entries of the first stream are not all gone
             assert _sql.drop_streams(db, 2.0, 50) == 0
     assert len(left) > 3

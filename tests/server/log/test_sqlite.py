@@ -37,7 +37,8 @@ async def test_streams_outlive_the_log_and_their_leases_do_not(tmp_path: Path) -
     await log.append(lost.stream_id, 1, 1, [b"a", b"b"])
     await log.stop("me")
     log = await start(tmp_path / "l.db")
-    assert list(await log.claim_lost("me", 10)) == [Claim(lost.stream_id, 2, 2)]
+    claims = list(await log.claim_lost("me", 10))
+    assert claims == [Claim(lost.stream_id, (await log.meta(lost.stream_id)).epoch, 2)]
     assert list((await log.read(lost.stream_id, 0, 10, 0)).entries) == [b"a", b"b"]
     assert (await log.read(done.stream_id, 0, 10, 0)).ended
     await log.stop("me")
@@ -279,4 +280,27 @@ async def test_a_step_that_fails_is_tried_with_one_row(
     most_allowed = 0
     with pytest.raises(LogUnavailable, match="disk is full"):
         await log.expire(900, 86_400)
+    await log.stop("me")
+
+
+@aio
+async def test_damaged_entries_are_an_error_with_one_sentence(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = await start(tmp_path / "log.db")
+    damaged, whole = await ended(log, 2, [b"one", b"two"])
+    await log.stop("me")
+    with sqlite3.connect(tmp_path / "log.db") as db:
+        db.execute(
+            "UPDATE runs SET run = substr(run, 1, 10) WHERE n ="
+            " (SELECT n FROM streams WHERE stream_id = ?)",
+            (damaged.bytes,),
+        )
+    db.close()
+    log = await start(tmp_path / "log.db")
+    for _ in range(2):
+        with pytest.raises(LogUnavailable, match=r"of the stream .* are damaged in the file"):
+            await log.read(damaged, 0, 10, 0)
+    assert caplog.records == []  # the caller writes the line
+    assert list((await log.read(whole, 0, 10, 0)).entries) == [b"one", b"two"]
     await log.stop("me")

@@ -171,10 +171,10 @@ def test_many_bytes_are_moved_like_many_entries(file: LogFile) -> None:
     add(file, db, A, 2, b"x")
     file.maintain(db)
     assert db.staged.count == 0
-    assert [len(entry) for entry in _sql.read_page(db, A, 0, 10).entries] == [
+    assert [len(entry) for entry in _sql.read_page(db, A, 0, 1, 10).entries] == [
         _file.MAX_STAGED_BYTES - 1
     ]
-    assert list(_sql.read_page(db, A, 1, 10).entries) == [b"x"]
+    assert list(_sql.read_page(db, A, 1, 1, 10).entries) == [b"x"]
     file.close(db)
 
 
@@ -201,11 +201,11 @@ def test_a_move_that_fails_is_tried_again_later(
         file.maintain(db)
     assert attempts == 2  # at once, and then not for a second
     monkeypatch.setattr(_sql, "move_staged", move_staged)
-    assert list(_sql.read_page(db, A, 8, 10).entries) == [b"9", b"10"]
+    assert list(_sql.read_page(db, A, 8, 1, 10).entries) == [b"9", b"10"]
     for _ in range(100):
         file.maintain(db)
     assert db.staged.count == 0
-    assert list(_sql.read_page(db, A, 8, 10).entries) == [b"9", b"10"]
+    assert list(_sql.read_page(db, A, 8, 1, 10).entries) == [b"9", b"10"]
     file.close(db)
 
 
@@ -302,7 +302,7 @@ class CrashingLog(RuleBasedStateMachine):
                 if stream_id in self.gone:
                     continue
                 for after in range(0, len(entries) + 1, 3):
-                    page = _sql.read_page(self.db, stream_id, after, 5)
+                    page = _sql.read_page(self.db, stream_id, after, 1, 5)
                     assert list(page.entries) == entries[after : after + 5]
                     at_end = after + 5 >= len(entries)
                     assert page.ended == (stream_id in self.ended and at_end)

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server.log import ValkeyStreamLog
-from coreason_client.server.log._memory_tasks import MemoryTasks
-from coreason_client.server.log.tasks import TaskQuery, TaskRecord
+from coreason_client.server.log import MemoryStreamLog, ValkeyStreamLog
+from coreason_client.server.log.tasks import KEPT_REVISIONS, TaskChange, TaskQuery, TaskRecord
 from coreason_client.server.log.valkey import _task_store
 
 from ..aio import LIMIT, aio
-from .task_stores import KINDS, Opener, on_log, opener
+from .task_stores import KINDS, Opener, on_log, opener, stored
 from .valkey_server import fresh_prefix, shared_cluster, shared_server
 
 
@@ -40,33 +39,68 @@ def record(number: int = 1, **fields: Any) -> TaskRecord:
 
 
 @aio
-async def test_a_task_is_created_once(opened: Opener) -> None:
+async def test_a_task_is_found_by_its_id(opened: Opener) -> None:
     async with opened() as tasks:
-        assert await tasks.create(record())
-        assert not await tasks.create(record(state="other"))
+        await stored(tasks, record())
         assert await tasks.get(UUID(int=1)) == record()
         assert await tasks.get(uuid4()) is None
+
+
+def change(old: TaskRecord, values: dict[str, bytes] | None = None, **fields: Any) -> TaskChange:
+    return TaskChange(old, old.updated(**fields), values or {})
 
 
 @aio
 async def test_of_two_updates_one_wins(opened: Opener) -> None:
     async with opened() as tasks:
-        await tasks.create(record())
-        first, second = record().updated(state="a"), record().updated(state="b", data=b"")
+        await stored(tasks, record())
+        first, second = change(record(), state="a"), change(record(), state="b", data=b"")
         assert await tasks.update(first)
         assert not await tasks.update(second)
-        assert await tasks.get(UUID(int=1)) == first
-        again = first.updated(state="b", changed=9.0, data=b"new", open=False)
+        assert await tasks.get(UUID(int=1)) == first.new
+        again = change(first.new, state="b", changed=9.0, data=b"new", open=False)
         assert await tasks.update(again)
-        assert await tasks.get(UUID(int=1)) == again
-        assert not await tasks.update(record(7).updated(state="x"))  # there is no such task
+        assert await tasks.get(UUID(int=1)) == again.new
+        assert not await tasks.update(change(record(7), state="x"))  # there is no such task
+
+
+@aio
+async def test_a_repeated_update_succeeds_also_after_further_ones(opened: Opener) -> None:
+    async with opened() as tasks:
+        await stored(tasks, record())
+        first = change(record(), {"snapshot": b"1"}, state="a")
+        assert await tasks.update(first)
+        current = first.new
+        for number in range(KEPT_REVISIONS - 1):
+            following = change(current, {"snapshot": b"2"}, state=f"later {number}")
+            assert await tasks.update(following)
+            current = following.new
+            assert await tasks.update(first)  # without effect
+            assert await tasks.get(UUID(int=1)) == current
+            assert await tasks.value(UUID(int=1), "snapshot") == b"2"
+
+
+@aio
+async def test_a_version_that_the_store_has_lost_and_counted_again_is_not_the_same(
+    opened: Opener,
+) -> None:
+    """A store that was cut back gives out the same number twice, but not the same revision."""
+    async with opened() as tasks:
+        await stored(tasks, record())
+        lost = record().updated(state="lost")  # acknowledged, and then cut off with the store
+        other = change(record(), state="other")
+        assert await tasks.update(other)
+        assert lost.version == other.new.version
+        assert not await tasks.update(change(lost, {"snapshot": b"lost"}, state="of the lost one"))
+        assert await tasks.get(UUID(int=1)) == other.new
+        assert await tasks.value(UUID(int=1), "snapshot") is None
 
 
 @aio
 async def test_the_latest_change_comes_first_page_by_page(opened: Opener) -> None:
     async with opened() as tasks:
         for number in range(1, 8):
-            await tasks.create(record(number, changed=float(number // 2)))
+            await stored(tasks, record(number, changed=float(number // 2)))
         after, seen = None, []
         while True:
             page = await tasks.find(TaskQuery("one", 3, after=after))
@@ -96,7 +130,7 @@ async def test_a_query(opened: Opener, fields: dict[str, Any], found: list[int])
         for number, more in enumerate(
             ({}, {"state": "done"}, {"context_id": "d"}, {"state": "done"}, {"principal": "two"}), 1
         ):
-            await tasks.create(record(number, **more))
+            await stored(tasks, record(number, **more))
         page = await tasks.find(TaskQuery(**{"principal": "one", "limit": 10, **fields}))
         assert [one.task_id.int for one in page.records] == found
         assert page.total == len(found)
@@ -106,8 +140,8 @@ async def test_a_query(opened: Opener, fields: dict[str, Any], found: list[int])
 async def test_a_change_moves_a_task_to_the_front(opened: Opener) -> None:
     async with opened() as tasks:
         for number in (1, 2):
-            await tasks.create(record(number))
-        await tasks.update(record(1).updated(state="done", changed=5.0))
+            await stored(tasks, record(number))
+        await tasks.update(change(record(1), state="done", changed=5.0))
         page = await tasks.find(TaskQuery("one", 10))
         assert [one.task_id.int for one in page.records] == [1, 2]
         assert (await tasks.find(TaskQuery("one", 10, state="working"))).total == 1
@@ -116,13 +150,14 @@ async def test_a_change_moves_a_task_to_the_front(opened: Opener) -> None:
 @aio
 async def test_a_change_wakes_all_that_wait(opened: Opener) -> None:
     async with opened() as tasks:
-        await tasks.create(record())
-        await tasks.wait(UUID(int=1), 7, LIMIT)  # it has another version already
-        waiting = [asyncio.create_task(tasks.wait(UUID(int=1), 1, LIMIT)) for _ in range(3)]
+        await stored(tasks, record())
+        done = change(record(), state="done")
+        await tasks.wait(done.new, LIMIT)  # it is another one already
+        waiting = [asyncio.create_task(tasks.wait(record(), LIMIT)) for _ in range(3)]
         await asyncio.sleep(0)
-        await tasks.update(record().updated(state="done"))
+        await tasks.update(done)
         await asyncio.wait_for(asyncio.gather(*waiting), LIMIT)
-        await tasks.wait(UUID(int=1), 2, 0.01)  # a wait ends
+        await tasks.wait(done.new, 0.01)  # a wait ends
 
 
 @aio
@@ -135,36 +170,37 @@ async def test_a_change_on_another_replica_is_announced(
     replica = on_log(lambda: ValkeyStreamLog(url, prefix=prefix, cluster=cluster))
     async with replica() as tasks, replica() as elsewhere:
         current = record()
-        await tasks.create(current)
+        await stored(tasks, current)
         for _ in range(3):
-            wait = elsewhere.wait(current.task_id, current.version, 10 * LIMIT)
+            wait = elsewhere.wait(current, 10 * LIMIT)
             waiting = asyncio.create_task(wait)
             await asyncio.sleep(0.02)  # usually the wait has begun by then
-            current = current.updated(state="working")
-            await tasks.update(current)
+            following = change(current, state="working")
+            await tasks.update(following)
+            current = following.new
             await asyncio.wait_for(waiting, LIMIT)
 
 
 @aio
-async def test_values(opened: Opener) -> None:
+async def test_values_are_stored_with_the_record_or_not_at_all(opened: Opener) -> None:
     async with opened() as tasks:
-        await tasks.create(record())
+        await stored(tasks, record(), message=b"hello")
         assert await tasks.value(UUID(int=1), "snapshot") is None
-        await tasks.put_value(UUID(int=1), "snapshot", b"a", 2)
-        await tasks.put_value(UUID(int=1), "snapshot", b"late", 1)
+        first = change(record(), {"snapshot": b"a"}, state="a")
+        assert await tasks.update(first)
+        assert not await tasks.update(change(record(), {"snapshot": b"late"}, state="b"))
         assert await tasks.value(UUID(int=1), "snapshot") == b"a"
-        await tasks.put_value(UUID(int=1), "snapshot", b"b", 2)
-        await tasks.put_value(UUID(int=1), "other", b"c")
-        assert await tasks.value(UUID(int=1), "snapshot") == b"b"
-        assert await tasks.value(UUID(int=1), "other") == b"c"
+        assert await tasks.update(change(first.new, {"snapshot": b"b", "other": b"c"}))
+        names = ("message", "snapshot", "other", "unknown")
+        found = [await tasks.value(UUID(int=1), name) for name in names]
+        assert found == [b"hello", b"b", b"c", None]
 
 
 @aio
 async def test_what_is_old_is_dropped_with_its_values(opened: Opener) -> None:
     async with opened() as tasks:
         for number, open_ in ((1, False), (2, True), (3, False), (4, True)):
-            await tasks.create(record(number, open=open_))
-            await tasks.put_value(UUID(int=number), "snapshot", b"a")
+            await stored(tasks, record(number, open=open_), snapshot=b"a")
         await tasks.drop(ended_before=3.0, changed_before=0.0)
         assert await tasks.get(UUID(int=1)) is None
         assert await tasks.value(UUID(int=1), "snapshot") is None
@@ -178,9 +214,9 @@ async def test_what_is_old_is_dropped_with_its_values(opened: Opener) -> None:
 @given(st.lists(st.integers(0, 3), max_size=12), st.integers(1, 4))
 def test_pages_have_every_task_once(times: list[int], limit: int) -> None:
     async def run() -> None:
-        tasks = MemoryTasks()
+        tasks = MemoryStreamLog().tasks
         for number, changed in enumerate(times, 1):
-            await tasks.create(record(number, changed=float(changed)))
+            await stored(tasks, record(number, changed=float(changed)))
         query = TaskQuery("one", limit)
         seen: list[TaskRecord] = []
         while (page := await tasks.find(query)).records:

@@ -92,8 +92,8 @@ ID = UUID("00112233445566778899aabbccddee01")
 @pytest.mark.parametrize(
     ("reply", "result", "calls"),
     [
-        (b"ok 0", False, [("add_entries", ID, 4, [b"x", b"y"])]),
-        (b"ok 1", True, [("add_entries", ID, 4, [b"x", b"y"])]),
+        (b"ok 0", False, [("add_entries", ID, 2, 4, [b"x", b"y"])]),
+        (b"ok 1", True, [("add_entries", ID, 2, 4, [b"x", b"y"])]),
         # The store had them already, perhaps with other bytes, so the cached ones are dropped.
         (b"held 0", False, [("drop_entries", ID)]),
         (b"held 1", True, [("drop_entries", ID)]),
@@ -106,7 +106,7 @@ async def test_an_accepted_append_shows_its_entries_and_a_requested_cancel(
     scripted = ScriptedSession(reply)
     assert await begin_append(scripted.session, KEYS, ID, 2, 4, [b"x", b"y"]) is result
     assert scripted.calls == [("APPEND",), *calls]
-    assert scripted.arguments == [(KEYS.meta(ID), KEYS.entries(ID), 2, 4, b"", b"x", b"y")]
+    assert scripted.arguments == [(KEYS.meta(ID), KEYS.entries(ID), 2, 4, b"", b"", b"x", b"y")]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ async def test_a_refused_append_ends_the_ownership_of_its_stream(
         (
             b"ok 0 99.5 abcd ",
             [
-                ("add_entries", ID, 4, [b"x"]),
+                ("add_entries", ID, 2, 4, [b"x"]),
                 ("disown", ID),
                 ("move_to_ended", ID, "abcd", 99.5, ""),
             ],
@@ -147,7 +147,7 @@ async def test_a_refused_append_ends_the_ownership_of_its_stream(
         (
             b"ok 0 99.5 abcd ef",
             [
-                ("add_entries", ID, 4, [b"x"]),
+                ("add_entries", ID, 2, 4, [b"x"]),
                 ("disown", ID),
                 ("move_to_ended", ID, "abcd", 99.5, "ef"),
             ],
@@ -167,7 +167,7 @@ async def test_an_ended_stream_moves_in_the_indexes(reply: bytes, calls: list[ob
     await close_stream(scripted.session, KEYS, ID, 2, 4, [b"x"], "a reason")
     assert scripted.calls == [("APPEND",), *calls]
     [arguments] = scripted.arguments
-    assert arguments[4:] == (2, 4, b"100.0 a reason", b"x")
+    assert arguments[4:] == (2, 4, b"100.0 a reason", b"", b"x")
 
 
 @aio
@@ -185,10 +185,10 @@ async def test_an_end_counts_even_if_the_indexes_cannot_be_changed(
 @pytest.mark.parametrize(("state", "ended"), [(b"more", False), (b"end", True)])
 @aio
 async def test_a_page_of_the_store(state: bytes, ended: bool) -> None:
-    scripted = ScriptedSession([state, b"x", b"y"])
-    page = await read_page(scripted.session, KEYS, ID, 3, 10)
-    assert (list(page.entries), page.ended) == ([b"x", b"y"], ended)
-    assert scripted.arguments == [(KEYS.meta(ID), KEYS.entries(ID), 3, 10, PAGE_BYTES)]
+    scripted = ScriptedSession([state, b"7", b"x", b"y"])
+    page = await read_page(scripted.session, KEYS, ID, 3, 2, 10)
+    assert (list(page.entries), page.ended, page.epoch) == ([b"x", b"y"], ended, 7)
+    assert scripted.arguments == [(KEYS.meta(ID), KEYS.entries(ID), 3, 2, 10, PAGE_BYTES)]
 
 
 @pytest.mark.parametrize(
@@ -196,10 +196,11 @@ async def test_a_page_of_the_store(state: bytes, ended: bool) -> None:
     [
         (b"unknown", UnknownStream, str(ID)),
         (b"gone", PositionGone, str(ID)),
+        (b"replaced", PositionGone, "no longer the one"),
         (b"damaged", LogUnavailable, "valkey://store has lost entries of the stream"),
     ],
 )
 @aio
 async def test_a_page_that_cannot_be_read(state: bytes, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
-        await read_page(ScriptedSession([state]).session, KEYS, ID, 3, 10)
+        await read_page(ScriptedSession([state]).session, KEYS, ID, 3, 2, 10)

@@ -36,7 +36,9 @@ async def test_exactly_one_replica_claims_and_the_old_producer_is_fenced() -> No
         found = await asyncio.gather(*(heir.claim_lost("h", 100) for heir in heirs))
         claims = [claim for part in found for claim in part]
         assert sorted(claim.stream_id for claim in claims) == sorted(s.stream_id for s in streams)
-        assert {(claim.epoch, claim.last_seq) for claim in claims} == {(2, 1)}
+        assert {claim.last_seq for claim in claims} == {1}
+        metas = {claim.stream_id: await heirs[0].meta(claim.stream_id) for claim in claims}
+        assert all(claim.epoch == metas[claim.stream_id].epoch > 1 for claim in claims)
         id_ = streams[0].stream_id
         with pytest.raises(Fenced):
             await producer.append(id_, 1, 2, [b"late"])
@@ -54,8 +56,9 @@ async def test_a_repeated_claim_gets_the_same_reply() -> None:
         await one.open(stream, "me")
         clock.forward(one.lease)
         this, another = (Claims(log._session(), log._keys, log.lease) for log in (one, two))
-        expected = Claim(stream.stream_id, 2, 0)
-        assert await this.claim(stream.stream_id) == expected
+        expected = await this.claim(stream.stream_id)
+        epoch = (await one.meta(stream.stream_id)).epoch
+        assert expected == Claim(stream.stream_id, epoch, 0)
         assert await this.claim(stream.stream_id) == expected
         assert await another.claim(stream.stream_id) is None
 
@@ -71,7 +74,7 @@ async def test_an_end_without_its_index_is_found_by_a_claim() -> None:
         await log._session().store.script(
             scripts.APPEND,
             [keys.meta(id_), keys.entries(id_), keys.question(id_), keys.journal(id_)],
-            *(1, 1, b"%f complete" % clock(), b"x"),
+            *(1, 1, b"%f complete" % clock(), b"", b"x"),
         )
         log._session().disown(id_)
         await log.expire(0, 0)
@@ -128,14 +131,20 @@ TALK = "cd" * 20
 async def test_a_claim_corrects_the_index(
     reply: list[bytes], found: Claim | None, change: tuple[object, ...]
 ) -> None:
-    scripted = ScriptedSession(reply)
+    scripted = ScriptedSession(reply, None)
     claims = Claims(scripted.session, KEYS, 10.0)
     assert await claims.claim(ID) == found
-    assert scripted.calls == [("CLAIM",), change]
+    shown = [("show", ID), ("HGET",)] if reply[0] == b"ended" else []
+    assert scripted.calls == [("CLAIM",), *shown, change]
+    arguments = scripted.arguments[0]
+    number = arguments[5]
+    assert isinstance(number, int)
+    assert number > 2**32
     waits = b"", "10.0", repr(UNCLAIMED_SECONDS)
-    assert scripted.arguments == [
-        (KEYS.meta(ID), KEYS.question(ID), "100.0", "110.0", claims._name, *waits)
-    ]
+    assert arguments == (
+        *(KEYS.meta(ID), KEYS.question(ID)),
+        *("100.0", "110.0", claims._name, number, *waits, ""),
+    )
 
 
 @aio

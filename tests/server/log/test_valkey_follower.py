@@ -48,17 +48,17 @@ class Followed:
         self.loads: list[int] = []
         if owned:
             self.scripted.owned.own(ID, 1e9)
-        self.follower = ValkeyFollower(self.scripted.session, ID, 0, self.load)
+        self.follower = ValkeyFollower(self.scripted.session, ID, 0, 1, self.load)
 
-    async def load(self, stream_id: UUID, after_seq: int, limit: int) -> Page:
-        assert stream_id == ID
+    async def load(self, stream_id: UUID, after_seq: int, after_epoch: int, limit: int) -> Page:
+        assert (stream_id, after_epoch) == (ID, 1)
         self.loads.append(after_seq)
         return Page(self.stored[after_seq : after_seq + limit], self.ended)
 
     def write_here(self, first_seq: int, *entries: bytes) -> None:
         """Append as this process does: the entries are in memory."""
         self.stored += entries
-        self.scripted.owned.add(ID, first_seq, entries)
+        self.scripted.owned.add(ID, 1, first_seq, entries)
         self.scripted.waiters.wake(ID)
 
 

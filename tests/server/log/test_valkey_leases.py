@@ -1,13 +1,15 @@
-"""A stream that is released while its lease is being renewed."""
+"""Leases are renewed together, and a stream may be released while its lease is being renewed."""
 
 import asyncio
 from collections.abc import Mapping
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
-from coreason_client.server.log.base import AgentVersion, NewStream
+from coreason_client.server.log.base import AgentVersion, LeaseState, NewStream
 from coreason_client.server.log.valkey._indexes import Indexes
+from coreason_client.server.log.valkey._store import Store
 
 from ..aio import aio
 from .valkey_logs import logs
@@ -37,3 +39,37 @@ async def test_the_renewal_does_not_delay_the_next_claim(monkeypatch: pytest.Mon
         gate.set()
         await asyncio.gather(renewal, release)
         assert [claim.stream_id for claim in await other.claim_durable("b", AGENT, 9)] == [id_]
+
+
+@aio
+async def test_many_leases_are_renewed_in_few_commands_each_with_its_state(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with logs(2) as (log, other):
+        streams = [
+            NewStream(uuid4(), "ann", uuid4(), "print", b"", AGENT if number % 7 == 0 else None)
+            for number in range(250)
+        ]
+        for stream in streams:
+            await log.open(stream, "me")
+        held = {stream.stream_id: 1 for stream in streams}
+        cancelled, ended = streams[3].stream_id, streams[120].stream_id
+        await other.request_cancel(cancelled)
+        await other.close(ended, 1, 1, [b"end"], "complete")
+        unknown, old = uuid4(), streams[249].stream_id
+        expected = dict.fromkeys(held, LeaseState.HELD) | {
+            cancelled: LeaseState.CANCEL_REQUESTED,
+            **dict.fromkeys((ended, unknown, old), LeaseState.LOST),
+        }
+        sent: list[int] = []
+        script = Store.script
+
+        def counted(self: Store, *arguments: Any) -> Any:
+            sent.append(len(arguments[1]))
+            return script(self, *arguments)
+
+        monkeypatch.setattr(Store, "script", counted)
+        states = await log.renew(held | {unknown: 1, old: 2})
+        assert dict(states) == expected
+        assert len(sent) < 40  # three for the leases, and one for each part of an index
+        assert dict(await log.renew({})) == {}

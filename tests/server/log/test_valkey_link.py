@@ -33,7 +33,7 @@ class SlowTransport(asyncio.Transport):
 async def test_a_connection_that_still_sends_is_not_silent() -> None:
     clock = RunClock(1.0)
     health, transport = Health(clock), SlowTransport()
-    protocol = _RespProtocol(health, lambda: None)
+    protocol = _RespProtocol(health, lambda: None, lambda: None)
     protocol.connection_made(transport)
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     protocol.send([Job(("SET", "a", b"x" * 1000), future, clock.mark())])

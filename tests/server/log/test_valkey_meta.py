@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.server.log import AgentVersion, NewStream, StreamMeta
+from coreason_client.server.log._rules import new_meta
+from coreason_client.server.log.base import EpochStart
 from coreason_client.server.log.valkey._errors import ForeignValue
-from coreason_client.server.log.valkey._meta import FIELDS, new_meta, parse_meta, text
+from coreason_client.server.log.valkey._meta import FIELDS, parse_meta, text
 
 ID, REQUEST = UUID(int=7), UUID(int=8)
 GOOD: dict[str, bytes | None] = {
@@ -24,7 +26,9 @@ GOOD: dict[str, bytes | None] = {
     "gone": None,
     "agent": None,
     "version": None,
-    "starts": None,
+    "base": b"3",
+    "starts": b"4",
+    "epochs": b"2",
 }
 META = StreamMeta(
     stream_id=ID,
@@ -38,6 +42,7 @@ META = StreamMeta(
     ended_at=None,
     cancel_requested=False,
     body_gone=False,
+    epochs=(EpochStart(4, 2),),
 )
 
 
@@ -59,10 +64,11 @@ def test_an_ended_stream() -> None:
 
 
 def test_a_durable_stream() -> None:
-    meta = parse(agent=b"writer", version=b"1.2", starts=b" 4 6")
+    meta = parse(agent=b"writer", version=b"1.2", epoch=b"99", starts=b"4 6", epochs=b"7 99")
     assert meta is not None
     assert meta.agent == AgentVersion("writer", "1.2")
-    assert meta.epoch_starts == (4, 6)
+    assert meta.epochs == (EpochStart(4, 7), EpochStart(6, 99))
+    assert (meta.epoch, meta.epoch_start) == (99, 6)
 
 
 def test_no_stream() -> None:
@@ -81,6 +87,8 @@ def test_no_stream() -> None:
         {"opened": b"today"},
         {"ended": b"soon"},
         {"principal": b"\xff"},
+        {"starts": b"first"},
+        {"epochs": b"2;3"},
     ],
 )
 def test_a_hash_that_the_log_did_not_write(changes: dict[str, bytes | None]) -> None:
@@ -97,4 +105,4 @@ def test_every_text_and_every_time_come_back_as_they_were(value: str, opened: fl
 
 def test_a_new_stream_is_described_as_the_store_will_describe_it() -> None:
     made = new_meta(NewStream(ID, "ann", REQUEST, "f", b"question"), 10.5)
-    assert made == parse(epoch=b"1", last=b"0")
+    assert made == parse(epoch=b"1", last=b"0", base=None, starts=None, epochs=None)

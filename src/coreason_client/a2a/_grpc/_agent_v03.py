@@ -26,6 +26,18 @@ def _matched(pattern: re.Pattern[str], params: JSON, member: str, form: str) -> 
     return found
 
 
+def _send_from_request(params: JSON) -> JSON:
+    """Convert the parameters of sending; in a message of protobuf, false is the same as absent.
+
+    So a client without a configuration waits, and one with a configuration says what it wants.
+    """
+    configuration = params.get("configuration")
+    if isinstance(configuration, dict):
+        params = {**params, "configuration": {"blocking": False, **configuration}}
+    converted: JSON = PARAMS_FROM_V03_REST["send_message"](params)
+    return converted
+
+
 def _task_from_name(params: JSON) -> JSON:
     task = _matched(_TASK, params, "name", "tasks/{id}")[1]
     return {**without(params, "name"), "id": task}
@@ -57,6 +69,8 @@ def _push_from_request(params: JSON) -> JSON:
 
 PARAMS_FROM_V03_GRPC: Mapping[str, Any] = {
     **PARAMS_FROM_V03_REST,
+    "send_message": _send_from_request,
+    "send_message_stream": _send_from_request,
     "get_task": _task_from_name,
     "cancel_task": _task_from_name,
     "resubscribe": _task_from_name,

@@ -40,6 +40,7 @@ class Cards:
         self._modified = datetime.now(UTC)
         self._cached: dict[str, CachedCard] = {}
         self._grpc: GrpcInterface | None = None
+        self._http_url: str | None = None  # under which a card was last asked for over HTTP
 
     def set_grpc(self, interface: GrpcInterface | None) -> None:
         """Add the gRPC interface to the cards, or remove it."""
@@ -49,6 +50,7 @@ class Cards:
 
     def public(self, url: str) -> CachedCard:
         """Return the card that everybody may read."""
+        self._http_url = url
         cached = self._cached.get(url)
         if cached is None:
             if len(self._cached) >= _MAX_URLS:
@@ -57,7 +59,10 @@ class Cards:
         return cached
 
     def extended(self, url: str | None, version: str = V10) -> dict[str, Any]:
-        """Return the card for clients with a key; without a URL only with the gRPC interface.
+        """Return the card for clients with a key.
+
+        A call of gRPC does not know the URL over HTTP. Then it is the one that was last used to ask
+        for a card, and without one the card has only the gRPC interface.
 
         Raises:
             UnsupportedOperationError: there is none, and so the public card declares none.
@@ -67,7 +72,8 @@ class Cards:
             older = version == V03
             refusal = ExtendedAgentCardNotConfiguredError if older else UnsupportedOperationError
             raise refusal("The agent has no extended card.")
-        return self._served(self._extended, url)
+        self._http_url = url or self._http_url
+        return self._served(self._extended, self._http_url)
 
     def _interfaces(self, url: str | None) -> list[Interface]:
         found = []

@@ -1,6 +1,7 @@
 """The response with the events of a task, as server-sent events."""
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from starlette.responses import Response
 from starlette.types import Send
@@ -13,6 +14,10 @@ from ._reading import Streamed
 from ._task_stream import TaskStream
 
 __all__ = ["TaskEvents", "single_event"]
+
+# A comment without the empty line after it: httpx-sse takes an empty line after an event with an id
+# for one more event, and a subscription of a2a-sdk 0.3 fails at its empty data.
+_HEARTBEAT: Final = b":\n"
 
 
 def single_event(body: bytes) -> Response:
@@ -61,7 +66,7 @@ class TaskEvents(SSEResponse):
                 break
             elif not stream.ended:
                 stream.check_producer(runtime)
-                await self._send_heartbeat(send)
+                await self._send(send, _HEARTBEAT)
         await self._send(send, b"", more=False)
 
     def _frame(self, streamed: Streamed) -> bytes:

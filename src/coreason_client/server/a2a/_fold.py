@@ -22,6 +22,7 @@ __all__ = [
     "Event",
     "TaskFold",
     "Turn",
+    "task_as_updates",
 ]
 
 JSON: TypeAlias = dict[str, Any]
@@ -36,6 +37,9 @@ _STATES_BY_REASON: Final = {
 }
 _OWN: Final = "coreason"  # the key of what A2A has no field for, in the metadata of an object
 GENERATION: Final = "generation"
+_VOID: Final = "void"  # in the metadata of an artifact that a rewind has taken back
+# Characters of an answer that is repeated as a whole. Clients of gRPC accept 4 MB in a message.
+_MAX_REPEATED: Final = 512 * 1024
 _EVENT_MEDIA_TYPE: Final = "application/vnd.coreason.event+json"
 
 
@@ -53,49 +57,86 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """What one packet added to an artifact."""
+    """What one packet added to an artifact: its parts, and its members other than the parts."""
 
     turn: str
     seq: int
+    about: JSON
     parts: list[JSON]
     append: bool
+    last: bool
 
 
 class _Artifact:
-    """An artifact as the list of its pieces, because a rewind takes pieces back."""
+    """An artifact as the list of its pieces, because a rewind takes pieces back.
 
-    __slots__ = ("_about", "_pieces")
+    The pieces of a version that was replaced in this turn are kept: a rewind over the replacement
+    makes it valid again.
+    """
 
-    def __init__(self) -> None:
-        self._about: JSON = {}
+    __slots__ = ("_pieces", "_void")
+
+    def __init__(self, void: JSON | None = None) -> None:
         self._pieces: list[_Piece] = []
+        self._void = void or {}  # what it was before a rewind took all its pieces back
 
-    def add(self, piece: _Piece, about: JSON) -> None:
-        if not piece.append:
-            self._pieces.clear()
+    @property
+    def is_void(self) -> bool:
+        """True if no piece is valid."""
+        return not self._pieces
+
+    @property
+    def is_complete(self) -> bool:
+        """True if its last piece was marked as the last one."""
+        return not self.is_void and self._pieces[-1].last
+
+    def add(self, piece: _Piece) -> None:
         self._pieces.append(piece)
-        self._about |= about
+
+    def settle(self) -> None:
+        """Forget replaced versions: no rewind goes back beyond the beginning of a turn."""
+        self._pieces = self._valid()
 
     def rewind(self, turn: str, to_seq: int) -> bool:
         """Drop the pieces of a turn after a packet; return True if there were any."""
         kept = [piece for piece in self._pieces if piece.turn != turn or piece.seq <= to_seq]
         dropped = len(kept) < len(self._pieces)
+        if not kept and dropped:
+            self._void = self._about()
         self._pieces = kept
         return dropped
 
+    def text_length(self) -> int:
+        """Return the number of characters of its texts."""
+        parts = (part for piece in self._valid() for part in piece.parts)
+        return sum(len(part.get("text") or "") for part in parts)
+
     def dump(self) -> JSON:
-        parts = merge_texts(part for piece in self._pieces for part in piece.parts)
-        if parts:
-            return {**self._about, "parts": parts}
-        metadata = {**self._about.get("metadata", {}), "void": True}
-        return {**self._about, "parts": [{"text": ""}], "metadata": metadata}
+        if not self.is_void:
+            parts = merge_texts(part for piece in self._valid() for part in piece.parts)
+            return {**self._about(), "parts": parts}
+        metadata = {**self._void.get("metadata", {}), _VOID: True}
+        return {**self._void, "parts": [{"text": ""}], "metadata": metadata}
+
+    def _valid(self) -> list[_Piece]:
+        """Return the pieces from the last one that replaced those before it."""
+        places = range(len(self._pieces) - 1, 0, -1)
+        first = next((place for place in places if not self._pieces[place].append), 0)
+        return self._pieces[first:]
+
+    def _about(self) -> JSON:
+        about: JSON = {}
+        for piece in self._valid():
+            about |= piece.about
+        return about
 
 
 class TaskFold:
     """One task, after the packets that were added so far."""
 
-    def __init__(self, task_id: str, context_id: str) -> None:
+    def __init__(self, task_id: str, context_id: str, *, repeats_answer: bool = False) -> None:
         self.generation = 0
+        self._repeats_answer = repeats_answer
         self.as_task = False
         """True if the client knows the task already, so a message can only be its last status."""
         self.message: JSON | None = None
@@ -105,21 +146,24 @@ class TaskFold:
         self._history: list[JSON] = []
         self._artifacts: dict[str, _Artifact] = {}
         self._turn = ""
-        self._answer_id = ""
-        self._question: str | None = None  # the text of the next packet, if it is a question
+        self._answer: JSON = {}  # the members of the answer of this turn other than its parts
+        self._question: tuple[int, str] | None = None  # its packet and its text
+        self._question_text_seq = 0  # the packet with that text, 0 before it comes
 
     @classmethod
-    def restored(cls, task: JSON, *, as_task: bool) -> Self:
+    def restored(cls, task: JSON, *, as_task: bool, repeats_answer: bool = False) -> Self:
         """Return the fold of whole turns from the task that they add up to."""
-        fold = cls(task["id"], task["contextId"])
+        fold = cls(task["id"], task["contextId"], repeats_answer=repeats_answer)
         fold.as_task = as_task
         fold.generation = task["metadata"][GENERATION]
         fold._status = task["status"]
         fold._history = list(task.get("history", ()))
         for artifact in task.get("artifacts", ()):
             about = {name: value for name, value in artifact.items() if name != "parts"}
-            kept = fold._artifacts[artifact["artifactId"]] = _Artifact()
-            kept.add(_Piece("", 0, artifact["parts"], append=False), about)
+            is_void = bool(about.get("metadata", {}).get(_VOID))
+            kept = fold._artifacts[artifact["artifactId"]] = _Artifact(about if is_void else None)
+            if not is_void:
+                kept.add(_Piece("", 0, about, artifact["parts"], append=False, last=True))
         return fold
 
     @property
@@ -151,9 +195,11 @@ class TaskFold:
             self._history.append(asked)
         if turn.message is not None:
             self._history.append({**turn.message, **self._ids})
-        self._turn, self._answer_id = turn.stream_id, f"{turn.stream_id}:answer"
+        self._turn, self._answer = turn.stream_id, {"artifactId": f"{turn.stream_id}:answer"}
         self._status = {"state": _WORKING, "timestamp": turn.opened}
-        self._question = None
+        self._question, self._question_text_seq = None, 0
+        for artifact in self._artifacts.values():
+            artifact.settle()
         self.generation += 1
         return {"task": self.task()}
 
@@ -171,19 +217,22 @@ class TaskFold:
     # Artifacts.
 
     def _add_text(self, seq: int, text: str) -> list[Event]:
-        asked, self._question = self._question, None
-        if text == asked:  # it is the message of the status that follows
-            return []
-        about, append = {"artifactId": self._answer_id}, self._answer_id in self._artifacts
-        return [self._add_artifact(seq, about, [{"text": text}], append=append)]
+        if self._question is not None and not self._question_text_seq:
+            self._question_text_seq = seq
+            if text == self._question[1]:  # it is the message of the status that follows
+                return []
+        return [self._add_artifact(seq, self._answer, [{"text": text}], append=True)]
 
     def _add_artifact(
         self, seq: int, about: JSON, parts: list[JSON], *, append: bool = False, last: bool = False
     ) -> Event:
         artifact_id = about["artifactId"]
-        append = append and artifact_id in self._artifacts
-        artifact = self._artifacts.setdefault(artifact_id, _Artifact())
-        artifact.add(_Piece(self._turn, seq, parts, append), about)
+        artifact = _valid_artifact(self._artifacts, artifact_id)
+        append = append and artifact is not None
+        if artifact is None:
+            self._artifacts.pop(artifact_id, None)  # a void one; this one is later than the others
+            artifact = self._artifacts[artifact_id] = _Artifact()
+        artifact.add(_Piece(self._turn, seq, about, parts, append, last))
         return self._artifact_update({**about, "parts": parts}, append=append, last=last)
 
     def _artifact_update(self, artifact: JSON, *, append: bool, last: bool) -> Event:
@@ -208,7 +257,7 @@ class TaskFold:
             case "MEDIA_CAROUSEL" if parts := _media_parts(data):
                 return [self._add_own(seq, parts)]
             case "QUESTION" if isinstance(data.get("question"), str):
-                self._question = data["question"]
+                self._question, self._question_text_seq = (seq, data["question"]), 0
                 return []
             case "ARTIFACT" if data.get("artifactId") and data.get("parts"):
                 return [self._add_given(seq, data)]
@@ -237,8 +286,14 @@ class TaskFold:
         )
 
     def _rewind(self, to_seq: int) -> list[Event]:
+        if self._question is not None and self._question[0] > to_seq:
+            self._question = None
+        if self._question_text_seq > to_seq:
+            self._question_text_seq = 0
         touched = [one for one in self._artifacts.values() if one.rewind(self._turn, to_seq)]
-        return [self._artifact_update(one.dump(), append=False, last=False) for one in touched]
+        return [
+            self._artifact_update(one.dump(), append=False, last=one.is_complete) for one in touched
+        ]
 
     # The status.
 
@@ -267,9 +322,10 @@ class TaskFold:
             self.generation += 1
             return [{"message": self.message}]
         events = []
-        if self._answer_id in self._artifacts:
-            last = {"artifactId": self._answer_id, "parts": [{"text": ""}]}
-            events.append(self._artifact_update(last, append=True, last=True))
+        answer = _valid_artifact(self._artifacts, self._answer.get("artifactId", ""))
+        if answer is not None:
+            last, append = _last_chunk(answer, self._answer, repeats=self._repeats_answer)
+            events.append(self._artifact_update(last, append=append, last=True))
         asks = _STATES_BY_REASON.get(reason) if isinstance(reason, str) else None
         status: JSON = {"state": asks or "TASK_STATE_COMPLETED", "timestamp": at}
         if asks is not None:
@@ -295,6 +351,33 @@ class TaskFold:
         self.generation += 1
         counted = {**metadata, GENERATION: self.generation}
         return {kind: {**self._ids, **members, "metadata": counted}}
+
+
+def _valid_artifact(artifacts: Mapping[str, _Artifact], artifact_id: str) -> _Artifact | None:
+    artifact = artifacts.get(artifact_id)
+    return None if artifact is None or artifact.is_void else artifact
+
+
+def _last_chunk(answer: _Artifact, about: JSON, *, repeats: bool) -> tuple[JSON, bool]:
+    """Return the last update of an answer, and whether it appends.
+
+    It has an empty text, or `repeats` the answer as a whole: some clients, such as google-adk,
+    take what comes with `lastChunk` for the answer and drop the chunks before it. Others, which
+    ignore `append`, would show such an answer twice.
+    """
+    if repeats and answer.text_length() <= _MAX_REPEATED:
+        return answer.dump(), False
+    return {**about, "parts": [{"text": ""}]}, True
+
+
+def task_as_updates(task: JSON) -> list[Event]:
+    """Return a task as updates, for a client of 0.3: it accepts a task only as the first event."""
+    ids = {"taskId": task["id"], "contextId": task["contextId"]}
+    artifacts = task.get("artifacts", ())
+    return [
+        *({"artifactUpdate": {**ids, "artifact": one}} for one in artifacts),
+        {"statusUpdate": {**ids, "status": task["status"], "metadata": task["metadata"]}},
+    ]
 
 
 def _media_parts(data: JSON) -> list[JSON]:

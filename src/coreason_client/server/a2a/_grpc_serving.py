@@ -92,8 +92,10 @@ class GrpcServing:
         await server.start()
         bound = Address(wanted.host, server.port)
         self._running = _Running(server, runtime, bound)
+        runtime.background.at_drain(server.begin_drain)
         runtime.background.before_stop(self._stop)
-        self._cards.set_grpc(GrpcInterface(bound, self._settings.grpc_url))
+        if self._settings.grpc_on_card:
+            self._cards.set_grpc(GrpcInterface(bound, self._settings.grpc_url))
         return bound.port
 
     async def _stop(self) -> None:

@@ -110,8 +110,8 @@ def parse_message(
         raise wrong(field, f"is invalid: {first['msg']}") from None
     value = _known(value)
     _check_ids(value)
-    if message.role not in (Role.USER, Role.UNSPECIFIED):
-        raise wrong("message.role", "must be ROLE_USER")
+    if message.role != Role.USER:
+        raise wrong("message.role", "is required and must be ROLE_USER")
     _check_parts(value.get("parts"), max_parts, accepted)
     key = _key(principal, value, immediately=immediately)
     named = message.context_id or None
@@ -184,7 +184,11 @@ def _base64(text: str | None) -> str | None:
 
 def _key(principal: str, message: JSON, *, immediately: bool) -> UUID:
     """Return the identity of a message: its ids, its owner and everything it says."""
-    digest = sha256(json.dumps(message, sort_keys=True).encode("utf-8", "surrogatepass"))
+    try:
+        text = json.dumps(message, sort_keys=True, allow_nan=False)
+    except ValueError:
+        raise wrong("message", "has a number that JSON cannot represent, such as 1e999") from None
+    digest = sha256(text.encode("utf-8", "surrogatepass"))
     end = "\nimmediately" if immediately else ""
     return uuid5(_NAMESPACE, f"{principal}\n{digest.hexdigest()}{end}")
 

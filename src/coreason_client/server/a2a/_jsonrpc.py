@@ -1,6 +1,8 @@
 """JSON-RPC requests and responses of both versions of the protocol. No I/O."""
 
+import json
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, Final
 
 from pydantic_core import from_json, to_json
@@ -20,7 +22,16 @@ from ._error_formats import jsonrpc_error
 from ._names import with_json_names
 from ._versions import V03, V10
 
-__all__ = ["RpcCall", "RpcId", "failure", "parse_call", "parse_json", "result", "rpc_id"]
+__all__ = [
+    "HalfCharacters",
+    "RpcCall",
+    "RpcId",
+    "failure",
+    "parse_call",
+    "parse_json",
+    "result",
+    "rpc_id",
+]
 
 RpcId = str | int | float | None
 _OPERATIONS: Final = {
@@ -42,20 +53,59 @@ class RpcCall:
 def rpc_id(body: Any) -> RpcId:
     """Return the id of a request, None if it has none that can be repeated."""
     given = body.get("id") if isinstance(body, dict) else None
-    usable = isinstance(given, str | int | float) and not isinstance(given, bool)
+    if isinstance(given, bool) or not isinstance(given, str | int | float):
+        return None
+    usable = _is_unicode(given) if isinstance(given, str) else isfinite(given)
     return given if usable else None
 
 
+class HalfCharacters(dict[str, Any]):
+    """A JSON object with half of a surrogate pair in a text, which is no character.
+
+    It is valid JSON, so its id can be read, but it cannot be stored.
+    """
+
+    def refusal(self) -> InvalidParamsError:
+        """Return the error for it."""
+        return InvalidParamsError(
+            r"A text has half of a surrogate pair, such as \ud83d without the second half."
+        )
+
+
 def parse_json(body: bytes) -> Any:
-    """Return the JSON of a body.
+    """Return the JSON of a body; a number that is not finite, such as NaN, is not JSON.
 
     Raises:
         JSONParseError: it is not JSON.
     """
     try:
-        return from_json(body)
+        return from_json(body, allow_inf_nan=False)
     except (ValueError, RecursionError):
+        if (found := _half_characters(body)) is not None:
+            return found
         raise JSONParseError("The body is not valid JSON.") from None
+
+
+def _half_characters(body: bytes) -> HalfCharacters | None:
+    """Return an object that cannot be parsed only because of half characters, or None."""
+    try:
+        found = json.loads(body, parse_constant=_refuse)
+        is_unicode = _is_unicode(json.dumps(found, ensure_ascii=False))
+    except (ValueError, RecursionError):
+        return None
+    return None if is_unicode or not isinstance(found, dict) else HalfCharacters(found)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def parse_call(body: Any, version: str) -> RpcCall:
@@ -65,7 +115,7 @@ def parse_call(body: Any, version: str) -> RpcCall:
         InvalidRequestError: it is not a request of JSON-RPC 2.0.
         MethodNotFoundError: there is no such method.
         VersionNotSupportedError: the method belongs to another version.
-        InvalidParamsError: the parameters are not an object.
+        InvalidParamsError: the parameters are not an object, or have half characters.
     """
     if not isinstance(body, dict) or body.get("jsonrpc") != "2.0":
         raise InvalidRequestError('The body must be an object with "jsonrpc": "2.0".')
@@ -74,6 +124,8 @@ def parse_call(body: Any, version: str) -> RpcCall:
         raise InvalidRequestError("The request has no method.")
     if "id" in body and body["id"] is not None and rpc_id(body) is None:
         raise InvalidRequestError("The id of a request must be a string or a number.")
+    if isinstance(body, HalfCharacters):
+        raise body.refusal()
     operation = _operation(method, version)
     params = body.get("params")
     if params is None:

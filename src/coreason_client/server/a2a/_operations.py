@@ -17,7 +17,7 @@ from ..engine._runtime import Runtime
 from ..errors import LogError
 from ..http._limits import too_many_readers
 from ..http._problems import Problem
-from ..log.base import AgentVersion
+from ..log.base import AgentVersion, StreamLog
 from ..log.tasks import TaskStore
 from ..observe._metrics import NO_METRICS, Metrics
 from ._caller import Caller
@@ -28,6 +28,7 @@ from ._push._urls import URLRules
 from ._service import TaskService
 from ._settings import A2A
 from ._task_stream import TaskStream
+from ._turn_log import TurnLog
 from ._versions import VERSIONS
 
 __all__ = ["Operations"]
@@ -61,12 +62,18 @@ class Operations:
         self._runtime = runtime
         self._metrics = metrics
         self._push_rules = _push_rules(settings)
+        self._repeats_answer = settings.repeats_answer
         self._services: tuple[Runtime, _Services] | None = None
+
+    def turns_on(self, log: StreamLog) -> StreamLog:
+        """Return the log that a new runtime uses, on which some streams are turns of tasks."""
+        return TurnLog(log).as_log
 
     def attach(self, runtime: Runtime) -> None:
         """Follow what a new runtime does with the streams of tasks."""
-        runtime.orphans.on_closed = self._services_of(runtime).tasks.states.settle_context
-        runtime.background.before_stop(self._services_of(runtime).tasks.states.finish)
+        service = self._services_of(runtime).tasks
+        self._tasks.on_ended = service.states.settle
+        runtime.background.before_stop(service.turns.finish)
         runtime.upkeep.on_expire = partial(self._drop_old, runtime.options.final_retention)
 
     async def _drop_old(self, retention: float) -> None:
@@ -139,7 +146,8 @@ class Operations:
     def _make_services(self, runtime: Runtime) -> "_Services":
         options = runtime.options
         agent = AgentVersion(options.agent_id, options.version) if options.durable else None
-        tasks = TaskService(runtime, self._tasks, agent, self._media_types)
+        known = (runtime, self._tasks, agent, self._media_types)
+        tasks = TaskService(*known, repeats_answer=self._repeats_answer)
         if self._push_rules is None:
             return _Services(tasks)
         push = PushService(runtime, self._tasks, tasks.states, self._push_rules, self._metrics)

@@ -1,6 +1,9 @@
 """Tasks read from the log: the fold of their turns up to a position, and what follows."""
 
 import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from time import time
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -22,30 +25,35 @@ __all__ = [
     "parse_position",
 ]
 
+_POSITION: Final = re.compile(r"([1-9]\d{0,8}):(\d{1,9})(?::([1-9]\d{0,17}))?", re.ASCII)
+_EPOCH: Final = re.compile(rb"id: [^:]+:\d+:(\d+)")
 _PAGE: Final = 512
 _DATA: Final = b"\ndata: "
 _OPENING_POLL: Final = 0.05
 _PATIENCE: Final = 1.0
 NEVER_OPENED: Final = 60.0
-"""Seconds after which a turn without a stream will never get one: its process died before."""
+"""Seconds after which a turn without a stream has lost it: a store lost it, or it has expired."""
 
 
 class Position(NamedTuple):
-    """A place in a task: the number of a turn, from 1 on, and of a packet in its stream."""
+    """A place in a task: the number of a turn, from 1 on, and of a packet in its stream.
+
+    `epoch` is that in which the packet was written: a store that has lost packets may have others
+    with the same numbers.
+    """
 
     turn: int
     seq: int
+    epoch: int = 1
 
     def __str__(self) -> str:
-        return f"{self.turn}:{self.seq}"
+        return ":".join(map(str, self if self.epoch != 1 else self[:2]))
 
 
 def parse_position(text: str | None) -> Position | None:
     """Return the position in a `Last-Event-ID`, None if it has none of ours."""
-    turn, colon, seq = (text or "").partition(":")
-    if not (colon and turn.isascii() and turn.isdigit() and seq.isascii() and seq.isdigit()):
-        return None
-    return Position(int(turn), int(seq)) if len(turn) + len(seq) < 19 and int(turn) else None
+    found = _POSITION.fullmatch(text or "")
+    return None if found is None else Position(*(int(part or 1) for part in found.groups()))
 
 
 class Streamed(NamedTuple):
@@ -56,13 +64,26 @@ class Streamed(NamedTuple):
 
 
 class TaskReading:
-    """One task, folded while its turns are read. Call `close` at the end."""
+    """One task, folded while its turns are read. Call `close` at the end.
+
+    `messages` are those of the turns that the caller knows. With `repeats_answer`, the last chunk
+    of an answer is the whole answer.
+    """
 
     def __init__(
-        self, log: StreamLog, tasks: TaskStore, record: TaskRecord, history: int | None = None
+        self,
+        log: StreamLog,
+        tasks: TaskStore,
+        record: TaskRecord,
+        history: int | None = None,
+        messages: Mapping[int, JSON] | None = None,
+        *,
+        repeats_answer: bool = False,
     ) -> None:
         self.record = record
-        self.fold = TaskFold(str(record.task_id), record.context_id)
+        self._messages = messages or {}
+        self._repeats_answer = repeats_answer
+        self.fold = self._new_fold()
         self._history = history
         self._log = log
         self._tasks = tasks
@@ -70,13 +91,17 @@ class TaskReading:
         self._turn = 0  # the number of the turn that is read
         self._turn_ended = True
         self._follower: Follower | None = None
-        self._restored_seq = 0  # of the last turn in the snapshot
+        self._restored = Position(0, 0)  # of the snapshot
+        self.restarts = 0
+        """How often it has begun again, because the store has lost what was read."""
 
     @property
     def position(self) -> Position:
         """What has been read so far."""
-        seq = self._restored_seq if self._follower is None else self._follower.position
-        return Position(self._turn, seq)
+        follower = self._follower
+        if follower is None:
+            return self._restored
+        return Position(self._turn, follower.position, follower.epoch)
 
     @property
     def at_end(self) -> bool:
@@ -100,6 +125,8 @@ class TaskReading:
     async def next(self, wait: float, limit: int = _PAGE) -> list[Streamed]:
         """Return the next events; none after `wait` seconds without any, or at the end.
 
+        If the log no longer has what was read, the only event is the whole task as it stands now.
+
         Raises:
             PositionGone: entries of the task have expired.
         """
@@ -110,11 +137,27 @@ class TaskReading:
             return [Streamed(event, self.position)]
         try:
             page = await self._page(limit, wait)
-        except PositionGone:
-            if not await self._restore():
+        except PositionGone as gone:
+            if gone.replaced:
+                await self._start_over()
+            elif not await self._restore():
                 raise
             return [Streamed({"task": self.fold.task(history=self._history)}, self.position)]
         return self._add(page)
+
+    def _new_fold(self) -> TaskFold:
+        record, repeats_answer = self.record, self._repeats_answer
+        return TaskFold(str(record.task_id), record.context_id, repeats_answer=repeats_answer)
+
+    async def _start_over(self) -> None:
+        """Read everything again that is there now."""
+        self.close()
+        fold, self._follower = self.fold, None
+        self.fold = self._new_fold()
+        self.fold.as_task = fold.as_task
+        self._turn, self._turn_ended, self._restored = 0, True, Position(0, 0)
+        self.restarts += 1
+        await self.catch_up()
 
     async def _restore(self) -> bool:
         """Continue after the turns of the snapshot; return False if it does not have this one."""
@@ -122,11 +165,17 @@ class TaskReading:
         snapshot = None if stored is None else Snapshot.parse(stored)
         if snapshot is None or not self._turn <= snapshot.turns <= len(self._turns):
             return False
+        with suppress(UnknownStream):  # it has expired
+            meta = await self._log.meta(self._turns[snapshot.turns - 1].stream_id)
+            if not snapshot.fits(meta):
+                return False
         self.close()
         self._follower = None
-        self.fold = TaskFold.restored(snapshot.task, as_task=self.fold.as_task)
+        self.fold = TaskFold.restored(
+            snapshot.task, as_task=self.fold.as_task, repeats_answer=self._repeats_answer
+        )
         self._turn, self._turn_ended = snapshot.turns, True
-        self._restored_seq = snapshot.seq
+        self._restored = Position(snapshot.turns, snapshot.seq, snapshot.epoch or 1)
         return True
 
     async def catch_up(self) -> None:
@@ -138,8 +187,8 @@ class TaskReading:
             await self.next(0)
 
     async def skip_to(self, position: Position) -> bool:
-        """Read up to a position; return False if the task has not come so far."""
-        while self.position < position:
+        """Read up to a position; return False if the log does not have it, or another packet."""
+        while self.position[:2] < position[:2]:
             in_turn = self._turn == position.turn and not self._turn_ended
             limit = position.seq - self.position.seq if in_turn else _PAGE
             before = self.position
@@ -155,12 +204,20 @@ class TaskReading:
         while self._turn < number or (self._turn == number and not self._turn_ended):
             await self.next(_PATIENCE)
 
+    def end_with(self, entries: Sequence[bytes]) -> None:
+        """Add the last entries of the turn, which need not be in the log yet."""
+        for entry in entries:
+            self.fold.add(_packet(entry))
+        self._turn_ended = True
+
     async def _begin(self, turn: TurnRef) -> Event:
         self.close()
         self._turn, self._turn_ended = self._turn + 1, False
         self._follower = self._log.follow(turn.stream_id, 0)
-        stored = await self._tasks.value(self.record.task_id, message_name(self._turn))
-        message: JSON | None = None if stored is None else from_json(stored)
+        message = self._messages.get(self._turn)
+        if message is None:
+            stored = await self._tasks.value(self.record.task_id, message_name(self._turn))
+            message = None if stored is None else from_json(stored)
         self.fold.begin(Turn(str(turn.stream_id), message, timestamp(turn.opened)))
         return {"task": self.fold.task(history=self._history)}
 
@@ -180,8 +237,20 @@ class TaskReading:
         seq = self.position.seq - len(page.entries)
         for entry in page.entries:
             seq += 1
-            events = self.fold.add(from_json(entry.partition(_DATA)[2]))
+            events = self.fold.add(_packet(entry))
             found += [Streamed(event, None) for event in events[:-1]]
-            found += [Streamed(event, Position(self._turn, seq)) for event in events[-1:]]
+            position = Position(self._turn, seq, _epoch(entry))
+            found += [Streamed(event, position) for event in events[-1:]]
         self._turn_ended = page.ended
         return found
+
+
+def _packet(entry: bytes) -> JSON:
+    packet: JSON = from_json(entry.partition(_DATA)[2])
+    return packet
+
+
+def _epoch(entry: bytes) -> int:
+    """Return the epoch in the id of a packet; that of the first one may not be named."""
+    found = _EPOCH.match(entry)
+    return 1 if found is None else int(found[1])

@@ -14,6 +14,7 @@ from coreason_client.a2a.errors import A2AJSONRPCError, InvalidParamsError
 
 from ._error_formats import rest_error, status_of
 from ._incoming import wrong
+from ._jsonrpc import HalfCharacters
 from ._names import json_name, with_json_names
 from ._versions import V03, V10
 
@@ -76,6 +77,8 @@ def parse_params(found: Match, query: Mapping[str, str], body: Any) -> dict[str,
     """
     if body is not None and not isinstance(body, dict):
         raise InvalidParamsError("The body must be an object.")
+    if isinstance(body, HalfCharacters):
+        raise body.refusal()
     named = {json_name(name): text for name, text in query.items()}
     params = {name: _typed(name, text) for name, text in named.items()}
     if found.version == V10:

@@ -6,24 +6,22 @@ Parameters and results are JSON objects of protocol 1.0. Errors are those of
 
 from collections.abc import Mapping
 from contextlib import closing
-from time import monotonic, time
+from time import monotonic
 from typing import Any, Final
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from coreason_client.a2a.errors import (
     InternalError,
     TaskNotCancelableError,
     UnsupportedOperationError,
 )
-from coreason_manifest.definitions.presentation import StreamOpCode
 
 from ..engine._end_errors import CANCELLED
-from ..engine._frames import Frames
 from ..engine._runtime import Runtime
 from ..errors import PositionGone
 from ..http._limits import too_many_readers
 from ..log.base import AgentVersion
-from ..log.tasks import TaskQuery, TaskRecord, TaskStore
+from ..log.tasks import TaskQuery, TaskStore
 from ._caller import Caller
 from ._fold import JSON
 from ._incoming import MediaTypes
@@ -38,8 +36,10 @@ from ._reading import parse_position
 from ._states import INTERRUPTED, TERMINAL
 from ._task_states import TaskStates
 from ._task_stream import TaskStream
+from ._turn_log import TurnLog
 from ._turn_starter import TurnStarter
-from ._turns import TurnRef, turns_of
+from ._turns import turns_of
+from ._versions import V03
 
 __all__ = ["TaskService"]
 
@@ -48,7 +48,10 @@ _BLOCKING_WAIT: Final = 15.0  # seconds between two looks at a task that a clien
 
 
 class TaskService:
-    """The tasks of one application; `media_types` are those that the agent accepts."""
+    """The tasks of one application; `media_types` are those that the agent accepts.
+
+    With `repeats_answer`, the last chunk of an answer is the whole answer.
+    """
 
     def __init__(
         self,
@@ -56,11 +59,17 @@ class TaskService:
         tasks: TaskStore,
         agent: AgentVersion | None,
         media_types: MediaTypes | None = None,
+        *,
+        repeats_answer: bool = False,
     ) -> None:
         self._runtime = runtime
         self._tasks = tasks
-        self.states = TaskStates(runtime.log, tasks, lambda: runtime.closing)
-        self.turns = TurnStarter(runtime, tasks, self.states, agent, media_types)
+        self.states = TaskStates(
+            runtime.log, tasks, lambda: runtime.closing, repeats_answer=repeats_answer
+        )
+        turn_log = runtime.log if isinstance(runtime.log, TurnLog) else TurnLog(runtime.log)
+        self.turns = TurnStarter(runtime, tasks, self.states, turn_log, agent, media_types)
+        turn_log.states, turn_log.begin_claimed = self.states, self.turns.begin_claimed
 
     # Sending.
 
@@ -71,13 +80,11 @@ class TaskService:
         """
         configuration = optional_object(params, "configuration")
         history = history_length(configuration)
-        record = await self.turns.begin(caller, params)
+        sent = await self.turns.begin(caller, params)
         if returns_immediately(params):
-            await self.states.announce(record)
-            return {"task": await self.states.task(record, history)}
-        with closing(self.states.reading(record, history)) as reading:
+            return {"task": await self.states.task(sent.record, history)}
+        with closing(self.states.reading(sent.record, history, sent.messages)) as reading:
             await self._read_turn(TaskStream(self.states, reading, waits_for_turns=False))
-            self.states.settle_read(reading)
             if reading.fold.message is not None:
                 return {"message": reading.fold.message}
             return {"task": reading.fold.task(history=history)}
@@ -99,14 +106,15 @@ class TaskService:
     async def send_stream(self, caller: Caller, params: Mapping[str, Any]) -> TaskStream:
         """Send a message; return the events of the turn that answers it."""
         history = history_length(optional_object(params, "configuration"))
-        record = await self.turns.begin(caller, params)
-        reading = self.states.reading(record, history)
+        sent = await self.turns.begin(caller, params)
+        reading = self.states.reading(sent.record, history, sent.messages)
         try:
-            await reading.skip_turns(len(turns_of(record)) - 1)
+            await reading.skip_turns(len(turns_of(sent.record)) - 1)
         except PositionGone:
             raise InternalError("The task has expired.") from None
         announce = self.states.announce
-        return TaskStream(self.states, reading, waits_for_turns=False, announce=announce)
+        v03 = caller.version == V03
+        return TaskStream(self.states, reading, waits_for_turns=False, announce=announce, v03=v03)
 
     # Reading.
 
@@ -162,7 +170,8 @@ class TaskService:
             raise InternalError("The task has expired.") from None
         # With its artifacts also for a client that has them: it checks that nothing is missing.
         first = {"task": reading.fold.task()}
-        return TaskStream(self.states, reading, waits_for_turns=True, first=first)
+        v03 = caller.version == V03
+        return TaskStream(self.states, reading, waits_for_turns=True, first=first, v03=v03)
 
     # Cancelling.
 
@@ -172,7 +181,7 @@ class TaskService:
         if record.state in TERMINAL:
             raise TaskNotCancelableError("The task is over.")
         if record.state in INTERRUPTED:
-            await self._cancel_waiting(caller, record)
+            await self.turns.uninterrupted(self.turns.cancel_waiting(caller, record))
         else:
             await self._cancel_running(turns_of(record)[-1].stream_id)
         return await self.get(caller, {"id": str(record.task_id)})
@@ -183,16 +192,8 @@ class TaskService:
         if (producer := producers.get(stream_id)) is not None:
             producer.stop(CANCELLED)
         until = monotonic() + log.lease + _CANCEL_WAIT
-        with closing(log.follow(stream_id, (await log.meta(stream_id)).last_seq)) as follower:
+        meta = await log.meta(stream_id)
+        last = meta.last_seq
+        with closing(log.follow(stream_id, last, meta.epoch_of(last))) as follower:
             while (left := until - monotonic()) > 0 and not (await follower.next(100, left)).ended:
                 pass
-
-    async def _cancel_waiting(self, caller: Caller, record: TaskRecord) -> None:
-        """Add a turn that consists of the cancellation."""
-        log = self._runtime.log
-        turn = TurnRef(uuid4(), uuid4(), uuid4(), time())
-        await self.turns.add_turn(record, turn, None)
-        opened = await log.open(self.turns.new_stream(caller, turn, b""), self._runtime.owner)
-        frame, _ = Frames(turn.stream_id).packet(1, StreamOpCode.ERROR, CANCELLED)
-        await log.close(turn.stream_id, opened.meta.epoch, 1, [frame], CANCELLED.code)
-        await self.turns.push.turn_added(record.task_id)

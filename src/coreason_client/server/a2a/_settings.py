@@ -31,6 +31,11 @@ class A2A:
         grpc_address: the address of the gRPC server, such as "127.0.0.1:50051"; port 0 is any free
             port. None for no gRPC. It needs the extra `grpc`, and it starts with the lifespan.
         grpc_url: the address on the card, such as "agent.example:443", if it is another one.
+        grpc_on_card: False leaves gRPC out of the card: some clients, such as google-adk, refuse a
+            card with an interface at another port.
+        repeats_answer: the last chunk of a streamed answer is the whole answer, without `append`.
+            google-adk needs it: it takes that chunk for the answer. Clients that ignore `append`
+            would show the answer twice.
         grpc_credentials: `grpc.ssl_server_credentials(...)` for TLS.
         grpc_allow_public: True to serve an agent without keys at a public address.
         push: clients may have the events of a task sent to a URL of theirs.
@@ -45,6 +50,8 @@ class A2A:
     extended_card: AgentCard | None = None
     grpc_address: str | None = None
     grpc_url: str | None = None
+    grpc_on_card: bool = True
+    repeats_answer: bool = False
     grpc_credentials: "grpc.ServerCredentials | None" = None
     grpc_allow_public: bool = False
     push: bool = True

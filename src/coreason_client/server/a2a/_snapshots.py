@@ -4,6 +4,7 @@ from typing import Final, NamedTuple
 
 from pydantic_core import from_json, to_json
 
+from ..log.base import StreamMeta
 from ._fold import JSON
 
 __all__ = ["SNAPSHOT", "Snapshot", "shortened"]
@@ -14,11 +15,21 @@ _MAX_BYTES: Final = 1024 * 1024
 
 
 class Snapshot(NamedTuple):
-    """A task after so many turns; the last packet of the last one has the number `seq`."""
+    """A task after so many turns.
+
+    The last packet of the last one has the number `seq`, and was written in the epoch `epoch`; an
+    earlier release stored none.
+    """
 
     turns: int
     seq: int
     task: JSON
+    epoch: int = 0
+
+    def fits(self, meta: StreamMeta) -> bool:
+        """Return True if a stream is the one that was read: a store may have lost its end."""
+        same = (meta.last_seq, meta.epoch) == (self.seq, self.epoch) and meta.outcome is not None
+        return same or not self.epoch
 
     def dump(self) -> bytes:
         """Return it as it is stored; without the artifacts if it is too large."""

@@ -1,156 +1,154 @@
 """The state of tasks: it follows the end of their last turn, whichever process wrote that."""
 
-import asyncio
-import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from time import monotonic, time
 from typing import Any, Final
 from uuid import UUID
 
 from coreason_client.a2a.errors import TaskNotFoundError
 
-from ..errors import LogError, PositionGone, UnknownStream
-from ..log.base import Conversation, StreamLog
-from ..log.tasks import TaskQuery, TaskRecord, TaskStore
+from ..errors import PositionGone, UnknownStream
+from ..log.base import StreamLog
+from ..log.tasks import StreamEnd, TaskChange, TaskQuery, TaskRecord, TaskStore
 from ._caller import Caller
-from ._fold import GENERATION, JSON, TaskFold
+from ._fold import GENERATION, JSON
 from ._params import task_id_of
 from ._reading import NEVER_OPENED, Position, TaskReading
 from ._snapshots import SNAPSHOT, Snapshot, shortened
 from ._states import FAILED, NOT_LISTED, TERMINAL, WORKING
-from ._turns import seconds_of, timestamp, turns_of
+from ._turns import dump_turns, is_announced, seconds_of, timestamp, turns_of
 
 __all__ = ["TaskStates"]
 
-logger = logging.getLogger("coreason_client.server")
-
-_ANNOUNCED: Final = "announced"
 _TURN_POLL: Final = 1.0  # seconds
-# Seconds that a reader of the turn has, who need not read it again to settle the task.
-_HEAD_START: Final = 0.02
 _REPAIRED: Final = 100  # tasks of one owner that are brought up to date at once
 
 
 class TaskStates:
-    """Brings the records of tasks up to date, and stores a snapshot when a turn is over."""
+    """Stores the state and a snapshot of tasks when their turns end, and reads them.
+
+    With `repeats_answer`, the last chunk of an answer that is read is the whole answer.
+    """
 
     def __init__(
-        self, log: StreamLog, tasks: TaskStore, is_closing: Callable[[], bool] = lambda: False
+        self,
+        log: StreamLog,
+        tasks: TaskStore,
+        is_closing: Callable[[], bool] = lambda: False,
+        *,
+        repeats_answer: bool = False,
     ) -> None:
+        self._repeats_answer = repeats_answer
         self._log = log
         self._is_closing = is_closing
         self._tasks = tasks
-        self._settling: set[asyncio.Task[None]] = set()
 
-    async def finish(self) -> None:
-        """Wait for what runs in the background."""
-        while self._settling:
-            await asyncio.wait(self._settling)
+    async def end(
+        self,
+        end: StreamEnd,
+        task_id: UUID,
+        record: TaskRecord | None = None,
+        messages: Mapping[int, JSON] | None = None,
+    ) -> bool:
+        """End the last turn of a task, and store the state of the task with it.
 
-    def settle_soon(self, task_id: UUID) -> None:
-        """Bring a task up to date in the background."""
-        self._start(self._settle_by_id(task_id))
+        `record` and `messages` are what the caller knows of the task. Return False if the stream is
+        not the last turn of a running task; then nothing is done.
 
-    def settle_read(self, reading: TaskReading) -> None:
-        """Do the same for a task that was read to the end of its last turn: it is known then."""
-        self._start(self._settle_known(reading))
+        Raises:
+            LogError: the log did not accept it.
+        """
+        while True:
+            record = record or await self._tasks.get(task_id)
+            if record is None or record.state != WORKING:
+                return False
+            turns = turns_of(record)
+            if turns[-1].stream_id != end.stream_id:
+                return False
+            with closing(self.reading(record, messages=messages)) as reading:
+                reading.fold.as_task = is_announced(record)
+                try:
+                    await reading.skip_to(Position(len(turns), end.first_seq - 1))
+                except PositionGone:  # of an earlier turn
+                    return False
+                reading.end_with(end.entries)
+            position = Position(len(turns), end.first_seq + len(end.entries) - 1, end.epoch)
+            if await self._tasks.end(end, _change(record, reading, position)):
+                return True
+            record = None
 
-    def _start(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._settling.add(task)
-        task.add_done_callback(self._settling.discard)
-
-    async def _settle_by_id(self, task_id: UUID) -> None:
-        await asyncio.sleep(_HEAD_START)
-        with _logged_failure(f"task {task_id}"):
-            record = await self._tasks.get(task_id)
-            if record is not None:
-                await self.settled(record)
-
-    async def _settle_known(self, reading: TaskReading) -> None:
-        record, fold = reading.record, reading.fold
-        if record.state != WORKING or fold.message is not None:  # a message needs a closer look
-            return
-        with _logged_failure(f"task {record.task_id}"):
-            await self._tasks.update(await self._stored(record, fold, reading.position))
-
-    async def settle_context(self, context: Conversation) -> None:
-        """Bring the tasks of a context up to date: another process may have begun their turns."""
-        with _logged_failure("tasks"):
-            await self.repair(context.principal, context.session_id)
+    async def settle(self, task_id: UUID) -> None:
+        """Store the state of a task whose last turn has ended, if that was not done."""
+        record = await self._tasks.get(task_id)
+        if record is not None:
+            await self.settled(record)
 
     async def settled(self, record: TaskRecord) -> TaskRecord:
         """Return a record whose state is that of its last turn, which may have ended."""
-        while record.state == WORKING and await self._is_over(record):
-            changed = await self._settle(record)
-            if await self._tasks.update(changed):
-                return changed
+        while record.state == WORKING and (change := await self._missing_change(record)):
+            if await self._tasks.update(change):
+                return change.new
             latest = await self._tasks.get(record.task_id)
             if latest is None:
                 return record
             record = latest
         return record
 
-    async def _is_over(self, record: TaskRecord) -> bool:
+    async def _missing_change(self, record: TaskRecord) -> TaskChange | None:
+        """Return the change of a running task whose last turn is over, None if it is not."""
         last = turns_of(record)[-1]
+        lost = TaskChange(record, record.updated(state=FAILED, changed=time(), open=False))
         try:
-            return (await self._log.meta(last.stream_id)).outcome is not None
-        except UnknownStream:  # its process died before it could open the stream, or long ago
-            return time() - last.opened > NEVER_OPENED
-
-    async def _settle(self, record: TaskRecord) -> TaskRecord:
-        """Store the snapshot of a task whose last turn is over; return its next record."""
+            meta = await self._log.meta(last.stream_id)
+        except UnknownStream:
+            return lost if time() - last.opened > NEVER_OPENED else None
+        if meta.outcome is None:
+            return None
         try:
-            fold, position = await self._folded(record)
+            return await self._folded(record)
         except PositionGone:
-            return record.updated(state=FAILED, changed=time(), open=False)
-        return await self._stored(record, fold, position)
+            return lost
 
-    async def _stored(self, record: TaskRecord, fold: TaskFold, position: Position) -> TaskRecord:
-        """Store the snapshot of a task; return its next record."""
-        snapshot = Snapshot(*position, fold.task())
-        await self._tasks.put_value(record.task_id, SNAPSHOT, snapshot.dump(), record.version)
-        state = NOT_LISTED if fold.message is not None else fold.state
-        is_open = state not in TERMINAL and state != NOT_LISTED
-        # The time that clients see, so lists are in the order of what they show.
-        at = snapshot.task["status"].get("timestamp")
-        changed = time() if at is None else seconds_of(at)
-        return record.updated(state=state, changed=changed, open=is_open)
-
-    async def _folded(self, record: TaskRecord) -> tuple[TaskFold, Position]:
+    async def _folded(self, record: TaskRecord) -> TaskChange:
         with closing(self.reading(record)) as reading:
+            reading.fold.as_task = is_announced(record)
             await reading.catch_up()
-            if reading.fold.message is None or not await self.is_announced(record):
-                return reading.fold, reading.position
-        with closing(self.reading(record)) as reading:
-            reading.fold.as_task = True
-            await reading.catch_up()
-            return reading.fold, reading.position
+            return _change(record, reading, reading.position)
 
-    async def announce(self, record: TaskRecord) -> None:
-        """Record that a client knows the task, so it stays one even if a message answers it."""
-        await self._tasks.put_value(record.task_id, _ANNOUNCED, b"1")
-
-    async def is_announced(self, record: TaskRecord) -> bool:
-        """Return True if a client knows the task."""
-        return await self._tasks.value(record.task_id, _ANNOUNCED) is not None
+    async def announce(self, record: TaskRecord) -> bool:
+        """Record that a client knows the task; return False if it ended as a message before."""
+        while not is_announced(record):
+            data = dump_turns(turns_of(record), announced=True)
+            if await self._tasks.update(TaskChange(record, record.updated(data=data))):
+                break
+            latest = await self._tasks.get(record.task_id)
+            if latest is None or latest.state != WORKING:
+                return latest is not None and latest.state != NOT_LISTED
+            record = latest
+        return True
 
     async def next_turn(self, reading: TaskReading, seconds: float) -> None:
         """Wait until a task has another turn, at most for so long."""
         record = await self.settled(reading.record)
         until = monotonic() + seconds
-        while (left := until - monotonic()) > 0 and record.version == reading.record.version:
+        while (left := until - monotonic()) > 0 and record.revision == reading.record.revision:
             # In slices, because a drain does not wake who waits for a task.
-            await self._tasks.wait(record.task_id, record.version, min(left, _TURN_POLL))
+            await self._tasks.wait(record, min(left, _TURN_POLL))
             record = await self._tasks.get(record.task_id) or record
             if self._is_closing():
                 break
         reading.update(record)
 
-    def reading(self, record: TaskRecord, history: int | None = None) -> TaskReading:
+    def reading(
+        self,
+        record: TaskRecord,
+        history: int | None = None,
+        messages: Mapping[int, JSON] | None = None,
+    ) -> TaskReading:
         """Return a reading of a task from its start."""
-        return TaskReading(self._log, self._tasks, record, history)
+        known = (self._log, self._tasks, record, history, messages)
+        return TaskReading(*known, repeats_answer=self._repeats_answer)
 
     async def load(self, caller: Caller, params: Mapping[str, Any], name: str = "id") -> TaskRecord:
         """Return a task of the caller.
@@ -178,23 +176,27 @@ class TaskStates:
         with closing(self.reading(record)) as reading:
             with suppress(PositionGone):  # then it is what could be read
                 await reading.catch_up()
-            return reading.fold.task(history=history, artifacts=artifacts)
+            task = reading.fold.task(history=history, artifacts=artifacts)
+            return task if record.state == WORKING else _with_state(task, record)
 
-    async def repair(self, principal: str, context_id: str | None = None) -> None:
+    async def repair(self, principal: str) -> None:
         """Bring tasks up to date whose last turn was ended by another process."""
-        query = TaskQuery(principal, _REPAIRED, context_id, WORKING)
-        running = await self._tasks.find(query)
+        running = await self._tasks.find(TaskQuery(principal, _REPAIRED, state=WORKING))
         for record in running.records:
             await self.settled(record)
 
 
-@contextmanager
-def _logged_failure(what: str) -> Iterator[None]:
-    """Log that the state of `what` was not stored; whoever reads a task next does it."""
-    try:
-        yield
-    except LogError as error:
-        logger.warning("the state of %s was not stored: %s", what, error)
+def _change(record: TaskRecord, reading: TaskReading, position: Position) -> TaskChange:
+    """Return the change of a task after its last turn, with its snapshot."""
+    fold = reading.fold
+    snapshot = Snapshot(position.turn, position.seq, fold.task(), position.epoch)
+    state = NOT_LISTED if fold.message is not None else fold.state
+    is_open = state not in TERMINAL and state != NOT_LISTED
+    # The time that clients see, so lists are in the order of what they show.
+    at = snapshot.task["status"].get("timestamp")
+    changed = time() if at is None else seconds_of(at)
+    new = record.updated(state=state, changed=changed, open=is_open)
+    return TaskChange(record, new, {SNAPSHOT: snapshot.dump()})
 
 
 def _with_state(task: JSON, record: TaskRecord) -> JSON:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from ..engine._runtime import Runtime
 from ..log.tasks import TaskRecord
-from ._fold import JSON
+from ._fold import JSON, task_as_updates
 from ._reading import Streamed, TaskReading
 from ._states import TERMINAL
 
@@ -26,7 +26,9 @@ class TaskStream:
 
     The stream for a message ends with the turn that answers it; one that `waits_for_turns` ends
     with the task. `first` is the event before those that are read. `announce` is called with a task
-    that the reader gets before it is known whether a message answers.
+    that the reader gets before it is known whether a message answers, and returns False if one did.
+    A stream for `v03` has a task only as its first event, and ends with the first turn that ends,
+    whose status is `final`.
     """
 
     def __init__(
@@ -36,7 +38,8 @@ class TaskStream:
         *,
         waits_for_turns: bool,
         first: JSON | None = None,
-        announce: Callable[[TaskRecord], Awaitable[None]] | None = None,
+        announce: Callable[[TaskRecord], Awaitable[bool]] | None = None,
+        v03: bool = False,
     ) -> None:
         self.ended = False
         self.principal = reading.record.principal
@@ -46,6 +49,8 @@ class TaskStream:
         self._reading = reading
         self._waits_for_turns = waits_for_turns
         self._announce = announce
+        self._v03 = v03
+        self._has_task = first is not None
         self._first = None if first is None else Streamed(first, reading.position)
 
     @property
@@ -83,8 +88,20 @@ class TaskStream:
         events = await self._reading.next(wait)
         if begins and not self._waits_for_turns:
             events = await self._message_or(events)
-        self.ended = self._is_over
-        return events
+        self.ended = self._is_over or (self._v03 and self._reading.at_end)
+        return self._with_one_task(events) if self._v03 else events
+
+    def _with_one_task(self, events: list[Streamed]) -> list[Streamed]:
+        found: list[Streamed] = []
+        for one in events:
+            task = one.event.get("task")
+            if task is None or not self._has_task:
+                found.append(one)
+            else:
+                *updates, last = task_as_updates(task)
+                found += [*(Streamed(each, None) for each in updates), one._replace(event=last)]
+            self._has_task = self._has_task or task is not None
+        return found
 
     @property
     def _is_over(self) -> bool:
@@ -96,9 +113,10 @@ class TaskStream:
         """Return the message that answers, otherwise the task and its first events."""
         reading = self._reading
         events = await reading.next(_HOLD)
+        if self._announce is not None:
+            while not reading.at_end and not await self._announce(reading.record):
+                events += await reading.next(_HOLD)
+            reading.fold.as_task = not reading.at_end
         if reading.fold.message is not None:
             return events[-1:]
-        if not reading.at_end and self._announce is not None:
-            reading.fold.as_task = True
-            await self._announce(reading.record)
         return [*task, *events]

@@ -1,36 +1,71 @@
-"""Begins the turns of tasks: a message begins a task, continues one, or joins a turn."""
+"""Begins the turns of tasks: a message begins a task, continues one, or joins a turn.
+
+The beginning of a turn is a task of its own, so a client that disconnects does not interrupt it.
+The stream of a turn is opened together with what is stored of its task; then the log is told that
+the agent starts, and then it starts. If the process dies before the second step, whoever claims the
+stream starts the agent. The second step is fenced, so the agent starts once.
+"""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from time import monotonic, time
-from typing import Any, Final
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID, uuid4
 
 from pydantic_core import to_json
 
 from coreason_client.a2a.errors import UnsupportedOperationError
+from coreason_manifest.definitions.presentation import StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ..engine._conversation import dump_question, dump_request
+from ..engine._conversation import dump_request, parse_request
+from ..engine._end_errors import CANCELLED
+from ..engine._frames import Frames
 from ..engine._quotas import Unit
 from ..engine._runtime import Runtime
+from ..errors import Fenced
 from ..http._limits import shutting_down, too_many_streams
-from ..log.base import AgentVersion, NewStream, Opened, StreamMeta
-from ..log.tasks import TaskRecord, TaskStore
-from ..observe._spans import trace_headers
+from ..log.base import AgentVersion, Claim, NewStream, StreamMeta
+from ..log.tasks import TaskChange, TaskRecord, TaskStore
+from ..observe._spans import HeaderValues, StoredHeaders, trace_headers
 from ._caller import Caller
+from ._fold import JSON
 from ._incoming import IncomingMessage, MediaTypes, parse_message, request_for, wrong
 from ._params import optional_object, returns_immediately
 from ._push._hook import PushHook
-from ._states import INTERRUPTED, WORKING
+from ._states import INTERRUPTED, NOT_LISTED, WORKING
 from ._task_states import TaskStates
-from ._turns import TurnRef, dump_turns, may_join, message_name, turns_of
+from ._turn_log import TurnLog
+from ._turns import (
+    TurnQuestion,
+    TurnRef,
+    dump_turns,
+    is_announced,
+    may_join,
+    message_name,
+    parse_turn_question,
+    turns_of,
+)
 
-__all__ = ["TurnStarter"]
+__all__ = ["Sent", "TurnStarter"]
 
-_STORED_POLL: Final = 0.05  # seconds between two looks for the task of an equal request
-_STORED_POLLS: Final = 20
+T = TypeVar("T")
+
+
+class Sent(NamedTuple):
+    """The task that a message belongs to, and the messages of turns that are known with it."""
+
+    record: TaskRecord
+    messages: Mapping[int, JSON] = {}
+
+
+class _New(NamedTuple):
+    """A turn that is about to begin."""
+
+    request: ServiceRequest
+    stream: NewStream
+    started: bytes  # its question once the agent starts
 
 
 class TurnStarter:
@@ -41,26 +76,34 @@ class TurnStarter:
         runtime: Runtime,
         tasks: TaskStore,
         states: TaskStates,
+        turn_log: TurnLog,
         agent: AgentVersion | None,
         media_types: MediaTypes | None = None,
     ) -> None:
         self._runtime = runtime
         self._tasks = tasks
         self._states = states
+        self._turn_log = turn_log
         self._agent = agent
         self._media_types = media_types
+        self._beginning: set[asyncio.Task[Any]] = set()
         self.push = PushHook()
 
-    async def begin(self, caller: Caller, params: Mapping[str, Any]) -> TaskRecord:
+    async def finish(self) -> None:
+        """Wait for turns that are about to begin."""
+        while self._beginning:
+            await asyncio.wait(self._beginning)
+
+    async def uninterrupted(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return a result; the work goes on if the caller is cancelled."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._beginning.add(task)
+        task.add_done_callback(self._beginning.discard)
+        return await asyncio.shield(task)
+
+    async def begin(self, caller: Caller, params: Mapping[str, Any]) -> Sent:
         """Begin or join a turn, and register the push configuration of the message."""
         config = self.push.parse(optional_object(params, "configuration"), caller.version)
-        record = await self._begin(caller, params)
-        if config is not None:
-            await self.push.register(record, config)
-        return record
-
-    async def _begin(self, caller: Caller, params: Mapping[str, Any]) -> TaskRecord:
-        """Begin a task or a turn with a message, or join the turn that it has begun before."""
         optional_object(params, "metadata")
         incoming = parse_message(
             caller.principal,
@@ -69,149 +112,236 @@ class TurnStarter:
             self._media_types,
             immediately=returns_immediately(params),
         )
-        if incoming.task_id is not None:
-            return await self._send_to_task(caller, incoming, params)
-        known = await self._runtime.log.find(caller.principal, incoming.key)
-        request_id = incoming.key
-        if known is not None:
-            record = await self._tasks.get(known.stream_id)
-            if record is not None:
-                record = await self._states.settled(record)
-                if may_join(record, incoming.key, time()):
-                    return record
-            request_id = uuid4()
-        unit = await self._take_stream(caller)
+
+        async def run() -> Sent:
+            begin = self._begin_task if incoming.task_id is None else self._send_to_task
+            sent = await begin(caller, incoming, params)
+            if config is not None:
+                await self.push.register(sent.record, config)
+            return sent
+
+        return await self.uninterrupted(run())
+
+    async def _begin_task(
+        self, caller: Caller, incoming: IncomingMessage, params: Mapping[str, Any]
+    ) -> Sent:
+        """Begin a task with a message, or join the one that it has begun before."""
+        unit = None if self._runtime.closing else await self._take_stream(caller)
+        if unit is None:  # nothing can begin, but who sends a message again may join its task
+            known = await self._runtime.log.find(caller.principal, incoming.key)
+            record = None if known is None else await self._tasks.get(known.stream_id)
+            if record is not None and (sent := await self._joined(record, incoming)):
+                return sent
+            raise self._refusal()
         try:
-            record = await self._begin_task(caller, incoming, request_id, params, unit)
-            if record is None:
-                # Another request with the same message was faster, and died before it stored its
-                # task.
-                record = await self._begin_task(caller, incoming, uuid4(), params, unit)
+            return await self._begin_or_join(caller, incoming, params, unit)
         finally:
             unit.release()  # unless it was handed on
-        assert record is not None  # noqa: S101 - nobody else has the second id
-        return record
 
-    async def _take_stream(self, caller: Caller) -> Unit:
-        """Return the unit of a new stream, or raise the refusal of one."""
+    async def _begin_or_join(
+        self, caller: Caller, incoming: IncomingMessage, params: Mapping[str, Any], unit: Unit
+    ) -> Sent:
+        turn = TurnRef(uuid4(), incoming.key, incoming.key, time())
+        data = dump_turns([turn], announced=returns_immediately(params))
+        record = TaskRecord(
+            turn.stream_id, caller.principal, incoming.context_id, WORKING, turn.opened, data
+        )
+        new = self._new(caller, incoming, record, turn, params)
+        values = {message_name(1): to_json(incoming.message)}
+        replaces: UUID | None = None
+        while True:
+            begun = await self._tasks.begin(new.stream, record, values, replaces)
+            if begun.opened is not None:
+                return await self._start(caller.headers, new, begun.opened, record, incoming, unit)
+            if begun.record is not None and (sent := await self._joined(begun.record, incoming)):
+                return sent
+            replaces = begun.stream_id  # it was answered long ago
+
+    async def _joined(self, record: TaskRecord, incoming: IncomingMessage) -> Sent | None:
+        """Return the task that a message has begun before, None if that was long ago."""
+        record = await self._states.settled(record)
+        return Sent(record) if may_join(record, incoming.key, time()) else None
+
+    async def _take_stream(self, caller: Caller) -> Unit | None:
+        return await self._runtime.producers.take_stream(caller.principal)
+
+    def _refusal(self) -> Exception:
+        """Return why no stream can begin now."""
         if self._runtime.closing:
-            raise shutting_down()
-        unit = await self._runtime.producers.take_stream(caller.principal)
-        if unit is None:
-            raise too_many_streams(self._runtime.options)
-        return unit
+            return shutting_down()
+        return too_many_streams(self._runtime.options)
 
     async def _send_to_task(
         self, caller: Caller, incoming: IncomingMessage, params: Mapping[str, Any]
-    ) -> TaskRecord:
+    ) -> Sent:
         record = await self._states.load(caller, {"id": incoming.task_id})
         if incoming.named_context and incoming.context_id != record.context_id:
             raise wrong("message.contextId", "must be the context of the task")
         if may_join(record, incoming.key, time()):
-            return record
+            return Sent(record)
         if record.state not in INTERRUPTED:
             state = record.state.removeprefix("TASK_STATE_")
             raise UnsupportedOperationError(f"The task is {state}, so it accepts no message.")
-        unit = await self._take_stream(caller)
+        unit = None if self._runtime.closing else await self._take_stream(caller)
+        if unit is None:
+            raise self._refusal()
         try:
             turn = TurnRef(uuid4(), uuid4(), incoming.key, time())
-            changed = await self.add_turn(record, turn, incoming)
-            request, opened = await self._open(caller, incoming, record, turn, params)
-            self._start(caller, request, opened.meta, record.task_id, unit)
+            new = self._new(caller, incoming, record, turn, params)
+            announced = is_announced(record) or returns_immediately(params)
+            change = _next_turn(record, turn, incoming.message, announced=announced)
+            opened = await self._tasks.add_turn(new.stream, change)
+            if opened is None:  # another message was faster, or the same one
+                record = await self._states.load(caller, {"id": incoming.task_id})
+                if may_join(record, incoming.key, time()):
+                    return Sent(record)
+                raise UnsupportedOperationError("Another message has just been sent to the task.")
+            sent = await self._start(caller.headers, new, opened, change.new, incoming, unit)
         finally:
             unit.release()  # unless it was handed on
         await self.push.turn_added(record.task_id)
-        return changed
+        return sent
 
-    async def add_turn(
-        self, record: TaskRecord, turn: TurnRef, incoming: IncomingMessage | None
-    ) -> TaskRecord:
-        """Record the next turn of a task that waits for its user.
-
-        Raises:
-            UnsupportedOperationError: another request was faster.
-        """
-        turns = [*turns_of(record), turn]
-        changed = record.updated(state=WORKING, changed=turn.opened, data=dump_turns(turns))
-        if not await self._tasks.update(changed):
-            raise UnsupportedOperationError("Another message has just been sent to the task.")
-        if incoming is not None:
-            await self._put_message(record.task_id, len(turns), incoming)
-        return changed
-
-    async def _begin_task(
-        self,
-        caller: Caller,
-        incoming: IncomingMessage,
-        request_id: UUID,
-        params: Mapping[str, Any],
-        unit: Unit,
-    ) -> TaskRecord | None:
-        """Begin a task, or join the one that the same message has just begun.
-
-        Return None if that one was not stored. The stream is opened first, because the log decides
-        which of two equal requests begins it.
-        """
-        turn = TurnRef(uuid4(), request_id, incoming.key, time())
-        record = TaskRecord(
-            turn.stream_id,
-            caller.principal,
-            incoming.context_id,
-            WORKING,
-            turn.opened,
-            dump_turns([turn]),
-        )
-        request, opened = await self._open(caller, incoming, record, turn, params)
-        if not opened.created:
-            return await self._stored_soon(opened.meta.stream_id)
-        await self._put_message(record.task_id, 1, incoming)
-        await self._tasks.create(record)
-        self._start(caller, request, opened.meta, record.task_id, unit)
-        return record
-
-    async def _stored_soon(self, task_id: UUID) -> TaskRecord | None:
-        for _ in range(_STORED_POLLS):
-            if (record := await self._tasks.get(task_id)) is not None:
-                return record
-            await asyncio.sleep(_STORED_POLL)
-        return None
-
-    async def _put_message(self, task_id: UUID, turn: int, incoming: IncomingMessage) -> None:
-        await self._tasks.put_value(task_id, message_name(turn), to_json(incoming.message))
-
-    async def _open(
+    def _new(
         self,
         caller: Caller,
         incoming: IncomingMessage,
         record: TaskRecord,
         turn: TurnRef,
         params: Mapping[str, Any],
-    ) -> tuple[ServiceRequest, Opened]:
+    ) -> _New:
         # A message to a task need not name its context, and one that begins a task names no task.
         message = replace(incoming, context_id=record.context_id, task_id=str(record.task_id))
-        metadata = params.get("metadata")
-        request = request_for(message, turn.request_id, caller.user_id, metadata)
-        new = self.new_stream(caller, turn, self._question(caller, request))
-        return request, await self._runtime.log.open(new, self._runtime.owner)
-
-    def _start(
-        self, caller: Caller, request: ServiceRequest, meta: StreamMeta, task_id: UUID, unit: Unit
-    ) -> None:
-        producer = self._runtime.producers.start(request, meta, caller.headers, monotonic(), unit)
-        producer.task.add_done_callback(lambda _: self._states.settle_soon(task_id))
-
-    def _question(self, caller: Caller, request: ServiceRequest) -> bytes:
-        if self._agent is None:
-            return dump_question(caller.principal, request)
-        return dump_request(caller.principal, request, trace_headers(caller.headers))
-
-    def new_stream(self, caller: Caller, turn: TurnRef, question: bytes) -> NewStream:
-        """Return the stream of a turn, as it is opened."""
-        return NewStream(
-            turn.stream_id,
-            caller.principal,
-            turn.request_id,
-            turn.key.hex,
-            question,
-            self._agent,
+        request = request_for(message, turn.request_id, caller.user_id, params.get("metadata"))
+        stored = dump_request(caller.principal, request, trace_headers(caller.headers))
+        question = TurnQuestion(record.task_id, self._runtime.options.agent_id)
+        stream = NewStream(
+            *(turn.stream_id, caller.principal, turn.request_id, turn.key.hex),
+            *(question.dump(stored), self._agent),
         )
+        return _New(request, stream, question._replace(started=True).dump(stored))
+
+    async def _start(
+        self,
+        headers: HeaderValues,
+        new: _New,
+        opened: StreamMeta,
+        record: TaskRecord,
+        incoming: IncomingMessage,
+        unit: Unit,
+    ) -> Sent:
+        """Start the agent of a turn whose stream was opened."""
+        sent = Sent(record, {len(turns_of(record)): incoming.message})
+        if self._runtime.closing:  # another process starts it
+            raise shutting_down()
+        try:
+            await self._run(headers, new.request, opened, sent, new.started, unit)
+        except Fenced:  # another process was faster
+            return Sent(record)
+        return sent
+
+    async def _run(
+        self,
+        headers: HeaderValues,
+        request: ServiceRequest,
+        meta: StreamMeta,
+        sent: Sent,
+        started: bytes,
+        unit: Unit | None,
+    ) -> None:
+        stream_id, turn_log = meta.stream_id, self._turn_log
+        if self._agent is None:  # a durable one has its journal
+            await self._tasks.start(stream_id, meta.epoch, started)
+        turn_log.add(stream_id, *sent)
+        producer = self._runtime.producers.start(request, meta, headers, monotonic(), unit)
+
+        def forget(_: object) -> None:
+            if producer.unwritten is None:
+                turn_log.forget(stream_id)
+
+        producer.task.add_done_callback(forget)
+
+    # Cancellations.
+
+    async def cancel_waiting(self, caller: Caller, record: TaskRecord) -> None:
+        """Add a turn to a task that waits for its user; it consists of the cancellation.
+
+        Raises:
+            UnsupportedOperationError: another request was faster.
+        """
+        turn = TurnRef(uuid4(), uuid4(), uuid4(), time())
+        question = TurnQuestion(record.task_id, self._runtime.options.agent_id)
+        stored = question.dump(to_json({"principal": caller.principal}))
+        new = NewStream(*(turn.stream_id, caller.principal, turn.request_id, turn.key.hex, stored))
+        change = _next_turn(record, turn, None, announced=is_announced(record))
+        opened = await self._tasks.add_turn(new, change)
+        if opened is None:
+            raise UnsupportedOperationError("Another message has just been sent to the task.")
+        self._turn_log.add(turn.stream_id, change.new, {})
+        await self._close_cancelled(Claim(turn.stream_id, opened.epoch, 0))
+        await self.push.turn_added(record.task_id)
+
+    async def _close_cancelled(self, claim: Claim) -> None:
+        seq = claim.last_seq + 1
+        frames = Frames(claim.stream_id, epoch=claim.epoch, first_seq=seq)
+        frame, _ = frames.packet(seq, StreamOpCode.ERROR, CANCELLED)
+        await self._turn_log.close(claim.stream_id, claim.epoch, seq, [frame], CANCELLED.code)
+
+    # Turns that another process has opened and not started.
+
+    async def begin_claimed(self, claim: Claim) -> bool:
+        """Start the agent of a claimed stream; return False if that is not possible.
+
+        It is not if the agent was started before, was cancelled, or is not the one of this process;
+        then the claimant ends the stream. A durable stream is continued by the claimant. A stream
+        that does not belong to its task is ended: its process died before the task named it.
+        """
+        found = parse_turn_question(claim.question)
+        if found is None or found[0].started or claim.last_seq:
+            return False
+        question, stored = found
+        record = await self._tasks.get(question.task_id)
+        if record is None or not await self._is_turn(claim, record, stored["principal"]):
+            await self._close_cancelled(claim)
+            return True
+        if "request" not in stored:
+            self._turn_log.add(claim.stream_id, record, {})
+            await self._close_cancelled(claim)
+            return True
+        meta = await self._runtime.log.meta(claim.stream_id)
+        ours = question.agent_id == self._runtime.options.agent_id
+        if meta.agent is not None or meta.cancel_requested or not ours:
+            return False
+        if self._runtime.closing:
+            return True  # until its lease ends; another process starts it
+        request, trace = parse_request(claim.question)
+        del stored["task"]
+        started = question._replace(started=True).dump(to_json(stored))
+        held = replace(meta, epoch=claim.epoch)
+        await self._run(StoredHeaders(trace), request, held, Sent(record), started, None)
+        return True
+
+    async def _is_turn(self, claim: Claim, record: TaskRecord, principal: str) -> bool:
+        """Return True if the task names a stream, and for a first turn the request does too."""
+        turns = {turn.stream_id: turn for turn in turns_of(record)}
+        turn = turns.get(claim.stream_id)
+        if turn is None or claim.stream_id != record.task_id:
+            return turn is not None
+        named = await self._runtime.log.find(principal, turn.request_id)
+        if named is not None and named.stream_id == claim.stream_id:
+            return True
+        # Its process died before the request named it, so no client knows the task.
+        hidden = record.updated(state=NOT_LISTED, open=False)
+        await self._tasks.update(TaskChange(record, hidden))
+        return False
+
+
+def _next_turn(
+    record: TaskRecord, turn: TurnRef, message: JSON | None, *, announced: bool
+) -> TaskChange:
+    """Return the change that adds a turn to a task that waits for its user."""
+    turns = [*turns_of(record), turn]
+    data = dump_turns(turns, announced=announced)
+    changed = record.updated(state=WORKING, changed=turn.opened, data=data)
+    values = {} if message is None else {message_name(len(turns)): to_json(message)}
+    return TaskChange(record, changed, values)

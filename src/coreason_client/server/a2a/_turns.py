@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from pydantic_core import from_json, to_json
@@ -14,10 +14,13 @@ from ._states import WORKING
 
 __all__ = [
     "JOIN_SECONDS",
+    "TurnQuestion",
     "TurnRef",
     "dump_turns",
+    "is_announced",
     "may_join",
     "message_name",
+    "parse_turn_question",
     "seconds_of",
     "timestamp",
     "turns_of",
@@ -37,27 +40,77 @@ class TurnRef:
     opened: float
 
 
-def dump_turns(turns: Sequence[TurnRef]) -> bytes:
-    """Return turns as the `data` of a record."""
+def dump_turns(turns: Sequence[TurnRef], *, announced: bool = False) -> bytes:
+    """Return turns as the `data` of a record.
+
+    A task is `announced` if a client knows it, so that it stays one even if a message answers it.
+    """
     rows = [[str(t.stream_id), str(t.request_id), str(t.key), t.opened] for t in turns]
-    return to_json({"turns": rows})
+    return to_json({"turns": rows, "announced": announced})
 
 
 def turns_of(record: TaskRecord) -> Sequence[TurnRef]:
     """Return the turns of a record, oldest first."""
-    return _parse_turns(record.data)
+    return _parse_turns(record.data)[0]
+
+
+def is_announced(record: TaskRecord) -> bool:
+    """Return True if a client knows the task."""
+    return _parse_turns(record.data)[1]
 
 
 @lru_cache(maxsize=256)  # a request needs them several times
-def _parse_turns(data: bytes) -> tuple[TurnRef, ...]:
-    rows = from_json(data)["turns"]
-    return tuple(TurnRef(UUID(row[0]), UUID(row[1]), UUID(row[2]), row[3]) for row in rows)
+def _parse_turns(data: bytes) -> tuple[tuple[TurnRef, ...], bool]:
+    stored = from_json(data)
+    turns = (TurnRef(UUID(row[0]), UUID(row[1]), UUID(row[2]), row[3]) for row in stored["turns"])
+    return tuple(turns), bool(stored.get("announced"))
 
 
 def may_join(record: TaskRecord, key: UUID, now: float) -> bool:
-    """Return True if a message that is sent again is answered by the last turn of a task."""
-    last = turns_of(record)[-1]
-    return last.key == key and (record.state == WORKING or now - record.changed <= JOIN_SECONDS)
+    """Return True if a message that is sent again is answered by the turn that it has begun.
+
+    A turn is over when the next one begins.
+    """
+    turns = turns_of(record)
+    for turn, following in zip(turns, (*turns[1:], None), strict=True):
+        if turn.key == key:
+            over = record.changed if following is None else following.opened
+            running = following is None and record.state == WORKING
+            if running or now - over <= JOIN_SECONDS:
+                return True
+    return False
+
+
+class TurnQuestion(NamedTuple):
+    """What the question of a turn's stream says about its task, before the request.
+
+    `started` is True once the agent was started, and not used for a durable agent. `agent_id` is
+    that of the agent. The turn of a cancellation has no request.
+    """
+
+    task_id: UUID
+    agent_id: str
+    started: bool = False
+
+    def dump(self, request: bytes) -> bytes:
+        """Return the question; `request` is a JSON object with at least one member."""
+        return b"%b%b,%b" % (
+            _TASK,
+            to_json([self.task_id, self.agent_id, self.started]),
+            request[1:],
+        )
+
+
+_TASK: Final = b'{"task":'
+
+
+def parse_turn_question(question: bytes) -> tuple[TurnQuestion, dict[str, Any]] | None:
+    """Return what a question says about its task and all that it says, None for other streams."""
+    if not question.startswith(_TASK):
+        return None
+    stored = from_json(question)
+    task_id, agent_id, started = stored["task"]
+    return TurnQuestion(UUID(task_id), agent_id, started), stored
 
 
 def message_name(turn: int) -> str:

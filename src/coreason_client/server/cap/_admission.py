@@ -1,6 +1,7 @@
 """Admission: collects the facts of a request, in the order in which `decide` needs them."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 from uuid import UUID, uuid4
@@ -41,7 +42,7 @@ class Admitted:
 
     runtime: Runtime
     meta: StreamMeta
-    after_seq: int
+    after: Cursor
     resumes: bool
     reader: Unit
 
@@ -53,6 +54,9 @@ class Admission:
         self.gate = gate
         self.options = options = gate.options
         self.agent = AgentVersion(options.agent_id, options.version) if options.durable else None
+        self.server_facts = {
+            closing: ServerFacts(options, closing=closing) for closing in (False, True)
+        }
         self._runtime = runtime
 
     async def admit(self, request: Request) -> Admitted:
@@ -124,7 +128,7 @@ class _PendingRequest:
     async def _decide(self) -> Admitted:
         facts = self._facts
         while True:
-            decision = decide(facts, self._server())
+            decision = decide(facts, self._admission.server_facts[self._runtime.closing])
             if isinstance(decision, Need):
                 await _GATHER[decision](self)
             elif isinstance(decision, Find):
@@ -139,12 +143,9 @@ class _PendingRequest:
         elif decision.gives_token_back:
             await self._admission.gate.give_token_back(facts.principal)
         resumes = isinstance(decision, Resume)
-        after_seq = decision.after_seq if isinstance(decision, Resume) else 0
+        after = decision.after if isinstance(decision, Resume) else Cursor(decision.meta.stream_id)
         assert self._reader is not None  # noqa: S101 - needed before anything else
-        return Admitted(self._runtime, decision.meta, after_seq, resumes, self._reader)
-
-    def _server(self) -> ServerFacts:
-        return ServerFacts(self._admission.options, closing=self._runtime.closing)
+        return Admitted(self._runtime, decision.meta, after, resumes, self._reader)
 
     def _start(self, meta: StreamMeta) -> None:
         assert self._parsed is not None  # noqa: S101 - the body is read before a stream starts
@@ -193,14 +194,14 @@ class _PendingRequest:
         facts.fingerprint = parsed.fingerprint
 
     def _parse(self, body: bytes) -> ParsedBody:
-        headers, facts = self._request.headers, self._facts
+        headers, facts, options = self._request.headers, self._facts, self._admission.options
         return parse_body(
             body,
             facts.principal,
             headers.get("x-request-id"),
-            self._admission.options,
+            options,
             resumes=facts.cursor is not None,
-            trace=trace_headers(headers),
+            trace=trace_headers(headers) if options.durable else {},
         )
 
     async def _open(self) -> None:
@@ -242,10 +243,11 @@ async def owned(runtime: Runtime, principal: str, stream_id: UUID) -> StreamMeta
 
 
 def _request_id(headers: Headers) -> UUID | None:
-    try:
-        return UUID(headers.get("x-request-id", ""))
-    except ValueError:
-        return None
+    given = headers.get("x-request-id")
+    if given is not None:
+        with suppress(ValueError):
+            return UUID(given)
+    return None
 
 
 def _cursor(headers: Headers) -> Cursor | None:

@@ -1,7 +1,8 @@
 """A strict parser for `Last-Event-ID`: `<stream_id>:<seq>`, or `<stream_id>` for the start.
 
-The ids of a durable stream also have the epoch in which the packet was written:
-`<stream_id>:<seq>:<epoch>`.
+The id of a packet that was not written by the first process of its stream also has the epoch in
+which it was written, and the number of the first packet of this epoch:
+`<stream_id>:<seq>:<epoch>:<first>`. The last part, which clients need, may be missing.
 """
 
 import re
@@ -12,30 +13,23 @@ from ..http._problems import Problem
 
 __all__ = ["MAX_CURSOR_LENGTH", "Cursor", "parse_cursor", "stream_in_path"]
 
-# 36 characters of a UUID, and twice a colon and a number that fits any store.
-MAX_CURSOR_LENGTH = 36 + 1 + 18 + 1 + 18
+# 36 characters of a UUID, and three times a colon and a number that fits any store.
+MAX_CURSOR_LENGTH = 36 + 3 * (1 + 18)
 # Stricter than `int` and `UUID`, which accept underscores, braces, signs and non-ASCII digits.
 _CURSOR = re.compile(
     r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
-    r"(?::(0|[1-9][0-9]{0,17})(?::([1-9][0-9]{0,17}))?)?",
+    r"(?::(0|[1-9][0-9]{0,17})(?::([1-9][0-9]{0,17})(?::[1-9][0-9]{0,17})?)?)?",
     re.ASCII | re.IGNORECASE,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A position in a stream: everything up to `seq` has been read.
-
-    `epoch` is that of the packet `seq`, None if it is not known.
-    """
+    """A position in a stream: everything up to `seq`, which is of this epoch, has been read."""
 
     stream_id: UUID
     seq: int = 0
-    epoch: int | None = None
-
-    def __str__(self) -> str:
-        position = f"{self.stream_id}:{self.seq}"
-        return position if self.epoch is None else f"{position}:{self.epoch}"
+    epoch: int = 1
 
 
 def parse_cursor(value: str) -> Cursor:
@@ -47,8 +41,7 @@ def parse_cursor(value: str) -> Cursor:
     match = _CURSOR.fullmatch(value) if len(value) <= MAX_CURSOR_LENGTH else None
     if match is None:
         raise ValueError("Last-Event-ID must be `<stream_id>:<seq>` or `<stream_id>`")
-    epoch = None if match[3] is None else int(match[3])
-    return Cursor(UUID(match[1]), int(match[2] or 0), epoch)
+    return Cursor(UUID(match[1]), int(match[2] or 0), int(match[3] or 1))
 
 
 def stream_in_path(text: str) -> UUID:

@@ -10,6 +10,7 @@ from ..engine._runtime import Runtime
 from ..http._cuts import READ_TIME, Cuts, CuttableConnection
 from ..http._direct_write import SEND
 from ..log.base import Follower, Page, StreamMeta
+from ._cursor import Cursor
 from ._response import EventStream
 
 __all__ = ["CutEventStream"]
@@ -18,8 +19,8 @@ __all__ = ["CutEventStream"]
 class CutEventStream(EventStream):
     """The packets of a stream until `cuts` ends the connection."""
 
-    def __init__(self, runtime: Runtime, meta: StreamMeta, after_seq: int, cuts: Cuts) -> None:
-        super().__init__(runtime, meta, after_seq)
+    def __init__(self, runtime: Runtime, meta: StreamMeta, after: Cursor, cuts: Cuts) -> None:
+        super().__init__(runtime, meta, after)
         self._cuts = cuts
         self._connection: CuttableConnection | None = None
 
@@ -47,6 +48,10 @@ class _CutFollower(Follower):
     @property
     def position(self) -> int:  # type: ignore[override]
         return self._inner.position
+
+    @property
+    def epoch(self) -> int:  # type: ignore[override]
+        return self._inner.epoch
 
     async def next(
         self, limit: int, wait: float, write: Callable[[bytes], bool] | None = None

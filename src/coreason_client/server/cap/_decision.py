@@ -12,8 +12,8 @@ where these are read; `decide` makes the others.
 | the limits | readers of this principal | 429 |
 | | rate, unless the head names a stream of the principal | 429 |
 | | drain, unless the head names such a stream | 503 |
-| the log | the stream of a resume exists, belongs to the principal, has this packet | 404, 400 |
-| | the packet of a durable stream is the one that the client has read | 410 |
+| the log | the stream of a resume exists and belongs to the principal | 404 |
+| | its packet at the position is the one that the client has read | 410 |
 | the body | size, time, number of values | 413, 408 |
 | | validity, number of messages and parts | 422 |
 | | a resume has the request that opened the stream | 409 |
@@ -47,6 +47,7 @@ from ..http._limits import (
     too_many_streams,
 )
 from ..http._problems import Problem, resume_conflict
+from ..log._rules import check_position
 from ..log.base import Opened, StreamMeta
 from ._cursor import Cursor
 
@@ -102,6 +103,8 @@ class ServerFacts(NamedTuple):
 class Need(Enum):
     """The fact that is needed next."""
 
+    __hash__ = object.__hash__  # that of Enum is slower, and every request needs several facts
+
     READER = "a unit of the limit of readers"
     TOKEN = "a token from the rate limit of the principal"  # noqa: S105
     STREAM = "the stream that Last-Event-ID or the path names"
@@ -138,7 +141,7 @@ class Resume:
     """Read a stream after the position in the request."""
 
     meta: StreamMeta
-    after_seq: int
+    after: Cursor
     gives_token_back: bool
 
 
@@ -177,7 +180,7 @@ def _read(
         return found
     if request.cursor is None:
         return Join(found, gives_token_back=not request.wait)
-    return Resume(found, cursor.seq, gives_token_back=not request.wait)
+    return Resume(found, cursor, gives_token_back=not request.wait)
 
 
 def _first(request: RequestFacts, server: ServerFacts) -> Refuse | Need:
@@ -213,12 +216,15 @@ def _at_position(
         if request.wait:
             return Refuse(_too_fast(request, server))
         return Refuse(UnknownStream(cursor.stream_id))
-    if meta.agent is not None and cursor.epoch not in (None, meta.epoch_of(cursor.seq)):
-        # The store has lost entries, and another process has used their numbers again.
-        return Refuse(PositionGone(cursor.stream_id, cursor.seq))
-    if cursor.seq > meta.last_seq:
-        detail = f"The stream has {meta.last_seq} packets, so it cannot resume after {cursor.seq}."
-        return Refuse(Problem(400, "bad-position", detail))
+    try:
+        check_position(
+            *(cursor.stream_id, cursor.seq, cursor.epoch),
+            last_seq=meta.last_seq,
+            epochs=meta.epochs,
+            ended=meta.outcome is not None,
+        )
+    except PositionGone as error:
+        return Refuse(error)
     return meta
 
 
@@ -230,7 +236,7 @@ def _resume(request: RequestFacts, cursor: Cursor) -> Resume | Refuse:
         return Refuse(resume_conflict("another request_id"))
     if meta.fingerprint != request.fingerprint:
         return Refuse(resume_conflict("another body"))
-    return Resume(meta, cursor.seq, gives_token_back=not request.wait)
+    return Resume(meta, cursor, gives_token_back=not request.wait)
 
 
 def _start_or_join(

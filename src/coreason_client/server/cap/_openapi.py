@@ -21,7 +21,7 @@ _REFUSALS = {
     "404": "The stream does not exist, or belongs to another key.",
     "408": "The body did not arrive in time.",
     "409": "The request_id was used before with a different body.",
-    "410": "The packets after this position have been deleted.",
+    "410": "The packets after this position have been deleted, or the store has lost its packet.",
     "413": "The body is too large, or has too many JSON values.",
     "415": "The body is not JSON.",
     "421": "The Host header names another machine, and the server has no keys.",
@@ -39,7 +39,7 @@ _REFUSAL_HEADERS = {
 _UUID = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _POSITION = {
     "type": "string",
-    "pattern": f"^{_UUID}(:(0|[1-9][0-9]{{0,17}})(:[1-9][0-9]{{0,17}})?)?$",
+    "pattern": f"^{_UUID}(:(0|[1-9][0-9]{{0,17}})(:[1-9][0-9]{{0,17}}){{0,2}})?$",
     "maxLength": MAX_CURSOR_LENGTH,
 }
 _STREAM_ID = {
@@ -207,7 +207,10 @@ def _stream_responses() -> dict[str, Any]:
             },
         },
         "204": {
-            "description": "The stream has ended, and there are no packets after this position."
+            "description": "The stream has ended, and there are no packets after this position.",
+            "headers": {
+                "X-Stream-Outcome": _response_header("`complete`, or the code of the last error.")
+            },
         },
     }
 
@@ -220,7 +223,8 @@ def _health() -> dict[str, Any]:
             "200": {
                 "description": "The process is running.",
                 "content": _json(_ref("HealthCheckResponse")),
-            }
+            },
+            **_head_refusals(),
         },
     }
 
@@ -241,6 +245,7 @@ def _ready() -> dict[str, Any]:
                     "Retry-After": _response_header("Seconds to wait before the next attempt.")
                 },
             },
+            **_head_refusals(),
         },
     }
 
@@ -260,14 +265,14 @@ def _card() -> dict[str, Any]:
         "responses": {
             "200": {"description": "The card.", "content": _json({"type": "object"})},
             "304": {"description": "The client has this card already."},
-            **{status: _refusal(status) for status in ("403", "421")},
+            **_head_refusals(),
         },
     }
 
 
 def _metrics(with_key: bool) -> dict[str, Any]:
     text = {"text/plain": {"schema": {"type": "string"}}}
-    refusals = {"401": _refusal("401")} if with_key else {}
+    refusals = ({"401": _refusal("401")} if with_key else {}) | _head_refusals()
     return {
         "operationId": "metrics",
         "summary": "Prometheus metrics of this process.",
@@ -300,6 +305,11 @@ def _header(name: str, description: str, schema: dict[str, Any] | None = None) -
 
 def _response_header(description: str) -> dict[str, Any]:
     return {"description": description, "required": True, "schema": {"type": "string"}}
+
+
+def _head_refusals() -> dict[str, Any]:
+    """Return the refusals of every request, by its Host, its Origin and the size of its headers."""
+    return {status: _refusal(status) for status in ("403", "421", "431")}
 
 
 def _refusal(status: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from starlette.types import Send
 from ..engine._runtime import Runtime
 from ..http._sse_response import SSEResponse
 from ..log.base import Follower, StreamMeta
+from ._cursor import Cursor
 
 __all__ = ["EventStream"]
 
@@ -18,12 +19,12 @@ _PAGE = 512
 class EventStream(SSEResponse):
     """The packets of a stream after a position, as server-sent events."""
 
-    def __init__(self, runtime: Runtime, meta: StreamMeta, after_seq: int) -> None:
-        ids = {"X-Request-ID": str(meta.request_id), "X-Stream-ID": str(meta.stream_id)}
-        super().__init__(runtime, ids)
+    def __init__(self, runtime: Runtime, meta: StreamMeta, after: Cursor) -> None:
+        stream_id = str(meta.stream_id)
+        super().__init__(runtime, {"X-Request-ID": str(meta.request_id), "X-Stream-ID": stream_id})
         self._meta = meta
-        self._subject = f"stream {meta.stream_id}"
-        self._after_seq = after_seq
+        self._subject = f"stream {stream_id}"
+        self._after = after
         self._follower: Follower | None = None
         self._joined_during_drain = runtime.closing
 
@@ -32,14 +33,15 @@ class EventStream(SSEResponse):
 
     @property
     def _position(self) -> int:
-        return self._after_seq if self._follower is None else self._follower.position
+        return self._after.seq if self._follower is None else self._follower.position
 
     def _close(self) -> None:
         if self._follower is not None:
             self._follower.close()
 
     def _follow(self) -> Follower:
-        return self._runtime.log.follow(self._meta.stream_id, self._after_seq)
+        after = self._after
+        return self._runtime.log.follow(self._meta.stream_id, after.seq, after.epoch)
 
     async def _send_all(self, send: Send) -> None:
         runtime, heartbeat = self._runtime, self._runtime.options.heartbeat

@@ -106,7 +106,7 @@ class Routes:
             admitted.reader.release()  # unless it was handed on
         if admitted.resumes:
             self._metrics.resumed()
-            _log_lines.resumed(admitted.meta, admitted.after_seq)
+            _log_lines.resumed(admitted.meta, admitted.after.seq)
         return response
 
     async def health(self, _: Request) -> Response:
@@ -196,17 +196,18 @@ class Routes:
             self._cuts.cut(stream_id, seed)
 
     def _reader(self, admitted: Admitted) -> Response:
-        runtime, meta, after_seq = admitted.runtime, admitted.meta, admitted.after_seq
-        if meta.outcome is not None and after_seq == meta.last_seq:
-            return Response(status_code=204)  # tells an EventSource not to reconnect
+        runtime, meta, after = admitted.runtime, admitted.meta, admitted.after
+        if meta.outcome is not None and after.seq == meta.last_seq:
+            # The status tells an EventSource not to reconnect, and the header how the stream ended.
+            return Response(status_code=204, headers={"X-Stream-Outcome": meta.outcome})
         if meta.body_gone:
-            raise PositionGone(meta.stream_id, after_seq)
-        if meta.outcome is None and after_seq == meta.last_seq:
+            raise PositionGone(meta.stream_id, after.seq)
+        if meta.outcome is None and after.seq >= meta.last_seq:
             runtime.check_producer(meta.stream_id)
         runtime.producers.add_reader(meta, admitted.reader)
         if self._cuts is not None:
-            return CutEventStream(runtime, meta, after_seq, self._cuts)
-        return EventStream(runtime, meta, after_seq)
+            return CutEventStream(runtime, meta, after, self._cuts)
+        return EventStream(runtime, meta, after)
 
 
 def _health(runtime: Runtime) -> Literal["ok", "degraded", "maintenance"]:

@@ -10,35 +10,63 @@ Entries are collected while the log is busy and sent together:
 
 Notes for the journal of a durable stream are sent with the entries that were added before them.
 
+A shared store may lose its latest state, such as in a failover. The next append is then refused,
+because it does not follow the last entry. The appender keeps what was acknowledged lately, and
+sends it again, unchanged: readers may have it already. If it no longer has it, the stream cannot
+be continued in this epoch.
+
 An append belongs to the appender and not to the agent that writes, so a cancelled agent cannot
 leave an append in an unknown state. An append needs no task: the log returns a future, or the
 result if it has it at once.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from time import monotonic
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
 from coreason_manifest.definitions.presentation import StreamOpCode
 
+from ..errors import OutOfSequence
 from ..log.base import DurableLog, Notes, StreamLog
 from ..observe._metrics import NOT_METERED, StreamMeter
 from ._ending import Ending
+from ._pace import pace_of_writers
 
 __all__ = ["FLUSH_BYTES", "FLUSH_EVERY", "Appender"]
 
 FLUSH_EVERY: Final = 0.025
 FLUSH_BYTES: Final = 4096
+KEEP_SECONDS: Final = 10.0
+KEEP_BYTES: Final = 1024 * 1024
+# Of all streams of the process together; a stream beyond it keeps nothing.
+_KEEP_BYTES_IN_ALL: Final = 128 * 1024 * 1024
+_RESENDS: Final = 10  # in a row, without a new batch that is acknowledged
 
 
 class _Batch:
-    """Entries that are sent together; `outcome` is set if the stream ends with them."""
+    """Entries that are sent together; `outcome` is set if the stream ends with them.
 
-    __slots__ = ("acked", "awaited", "began", "entries", "notes", "other_ops", "outcome", "size")
+    When it is sent, it gets the numbers of its first entry and its first note.
+    """
+
+    __slots__ = (
+        "acked",
+        "awaited",
+        "began",
+        "entries",
+        "first_note",
+        "first_seq",
+        "notes",
+        "other_ops",
+        "outcome",
+        "size",
+    )
 
     def __init__(self) -> None:
+        self.first_seq = self.first_note = 0
         self.entries: list[bytes] = []
         self.notes: list[bytes] = []
         self.size = 0
@@ -52,6 +80,82 @@ class _Batch:
     def __bool__(self) -> bool:
         return bool(self.entries or self.notes)
 
+    def is_after(self, last_seq: int) -> bool:
+        """Return True if a log whose last entry is `last_seq` may not have the batch."""
+        next_seq = self.first_seq + len(self.entries)
+        return next_seq > last_seq + 1 or (not self.entries and next_seq == last_seq + 1)
+
+
+class KeptBatches:
+    """What the log has acknowledged of one stream lately; it can be sent again.
+
+    `notes` is the number of notes in the log. `lost` are the batches that the log has lost, and
+    `resends` is how often in a row it has lost some. Without `keep`, nothing can be sent again.
+    """
+
+    __slots__ = ("_batches", "_keep", "_size", "lost", "notes", "resends")
+
+    in_all: ClassVar[int] = 0
+    """The bytes that all streams of this process keep."""
+
+    def __init__(self, *, keep: bool, notes: int = 0) -> None:
+        self.notes = notes
+        self.lost: list[_Batch] = []
+        self.resends = 0
+        self._keep = keep
+        self._batches: deque[_Batch] = deque()
+        self._size = 0
+
+    def __del__(self) -> None:
+        self.clear()
+
+    def acked(self, batch: _Batch) -> None:
+        """Record a new batch that the log has acknowledged."""
+        self.notes += len(batch.notes)
+        self.resends = 0
+        if batch.outcome is not None:
+            self.clear()
+        elif self._keep:
+            self._add(batch)
+
+    def plan_resend(self, error: Exception) -> bool:
+        """Plan to send again what the log has lost; return False if that is not possible."""
+        if isinstance(error, OutOfSequence) and self._keep and self.resends < _RESENDS:
+            lost = self._after(error.last_seq)
+            if lost is not None:
+                self.lost = lost
+                self.resends += 1
+                return True
+        return False
+
+    def _add(self, batch: _Batch) -> None:
+        """Keep a batch, and drop those that are too old or too many."""
+        batch.size += sum(map(len, batch.notes))
+        self._batches.append(batch)
+        self._grow(batch.size)
+        oldest = batch.began - KEEP_SECONDS
+        while self._batches and (
+            self._batches[0].began < oldest
+            or self._size > KEEP_BYTES
+            or KeptBatches.in_all > _KEEP_BYTES_IN_ALL
+        ):
+            self._grow(-self._batches.popleft().size)
+
+    def _after(self, last_seq: int) -> list[_Batch] | None:
+        """Return what a log whose last entry is `last_seq` has lost, None if it is not kept."""
+        if not self._batches or self._batches[0].first_seq > last_seq + 1:
+            return None
+        return [batch for batch in self._batches if batch.is_after(last_seq)]
+
+    def clear(self) -> None:
+        """Drop all batches."""
+        self._batches.clear()
+        self._grow(-self._size)
+
+    def _grow(self, size: int) -> None:
+        self._size += size
+        KeptBatches.in_all += size
+
 
 class Appender:
     """Appends entries in order, in batches and under one epoch.
@@ -63,10 +167,10 @@ class Appender:
         "_due",
         "_epoch",
         "_in_flight",
+        "_kept",
         "_log",
         "_loop",
         "_meter",
-        "_notes",
         "_on_cancel",
         "_pending",
         "_running_append",
@@ -97,11 +201,11 @@ class Appender:
         self._meter = meter
         self.ending = Ending(stream_id)
         self.last_seq = self.acked = last_seq
-        self._notes = notes  # in the log
         self._pending = _Batch()
         # Sent and not acknowledged. It does not change until then: if the append is cancelled, the
         # same batch is sent again, and the log acknowledges it without storing a second copy.
         self._in_flight: _Batch | None = None
+        self._kept = KeptBatches(keep=log.shared, notes=notes)
         self._due = 0.0  # from this time on a DELTA is sent at once
         self._timer: asyncio.TimerHandle | None = None
         self._running_append: asyncio.Future[Any] | None = None
@@ -155,9 +259,11 @@ class Appender:
 
     async def _flush_and_yield(self) -> None:
         # A log in memory acknowledges at once. Without a pause, an agent that only writes would
-        # stop everything else on the event loop until it is done.
+        # stop everything else on the event loop until it is done; and so would many, if all of
+        # them went on in the same iteration.
         if not await self.flush():
             await asyncio.sleep(0)
+        await pace_of_writers(self._loop).wait()
 
     def give_up(self, error: Exception) -> None:
         """Write nothing more, because another process owns the stream."""
@@ -187,37 +293,41 @@ class Appender:
             and (self._in_flight is not None or self._pending)
         ):
             self._send_batch()
-            if not self._pending.awaited:
+            if not (self._pending.awaited or self._kept.resends):
                 break
         if self._pending.entries and self._running_append is None and self._timer is None:
             self._schedule()
 
     def _send_batch(self) -> None:
-        batch = self._in_flight
-        if batch is None:
+        if self._kept.lost:
+            batch = self._kept.lost[0]
+        elif self._in_flight is not None:
+            batch = self._in_flight
+        else:
             batch = self._in_flight = self._pending
+            batch.first_seq, batch.first_note = self.acked + 1, self._kept.notes + 1
             self._pending = _Batch()
         batch.began = monotonic()
         self._due = batch.began + FLUSH_EVERY
         try:
-            result = self._hand_to_log(self.acked + 1, batch)
+            result = self._hand_to_log(batch)
             if isinstance(result, asyncio.Future):
                 self._running_append = result
                 result.add_done_callback(self._append_done)
             else:
                 self._record_ack(result)
         except Exception as error:  # noqa: BLE001 - the writer raises every error of the log
-            self._fail(error)
+            self._refused(error)
 
-    def _hand_to_log(self, first_seq: int, batch: _Batch) -> "bool | asyncio.Future[Any] | None":
+    def _hand_to_log(self, batch: _Batch) -> "bool | asyncio.Future[Any] | None":
         """Pass the batch to the log; the last batch ends the stream."""
         log, stream_id, epoch, entries = self._log, self._stream_id, self._epoch, batch.entries
-        outcome = batch.outcome
+        first_seq, outcome = batch.first_seq, batch.outcome
         if outcome is None:
             if not batch.notes:
                 return log.begin_append(stream_id, epoch, first_seq, entries)
             assert isinstance(log, DurableLog)  # noqa: S101 - only durable streams have notes
-            notes = Notes(self._notes + 1, batch.notes)
+            notes = Notes(batch.first_note, batch.notes)
             return log.begin_append(stream_id, epoch, first_seq, entries, notes)
         return self._loop.create_task(log.close(stream_id, epoch, first_seq, entries, outcome))
 
@@ -229,8 +339,8 @@ class Appender:
             ):  # otherwise the event loop is closing, and the batch is sent again
                 self._record_ack(append.result())
         except Exception as error:  # noqa: BLE001 - the writer raises every error of the log
-            self._fail(error)
-        if self._pending.awaited and not append.cancelled():
+            self._refused(error)
+        if (self._pending.awaited or self._kept.resends) and not append.cancelled():
             self._start()
         elif self._pending.entries and self._timer is None:
             self._schedule()
@@ -248,12 +358,22 @@ class Appender:
                 waiter.set_result(None)
         self._waiters.clear()
 
+    def _refused(self, error: Exception) -> None:
+        """Plan to send again what the log has lost, or fail."""
+        if not self._kept.plan_resend(error):
+            self._fail(error)
+
     def _record_ack(self, cancel_requested: bool | None) -> None:
+        if cancel_requested:
+            self._on_cancel()
+        if self._kept.lost:
+            self._kept.lost.pop(0)
+            return
         batch = self._in_flight
         assert batch is not None  # noqa: S101 - only a sent batch is acknowledged
         self._in_flight = None
         batch.acked = True
-        self._notes += len(batch.notes)
+        self._kept.acked(batch)
         first_seq, count = self.acked + 1, len(batch.entries)
         self.acked += count
         if count:
@@ -261,11 +381,10 @@ class Appender:
         if batch.outcome is not None:
             self.ending.outcome = batch.outcome
             self._meter.ended(batch.outcome)
-        if cancel_requested:
-            self._on_cancel()
 
     def _fail(self, error: Exception) -> None:
         self.ending.fail(error)
+        self._kept.clear()
         self._pending = _Batch()
         self._stop_timer()
         self._report_progress()

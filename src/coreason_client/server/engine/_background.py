@@ -16,19 +16,22 @@ class Background:
     `services` are tasks that `start` starts.
     """
 
-    __slots__ = ("_at_stop", "_before_stop", "_services", "_tasks", "died")
+    __slots__ = ("_at_drain", "_at_stop", "_before_stop", "_services", "_tasks", "died", "started")
 
     def __init__(self, services: Iterable[Callable[[], Coroutine[Any, Any, None]]] = ()) -> None:
         self.died = False
+        self.started = False
         self._services = list(services)
         self._tasks: list[asyncio.Task[None]] = []
         self._before_stop: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        self._at_drain: list[Callable[[], None]] = []
         self._at_stop: list[Callable[[], None]] = []
 
     def start(self) -> None:
         """Start the services."""
         for service in self._services:
             self.run(service())
+        self.started = True
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Start a task."""
@@ -38,6 +41,15 @@ class Background:
         """Take over a running task."""
         self._tasks.append(task)
         task.add_done_callback(self._report)
+
+    def at_drain(self, begin: Callable[[], None]) -> None:
+        """Register a function that is called when the drain begins."""
+        self._at_drain.append(begin)
+
+    def drain(self) -> None:
+        """Call the functions of `at_drain`."""
+        for begin in self._at_drain:
+            begin()
 
     def before_stop(self, finish: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Register what is awaited before the tasks are cancelled."""

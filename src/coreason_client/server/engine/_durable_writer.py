@@ -77,6 +77,7 @@ class DurableWriter(StreamWriter):
         "_valid_text",
         "boundary",
         "journal",
+        "may_forget",
         "replay",
         "turn",
     )
@@ -96,6 +97,7 @@ class DurableWriter(StreamWriter):
         journal = origin.journal
         super().__init__(request, meta, log, on_cancel=on_cancel, meter=meter, notes=journal.count)
         self.journal = journal
+        self.may_forget = log.may_forget
         began = journal.count or origin.logged
         self.replay: Replay | None = Replay(journal, origin.logged) if began else None
         self.turn = WriterTurn(journal.writers())
@@ -305,17 +307,20 @@ class DurableWriter(StreamWriter):
         self._on_stop(error)
         raise StreamEnded(self.stream_id)
 
-    async def release(self) -> None:
+    async def release(self, *, broken: bool = False) -> None:
         """Give the stream to the next process that claims it.
+
+        If it is `broken`, because the store has lost its latest packets, nothing is written before.
 
         Raises:
             LogError: the log did not accept it; the stream can be claimed when its lease ends.
         """
         assert isinstance(self._log, DurableLog)  # noqa: S101
-        self.add_note(Released())
-        await self._appender.flush()
+        if not broken:
+            self.add_note(Released())
+            await self._appender.flush()
         await self._log.release(self.stream_id, self._meta.epoch)
-        self.ending.given_up = True
+        self.ending.given_up = not broken
 
 
 def _runs_now(agent: "asyncio.Task[None] | None") -> bool:

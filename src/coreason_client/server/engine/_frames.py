@@ -27,23 +27,33 @@ _SURELY_SHORT = _MAX_PAYLOAD_BYTES // 6  # characters: JSON needs at most six by
 
 
 class Frames:
-    """Makes the frames of one stream.
+    """Makes the frames of one epoch of a stream.
 
-    The id of an event has the epoch of a durable stream: after a failover, a store may have lost
-    entries, and another process may have used their numbers again.
+    The id of an event has the epoch and the number of its first packet: after a failover, a store
+    may have lost entries, and another process may have used their numbers again. The ids of the
+    first epoch have neither; those of a durable stream have the epoch.
     """
 
     __slots__ = ("_epoch", "_id", "_now", "_start", "_stream_id", "_timestamp")
 
     def __init__(
-        self, stream_id: UUID, now: Callable[[], datetime] = utc_now, epoch: int | None = None
+        self,
+        stream_id: UUID,
+        now: Callable[[], datetime] = utc_now,
+        *,
+        epoch: int = 1,
+        first_seq: int = 1,
+        durable: bool = False,
     ) -> None:
         self._stream_id = stream_id
-        self._epoch = "" if epoch is None else f":{epoch}"
+        self._epoch = ":1" if durable else ""
+        if epoch != 1:
+            self._epoch = f":{epoch}:{first_seq}"
         self._now = now
         self._timestamp = _utc_timestamp if now is utc_now else self._custom_timestamp
-        self._id = b"id: %s:" % str(stream_id).encode()
-        self._start = f'{self._epoch}\ndata: {{"stream_id":"{stream_id}","seq":'.encode()
+        name = str(stream_id)
+        self._id = f"id: {name}:".encode()
+        self._start = f'{self._epoch}\ndata: {{"stream_id":"{name}","seq":'.encode()
 
     def delta(self, seq: int, text: str) -> bytes:
         """Return the frame of a text packet.

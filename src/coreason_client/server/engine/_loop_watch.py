@@ -80,9 +80,13 @@ class LoopWatch:
         self.reset()
         self._probed_at = now
 
-    def record_answer(self, now: float) -> None:
-        """Record the answer of the loop. May be called in another thread."""
-        self._answered_at = now
+    def record_answer(self, now: float) -> float | None:
+        """Record the answer of the loop; return how long it took, None if the probe was forgotten.
+
+        May be called in another thread.
+        """
+        probed_at, self._answered_at = self._probed_at, now
+        return None if probed_at is None else now - probed_at
 
     def unresponsive_for(self, now: float) -> float:
         """Return how many seconds the loop has not answered, for whatever reason."""

@@ -8,12 +8,11 @@ retries until it is written, with the original outcome.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
 from time import monotonic
-from typing import Any
 from uuid import UUID
 
 from coreason_manifest.definitions.presentation import StreamError, StreamOpCode
@@ -21,7 +20,7 @@ from coreason_manifest.definitions.presentation import StreamError, StreamOpCode
 from ..durable._packets import logged_packets
 from ..durable._valid import Valid, follow_text
 from ..errors import Fenced, LogError, UnknownStream
-from ..log.base import Claim, Conversation, StreamLog
+from ..log.base import Claim, StreamLog
 from ..observe import _log_lines
 from ..observe._metrics import Metrics, StreamMeter
 from ._conversation import dump_turn, make_turn, parse_question
@@ -39,9 +38,9 @@ _MAX_UNWRITTEN = 1000  # each one holds its request in memory
 
 @dataclass(frozen=True, slots=True)
 class UnwrittenEnd:
-    """The end of a stream that the log did not accept; `held` is the claim of its producer."""
+    """The end of a stream that the log did not accept; `held` is how its producer holds it."""
 
-    held: Claim  # without its question
+    held: Claim
     question: Callable[[], bytes]
     error: StreamError
     meter: StreamMeter
@@ -55,8 +54,6 @@ class Orphans:
         self._owner = owner
         self._metrics = metrics
         self._unwritten: dict[UUID, UnwrittenEnd] = {}
-        self.on_closed: Callable[[Conversation], Coroutine[Any, Any, None]] | None = None
-        """Runs when a stream that another process began has ended, with its conversation."""
 
     def __contains__(self, stream_id: UUID) -> bool:
         return stream_id in self._unwritten
@@ -103,22 +100,15 @@ class Orphans:
             return
         self._unwritten[stream_id] = known
         try:
-            last_seq = await self._last_seq_if_open(end.held)
-            if last_seq is not None:
-                held = replace(end.held, last_seq=last_seq, question=end.question())
-                await self.close_claim(held, end.error)
-                # A packet that was in flight may have arrived first; then nothing has ended.
-                if await self._last_seq_if_open(end.held) is not None:
-                    return
-                self._record_end(end, last_seq + 1)
+            # In a new epoch: the store may have lost entries of this one that readers have, and
+            # one of its packets may still be on its way.
+            claim = await self._log.claim_held(stream_id, end.held.epoch, self._owner)
+            end = self._unwritten[stream_id] = replace(end, held=claim)
+            await self.close_claim(replace(claim, question=end.question()), end.error)
+            self._record_end(end, claim.last_seq + 1)
         except (Fenced, UnknownStream):
             pass  # another process has ended it, or it is no longer kept
         self._unwritten.pop(stream_id, None)
-
-    async def _last_seq_if_open(self, held: Claim) -> int | None:
-        """Return the last number of a stream, None if it has ended or has another owner."""
-        meta = await self._log.meta(held.stream_id)
-        return meta.last_seq if meta.outcome is None and meta.epoch == held.epoch else None
 
     async def _close_claimed(self, claim: Claim) -> None:
         end = self._unwritten.get(claim.stream_id)
@@ -154,14 +144,12 @@ class Orphans:
         # The turn first: a reader that sees the end may send the next question at once.
         failure = await self._store_turn(claim, error)
         seq = claim.last_seq + 1
-        frame, _ = Frames(claim.stream_id).packet(seq, StreamOpCode.ERROR, error)
+        frames = Frames(claim.stream_id, epoch=claim.epoch, first_seq=seq)
+        frame, _ = frames.packet(seq, StreamOpCode.ERROR, error)
         await self._log.close(claim.stream_id, claim.epoch, seq, [frame], error.code)
         # The stream must end even if its turn cannot be stored: its readers wait for the end.
         if failure is not None and (failure := await self._store_turn(claim, error)) is not None:
             logger.warning("the turn of stream %s was not stored: %s", claim.stream_id, failure)
-        if self.on_closed is not None and claim.question:
-            with suppress(ValueError):  # a damaged question was logged above
-                await self.on_closed(parse_question(claim.question)[0])
 
     async def _store_turn(self, claim: Claim, error: StreamError) -> str | None:
         """Store the question and the written text of a stream; return the reason if that fails."""
@@ -179,12 +167,11 @@ class Orphans:
 
     async def _written_text(self, claim: Claim) -> str:
         text = Valid[str]()
-        position = 0
-        while position < claim.last_seq:
-            page = await self._log.read(claim.stream_id, position, _PAGE, 0)
-            if not page.entries:
-                break
-            for packet in logged_packets(position + 1, page.entries):
-                follow_text(text, packet)
-            position += len(page.entries)
+        with closing(self._log.follow(claim.stream_id, 0)) as follower:
+            while (position := follower.position) < claim.last_seq:
+                page = await follower.next(_PAGE, 0)
+                if not page.entries:
+                    break
+                for packet in logged_packets(position + 1, page.entries):
+                    follow_text(text, packet)
         return "".join(text.values)

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from time import monotonic
 from typing import Protocol
 from uuid import UUID
@@ -14,7 +15,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 from ..._agent_context import set_current_stream
 from .._options import Options
 from ..durable._journal import Journal
-from ..errors import Fenced, LogError, StreamEnded
+from ..errors import Fenced, LogError, OutOfSequence, StreamEnded
 from ..log.base import DurableLog, StreamLog, StreamMeta
 from ..observe import _log_lines
 from ..observe._metrics import Metrics, StreamMeter
@@ -75,6 +76,7 @@ class Producer:
         agent = _run(runner, request, stream, durable=durable)
         self.agent = loop.create_task(agent, context=traced.context)
         self._writer.agent = self.agent
+        self.agent.add_done_callback(self._wake)
         self.task = loop.create_task(self._supervise())
 
     def _make_writer(
@@ -114,8 +116,12 @@ class Producer:
         if self._reason is None:
             self._reason = reason
             self._writer.cancelled = True
-            if not self._stop.done():
-                self._stop.set_result(None)
+            self._wake()
+
+    def _wake(self, _: object = None) -> None:
+        """Let the supervisor end the stream: the agent has ended, or has to."""
+        if not self._stop.done():
+            self._stop.set_result(None)
 
     def _stop_restarted(self, reason: StreamError) -> None:
         """Stop an agent that cannot continue its stream; the log line has the message."""
@@ -178,8 +184,7 @@ class Producer:
         self._writer.cancelled = True
         if isinstance(self._writer, DurableWriter):
             self._writer.seal()
-        if not self._stop.done():
-            self._stop.set_result(None)
+        self._wake()
 
     async def _supervise(self) -> None:
         try:
@@ -190,6 +195,8 @@ class Producer:
             outcome = HANDED_OVER if handed_over else ending.outcome
             if handed_over:
                 self.meter.handed_over()
+            elif ending.taken_over:
+                self.meter.lease_lost()
             self._traced.end(packets, outcome, self._failure)
             seconds = monotonic() - self._started_at
             unwritten = "taken_over" if ending.taken_over else "not_written"
@@ -199,7 +206,7 @@ class Producer:
 
     async def _run_to_end(self) -> None:
         try:
-            await asyncio.wait({self.agent, self._stop}, return_when=asyncio.FIRST_COMPLETED)
+            await self._stop
         except asyncio.CancelledError:
             # The event loop is shutting down. It has cancelled all tasks and waits for them, so
             # this is the last chance to end the stream.
@@ -215,8 +222,11 @@ class Producer:
             self._failure = error
             logger.warning("stream %s was taken over by another process", self.meta.stream_id)
         except LogError as error:
-            if not self.durable:  # a durable stream is continued when its lease ends
+            if not self.durable:
                 self.unwritten = self._reason or self._failed_with or PRODUCER_LOST
+            elif isinstance(self._writer, DurableWriter) and isinstance(error, OutOfSequence):
+                with suppress(LogError):  # then it is continued when its lease ends
+                    await self._writer.release(broken=True)
             self._failure = error
             logger.error("stream %s could not be ended: %s", self.meta.stream_id, error)
 
@@ -301,7 +311,7 @@ class Producers:
         self._on_unwritten = on_unwritten
         self._log = log
         self._options = options
-        self._metrics = metrics
+        self.metrics = metrics
         self._tracing = tracing
         self._by_stream: dict[UUID, Producer] = {}
         self._units: dict[Producer, Unit] = {}
@@ -330,9 +340,9 @@ class Producers:
         held = {p.meta.stream_id: p.meta.epoch for p in self if not p.broken}
         return held | self.waiting
 
-    async def take_stream(self, principal: str) -> Unit | None:
+    def take_stream(self, principal: str) -> Awaitable[Unit | None]:
         """Return the unit for another stream, None if its principal must not start one."""
-        return await self.quotas.take_stream(principal, lambda: self._release_ended(principal))
+        return self.quotas.take_stream(principal, lambda: self._release_ended(principal))
 
     def _release_ended(self, principal: str) -> None:
         """Release the units of streams that have ended, but whose producers are still here.
@@ -369,7 +379,7 @@ class Producers:
             meta,
             self._log,
             options.cancel_grace,
-            self._metrics.continued() if restarted else self._metrics.started(accepted_at),
+            self.metrics.continued() if restarted else self.metrics.started(accepted_at),
             self._tracing.begin(options.agent_id, headers, request, meta, attempt),
             origin,
         )
@@ -409,9 +419,9 @@ class Producers:
         """The number of readers of all streams."""
         return self.quotas.readers
 
-    async def take_reader(self, principal: str) -> Unit | None:
+    def take_reader(self, principal: str) -> Awaitable[Unit | None]:
         """Return the unit for another reader, None if its principal must not have one."""
-        return await self.quotas.take_reader(principal)
+        return self.quotas.take_reader(principal)
 
     def add_reader(self, meta: ReaderOf, unit: Unit) -> None:
         """Count a new reader of a stream; `remove_reader` releases its unit."""

@@ -35,6 +35,16 @@ class Quota:
         """The units in use, of all principals."""
         return self._used.total()
 
+    @property
+    def limit(self) -> int:
+        """The units that a principal may use."""
+        return self._limit
+
+    @property
+    def most_used(self) -> int:
+        """The units in use of the principal that uses most."""
+        return max(list(self._used.values()), default=0)
+
     def take(self, principal: str) -> bool:
         """Use one more unit, if there is one."""
         room = self._reserved[principal] if self._shared else self._limit

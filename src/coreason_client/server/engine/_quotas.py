@@ -13,6 +13,7 @@ from uuid import uuid4
 from .._options import Options
 from ..errors import LogError
 from ..log.quotas import QuotaStore
+from ..observe._metrics import Limit
 from ._quota import Quota
 
 __all__ = ["Quotas", "Unit"]
@@ -68,19 +69,28 @@ class Quotas:
         """The number of readers in this process."""
         return self._readers.total
 
+    def limits(self) -> list[tuple[Limit, Callable[[], int], int]]:
+        """Return the limits, each with a function that returns how much of it is used here."""
+        return [
+            ("streams", lambda: self._streams.most_used, self._streams.limit),
+            ("readers", lambda: self._readers.most_used, self._readers.limit),
+        ]
+
     async def take_stream(self, principal: str, release_ended: Callable[[], None]) -> Unit | None:
         """Return the unit of another stream, None if its principal must not have one.
 
         `release_ended` is called before a refusal; it releases the units of streams that have just
         ended.
         """
-        if await self._take(self._streams, principal, release_ended):
+        streams = self._streams
+        if streams.take(principal) or await self._take_more(streams, principal, release_ended):
             return self._stream_unit(principal)
         return None
 
     async def take_reader(self, principal: str) -> Unit | None:
         """Return the unit of another reader, None if its principal must not have one."""
-        if await self._take(self._readers, principal, _nothing):
+        readers = self._readers
+        if readers.take(principal) or await self._take_more(readers, principal, _nothing):
             return Unit(lambda: self.release_reader(principal))
         return None
 
@@ -120,9 +130,10 @@ class Quotas:
         self._streams.forget_idle()
         self._readers.forget_idle()
 
-    async def _take(self, quota: Quota, principal: str, release_ended: Callable[[], None]) -> bool:
-        if quota.take(principal):
-            return True
+    async def _take_more(
+        self, quota: Quota, principal: str, release_ended: Callable[[], None]
+    ) -> bool:
+        """Take a unit of which none is left here."""
         release_ended()
         if quota.take(principal):
             return True

@@ -66,7 +66,7 @@ class Runtime:
         )
         self.orphans = Orphans(log, owner, metrics)
         self.upkeep = Upkeep(log, options, self.producers, self.orphans, quotas)
-        metrics.watch(lambda: len(self.producers), lambda: self.producers.readers)
+        _watch_gauges(self, metrics)
         self.closing = False
         self.drained = False  # closing, and every stream has ended or was handed over
         self.stopped = False
@@ -131,7 +131,9 @@ class Runtime:
         self.background.start()
         if (watcher := watch_exit(self.begin_shutdown)) is not None:
             self.background.watch(watcher)
-        self.background.at_stop(watch_loop(self._lease_rescue()))
+        self.background.at_stop(
+            watch_loop(self._lease_rescue(), self.producers.metrics.loop_delayed)
+        )
 
     async def _close_lost(self) -> None:
         try:
@@ -164,8 +166,8 @@ class Runtime:
 
     @property
     def log_works(self) -> bool:
-        """True if every part of the upkeep worked the last time, and the upkeep is running."""
-        return not (self.upkeep.failing or self.background.died)
+        """True if every part of the upkeep worked the last time, and the log is not degraded."""
+        return not (self.upkeep.failing or self.background.died or self.log.degraded)
 
     def check_producer(self, stream_id: UUID) -> None:
         """Raise an error if waiting for packets of a stream is probably useless.
@@ -207,6 +209,7 @@ class Runtime:
             self.producers.hand_over_at_boundaries()
             self._draining = self.loop.create_task(self._first_drain())
             self.log.wake_readers()
+            self.background.drain()
 
     async def drain(self) -> None:
         """Begin the shutdown, wait until every stream has ended, and disconnect the readers."""
@@ -250,3 +253,17 @@ class Runtime:
         await self.background.stop()
         await self.producers.quotas.close()
         await self.log.stop(self.owner)
+
+
+def _watch_gauges(runtime: Runtime, metrics: Metrics) -> None:
+    producers = runtime.producers
+    metrics.watch(
+        {
+            "streams_open": lambda: len(producers),
+            "readers_open": lambda: producers.readers,
+            "log_degraded": lambda: not runtime.log_works,
+            "leases_held": lambda: len(producers.held_leases()),
+        }
+    )
+    for limit, used, maximum in producers.quotas.limits():
+        metrics.watch_limit(limit, used, maximum)

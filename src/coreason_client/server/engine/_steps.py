@@ -2,8 +2,10 @@
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
@@ -31,6 +33,8 @@ from ._step_context import OpenStep, caller, current_step, in_step
 from ._threads import run_in_thread, too_long
 
 __all__ = ["JournaledSteps", "Resumed", "Steps", "call_function", "check_step", "mark_async"]
+
+logger = logging.getLogger("coreason_client.server")
 
 _POLICIES: Final = ("rerun", "fail", "resume")
 _ASYNC_MARK = "_coreason_async"  # inspect has such a mark only from Python 3.12 on
@@ -215,6 +219,14 @@ class Steps:
         """Record the outcome of a step."""
 
 
+@cache
+def _warn_of_failover() -> None:
+    logger.warning(
+        'a step with on_restart="fail" may run a second time after a failover of the store that '
+        "loses its note: give the log replicas=N, and use step_key() where the step takes effect"
+    )
+
+
 class JournaledSteps(Steps):
     """Runs the steps of a durable stream: their outcomes are journaled."""
 
@@ -282,6 +294,8 @@ class JournaledSteps(Steps):
             step.resumed = action if isinstance(action, Resume) else None
             step.begun = isinstance(action, Resume) or action.known
         if not step.begun and step.policy != "rerun":
+            if step.policy == "fail" and writer.may_forget:
+                _warn_of_failover()
             writer.begin(step)
             try:
                 await writer.flush()

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from time import monotonic
 from uuid import UUID
 
@@ -16,10 +17,18 @@ from ..durable._packets import logged_packets
 from ..durable._replay import Logged
 from ..durable._slots import RestartSlots
 from ..errors import Fenced, LogError, LogUnavailable, UnknownStream
-from ..log.base import AgentVersion, Claim, Conversation, DurableLog, Notes, StreamMeta
+from ..log.base import (
+    AgentVersion,
+    Claim,
+    DurableLog,
+    EpochStart,
+    Notes,
+    StreamMeta,
+)
 from ..observe import _log_lines
 from ..observe._metrics import Metrics
-from ._conversation import conversation_of, parse_request
+from ..observe._spans import StoredHeaders
+from ._conversation import parse_request
 from ._durable_writer import Origin
 from ._end_errors import CANCELLED, PRODUCER_LOST
 from ._orphans import Orphans
@@ -32,14 +41,6 @@ logger = logging.getLogger("coreason_client.server")
 _POLL_SECONDS = 0.5  # a stream that was handed over continues within a second
 _BUSY_POLL_SECONDS = 0.05  # while streams wait for others to settle; it does not ask the log
 _PAGE = 1000  # entries in one read
-
-
-class _StoredHeaders(dict[str, str]):
-    """The headers of the trace that the request belongs to."""
-
-    def getlist(self, key: str) -> list[str]:
-        """Return all values of a header."""
-        return [self[key]] if key in self else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class Takeover:
         self._slots: RestartSlots[UUID] = RestartSlots(options.max_restarts)
         self._suspects: dict[UUID, _Restart] = {}
         self._claiming = asyncio.Lock()
-        self._reports: set[asyncio.Task[None]] = set()
+        self._versions = {None, options.version}  # that need no warning, or had it
 
     async def run(self) -> None:
         """Look for streams to continue, until cancelled."""
@@ -146,15 +147,15 @@ class Takeover:
 
     async def _handle(self, claim: Claim, now: float) -> None:
         try:
-            meta, journal = await asyncio.gather(
+            found, journal = await asyncio.gather(
                 self._log.meta(claim.stream_id), self._load_journal(claim.stream_id)
             )
+            meta = _as_claimed(found, claim)
             request, trace = parse_request(claim.question)
         except UnknownStream:
             return
         except ValueError as error:
-            logger.error("stream %s cannot be continued: %s", claim.stream_id, error)
-            await self._end(claim, cancelled=False)
+            await self._end_damaged(claim, error)
             return
         restarts = journal.restarts
         restarts.reached(meta.last_seq)
@@ -181,22 +182,24 @@ class Takeover:
             origin = Origin(journal, tuple(await self._load_packets(meta)))
         except (Fenced, UnknownStream):  # another process was faster
             return
+        except ValueError as error:
+            await self._end_damaged(claim, error)
+            return
         journal.add(started)
         self._metrics.restarted(len(origin.logged), handed_over=handed_over)
         _log_lines.restarted(meta, started.attempt, handed_over=handed_over)
-        headers = _StoredHeaders(restart.trace)
-        producer = self._producers.start(restart.request, meta, headers, monotonic(), origin=origin)
-        conversation = conversation_of(meta.principal, restart.request)
-        producer.task.add_done_callback(lambda _: self._report_end(conversation))
+        self._warn_of_other_version(meta)
+        headers = StoredHeaders(restart.trace)
+        self._producers.start(restart.request, meta, headers, monotonic(), origin=origin)
         if not handed_over:  # no process died of it, so it need not wait for a slot
             self._slots.started(claim.stream_id, monotonic(), suspect=suspect)
 
-    def _report_end(self, conversation: Conversation) -> None:
-        if self._orphans.on_closed is not None:
-            report = self._orphans.on_closed(conversation)
-            task = asyncio.get_running_loop().create_task(report)
-            self._reports.add(task)
-            task.add_done_callback(self._reports.discard)
+    def _warn_of_other_version(self, meta: StreamMeta) -> None:
+        """Log once for each version that this process continues streams of another one."""
+        version = None if meta.agent is None else meta.agent.version
+        if version not in self._versions:
+            self._versions.add(version)
+            _log_lines.other_version(meta, self._agent)
 
     async def _load_journal(self, stream_id: UUID) -> Journal:
         journal = Journal()
@@ -207,13 +210,19 @@ class Takeover:
 
     async def _load_packets(self, meta: StreamMeta) -> list[Logged]:
         packets: list[Logged] = []
-        while len(packets) < meta.last_seq:
-            page = await self._log.read(meta.stream_id, len(packets), _PAGE, 0)
-            if not page.entries:  # a store that has failed over may have lost the last ones
-                raise LogUnavailable("the log has lost entries of a stream", meta.stream_id)
-            packets += logged_packets(len(packets) + 1, page.entries)
-            await asyncio.sleep(0)  # other tasks run between two pages
+        with closing(self._log.follow(meta.stream_id, 0)) as follower:
+            while len(packets) < meta.last_seq:
+                page = await follower.next(_PAGE, 0)
+                if not page.entries:  # a store that has failed over may have lost the last ones
+                    raise LogUnavailable("the log has lost entries of a stream", meta.stream_id)
+                packets += logged_packets(len(packets) + 1, page.entries)
+                await asyncio.sleep(0)  # other tasks run between two pages
         return packets
+
+    async def _end_damaged(self, claim: Claim, error: ValueError) -> None:
+        """End a stream whose question, journal or packets cannot be read: no retry would help."""
+        logger.error("stream %s cannot be continued: %s", claim.stream_id, error)
+        await self._end(claim, cancelled=False)
 
     async def _end(self, claim: Claim, *, cancelled: bool) -> None:
         error = CANCELLED if cancelled else PRODUCER_LOST
@@ -226,3 +235,13 @@ class Takeover:
         else:
             self._metrics.taken_over()
         _log_lines.taken_over(claim.stream_id, claim.last_seq)
+
+
+def _as_claimed(meta: StreamMeta, claim: Claim) -> StreamMeta:
+    """Return the description of a stream with the epoch of its claim.
+
+    The store may show another claim: one that followed, or after a failover one that came before.
+    """
+    earlier = tuple(start for start in meta.epochs if start.epoch < claim.epoch)
+    epochs = (*earlier, EpochStart(claim.last_seq + 1, claim.epoch))
+    return replace(meta, epoch=claim.epoch, last_seq=claim.last_seq, epochs=epochs)

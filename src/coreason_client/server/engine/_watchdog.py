@@ -33,24 +33,26 @@ _MAX_FRAMES = 30
 _watchdogs: "PerLoop[_Watchdog]" = PerLoop(asyncio.get_running_loop)
 
 
-def watch_loop(rescue: LeaseRescue | None = None) -> Callable[[], None]:
+def watch_loop(
+    rescue: LeaseRescue | None = None, on_delay: Callable[[float], None] | None = None
+) -> Callable[[], None]:
     """Watch the running event loop until the returned function is called.
 
-    `rescue` renews leases while the loop is blocked. All applications on an event loop share one
-    watchdog.
+    `rescue` renews leases while the loop is blocked. `on_delay` gets the seconds that each probe
+    waited for the loop, for whatever reason. All applications on an event loop share one watchdog.
     """
     watchdog = _watchdogs.get()
     if watchdog is None or not watchdog.alive:
         watchdog = _Watchdog(asyncio.get_running_loop())
         _watchdogs.set(watchdog)
-    watchdog.add_user(rescue)
+    watchdog.add_user(rescue, on_delay)
     stopped = False
 
     def stop() -> None:
         nonlocal stopped
         if not stopped:
             stopped = True
-            watchdog.remove_user(rescue)
+            watchdog.remove_user(rescue, on_delay)
 
     return stop
 
@@ -64,6 +66,7 @@ class _Watchdog:
         self._pid = os.getpid()
         self._users = 0
         self._rescues: list[LeaseRescue] = []
+        self._delay_listeners: list[Callable[[float], None]] = []
         self._watch = LoopWatch()
         self._errors = Outage()
         self._stop = threading.Event()
@@ -74,12 +77,18 @@ class _Watchdog:
     def alive(self) -> bool:
         return self._thread.is_alive() and not self._stop.is_set()
 
-    def add_user(self, rescue: LeaseRescue | None) -> None:
+    def add_user(
+        self, rescue: LeaseRescue | None, on_delay: Callable[[float], None] | None
+    ) -> None:
         self._users += 1
         if rescue is not None:
             self._rescues.append(rescue)
+        if on_delay is not None:
+            self._delay_listeners.append(on_delay)
 
-    def remove_user(self, rescue: LeaseRescue | None) -> None:
+    def remove_user(
+        self, rescue: LeaseRescue | None, on_delay: Callable[[float], None] | None
+    ) -> None:
         if (
             os.getpid() != self._pid
         ):  # a forked process has no such thread, and its lock may be held
@@ -87,6 +96,8 @@ class _Watchdog:
         self._users -= 1
         if rescue is not None:
             self._rescues.remove(rescue)
+        if on_delay is not None:
+            self._delay_listeners.remove(on_delay)
         if not self._users:
             self._end()
 
@@ -124,7 +135,10 @@ class _Watchdog:
             self._loop.call_soon_threadsafe(self._record_answer)
 
     def _record_answer(self) -> None:
-        self._watch.record_answer(time.monotonic())
+        delay = self._watch.record_answer(time.monotonic())
+        if delay is not None:
+            for listener in self._delay_listeners:
+                listener(delay)
 
     def _log(self, report: Report) -> None:
         fields = {"seconds": round(report.seconds, 3)}

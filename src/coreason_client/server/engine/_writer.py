@@ -83,7 +83,13 @@ class StreamWriter:
         self._meta = meta
         self._log = log
         self._conversation = conversation_of(meta.principal, request)
-        self._frames = Frames(meta.stream_id, now, None if meta.agent is None else meta.epoch)
+        self._frames = Frames(
+            meta.stream_id,
+            now,
+            epoch=meta.epoch,
+            first_seq=meta.epoch_start,
+            durable=meta.agent is not None,
+        )
         self._appender = Appender(
             *(log, meta.stream_id, meta.epoch, on_cancel, meter),
             last_seq=meta.last_seq,

@@ -1,6 +1,6 @@
 """Who sends a request, and whether it may: the checks that all protocols have in common."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic_ns
 from typing import TypeVar
 
@@ -9,10 +9,10 @@ from starlette.requests import Request
 
 from .._off_loop import LARGE_BODY, off_loop
 from .._options import Options
+from ..engine._pace import REQUESTS, Pace
 from ._auth import ANONYMOUS, Keys, bearer_token, full_principal, ticket_principal, unauthorized
 from ._body import body_length, read_body
 from ._body_memory import BodyMemory
-from ._pace import Pace
 from ._problems import Problem
 from ._rate_limit import RequestRate, TokenStore
 from ._tickets import TICKET_PREFIX, Tickets
@@ -36,7 +36,7 @@ class Gate:
         self._keys = keys
         self._tickets = tickets
         self._body_memory = BodyMemory(options.max_body_bytes, options.body_timeout)
-        self._pace = Pace()
+        self._pace = Pace(REQUESTS)
         self._rate = _rate(options.max_requests_per_minute, tokens)
 
     @property
@@ -65,7 +65,8 @@ class Gate:
 
     def principal_in(self, headers: Headers) -> str:
         """Return the principal that headers name; raises like `principal`."""
-        _check_headers(headers, self.options.max_header_bytes)
+        if problem := self.header_problem(headers.raw):
+            raise problem
         agent_id, given = self.options.agent_id, headers.get("authorization")
         if self._tickets is not None:
             token = bearer_token(given) or ""
@@ -75,6 +76,13 @@ class Gate:
                 raise unauthorized("ticket")
         name = ANONYMOUS if self._keys is None else self._keys.principal(given)
         return full_principal(agent_id, name)
+
+    def header_problem(self, headers: Sequence[tuple[bytes, bytes]]) -> Problem | None:
+        """Return the refusal of a request whose headers are too large."""
+        most = self.options.max_header_bytes
+        if sum(len(name) + len(value) for name, value in headers) <= most:
+            return None
+        return Problem(431, "headers-too-large", f"The headers may have at most {most} bytes.")
 
     async def take_token(self, principal: str) -> int:
         """Take a token and return 0, or return the nanoseconds until one is available.
@@ -153,8 +161,3 @@ def _rate(per_minute: int | None, tokens: TokenStore | None) -> _LocalRate | _Sh
     if per_minute is None:
         return None
     return _LocalRate(per_minute) if tokens is None else _SharedRate(per_minute, tokens)
-
-
-def _check_headers(headers: Headers, max_bytes: int) -> None:
-    if sum(len(name) + len(value) for name, value in headers.raw) > max_bytes:
-        raise Problem(431, "headers-too-large", f"The headers may have at most {max_bytes} bytes.")

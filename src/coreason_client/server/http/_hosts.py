@@ -19,6 +19,7 @@ because a page does not have one of its own accord.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -94,15 +95,13 @@ class AllowedHosts:
 
         `server` is the local address of the connection, from the ASGI scope.
         """
-        hosts = _values(headers, b"host")
+        hosts, sites, origins = _values(headers, b"host", b"sec-fetch-site", b"origin")
         if _is_loopback(server):
             for host in hosts:
                 if not self._knows_host(host):
                     return _misdirected(host)
-        sites = _values(headers, b"sec-fetch-site")
         if sites and all(site in ("same-origin", "none") for site in sites):
             return None
-        origins = _values(headers, b"origin")
         for origin in origins:
             if not self._knows_origin(origin, hosts, same_host=not sites):
                 return _foreign(origin)
@@ -130,8 +129,13 @@ class AllowedHosts:
         return all(_is_at(origin, host) for host in hosts)
 
 
-def _values(headers: Headers, name: bytes) -> list[str]:
-    return [value.decode("latin-1").strip() for key, value in headers if key.lower() == name]
+def _values(headers: Headers, *names: bytes) -> Iterable[list[str]]:
+    """Return the values of each of these headers."""
+    found: dict[bytes, list[str]] = {name: [] for name in names}
+    for key, value in headers:
+        if (values := found.get(key.lower())) is not None:
+            values.append(value.decode("latin-1").strip())
+    return found.values()
 
 
 def _split_host(value: str) -> tuple[str, int | None] | None:
@@ -146,6 +150,7 @@ def _split_host(value: str) -> tuple[str, int | None] | None:
     return (host, port) if host else None
 
 
+@lru_cache(maxsize=16)  # most requests name the same host
 def _is_address(host: str) -> bool:
     try:
         if host[0] == "[":
@@ -164,8 +169,13 @@ def _is_localhost(host: str) -> bool:
 def _is_loopback(server: object) -> bool:
     if not isinstance(server, tuple | list) or not server or not isinstance(server[0], str):
         return False
+    return _is_loopback_address(server[0])
+
+
+@lru_cache(maxsize=16)  # a server has few addresses
+def _is_loopback_address(host: str) -> bool:
     try:
-        address = ip_address(server[0])
+        address = ip_address(host)
     except ValueError:  # the path of a unix socket, or a name from a test client
         return False
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None

@@ -21,6 +21,12 @@ __all__ = ["SSEResponse", "disconnected"]
 logger = logging.getLogger("coreason_client.server")
 
 _HEARTBEAT: Final = encode_comment()
+# Ready made: `Response.init_headers` would encode them anew for every stream.
+_HEADERS: Final = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+)
 
 
 class SSEResponse(Response, ABC):
@@ -33,8 +39,11 @@ class SSEResponse(Response, ABC):
         self.status_code = 200
         self.background: BackgroundTask | None = None
         self.body = b""
-        self.init_headers({"Cache-Control": "no-cache", "X-Accel-Buffering": "no", **headers})
-        del self.headers["content-length"]
+        own = [
+            (name.lower().encode("latin-1"), value.encode("latin-1"))
+            for name, value in headers.items()
+        ]
+        self.raw_headers = [*_HEADERS, *own]
         self._runtime = runtime
         self._retry_sent = False
         self._write: Callable[[bytes], bool] | None = None

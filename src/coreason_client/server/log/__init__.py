@@ -11,11 +11,13 @@
 from typing import TYPE_CHECKING
 
 from ..._lazy import lazy
+from ._rules import new_epoch
 from .base import (
     AgentVersion,
     Claim,
     Conversation,
     DurableLog,
+    EpochStart,
     LeaseState,
     NewStream,
     Notes,
@@ -35,6 +37,7 @@ __all__ = [
     "Claim",
     "Conversation",
     "DurableLog",
+    "EpochStart",
     "LeaseState",
     "MemoryStreamLog",
     "NewStream",
@@ -45,6 +48,7 @@ __all__ = [
     "StreamLog",
     "StreamMeta",
     "ValkeyStreamLog",
+    "new_epoch",
 ]
 
 __getattr__, __dir__ = lazy(__name__, {"ValkeyStreamLog": ".valkey"}, __all__)

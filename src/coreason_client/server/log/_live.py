@@ -30,7 +30,7 @@ class LiveLog(DurableLog):
         """Begin an append; return its result if it is already known, otherwise a future of it."""
 
     @abstractmethod
-    def _make_follower(self, stream_id: UUID, after_seq: int) -> Follower:
+    def _make_follower(self, stream_id: UUID, after_seq: int, after_epoch: int) -> Follower:
         """Return a reader of one stream that starts after a position."""
 
     # `append` and `read` call no public method, because a subclass may override any of them.
@@ -47,14 +47,16 @@ class LiveLog(DurableLog):
         begun = self._begin_append(stream_id, epoch, first_seq, entries, notes)
         return begun if isinstance(begun, bool) else await begun
 
-    async def read(self, stream_id: UUID, after_seq: int, limit: int, wait: float) -> Page:
+    async def read(
+        self, stream_id: UUID, after_seq: int, limit: int, wait: float, after_epoch: int = 1
+    ) -> Page:
         """Return up to `limit` entries after a position; if there are none, wait."""
-        with closing(self._make_follower(stream_id, after_seq)) as follower:
+        with closing(self._make_follower(stream_id, after_seq, after_epoch)) as follower:
             return await follower.next(limit, wait)
 
-    def follow(self, stream_id: UUID, after_seq: int) -> Follower:
+    def follow(self, stream_id: UUID, after_seq: int, after_epoch: int = 1) -> Follower:
         """Return a reader of one stream that starts after a position."""
-        return self._make_follower(stream_id, after_seq)
+        return self._make_follower(stream_id, after_seq, after_epoch)
 
 
 class LocalFollower(Follower):
@@ -64,18 +66,29 @@ class LocalFollower(Follower):
     `lock` protects `waiters`.
     """
 
-    __slots__ = ("_load", "_lock", "_lookup", "_stream_id", "_waiters", "position", "waiter")
+    __slots__ = (
+        "_load",
+        "_lock",
+        "_lookup",
+        "_stream_id",
+        "_waiters",
+        "epoch",
+        "position",
+        "waiter",
+    )
 
     def __init__(
         self,
         stream_id: UUID,
         after_seq: int,
+        after_epoch: int,
         lock: AbstractContextManager[bool],
         waiters: Waiters,
         lookup: PageLookup,
-        load: Callable[[UUID, int, int], Awaitable[Page]],
+        load: Callable[[UUID, int, int, int], Awaitable[Page]],
     ) -> None:
         self.position = after_seq
+        self.epoch = after_epoch
         self.waiter = Waiter()
         self._stream_id = stream_id
         self._lock = lock
@@ -92,17 +105,18 @@ class LocalFollower(Follower):
         stream_id, lookup = self._stream_id, self._lookup
         # Before the lookup, so that every append after the lookup wakes this waiter.
         self.waiter.clear()
-        page = lookup(stream_id, self.position, limit)
+        page = lookup(stream_id, self.position, self.epoch, limit)
         if page is None:
-            page = await self._load(stream_id, self.position, limit)
+            page = await self._load(stream_id, self.position, self.epoch, limit)
         if not (page.entries or page.ended or wait <= 0):
             on_wake = make_wake_callback(
                 self, stream_id, lookup, limit, wait, write, wait_if_empty=True
             )
             await self.waiter.wait(wait, on_wake)
-            in_memory = lookup(stream_id, self.position, limit)
-            page = in_memory or await self._load(stream_id, self.position, limit)
+            in_memory = lookup(stream_id, self.position, self.epoch, limit)
+            page = in_memory or await self._load(stream_id, self.position, self.epoch, limit)
         self.position += len(page.entries)
+        self.epoch = page.epoch
         return page
 
     def close(self) -> None:

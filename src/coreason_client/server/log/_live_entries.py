@@ -24,11 +24,11 @@ class LiveEntries:
         self.waiters = Waiters()
 
     def add(
-        self, stream_id: UUID, first_seq: int, entries: Sequence[bytes], *, ended: bool
+        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes], *, ended: bool
     ) -> None:
         """Add entries that have been committed, and wake the readers of their stream."""
         with self.lock:
-            self.recent.add(stream_id, first_seq, entries, ended=ended)
+            self.recent.add(stream_id, epoch, first_seq, entries, ended=ended)
             self.waiters.wake(stream_id)
 
     def drop(self, stream_ids: Iterable[UUID]) -> None:

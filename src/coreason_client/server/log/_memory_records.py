@@ -1,11 +1,33 @@
-"""The records of the memory log: a stream, a conversation. They are changed only under its lock."""
+"""The records of the memory log: a stream, a conversation. They are changed only under its lock.
 
+Sizes are those in memory. Beside its payload, an entry or a note takes a bytes object and a place
+in a list; a stream, a turn and a conversation take objects, ids and places in tables.
+"""
+
+from collections.abc import Sequence
 from uuid import UUID
 
-from ._rules import count_latest_turns, cut_page, make_page
-from .base import MAX_TURN_BYTES, MAX_TURNS, Conversation, NewStream, Page, StreamMeta
+from ._rules import begin_epoch, count_latest_turns, cut_page, make_page, new_epoch
+from .base import (
+    MAX_TURN_BYTES,
+    MAX_TURNS,
+    Claim,
+    Conversation,
+    EpochStart,
+    NewStream,
+    Page,
+    StreamMeta,
+)
 
-__all__ = ["Stream", "Turns"]
+__all__ = ["Stream", "Turns", "memory_of"]
+
+# Bytes beside the payload, measured with CPython 3.11 on a 64-bit machine.
+_ENTRY, _STREAM, _TURN, _CONVERSATION = 48, 1200, 280, 750
+
+
+def memory_of(entries: Sequence[bytes]) -> int:
+    """Return the size of entries or notes in memory."""
+    return sum(map(len, entries)) + _ENTRY * len(entries)
 
 
 class Stream:
@@ -19,13 +41,14 @@ class Stream:
         "ended_at",
         "entries",
         "epoch",
-        "epoch_starts",
+        "epochs",
         "journal",
         "last_seq",
         "lease_until",
         "new",
         "opened_at",
         "outcome",
+        "released",
         "size",
     )
 
@@ -38,13 +61,19 @@ class Stream:
         self.journal: list[bytes] = []
         # The state at the beginning of the current epoch.
         self.claimed_seq = self.claimed_note = 0
-        self.epoch_starts: tuple[int, ...] = ()
+        self.epochs: tuple[EpochStart, ...] = ()
+        self.released: int | None = None  # the epoch that gave it away, until it is claimed
         self.lease_until = lease_until
         self.opened_at = now
         self.outcome: str | None = None
         self.ended_at: float | None = None
         self.cancel_requested = False
         self.body_gone = False
+
+    @property
+    def record_size(self) -> int:
+        """The size of the stream without its entries and its journal."""
+        return _STREAM + len(self.new.question)
 
     def meta(self) -> StreamMeta:
         new = self.new
@@ -61,7 +90,7 @@ class Stream:
             cancel_requested=self.cancel_requested,
             body_gone=self.body_gone,
             agent=new.agent,
-            epoch_starts=self.epoch_starts,
+            epochs=self.epochs,
         )
 
     def is_lost(self, now: float, unclaimed: float) -> bool:
@@ -69,27 +98,38 @@ class Stream:
         wait = 0.0 if self.new.agent is None else unclaimed
         return self.lease_until + wait <= now
 
-    def begin_epoch(self, lease_until: float) -> None:
-        """Begin the next epoch."""
-        self.epoch += 1
+    def claim(self, lease_until: float) -> Claim:
+        """Begin the next epoch for a new owner."""
+        self._begin_epoch(lease_until)
+        self.released = None
+        return Claim(self.new.stream_id, self.epoch, self.last_seq, self.new.question)
+
+    def release(self, now: float) -> None:
+        """Begin an epoch without an owner."""
+        self.released = self.epoch
+        self._begin_epoch(now)
+
+    def _begin_epoch(self, lease_until: float) -> None:
+        self.epochs = begin_epoch(self.epochs, self.last_seq, new_epoch())
+        self.epoch = self.epochs[-1].epoch
         self.lease_until = lease_until
         self.claimed_seq, self.claimed_note = self.last_seq, len(self.journal)
-        if self.new.agent is not None:
-            self.epoch_starts += (self.last_seq + 1,)
 
-    def page(self, after_seq: int, limit: int) -> Page:
+    def page(self, after_seq: int, after_epoch: int, limit: int) -> Page:
         return make_page(
             self.new.stream_id,
             after_seq,
+            after_epoch,
             cut_page(self.entries[after_seq : after_seq + limit]),
             last_seq=self.last_seq,
+            epochs=self.epochs,
             ended=self.outcome is not None,
             body_gone=self.body_gone,
         )
 
     def drop_journal(self) -> int:
         """Drop the journal; return how many bytes were freed."""
-        freed = sum(map(len, self.journal))
+        freed = memory_of(self.journal)
         self.journal = []
         return freed
 
@@ -113,6 +153,13 @@ class Turns:
         self.size = 0
         self.touched_at = 0.0
 
+    @property
+    def memory(self) -> int:
+        """The size in memory; `size` is that of the turns alone."""
+        if not self.by_stream:
+            return 0
+        return _CONVERSATION + self.size + _TURN * len(self.by_stream)
+
     def takes(self, stream_id: UUID, epoch: int) -> bool:
         """Return True if a turn is new, or replaces one of an earlier epoch."""
         return epoch > self.epochs.get(stream_id, 0)
@@ -122,7 +169,7 @@ class Turns:
 
         Return by how many bytes the conversation has grown; the number may be negative.
         """
-        before = self.size
+        before = self.memory
         self.size += len(turn) - len(self.by_stream.get(stream_id, b""))
         self.by_stream[stream_id] = turn
         self.epochs[stream_id] = epoch
@@ -131,19 +178,18 @@ class Turns:
             kept = count_latest_turns(sizes, MAX_TURNS, MAX_TURN_BYTES)
             while len(self.by_stream) > kept:
                 self.drop_oldest()
-        return self.size - before
+        return self.memory - before
 
     def drop_oldest(self) -> int:
         """Drop the oldest turn; return how many bytes were freed."""
-        oldest = next(iter(self.by_stream))
+        before, oldest = self.memory, next(iter(self.by_stream))
         del self.epochs[oldest]
-        freed = len(self.by_stream.pop(oldest))
-        self.size -= freed
-        return freed
+        self.size -= len(self.by_stream.pop(oldest))
+        return before - self.memory
 
     def clear(self) -> int:
         """Drop all turns; return how many bytes were freed."""
-        freed, self.size = self.size, 0
+        freed, self.size = self.memory, 0
         self.by_stream = {}
         self.epochs = {}
         return freed

@@ -1,11 +1,12 @@
 """The data of the memory log, and what it drops to stay within its limit. No I/O, no lock."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
 
 from ..errors import RequestConflict, UnknownStream
-from ._memory_records import Stream, Turns
+from ._memory_records import Stream, Turns, memory_of
 from ._rules import are_notes_repeated, is_repeated
 from ._time_queue import TimeQueue
 from .base import Conversation, LeaseState, NewStream, Notes
@@ -57,8 +58,21 @@ class MemoryStore:
         created = Stream(new, now, lease_until)
         self.requests[key] = created
         self.streams[new.stream_id] = self.running[new.stream_id] = created
-        self.grow(len(new.question))
+        self.grow(created.record_size)
         return created, True
+
+    def free_request(self, new: NewStream, replaced: UUID | None) -> None:
+        """Let the request of a new stream name no stream, if it names the replaced one."""
+        key = (new.principal, new.request_id)
+        known = self.requests.get(key)
+        if known is not None and known.new.stream_id == replaced:
+            del self.requests[key]
+
+    def change_question(self, stream: Stream, question: bytes) -> None:
+        """Replace the question of a running stream."""
+        added = len(question) - len(stream.new.question)
+        stream.new = replace(stream.new, question=question)
+        self.grow(added)
 
     def append(
         self,
@@ -90,7 +104,7 @@ class MemoryStore:
             return False
         stream.entries += entries
         stream.last_seq += len(entries)
-        added = sum(map(len, entries))
+        added = memory_of(entries)
         stream.size += added
         self.grow(added)
         return True
@@ -104,7 +118,7 @@ class MemoryStore:
             last_seq=stream.last_seq,
         ):
             stream.journal += notes.notes
-            self.grow(sum(map(len, notes.notes)))
+            self.grow(memory_of(notes.notes))
 
     def renew(self, stream_id: UUID, epoch: int, until: float) -> LeaseState:
         """Renew a lease that is held with this epoch."""
@@ -151,6 +165,8 @@ class MemoryStore:
     def _free_memory(self) -> None:
         while self.size > self.max_bytes and len(self.ended) > 1:
             self._drop_body(next(iter(self.ended)))
+        while self.size > self.max_bytes and self._forget_first_ended():
+            pass
         while self.size > self.max_bytes and self.conversations:
             turns = next(iter(self.conversations.values()))
             if len(turns.by_stream) > 1:
@@ -162,6 +178,22 @@ class MemoryStore:
 
     def _drop_body(self, stream_id: UUID) -> None:
         self.size -= self.ended.pop(stream_id).drop_body()
+
+    def _forget_first_ended(self) -> bool:
+        """Forget the stream without entries that ended first; return False if there is none."""
+        for queue in (self._without_entries, self._with_entries):
+            for ended_at, stream in queue.take(math.inf, 1):
+                if stream.body_gone:
+                    self._forget_stream(stream)
+                    return True
+                queue.add(ended_at, stream)
+        return False
+
+    def _forget_stream(self, stream: Stream) -> None:
+        new = stream.new
+        del self.streams[new.stream_id]
+        self.free_request(new, new.stream_id)
+        self.size -= stream.record_size
 
     # The steps of an expiry; each returns how many items it has checked.
 
@@ -178,9 +210,7 @@ class MemoryStore:
         """Forget the streams without entries that ended first."""
         streams = self._without_entries.take(until, _EXPIRED_AT_ONCE)
         for _, stream in streams:
-            new = stream.new
-            del self.streams[new.stream_id]
-            del self.requests[new.principal, new.request_id]
+            self._forget_stream(stream)
         return len(streams)
 
     def expire_conversations(self, until: float) -> int:

@@ -1,34 +1,127 @@
 """Tasks in memory."""
 
+from collections.abc import Callable, Mapping
+from threading import Lock
 from uuid import UUID
 
+from ..errors import Fenced
 from ._memory_deliveries import MemoryDeliveries
+from ._memory_store import MemoryStore
+from ._rules import check_last_entries
 from ._task_waiters import TaskWaiters
-from .tasks import TaskPage, TaskQuery, TaskRecord, TaskStore
+from ._waiters import Waiters
+from .base import NewStream, StreamMeta
+from .tasks import (
+    KEPT_REVISIONS,
+    Begun,
+    StreamEnd,
+    TaskChange,
+    TaskPage,
+    TaskQuery,
+    TaskRecord,
+    TaskStore,
+    is_applied,
+)
 
 __all__ = ["MemoryTasks"]
 
 
 class MemoryTasks(TaskStore):
-    """Tasks that end with the process."""
+    """Tasks that end with the process; `lock` protects them and the `streams` of the log."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        streams: MemoryStore,
+        lock: Lock,
+        readers: Waiters,
+        clock: Callable[[], float],
+        lease: float,
+    ) -> None:
         self.deliveries: MemoryDeliveries = MemoryDeliveries()
+        self._streams = streams
+        self._lock = lock
+        self._readers = readers
+        self._clock = clock
+        self._lease = lease
         self._records: dict[UUID, TaskRecord] = {}
-        self._values: dict[UUID, dict[str, tuple[int, bytes]]] = {}
+        self._revisions: dict[UUID, tuple[str, ...]] = {}
+        self._values: dict[UUID, dict[str, bytes]] = {}
         self._waiters = TaskWaiters()
 
-    async def create(self, record: TaskRecord) -> bool:
-        """Store a new task; return False if there is one with this id."""
-        return self._records.setdefault(record.task_id, record) is record
+    async def begin(
+        self,
+        stream: NewStream,
+        record: TaskRecord,
+        values: Mapping[str, bytes],
+        replaces: UUID | None = None,
+    ) -> Begun:
+        """Open the stream of a request, and store its task and the values of the task."""
+        with self._lock:
+            self._streams.free_request(stream, replaces)
+            opened, created = self._open(stream)
+            if not created:
+                known = opened.stream_id
+                return Begun(known, self._records.get(known), None)
+            self._records[record.task_id] = record
+            self._values[record.task_id] = dict(values)
+            return Begun(stream.stream_id, record, opened)
 
-    async def update(self, record: TaskRecord) -> bool:
-        """Store the next version of a task; return False if another one was stored meanwhile."""
-        stored = self._records.get(record.task_id)
-        if stored is None or stored.version != record.version - 1:
+    async def add_turn(self, stream: NewStream, change: TaskChange) -> StreamMeta | None:
+        """Open a further stream of a task; return None if the task was changed meanwhile."""
+        with self._lock:
+            return self._open(stream)[0] if self._apply(change) else None
+
+    def _open(self, stream: NewStream) -> tuple[StreamMeta, bool]:
+        now = self._clock()
+        opened, created = self._streams.open(stream, now, now + self._lease)
+        return opened.meta(), created
+
+    async def start(self, stream_id: UUID, epoch: int, question: bytes) -> None:
+        """Replace the question of a stream before its agent starts."""
+        with self._lock:
+            stream = self._streams.get(stream_id)
+            if stream.epoch != epoch or stream.outcome is not None:
+                raise Fenced(stream_id, epoch)
+            self._streams.change_question(stream, question)
+
+    async def end(self, end: StreamEnd, change: TaskChange) -> bool:
+        """End a stream of a task, and store its state."""
+        check_last_entries(end.entries)
+        with self._lock:
+            streams, now = self._streams, self._clock()
+            stream = streams.get(end.stream_id)
+            if not self._fits(change):
+                return False
+            added = streams.append(stream, end.epoch, end.first_seq, end.entries)
+            if end.text is not None:
+                streams.add_turn(
+                    end.text.conversation, end.stream_id, end.text.turn, end.epoch, now
+                )
+            self._apply(change)
+            if added:
+                streams.end(stream, end.outcome, now)
+                self._readers.wake(end.stream_id)
+        return True
+
+    async def update(self, change: TaskChange) -> bool:
+        """Store a change and its values; return False if another one was stored meanwhile."""
+        with self._lock:
+            return self._apply(change)
+
+    def _fits(self, change: TaskChange) -> bool:
+        stored = self._records.get(change.new.task_id)
+        known = self._revisions.get(change.new.task_id, ())
+        return stored is not None and is_applied(known, stored.version, change) is not False
+
+    def _apply(self, change: TaskChange) -> bool:
+        task_id, known = change.new.task_id, self._revisions.get(change.new.task_id, ())
+        if not self._fits(change):
             return False
-        self._records[record.task_id] = record
-        self._waiters.wake(record.task_id)
+        if change.new.revision not in known:
+            self._records[task_id] = change.new
+            self._revisions[task_id] = (change.new.revision, *known)[:KEPT_REVISIONS]
+            self._values.setdefault(task_id, {}).update(change.values)
+            self._waiters.wake(task_id)
         return True
 
     async def get(self, task_id: UUID) -> TaskRecord | None:
@@ -43,23 +136,16 @@ class MemoryTasks(TaskStore):
         left = [record for record in found if after is None or record.position < after]
         return TaskPage(left[: query.limit], len(found))
 
-    async def wait(self, task_id: UUID, version: int, seconds: float) -> None:
-        """Wait until a task has another version than this one, at most for so long."""
-        with self._waiters.registered(task_id) as changed:
-            record = self._records.get(task_id)
-            if record is not None and record.version == version:
+    async def wait(self, record: TaskRecord, seconds: float) -> None:
+        """Wait until a task is another one than this record, at most for so long."""
+        with self._waiters.registered(record.task_id) as changed:
+            stored = self._records.get(record.task_id)
+            if stored is not None and stored.revision == record.revision:
                 await self._waiters.wait_for(changed, seconds)
-
-    async def put_value(self, task_id: UUID, name: str, value: bytes, epoch: int = 1) -> None:
-        """Store a value beside a task; one of a later epoch stays as it is."""
-        values = self._values.setdefault(task_id, {})
-        if name not in values or values[name][0] <= epoch:
-            values[name] = (epoch, value)
 
     async def value(self, task_id: UUID, name: str) -> bytes | None:
         """Return a value, None if there is none."""
-        stored = self._values.get(task_id, {}).get(name)
-        return None if stored is None else stored[1]
+        return self._values.get(task_id, {}).get(name)
 
     async def drop(self, ended_before: float, changed_before: float) -> None:
         """Drop the tasks that are not open and ended before a time, and all before another one."""
@@ -67,6 +153,7 @@ class MemoryTasks(TaskStore):
             limit = changed_before if record.open else max(ended_before, changed_before)
             if record.changed < limit:
                 del self._records[record.task_id]
+                self._revisions.pop(record.task_id, None)
                 self._values.pop(record.task_id, None)
                 self.deliveries.drop(record.task_id)
                 self._waiters.wake(record.task_id)

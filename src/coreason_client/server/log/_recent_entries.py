@@ -4,19 +4,24 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from uuid import UUID
 
-from ._rules import cut_page, make_page
+from ._rules import cut_page
 from .base import PAGE_BYTES, Page
 
 __all__ = ["RecentEntries"]
 
 
 class _Recent:
-    """The entries of one stream from `first_seq` on."""
+    """The entries of one stream from `first_seq` on, all of one epoch.
 
-    __slots__ = ("ended", "entries", "first_seq", "size")
+    `lowest` is the lowest position that is known to be of this epoch, or the beginning.
+    """
 
-    def __init__(self, first_seq: int) -> None:
+    __slots__ = ("ended", "entries", "epoch", "first_seq", "lowest", "size")
+
+    def __init__(self, epoch: int, first_seq: int) -> None:
+        self.epoch = epoch
         self.first_seq = first_seq
+        self.lowest = first_seq if first_seq > 1 else 0
         self.entries: list[bytes] = []
         self.size = 0
         self.ended = False
@@ -36,13 +41,17 @@ class RecentEntries:
         self._by_stream: OrderedDict[UUID, _Recent] = OrderedDict()
 
     def add(
-        self, stream_id: UUID, first_seq: int, entries: Sequence[bytes], *, ended: bool
+        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes], *, ended: bool
     ) -> None:
         """Add the entries of an append."""
         recent = self._by_stream.get(stream_id)
-        if recent is None or recent.first_seq + len(recent.entries) != first_seq:
+        if (
+            recent is None
+            or recent.epoch != epoch
+            or recent.first_seq + len(recent.entries) != first_seq
+        ):
             self.drop(stream_id)
-            recent = self._by_stream[stream_id] = _Recent(first_seq)
+            recent = self._by_stream[stream_id] = _Recent(epoch, first_seq)
         recent.entries += entries
         recent.ended = ended
         added = sum(map(len, entries))
@@ -54,20 +63,21 @@ class RecentEntries:
         while self._size >= self._max_bytes and self._by_stream:
             self.drop(next(iter(self._by_stream)))
 
-    def page(self, stream_id: UUID, after_seq: int, limit: int) -> Page | None:
-        """Return the entries that follow a position, None if they are not in the cache."""
+    def page(self, stream_id: UUID, after_seq: int, after_epoch: int, limit: int) -> Page | None:
+        """Return the entries that follow a position, None if the store must be asked.
+
+        That is so for a position whose own entry is not known here with the same epoch: only the
+        store knows whether it is gone.
+        """
         recent = self._by_stream.get(stream_id)
-        if recent is None or after_seq + 1 < recent.first_seq:
+        if recent is None or after_epoch != recent.epoch:
             return None
         start = after_seq + 1 - recent.first_seq
-        return make_page(
-            stream_id,
-            after_seq,
-            cut_page(recent.entries[start : start + limit]),
-            last_seq=recent.first_seq + len(recent.entries) - 1,
-            ended=recent.ended,
-            body_gone=False,
-        )
+        left = len(recent.entries) - start
+        if after_seq < recent.lowest or left < 0:
+            return None
+        entries = cut_page(recent.entries[start : start + limit])
+        return Page(entries, recent.ended and len(entries) == left, after_epoch)
 
     def drop(self, stream_id: UUID) -> None:
         """Drop the entries of a stream."""
@@ -92,5 +102,6 @@ class RecentEntries:
         freed = sum(map(len, recent.entries[:count]))
         del recent.entries[:count]
         recent.first_seq += count
+        recent.lowest = recent.first_seq - 1
         recent.size -= freed
         self._size -= freed

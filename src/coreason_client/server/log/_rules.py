@@ -1,22 +1,77 @@
 """The rules of the contract that several logs apply. No I/O."""
 
 from collections.abc import Iterable, Sequence
+from secrets import randbits
+from time import time
 from uuid import UUID
 
 from ..errors import Fenced, OutOfSequence, PositionGone
-from .base import PAGE_BYTES, AgentVersion, Notes, Page
+from .base import (
+    PAGE_BYTES,
+    AgentVersion,
+    EpochStart,
+    NewStream,
+    Notes,
+    Page,
+    StreamMeta,
+    epoch_at,
+)
 
 __all__ = [
     "are_notes_repeated",
+    "begin_epoch",
     "check_last_entries",
+    "check_position",
     "count_latest_turns",
     "cut_page",
     "is_repeated",
     "make_page",
     "may_claim_durable",
     "may_have_more",
+    "new_epoch",
+    "new_meta",
     "take_page",
 ]
+
+# The epoch of a claim: the milliseconds since 2025, and then random bits. Until 2059 it is below
+# 2**53, so Lua and JavaScript can hold it.
+_EPOCH_ORIGIN = 1_735_689_600.0
+_EPOCH_RANDOM_BITS = 13
+
+
+def new_meta(stream: NewStream, now: float) -> StreamMeta:
+    """Return the description of a new stream."""
+    return StreamMeta(
+        stream_id=stream.stream_id,
+        principal=stream.principal,
+        request_id=stream.request_id,
+        fingerprint=stream.fingerprint,
+        epoch=1,
+        last_seq=0,
+        opened_at=now,
+        outcome=None,
+        ended_at=None,
+        cancel_requested=False,
+        body_gone=False,
+        agent=stream.agent,
+    )
+
+
+def new_epoch(now: float | None = None) -> int:
+    """Return a number for the epoch of a claim, which no other claim gets.
+
+    If a store loses its latest state, a counter in it would count some epochs again.
+    """
+    passed = (time() if now is None else now) - _EPOCH_ORIGIN
+    return max(int(passed * 1000), 0) << _EPOCH_RANDOM_BITS | randbits(_EPOCH_RANDOM_BITS)
+
+
+def begin_epoch(
+    epochs: tuple[EpochStart, ...], last_seq: int, number: int
+) -> tuple[EpochStart, ...]:
+    """Return the epochs of a stream after a claim; `number` is the one that the claimant made."""
+    current = epochs[-1].epoch if epochs else 1
+    return (*epochs, EpochStart(last_seq + 1, max(current + 1, number)))
 
 
 def is_repeated(
@@ -88,26 +143,56 @@ def check_last_entries(entries: Sequence[bytes]) -> None:
         raise ValueError("a stream must end with an entry, got no entries")
 
 
+def check_position(
+    stream_id: UUID,
+    after_seq: int,
+    after_epoch: int,
+    *,
+    last_seq: int,
+    epochs: Sequence[EpochStart],
+    ended: bool,
+) -> None:
+    """Check that the entry at a position is still the one that was read.
+
+    A producer may send entries again that the store has lost, so a position after the last entry
+    is kept while its epoch is the current one.
+
+    Raises:
+        PositionGone: it is not.
+    """
+    if after_seq and (
+        after_epoch != epoch_at(epochs, after_seq) or (ended and after_seq > last_seq)
+    ):
+        raise PositionGone(stream_id, after_seq, replaced=True)
+
+
 def make_page(
     stream_id: UUID,
     after_seq: int,
+    after_epoch: int,
     entries: Sequence[bytes],
     *,
     last_seq: int,
+    epochs: Sequence[EpochStart],
     ended: bool,
     body_gone: bool,
 ) -> Page:
     """Return the page of entries that follow a position.
 
-    `last_seq` is the number of the last entry of the stream. `ended` and `body_gone` describe the
-    stream: it has ended, its entries have been dropped.
+    `last_seq` is the number of the last entry of the stream, `epochs` are the beginnings of its
+    later epochs. `ended` and `body_gone` describe the stream: it has ended, its entries have been
+    dropped.
 
     Raises:
-        PositionGone: entries that follow the position have been dropped.
+        PositionGone: entries that follow the position have been dropped, or `check_position`.
     """
+    check_position(stream_id, after_seq, after_epoch, last_seq=last_seq, epochs=epochs, ended=ended)
     if body_gone and after_seq < last_seq:
         raise PositionGone(stream_id, after_seq)
-    return Page(entries, ended and after_seq + len(entries) >= last_seq)
+    if not entries:
+        return Page(entries, ended and after_seq >= last_seq, after_epoch)
+    read = after_seq + len(entries)
+    return Page(entries, ended and read >= last_seq, epoch_at(epochs, read))
 
 
 def take_page(entries: Iterable[bytes]) -> list[bytes]:

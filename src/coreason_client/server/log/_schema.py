@@ -15,7 +15,7 @@ __all__ = [
 ]
 
 APPLICATION_ID = 0x436F5265  # "CoRe"
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 # Questions, and values of tasks, have their own tables: rows of `streams` and `tasks` are often
 # rewritten, and a question may have megabytes. With the indexes, the cost of an expiry depends only
 # on what expires.
@@ -39,6 +39,7 @@ CREATE TABLE IF NOT EXISTS streams (
     claimed_seq INTEGER NOT NULL DEFAULT 0,
     claimed_note INTEGER NOT NULL DEFAULT 0,
     epoch_starts TEXT NOT NULL DEFAULT '',
+    released INTEGER,
     UNIQUE (principal, request_id)
 );
 CREATE INDEX IF NOT EXISTS streams_running ON streams (lease_until) WHERE outcome IS NULL;
@@ -82,7 +83,8 @@ CREATE TABLE IF NOT EXISTS tasks (
     changed REAL NOT NULL,
     data BLOB NOT NULL,
     open INTEGER NOT NULL,
-    version INTEGER NOT NULL
+    version INTEGER NOT NULL,
+    revisions TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX IF NOT EXISTS tasks_latest ON tasks (principal, changed, task_id);
 CREATE INDEX IF NOT EXISTS tasks_age ON tasks (open, changed);
@@ -91,7 +93,7 @@ CREATE TABLE IF NOT EXISTS task_values (
     task_id BLOB NOT NULL,
     name TEXT NOT NULL,
     value BLOB NOT NULL,
-    epoch INTEGER NOT NULL,
+    epoch INTEGER NOT NULL DEFAULT 0,
     UNIQUE (task_id, name)
 );
 CREATE TABLE IF NOT EXISTS deliveries (
@@ -106,7 +108,7 @@ CREATE TABLE IF NOT EXISTS deliveries (
 );
 CREATE INDEX IF NOT EXISTS deliveries_due ON deliveries (due) WHERE due IS NOT NULL
 """
-# Columns that version 2 did not have.
+# Columns that earlier releases did not have.
 _NEW_COLUMNS = (
     ("streams", "agent_id TEXT"),
     ("streams", "version TEXT"),
@@ -114,6 +116,8 @@ _NEW_COLUMNS = (
     ("streams", "claimed_note INTEGER NOT NULL DEFAULT 0"),
     ("streams", "epoch_starts TEXT NOT NULL DEFAULT ''"),
     ("turns", "epoch INTEGER NOT NULL DEFAULT 1"),
+    ("streams", "released INTEGER"),
+    ("tasks", "revisions TEXT NOT NULL DEFAULT ''"),
 )
 
 
@@ -130,11 +134,15 @@ def prepare(db: sqlite3.Connection) -> None:
         db.execute(statement)
     if version == 1:
         _store_entries_in_runs(db)
-    if version in (1, 2):
-        for table, column in _NEW_COLUMNS:
+    for table, column in _NEW_COLUMNS:
+        if column.partition(" ")[0] not in _columns(db, table):
             db.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _columns(db: sqlite3.Connection, table: str) -> set[str]:
+    return {row[1] for row in db.execute(f"PRAGMA table_info({table})")}
 
 
 def _store_entries_in_runs(db: sqlite3.Connection) -> None:

@@ -6,12 +6,14 @@ from itertools import chain, islice
 from typing import Any
 from uuid import UUID
 
-from ..errors import UnknownStream
+from ..errors import Fenced, LogUnavailable, RequestConflict, UnknownStream
 from ._rules import (
     are_notes_repeated,
+    begin_epoch,
     count_latest_turns,
     is_repeated,
     make_page,
+    new_meta,
     take_page,
 )
 from ._schema import insert_runs
@@ -21,8 +23,11 @@ from .base import (
     MAX_TURNS,
     AgentVersion,
     Conversation,
+    EpochStart,
     LeaseState,
+    NewStream,
     Notes,
+    Opened,
     Page,
     StreamMeta,
 )
@@ -31,6 +36,7 @@ __all__ = [
     "LogConnection",
     "add_turn",
     "append",
+    "change_question",
     "drop_entries",
     "drop_streams",
     "drop_turns",
@@ -41,6 +47,8 @@ __all__ = [
     "load_meta",
     "load_staged",
     "move_staged",
+    "open_stream",
+    "parse_epochs",
     "read_page",
     "renew",
     "request_cancel",
@@ -56,6 +64,19 @@ _META = (
     "stream_id, principal, request_id, fingerprint, epoch, last_seq, opened_at, outcome, ended_at,"
     " cancel_requested, body_gone, agent_id, version, epoch_starts"
 )
+
+
+def parse_epochs(stored: str) -> tuple[EpochStart, ...]:
+    """Parse the column `epoch_starts`.
+
+    It has the first number and the epoch of each later epoch, with a colon between them. An earlier
+    release wrote the first number only, and counted the epochs.
+    """
+    epochs: tuple[EpochStart, ...] = ()
+    for word in stored.split():
+        first, _, epoch = word.partition(":")
+        epochs = begin_epoch(epochs, int(first) - 1, int(epoch or 0))
+    return epochs
 
 
 class _StreamState:
@@ -110,7 +131,7 @@ def _meta(db: LogConnection, row: tuple[Any, ...]) -> StreamMeta:
         cancel_requested=bool(row[9]),
         body_gone=bool(row[10]),
         agent=None if row[11] is None else AgentVersion(row[11], row[12]),
-        epoch_starts=tuple(map(int, row[13].split())),
+        epochs=parse_epochs(row[13]),
     )
 
 
@@ -136,6 +157,77 @@ def find_meta(db: LogConnection, principal: str, request_id: UUID) -> StreamMeta
         (principal, request_id.bytes),
     ).fetchone()
     return None if row is None else _meta(db, row)
+
+
+def open_stream(
+    db: LogConnection, stream: NewStream, now: float, lease_until: float, replaces: UUID | None
+) -> Opened:
+    """Return the stream of a request; create it if there is none, or only the replaced one.
+
+    Raises:
+        RequestConflict: the request is known with another fingerprint.
+    """
+    if replaces is not None:  # no request has the id of a stream
+        db.execute(
+            "UPDATE streams SET request_id = stream_id WHERE stream_id = ? AND principal = ?"
+            " AND request_id = ?",
+            (replaces.bytes, stream.principal, stream.request_id.bytes),
+        )
+    if (created := _add_stream(db, stream, now, lease_until)) is not None:
+        return Opened(created, created=True)
+    known = find_meta(db, stream.principal, stream.request_id)
+    assert known is not None  # noqa: S101 - otherwise the stream would be new
+    if known.fingerprint != stream.fingerprint:
+        raise RequestConflict(stream.request_id)
+    return Opened(known, created=False)
+
+
+def _add_stream(
+    db: LogConnection, stream: NewStream, now: float, lease_until: float
+) -> StreamMeta | None:
+    """Add a new stream and return its description, None if the request already has a stream."""
+    agent = stream.agent
+    added = db.execute(
+        "INSERT INTO streams (stream_id, principal, request_id, fingerprint, epoch,"
+        " last_seq, opened_at, cancel_requested, body_gone, lease_until, agent_id, version)"
+        " VALUES (?, ?, ?, ?, 1, 0, ?, 0, 0, ?, ?, ?) ON CONFLICT (principal, request_id)"
+        " DO NOTHING",
+        (
+            stream.stream_id.bytes,
+            stream.principal,
+            stream.request_id.bytes,
+            stream.fingerprint,
+            now,
+            lease_until,
+            None if agent is None else agent.agent_id,
+            None if agent is None else agent.version,
+        ),
+    )
+    if not added.rowcount:
+        return None
+    meta, n = new_meta(stream, now), added.lastrowid
+    assert n is not None  # noqa: S101 - an INSERT sets it
+    if stream.question:
+        db.execute("INSERT INTO questions (n, question) VALUES (?, ?)", (n, stream.question))
+    db.states[stream.stream_id] = _StreamState(meta, n, 0, (0, 0))
+    return meta
+
+
+def change_question(db: LogConnection, stream_id: UUID, epoch: int, question: bytes) -> None:
+    """Replace the question of a running stream that is held with this epoch.
+
+    Raises:
+        Fenced: the epoch is over, or the stream has ended.
+        UnknownStream: there is no such stream.
+    """
+    row = db.execute(
+        "SELECT n, epoch, outcome FROM streams WHERE stream_id = ?", (stream_id.bytes,)
+    ).fetchone()
+    if row is None:
+        raise UnknownStream(stream_id)
+    if row[1] != epoch or row[2] is not None:
+        raise Fenced(stream_id, epoch)
+    db.execute("UPDATE questions SET question = ? WHERE n = ?", (question, row[0]))
 
 
 def last_seq(db: LogConnection, stream_id: UUID, moved: int) -> int:
@@ -234,26 +326,39 @@ def move_staged(db: LogConnection) -> None:
         insert_runs(db, n, first_seq, entries)
 
 
-def read_page(db: LogConnection, stream_id: UUID, after_seq: int, limit: int) -> Page:
+def read_page(
+    db: LogConnection, stream_id: UUID, after_seq: int, after_epoch: int, limit: int
+) -> Page:
     """Return up to `limit` entries after a position.
 
     Raises:
-        PositionGone: the entries that follow the position have been dropped.
+        PositionGone: the entries that follow the position, or the one at it, are gone.
         UnknownStream: there is no such stream.
+        LogUnavailable: its stored entries are damaged.
     """
     row = db.execute(
-        "SELECT n, last_seq, outcome, body_gone FROM streams WHERE stream_id = ?",
+        "SELECT n, last_seq, outcome, body_gone, epoch_starts FROM streams WHERE stream_id = ?",
         (stream_id.bytes,),
     ).fetchone()
     if row is None:
         raise UnknownStream(stream_id)
-    n, moved, outcome, body_gone = row
+    n, moved, outcome, body_gone, epoch_starts = row
     staged = db.staged.after(stream_id, after_seq)
+    try:
+        entries = take_page(islice(chain(_moved_entries(db, n, after_seq), staged), limit))
+    except ValueError as error:
+        raise LogUnavailable(
+            f"the entries of the stream {stream_id} after {after_seq} are damaged in the file "
+            f"({error}): restore the file from a backup; other streams can be read",
+            stream_id,
+        ) from None
     return make_page(
         stream_id,
         after_seq,
-        take_page(islice(chain(_moved_entries(db, n, after_seq), staged), limit)),
+        after_epoch,
+        entries,
         last_seq=last_seq(db, stream_id, moved),
+        epochs=parse_epochs(epoch_starts),
         ended=outcome is not None,
         body_gone=bool(body_gone),
     )

@@ -1,16 +1,18 @@
 """The statements of the SQLite log that change the producer of a stream, and read its journal."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from ..errors import Fenced, UnknownStream
-from ._rules import may_claim_durable
-from ._sql import LogConnection, last_note, last_seq
+from ._rules import begin_epoch, may_claim_durable, new_epoch
+from ._sql import LogConnection, last_note, last_seq, parse_epochs
 from .base import PAGE_BYTES, UNCLAIMED_SECONDS, AgentVersion, Claim
 
-__all__ = ["claim_durable", "claim_lost", "journal", "release"]
+__all__ = ["claim_durable", "claim_held", "claim_lost", "journal", "release"]
 
-_COLUMNS = "n, stream_id, epoch, last_seq, lease_until, agent_id, version"
+_COLUMNS = "n, stream_id, epoch, last_seq, lease_until, agent_id, version, epoch_starts"
 
 
 def claim_lost(db: LogConnection, now: float, until: float, limit: int) -> list[Claim]:
@@ -20,7 +22,7 @@ def claim_lost(db: LogConnection, now: float, until: float, limit: int) -> list[
         " AND (agent_id IS NULL OR lease_until <= ?) LIMIT ?",
         (now, now - UNCLAIMED_SECONDS, limit),
     ).fetchall()
-    return [_begin_epoch(db, row, until) for row in rows]
+    return [_claim(db, row, until) for row in rows]
 
 
 def claim_durable(
@@ -37,7 +39,20 @@ def claim_durable(
         for row in rows
         if may_claim_durable(now, lease, row[4], AgentVersion(row[5], row[6]), agent)
     ]
-    return [_begin_epoch(db, row, now + lease) for row in due[:limit]]
+    return [_claim(db, row, now + lease) for row in due[:limit]]
+
+
+def claim_held(db: LogConnection, stream_id: UUID, epoch: int, until: float) -> Claim:
+    """Begin the next epoch of a stream for the process that holds it with this epoch.
+
+    Raises:
+        Fenced: the epoch is over, or the stream has ended.
+        UnknownStream: there is no such stream.
+    """
+    row = _held_row(db, stream_id)
+    if row[2] != epoch or row[-1] is not None:
+        raise Fenced(stream_id, epoch)
+    return _claim(db, row, until)
 
 
 def release(db: LogConnection, stream_id: UUID, epoch: int, now: float) -> None:
@@ -47,30 +62,53 @@ def release(db: LogConnection, stream_id: UUID, epoch: int, now: float) -> None:
         Fenced: the epoch is over, or the stream has ended.
         UnknownStream: there is no such stream.
     """
-    row = db.execute(
-        f"SELECT {_COLUMNS}, outcome FROM streams WHERE stream_id = ?",  # noqa: S608
+    *row, released, outcome = _held_row(db, stream_id)
+    if outcome is None and released == epoch:
+        return
+    if row[2] != epoch or outcome is not None:
+        raise Fenced(stream_id, epoch)
+    _begin_epoch(db, row, now, released=epoch)
+
+
+def _held_row(db: LogConnection, stream_id: UUID) -> tuple[Any, ...]:
+    """Return the columns of a claim, the epoch that released the stream, and the outcome."""
+    row: tuple[Any, ...] | None = db.execute(
+        f"SELECT {_COLUMNS}, released, outcome FROM streams WHERE stream_id = ?",  # noqa: S608
         (stream_id.bytes,),
     ).fetchone()
     if row is None:
         raise UnknownStream(stream_id)
-    if row[2] != epoch or row[-1] is not None:
-        raise Fenced(stream_id, epoch)
-    _begin_epoch(db, row, now)
+    return row
 
 
-def _begin_epoch(db: LogConnection, row: tuple[Any, ...], lease_until: float) -> Claim:
-    n, id_, epoch, moved, _, agent_id = row[:6]
+def _claim(db: LogConnection, row: Sequence[Any], until: float) -> Claim:
+    claim = _begin_epoch(db, row, until)
+    question = db.execute("SELECT question FROM questions WHERE n = ?", (row[0],)).fetchone()
+    return claim if question is None else replace(claim, question=bytes(question[0]))
+
+
+def _begin_epoch(
+    db: LogConnection, row: Sequence[Any], lease_until: float, released: int | None = None
+) -> Claim:
+    n, id_, moved, epoch_starts = row[0], row[1], row[3], row[7]
     stream_id = UUID(bytes=id_)
     db.states.pop(stream_id, None)
     last = last_seq(db, stream_id, moved)
-    start = "" if agent_id is None else f" {last + 1}"
+    epochs = begin_epoch(parse_epochs(epoch_starts), last, new_epoch())
     db.execute(
         "UPDATE streams SET epoch = ?, lease_until = ?, claimed_seq = ?, claimed_note = ?,"
-        " epoch_starts = epoch_starts || ? WHERE n = ?",
-        (epoch + 1, lease_until, last, last_note(db, n), start, n),
+        " epoch_starts = ?, released = ? WHERE n = ?",
+        (
+            epochs[-1].epoch,
+            lease_until,
+            last,
+            last_note(db, n),
+            " ".join(f"{first}:{number}" for first, number in epochs),
+            released,
+            n,
+        ),
     )
-    question = db.execute("SELECT question FROM questions WHERE n = ?", (n,)).fetchone()
-    return Claim(stream_id, epoch + 1, last, b"" if question is None else bytes(question[0]))
+    return Claim(stream_id, epochs[-1].epoch, last)
 
 
 def journal(db: LogConnection, stream_id: UUID, after: int) -> list[bytes]:

@@ -1,66 +1,138 @@
 """Tasks in the SQLite file of a log."""
 
 import sqlite3
+from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
+from . import _sql
+from ._live_entries import LiveEntries
+from ._rules import check_last_entries
 from ._shared_worker import SharedWorker
 from ._sql import LogConnection
 from ._sql_deliveries import SQLiteDeliveries, drop_deliveries
 from ._task_waiters import TaskWaiters
-from .tasks import TaskPage, TaskQuery, TaskRecord, TaskStore
+from .base import NewStream, StreamMeta
+from .tasks import (
+    KEPT_REVISIONS,
+    Begun,
+    StreamEnd,
+    TaskChange,
+    TaskPage,
+    TaskQuery,
+    TaskRecord,
+    TaskStore,
+    is_applied,
+)
 
 __all__ = ["SQLiteTasks"]
 
-_COLUMNS = "task_id, principal, context_id, state, changed, data, open, version"
+_COLUMNS = "task_id, principal, context_id, state, changed, data, open, version, revisions"
 _DROPPED_AT_ONCE = 50
 
 
 class SQLiteTasks(TaskStore):
     """Tasks that outlive the process; `worker` runs the statements."""
 
-    def __init__(self, worker: SharedWorker[LogConnection]) -> None:
+    def __init__(
+        self,
+        worker: SharedWorker[LogConnection],
+        live: LiveEntries,
+        clock: Callable[[], float],
+        lease: float,
+    ) -> None:
         self.deliveries = SQLiteDeliveries(worker)
         self._worker = worker
+        self._live = live
+        self._clock = clock
+        self._lease = lease
         self._waiters = TaskWaiters()
 
-    async def create(self, record: TaskRecord) -> bool:
-        """Store a new task; return False if there is one with this id."""
+    async def begin(
+        self,
+        stream: NewStream,
+        record: TaskRecord,
+        values: Mapping[str, bytes],
+        replaces: UUID | None = None,
+    ) -> Begun:
+        """Open the stream of a request, and store its task and the values of the task."""
 
-        def run(db: LogConnection) -> bool:
-            marks = ", ".join("?" * 8)
-            added = db.execute(
-                f"INSERT OR IGNORE INTO tasks ({_COLUMNS}) VALUES ({marks})",  # noqa: S608
+        def run(db: LogConnection) -> Begun:
+            now = self._clock()
+            opened = _sql.open_stream(db, stream, now, now + self._lease, replaces)
+            if not opened.created:
+                known = opened.meta.stream_id
+                return Begun(known, _load(db, known), None)
+            marks = ", ".join("?" * 9)
+            db.execute(
+                f"INSERT INTO tasks ({_COLUMNS}) VALUES ({marks})",  # noqa: S608
                 _row(record),
             )
-            return added.rowcount == 1
+            _put_values(db, record.task_id, values)
+            return Begun(stream.stream_id, record, opened.meta)
 
-        return await self._worker.submit(run)
+        def after(begun: Begun) -> None:
+            if begun.opened is not None:
+                self._live.add(stream.stream_id, 1, 1, [], ended=False)
 
-    async def update(self, record: TaskRecord) -> bool:
-        """Store the next version of a task; return False if another one was stored meanwhile."""
+        return await self._worker.submit(run, after)
+
+    async def add_turn(self, stream: NewStream, change: TaskChange) -> StreamMeta | None:
+        """Open a further stream of a task; return None if the task was changed meanwhile."""
+
+        def run(db: LogConnection) -> StreamMeta | None:
+            if not _apply(db, change):
+                return None
+            now = self._clock()
+            return _sql.open_stream(db, stream, now, now + self._lease, None).meta
+
+        def after(opened: StreamMeta | None) -> None:
+            if opened is not None:
+                self._live.add(stream.stream_id, 1, 1, [], ended=False)
+                self._waiters.wake(change.new.task_id)
+
+        return await self._worker.submit(run, after)
+
+    async def start(self, stream_id: UUID, epoch: int, question: bytes) -> None:
+        """Replace the question of a stream before its agent starts."""
+        await self._worker.submit(lambda db: _sql.change_question(db, stream_id, epoch, question))
+
+    async def end(self, end: StreamEnd, change: TaskChange) -> bool:
+        """End a stream of a task, and store its state."""
+        check_last_entries(end.entries)
+        stream_id, first_seq, entries = end.stream_id, end.first_seq, end.entries
+        added = False
 
         def run(db: LogConnection) -> bool:
-            changed = db.execute(
-                "UPDATE tasks SET state = ?, changed = ?, data = ?, open = ?, version = ?"
-                " WHERE task_id = ? AND version = ?",
-                (
-                    record.state,
-                    record.changed,
-                    record.data,
-                    record.open,
-                    record.version,
-                    record.task_id.bytes,
-                    record.version - 1,
-                ),
-            )
-            return changed.rowcount == 1
+            nonlocal added
+            if _is_applied(db, change) is False:
+                return False
+            now = self._clock()
+            added, _ = _sql.append(db, stream_id, end.epoch, first_seq, entries)
+            if added:
+                last_seq = first_seq + len(entries) - 1
+                _sql.end_stream(db, stream_id, last_seq, end.outcome, now)
+            if end.text is not None:
+                conversation, turn = end.text
+                _sql.add_turn(db, conversation, stream_id, turn, end.epoch, now)
+            return _apply(db, change)
+
+        def after(ended: bool) -> None:
+            if added:
+                self._live.add(stream_id, end.epoch, first_seq, entries, ended=True)
+            if ended:
+                self._waiters.wake(change.new.task_id)
+
+        return await self._worker.submit(run, after)
+
+    async def update(self, change: TaskChange) -> bool:
+        """Store a change and its values; return False if another one was stored meanwhile."""
 
         def after(updated: bool) -> None:
             if updated:
-                self._waiters.wake(record.task_id)
+                self._waiters.wake(change.new.task_id)
 
-        return await self._worker.submit(run, after)
+        return await self._worker.submit(lambda db: _apply(db, change), after)
 
     async def get(self, task_id: UUID) -> TaskRecord | None:
         """Return a task, None if there is none."""
@@ -70,23 +142,12 @@ class SQLiteTasks(TaskStore):
         """Return tasks, the latest change first."""
         return await self._worker.submit(lambda db: _find(db, query))
 
-    async def wait(self, task_id: UUID, version: int, seconds: float) -> None:
-        """Wait until a task has another version than this one, at most for so long."""
-        with self._waiters.registered(task_id) as changed:
-            record = await self.get(task_id)
-            if record is not None and record.version == version:
+    async def wait(self, record: TaskRecord, seconds: float) -> None:
+        """Wait until a task is another one than this record, at most for so long."""
+        with self._waiters.registered(record.task_id) as changed:
+            stored = await self.get(record.task_id)
+            if stored is not None and stored.revision == record.revision:
                 await self._waiters.wait_for(changed, seconds)
-
-    async def put_value(self, task_id: UUID, name: str, value: bytes, epoch: int = 1) -> None:
-        """Store a value beside a task; one of a later epoch stays as it is."""
-        await self._worker.submit(
-            lambda db: db.execute(
-                "INSERT INTO task_values (task_id, name, value, epoch) VALUES (?, ?, ?, ?)"
-                " ON CONFLICT (task_id, name) DO UPDATE"
-                " SET value = excluded.value, epoch = excluded.epoch WHERE epoch <= excluded.epoch",
-                (task_id.bytes, name, value, epoch),
-            )
-        )
 
     async def value(self, task_id: UUID, name: str) -> bytes | None:
         """Return a value, None if there is none."""
@@ -123,6 +184,41 @@ class SQLiteTasks(TaskStore):
         return await self._worker.submit(run)
 
 
+def _is_applied(db: LogConnection, change: TaskChange) -> bool | None:
+    """Return True if a change has been stored already, False if it is late, None if it fits."""
+    row = db.execute(
+        "SELECT version, revisions FROM tasks WHERE task_id = ?", (change.new.task_id.bytes,)
+    ).fetchone()
+    return False if row is None else is_applied(row[1].split(), row[0], change)
+
+
+def _apply(db: LogConnection, change: TaskChange) -> bool:
+    """Store a change; return False if it is late."""
+    applied = _is_applied(db, change)
+    if applied is not None:
+        return applied
+    new = change.new
+    kept = KEPT_REVISIONS * (len(new.revision) + 1)
+    db.execute(
+        "UPDATE tasks SET state = ?, changed = ?, data = ?, open = ?, version = ?,"
+        " revisions = substr(? || ' ' || revisions, 1, ?) WHERE task_id = ?",
+        (
+            *(new.state, new.changed, new.data, new.open, new.version),
+            *(new.revision, kept, new.task_id.bytes),
+        ),
+    )
+    _put_values(db, new.task_id, change.values)
+    return True
+
+
+def _put_values(db: LogConnection, task_id: UUID, values: Mapping[str, bytes]) -> None:
+    db.executemany(
+        "INSERT INTO task_values (task_id, name, value) VALUES (?, ?, ?)"
+        " ON CONFLICT (task_id, name) DO UPDATE SET value = excluded.value",
+        [(task_id.bytes, name, value) for name, value in values.items()],
+    )
+
+
 def _row(record: TaskRecord) -> tuple[Any, ...]:
     return (
         record.task_id.bytes,
@@ -133,13 +229,16 @@ def _row(record: TaskRecord) -> tuple[Any, ...]:
         record.data,
         record.open,
         record.version,
+        record.revision,
     )
 
 
 def _record(row: tuple[Any, ...]) -> TaskRecord:
-    task_id, principal, context_id, state, changed, data, open_, version = row
+    task_id, principal, context_id, state, changed, data, open_, version, revisions = row
+    revision = revisions.partition(" ")[0]
     return TaskRecord(
-        UUID(bytes=task_id), principal, context_id, state, changed, data, bool(open_), version
+        *(UUID(bytes=task_id), principal, context_id, state, changed, data),
+        *(bool(open_), version, revision),
     )
 
 

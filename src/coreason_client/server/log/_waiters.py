@@ -9,10 +9,10 @@ from uuid import UUID
 from ._rules import may_have_more
 from .base import Page
 
-__all__ = ["PageLookup", "Reader", "Waiter", "Waiters", "make_wake_callback"]
+__all__ = ["PageLookup", "Reader", "Waiter", "Waiters", "Waiting", "make_wake_callback"]
 
-PageLookup: TypeAlias = Callable[[UUID, int, int], Page | None]
-"""Called with stream_id, after_seq and limit; returns a page from memory, or None."""
+PageLookup: TypeAlias = Callable[[UUID, int, int, int], Page | None]
+"""Called with stream_id, after_seq, after_epoch and limit; returns a page from memory, or None."""
 
 
 class Waiter:
@@ -115,11 +115,17 @@ class Waiter:
             self._timer = self.loop.call_at(self._deadline, self._check_deadline)
 
 
-class Reader(Protocol):
-    """A reader of a stream: its waiter, and the number of the last entry that it has read."""
+class Waiting(Protocol):
+    """Somebody who waits for entries: the waiter, and the number of the last known entry."""
 
     waiter: Waiter
     position: int
+
+
+class Reader(Waiting, Protocol):
+    """A reader of a stream; `epoch` is that of the last entry that it has read."""
+
+    epoch: int
 
 
 class Waiters:
@@ -132,16 +138,16 @@ class Waiters:
 
     def __init__(self) -> None:
         self.wake_all_count = 0
-        self._by_stream: dict[UUID, set[Reader]] = {}
+        self._by_stream: dict[UUID, set[Waiting]] = {}
 
     def __contains__(self, stream_id: UUID) -> bool:
         return stream_id in self._by_stream
 
-    def add(self, stream_id: UUID, reader: Reader) -> None:
+    def add(self, stream_id: UUID, reader: Waiting) -> None:
         """Add a reader; call `remove` later."""
         self._by_stream.setdefault(stream_id, set()).add(reader)
 
-    def remove(self, stream_id: UUID, reader: Reader) -> None:
+    def remove(self, stream_id: UUID, reader: Waiting) -> None:
         """Remove a reader."""
         group = self._by_stream.get(stream_id)
         if group is not None:
@@ -195,7 +201,7 @@ def make_wake_callback(
     seconds_if_empty = wait if wait_if_empty else 0.0
 
     def on_wake() -> float:
-        page = lookup(stream_id, reader.position, limit)
+        page = lookup(stream_id, reader.position, reader.epoch, limit)
         if page is None or page.ended:
             return 0.0
         if not page.entries:
@@ -204,6 +210,7 @@ def make_wake_callback(
         if not write(body):
             return 0.0
         reader.position += count
+        reader.epoch = page.epoch
         return 0.0 if may_have_more(body, count, limit) else wait
 
     return on_wake

@@ -16,16 +16,26 @@ of readers. The rules, each checked by the contract test suite:
 * End. `close` appends the last entries and ends the stream in one step, so an ended stream always
   has a last entry that tells readers about the end. No append follows it.
 * Epochs. An owner holds a stream by a lease and an epoch; the epoch of the opener is 1. After the
-  lease has run out, another owner may claim the stream, which increases the epoch. Exactly one
-  claimant wins. An append or close with an older epoch, or after the end, raises `Fenced`. A lease
+  lease has run out, another owner may claim the stream, which begins a later epoch. Exactly one
+  claimant wins. An append or close with another epoch, or after the end, raises `Fenced`. A lease
   that ran out but was not claimed can still be renewed and used: only a claim takes a stream away.
+  An owner may claim its own stream before its lease has run out.
+* Epoch numbers. The number of an epoch is never used twice, also if the store has lost its latest
+  state: it contains the time and a random part (`new_epoch`), and is greater than the one before.
+  So an epoch is the unique name of a claim, and its order. The description of a stream has the
+  first number of each epoch. Within one epoch, a number never gets two contents: a producer that
+  finds that the store has lost entries may only send the same ones again.
 * Cancel. Any process may request a cancel. The producer learns of it from its next append or
   renewal.
-* Reading. `read` returns the entries after a position, a page at a time, and waits only if there
-  are none. After a position beyond the last entry there are no entries yet.
+* Reading. A position is the number of an entry and the epoch in which it was written. `read`
+  returns the entries after a position, a page at a time, and waits only if there are none. In the
+  same atomic step it checks that the entry is still the one that was read, and otherwise raises
+  `PositionGone`: the store has lost it, and another one may have its number. A position beyond the
+  last entry is kept while its epoch is the current one of a running stream, because the producer
+  may send the entries again; otherwise it is gone. Position 0 is never gone for this reason.
 * Retention. It counts from the end of a stream: first its entries are dropped (`PositionGone`),
   later the whole stream (`UnknownStream`); then the request_id may be used for a new stream. A
-  running stream never expires. A position at the end of an ended stream is never gone.
+  running stream never expires. A position at the end of an ended stream does not expire.
 * Questions. The question of a stream is its request in the form in which the server stores it,
   opaque bytes for the log. It is given to `open`, and a claim returns it, so that the process that
   takes over the stream knows the request. The end of the stream drops it.
@@ -44,8 +54,7 @@ A `DurableLog` also keeps what a process needs to continue a durable stream:
   over only streams of the same agent, those of another version one lease later. `claim_lost` takes
   over a durable stream only if it was not claimed for `UNCLAIMED_SECONDS`.
 * Release. A producer may give a stream away: its epoch ends, and the stream can be claimed at once.
-* Starts of epochs. The description of a durable stream has the first number of each epoch, so that
-  a position can be checked that was read before a store lost entries.
+  A repeated release has no effect until the stream is claimed.
 
 No operation needs two streams at once, or a stream and a conversation, so a store that is spread
 over many machines can fulfil the contract. The time comes from a clock that is given to the log.
@@ -70,6 +79,7 @@ __all__ = [
     "Claim",
     "Conversation",
     "DurableLog",
+    "EpochStart",
     "Follower",
     "LeaseState",
     "NewStream",
@@ -78,6 +88,7 @@ __all__ = [
     "Page",
     "StreamLog",
     "StreamMeta",
+    "epoch_at",
 ]
 
 DEFAULT_LEASE = 10.0
@@ -119,6 +130,18 @@ class AgentVersion:
     version: str
 
 
+class EpochStart(NamedTuple):
+    """The beginning of a later epoch: the number of its first entry, and its own number."""
+
+    first_seq: int
+    epoch: int
+
+
+def epoch_at(epochs: Sequence[EpochStart], seq: int) -> int:
+    """Return the epoch in which an entry was written; `epochs` are those of its stream."""
+    return next((epoch for first, epoch in reversed(epochs) if first <= seq), 1)
+
+
 @dataclass(frozen=True, slots=True)
 class StreamMeta:
     """The description of a stream.
@@ -128,7 +151,7 @@ class StreamMeta:
         principal: its owner.
         request_id: the id of the request that it answers.
         fingerprint: a hash of this request.
-        epoch: the current epoch, from 1.
+        epoch: the current epoch; 1 is that of the opener.
         last_seq: the number of the last entry, 0 if there is none.
         opened_at: when it was opened, in seconds since 1970.
         outcome: why it ended, such as "complete"; None while it runs.
@@ -136,7 +159,7 @@ class StreamMeta:
         cancel_requested: True if its producer was asked to stop.
         body_gone: True once its entries were dropped.
         agent: the agent of a durable stream, None for any other.
-        epoch_starts: the numbers of the first entries of the epochs 2, 3, … of a durable stream.
+        epochs: the beginnings of the epochs after that of the opener, in order.
     """
 
     stream_id: UUID
@@ -151,11 +174,16 @@ class StreamMeta:
     cancel_requested: bool
     body_gone: bool
     agent: AgentVersion | None = None
-    epoch_starts: tuple[int, ...] = ()
+    epochs: tuple[EpochStart, ...] = ()
 
     def epoch_of(self, seq: int) -> int:
-        """Return the epoch in which an entry of a durable stream was written."""
-        return 1 + sum(first <= seq for first in self.epoch_starts)
+        """Return the epoch in which an entry was written."""
+        return epoch_at(self.epochs, seq)
+
+    @property
+    def epoch_start(self) -> int:
+        """The number of the first entry of the current epoch."""
+        return self.epochs[-1].first_seq if self.epochs else 1
 
 
 class Notes(NamedTuple):
@@ -174,10 +202,14 @@ class Opened:
 
 
 class Page(NamedTuple):
-    """Entries in order; `ended` is True if the stream has ended and no entry follows them."""
+    """Entries in order; `ended` is True if the stream has ended and no entry follows them.
+
+    `epoch` is that of the last one; without entries, that of the position.
+    """
 
     entries: Sequence[bytes]
     ended: bool
+    epoch: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,15 +239,19 @@ class LeaseState(Enum):
 
 
 class Follower(ABC):
-    """A reader of one stream; `position` is the last number read. Call `close` at the end."""
+    """A reader of one stream; call `close` at the end.
+
+    `position` is the number of the last entry that was read, and `epoch` is that of this entry.
+    """
 
     position: int
+    epoch: int
 
     @abstractmethod
     async def next(
         self, limit: int, wait: float, write: Callable[[bytes], bool] | None = None
     ) -> Page:
-        """Return the next page as `StreamLog.read` does, and advance `position`.
+        """Return the next page as `StreamLog.read` does, and advance `position` and `epoch`.
 
         While it waits, it may pass new entries directly to `write`, which returns True if it has
         taken them. Such entries are not returned, and the wait starts again.
@@ -231,8 +267,8 @@ class StreamLog(ABC):
 
     Several methods have these arguments: `stream_id` is the id of a stream; `owner` is the name of
     the process that holds it, in the epoch `epoch`; `entries` are the bytes of packets, numbered
-    from `first_seq`; `after_seq` is the number of the last entry that a reader has; and `limit` is
-    the maximum number of results.
+    from `first_seq`; `after_seq` and `after_epoch` are the number and the epoch of the last entry
+    that a reader has; and `limit` is the maximum number of results.
 
     `begin_append` and `follow` are optional. They do the same as `append` and `read`, and a log may
     override them with a faster implementation for the many small appends of live streams.
@@ -240,6 +276,9 @@ class StreamLog(ABC):
 
     shared: ClassVar[bool] = False
     """True if several processes can use the log at the same time."""
+
+    may_forget: bool = False
+    """True if a failover of the store may lose what it has acknowledged."""
 
     lease: float = DEFAULT_LEASE
     """The seconds for which `open`, `claim_lost` and `renew` hold a stream."""
@@ -252,6 +291,11 @@ class StreamLog(ABC):
         if "read" in vars(cls) and "follow" not in vars(cls):
             cls.follow = StreamLog.follow  # type: ignore[method-assign]
 
+    @property
+    def degraded(self) -> str | None:
+        """Why new streams should go to another server, None if there is no reason."""
+        return None
+
     @abstractmethod
     async def start(self, owner: str) -> None:
         """Prepare the log for an owner; a second start of the same owner has no effect.
@@ -262,6 +306,9 @@ class StreamLog(ABC):
     @abstractmethod
     async def stop(self, owner: str) -> None:
         """Release the resources of `start` when the last owner stops. It may be started again."""
+
+    def on_store_changed(self, listener: Callable[[], None]) -> None:  # noqa: B027 - optional
+        """Call a function when the store was restarted or replaced; a log may not notice it."""
 
     @abstractmethod
     async def open(self, stream: NewStream, owner: str) -> Opened:
@@ -301,17 +348,20 @@ class StreamLog(ABC):
         """Append the last entries, at least one, and end the stream; raises like `append`."""
 
     @abstractmethod
-    async def read(self, stream_id: UUID, after_seq: int, limit: int, wait: float) -> Page:
+    async def read(
+        self, stream_id: UUID, after_seq: int, limit: int, wait: float, after_epoch: int = 1
+    ) -> Page:
         """Return up to `limit` entries after a position; if there are none, wait `wait` seconds.
 
         Raises:
-            PositionGone: the entries that follow the position have been dropped.
+            PositionGone: the entries that follow the position have been dropped, or the entry at
+                the position is no longer the one of this epoch.
             UnknownStream: there is no such stream.
         """
 
-    def follow(self, stream_id: UUID, after_seq: int) -> Follower:
+    def follow(self, stream_id: UUID, after_seq: int, after_epoch: int = 1) -> Follower:
         """Return a reader of one stream that starts after a position, for this event loop."""
-        return _ReadFollower(self, stream_id, after_seq)
+        return _ReadFollower(self, stream_id, after_seq, after_epoch)
 
     @abstractmethod
     def wake_readers(self) -> None:
@@ -340,6 +390,15 @@ class StreamLog(ABC):
     @abstractmethod
     async def claim_lost(self, owner: str, limit: int) -> Sequence[Claim]:
         """Take over unfinished streams whose lease ran out, at most `limit` of them."""
+
+    @abstractmethod
+    async def claim_held(self, stream_id: UUID, epoch: int, owner: str) -> Claim:
+        """Begin the next epoch of a stream that the caller holds with this epoch.
+
+        Raises:
+            Fenced: the epoch is over, or the stream has ended.
+            UnknownStream: there is no such stream.
+        """
 
     @abstractmethod
     async def expire(self, retention: float, final_retention: float) -> None:
@@ -426,6 +485,8 @@ class DurableLog(StreamLog):
     async def release(self, stream_id: UUID, epoch: int) -> None:
         """Give up a durable stream, so that another process can claim it at once.
 
+        A repetition has no effect until another process claims it.
+
         Raises:
             Fenced: the epoch is over, or the stream has ended.
             UnknownStream: there is no such stream.
@@ -435,8 +496,9 @@ class DurableLog(StreamLog):
 class _ReadFollower(Follower):
     """The default follower: it calls `read` for each page."""
 
-    def __init__(self, log: StreamLog, stream_id: UUID, after_seq: int) -> None:
+    def __init__(self, log: StreamLog, stream_id: UUID, after_seq: int, after_epoch: int) -> None:
         self.position = after_seq
+        self.epoch = after_epoch
         self._log = log
         self._stream_id = stream_id
 
@@ -444,8 +506,9 @@ class _ReadFollower(Follower):
         self, limit: int, wait: float, write: Callable[[bytes], bool] | None = None
     ) -> Page:
         """Return the result of `StreamLog.read`."""
-        page = await self._log.read(self._stream_id, self.position, limit, wait)
+        page = await self._log.read(self._stream_id, self.position, limit, wait, self.epoch)
         self.position += len(page.entries)
+        self.epoch = page.epoch
         return page
 
     def close(self) -> None:

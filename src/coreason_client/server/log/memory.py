@@ -39,10 +39,11 @@ class MemoryStreamLog(LiveLog):
     Args:
         clock: a function that returns the time in seconds since 1970, for tests.
         lease: the seconds for which a producer holds a stream without renewing it.
-        max_bytes: the limit of entries, questions and turns together. Above it, the log drops the
-            entries of the streams that ended first before their retention is over, then the oldest
-            turns of the conversations that have been idle the longest. It always keeps running
-            streams, the stream that ended last and the newest turn.
+        max_bytes: the memory for streams, entries, questions and turns together. Above it, the log
+            drops the entries of the streams that ended first before their retention is over, then
+            these streams themselves, then the oldest turns of the conversations that have been idle
+            the longest. It always keeps running streams, the stream that ended last and the newest
+            turn.
     """
 
     shared = False
@@ -60,7 +61,7 @@ class MemoryStreamLog(LiveLog):
         self._lock = threading.Lock()
         self._waiters = Waiters()
         self._store = MemoryStore(max_bytes)
-        self.tasks = MemoryTasks()
+        self.tasks = MemoryTasks(self._store, self._lock, self._waiters, clock, lease)
 
     async def start(self, owner: str) -> None:
         """Do nothing: a log in memory is always ready."""
@@ -110,10 +111,9 @@ class MemoryStreamLog(LiveLog):
             self._store.end(stream, outcome, self._clock())
             self._waiters.wake(stream_id)
 
-    def _make_follower(self, stream_id: UUID, after_seq: int) -> Follower:
-        return LocalFollower(
-            stream_id, after_seq, self._lock, self._waiters, self._page, self._load
-        )
+    def _make_follower(self, stream_id: UUID, after_seq: int, after_epoch: int) -> Follower:
+        position = (stream_id, after_seq, after_epoch)
+        return LocalFollower(*position, self._lock, self._waiters, self._page, self._load)
 
     def wake_readers(self) -> None:
         """Make every waiting `read` return now, with or without entries."""
@@ -161,13 +161,20 @@ class MemoryStreamLog(LiveLog):
 
     def _claim(self, now: float, limit: int, is_claimable: Callable[[Stream], bool]) -> list[Claim]:
         claims: list[Claim] = []
-        for stream_id, stream in self._store.running.items():
+        for stream in self._store.running.values():
             if len(claims) >= limit:
                 break
             if is_claimable(stream):
-                stream.begin_epoch(now + self.lease)
-                claims.append(Claim(stream_id, stream.epoch, stream.last_seq, stream.new.question))
+                claims.append(stream.claim(now + self.lease))
         return claims
+
+    async def claim_held(self, stream_id: UUID, epoch: int, owner: str) -> Claim:
+        """Begin the next epoch of a stream that the caller holds with this epoch."""
+        with self._lock:
+            stream = self._store.get(stream_id)
+            if stream.epoch != epoch or stream.outcome is not None:
+                raise Fenced(stream_id, epoch)
+            return stream.claim(self._clock() + self.lease)
 
     async def journal(self, stream_id: UUID, after: int = 0) -> Sequence[bytes]:
         """Return the notes of a running stream after a number."""
@@ -178,9 +185,11 @@ class MemoryStreamLog(LiveLog):
         """Give up a durable stream, so that it can be claimed at once."""
         with self._lock:
             stream = self._store.get(stream_id)
+            if stream.outcome is None and stream.released == epoch:
+                return
             if stream.epoch != epoch or stream.outcome is not None:
                 raise Fenced(stream_id, epoch)
-            stream.begin_epoch(self._clock())
+            stream.release(self._clock())
 
     async def expire(self, retention: float, final_retention: float) -> None:
         """Drop entries and, later, streams and conversations, by their age in seconds."""
@@ -206,12 +215,12 @@ class MemoryStreamLog(LiveLog):
                 return []
             return list(turns.by_stream.values())[-limit:]
 
-    def _page(self, stream_id: UUID, after_seq: int, limit: int) -> Page:
+    def _page(self, stream_id: UUID, after_seq: int, after_epoch: int, limit: int) -> Page:
         with self._lock:
-            return self._store.get(stream_id).page(after_seq, limit)
+            return self._store.get(stream_id).page(after_seq, after_epoch, limit)
 
-    async def _load(self, stream_id: UUID, after_seq: int, limit: int) -> Page:
-        return self._page(stream_id, after_seq, limit)
+    async def _load(self, stream_id: UUID, after_seq: int, after_epoch: int, limit: int) -> Page:
+        return self._page(stream_id, after_seq, after_epoch, limit)
 
     async def _in_steps(self, step: Callable[[], int]) -> None:
         """Repeat a step until it finds nothing; other tasks run in between."""

@@ -13,7 +13,7 @@ from typing import Literal
 from uuid import UUID
 
 from ...errors import ArgumentError
-from ..errors import LogUnavailable, RequestConflict
+from ..errors import LogUnavailable
 from . import _sql, _sql_claims
 from ._file import LogFile
 from ._live import LiveLog, LocalFollower
@@ -86,7 +86,7 @@ class SQLiteStreamLog(LiveLog):
             on_end=self.wake_readers,
             on_stopped=self._live.clear,
         )
-        self.tasks = SQLiteTasks(self._worker)
+        self.tasks = SQLiteTasks(self._worker, self._live, clock, lease)
 
     def __repr__(self) -> str:
         return f"<SQLiteStreamLog {self._path!r}>"
@@ -103,36 +103,14 @@ class SQLiteStreamLog(LiveLog):
         """Return the stream of the request; create it if there is none."""
 
         def run(db: LogConnection) -> Opened:
-            known = _sql.find_meta(db, stream.principal, stream.request_id)
-            if known is not None:
-                if known.fingerprint != stream.fingerprint:
-                    raise RequestConflict(stream.request_id)
-                return Opened(known, created=False)
             now = self._clock()
-            db.execute(
-                "INSERT INTO streams (stream_id, principal, request_id, fingerprint, epoch,"
-                " last_seq, opened_at, cancel_requested, body_gone, lease_until, agent_id, version)"
-                " VALUES (?, ?, ?, ?, 1, 0, ?, 0, 0, ?, ?, ?)",
-                (
-                    stream.stream_id.bytes,
-                    stream.principal,
-                    stream.request_id.bytes,
-                    stream.fingerprint,
-                    now,
-                    now + self.lease,
-                    None if stream.agent is None else stream.agent.agent_id,
-                    None if stream.agent is None else stream.agent.version,
-                ),
-            )
-            if stream.question:
-                db.execute(
-                    "INSERT INTO questions (n, question) SELECT n, ? FROM streams"
-                    " WHERE stream_id = ?",
-                    (stream.question, stream.stream_id.bytes),
-                )
-            return Opened(_sql.load_meta(db, stream.stream_id), created=True)
+            return _sql.open_stream(db, stream, now, now + self.lease, None)
 
-        return await self._worker.submit(run)
+        def after(opened: Opened) -> None:
+            if opened.created:  # readers need not look for entries in the file
+                self._live.add(stream.stream_id, 1, 1, [], ended=False)
+
+        return await self._worker.submit(run, after)
 
     async def find(self, principal: str, request_id: UUID) -> StreamMeta | None:
         """Return the stream of a request, None if there is none."""
@@ -156,7 +134,7 @@ class SQLiteStreamLog(LiveLog):
 
         def after(_: bool) -> None:
             if added:
-                self._live.add(stream_id, first_seq, entries, ended=False)
+                self._live.add(stream_id, epoch, first_seq, entries, ended=False)
 
         return self._worker.submit(run, after)
 
@@ -176,15 +154,13 @@ class SQLiteStreamLog(LiveLog):
 
         def after(added: bool) -> None:
             if added:
-                self._live.add(stream_id, first_seq, entries, ended=True)
+                self._live.add(stream_id, epoch, first_seq, entries, ended=True)
 
         await self._worker.submit(run, after)
 
-    def _make_follower(self, stream_id: UUID, after_seq: int) -> Follower:
-        live = self._live
-        return LocalFollower(
-            stream_id, after_seq, live.lock, live.waiters, self._cached_page, self._load_page
-        )
+    def _make_follower(self, stream_id: UUID, after_seq: int, after_epoch: int) -> Follower:
+        live, position = self._live, (stream_id, after_seq, after_epoch)
+        return LocalFollower(*position, live.lock, live.waiters, self._cached_page, self._load_page)
 
     def wake_readers(self) -> None:
         """Make every waiting `read` return now, with or without entries."""
@@ -228,6 +204,12 @@ class SQLiteStreamLog(LiveLog):
             lambda db: _sql_claims.claim_durable(db, agent, self._clock(), self.lease, limit)
         )
 
+    async def claim_held(self, stream_id: UUID, epoch: int, owner: str) -> Claim:
+        """Begin the next epoch of a stream that the caller holds with this epoch."""
+        return await self._worker.submit(
+            lambda db: _sql_claims.claim_held(db, stream_id, epoch, self._clock() + self.lease)
+        )
+
     async def journal(self, stream_id: UUID, after: int = 0) -> Sequence[bytes]:
         """Return notes of a running stream after a number."""
         return await self._worker.submit(lambda db: _sql_claims.journal(db, stream_id, after))
@@ -263,15 +245,21 @@ class SQLiteStreamLog(LiveLog):
         """Return the latest turns of a conversation, oldest first."""
         return await self._worker.submit(lambda db: _sql.turns(db, conversation, limit))
 
-    def _cached_page(self, stream_id: UUID, after_seq: int, limit: int) -> Page | None:
+    def _cached_page(
+        self, stream_id: UUID, after_seq: int, after_epoch: int, limit: int
+    ) -> Page | None:
         """Return a page of recent entries, None if it must be read from the file."""
         self._worker.check()
         live = self._live
         with live.lock:
-            return live.recent.page(stream_id, after_seq, limit)
+            return live.recent.page(stream_id, after_seq, after_epoch, limit)
 
-    async def _load_page(self, stream_id: UUID, after_seq: int, limit: int) -> Page:
-        return await self._worker.submit(lambda db: _sql.read_page(db, stream_id, after_seq, limit))
+    async def _load_page(
+        self, stream_id: UUID, after_seq: int, after_epoch: int, limit: int
+    ) -> Page:
+        return await self._worker.submit(
+            lambda db: _sql.read_page(db, stream_id, after_seq, after_epoch, limit)
+        )
 
     async def _drop_entries(self, ended_until: float, limit: int) -> int:
         def run(db: LogConnection) -> list[UUID]:

@@ -7,7 +7,7 @@ JSON. Lines contain ids, principals and numbers, and never the content of a conv
 import logging
 from uuid import UUID
 
-from ..log.base import StreamMeta
+from ..log.base import AgentVersion, StreamMeta
 from ._line_limit import suppressed_suffix
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "draining",
     "end_written",
     "logger",
+    "other_version",
     "refused",
     "restarted",
     "restarts_used_up",
@@ -29,11 +30,12 @@ logger = logging.getLogger("coreason_client.server")
 
 def stream_started(meta: StreamMeta) -> None:
     """Log that an agent was started."""
-    logger.info(
-        "stream %s started for %s (request %s)",
-        *(meta.stream_id, meta.principal, meta.request_id),
-        extra={"event": "stream_started", **_fields(meta)},
-    )
+    if logger.isEnabledFor(logging.INFO):  # the fields cost more than the check
+        logger.info(
+            "stream %s started for %s (request %s)",
+            *(meta.stream_id, meta.principal, meta.request_id),
+            extra={"event": "stream_started", **_fields(meta)},
+        )
 
 
 def stream_ended(
@@ -110,6 +112,17 @@ def restarted(meta: StreamMeta, attempt: int, *, handed_over: bool) -> None:
             "attempt": attempt,
             "handed_over": handed_over,
         },
+    )
+
+
+def other_version(meta: StreamMeta, own: AgentVersion) -> None:
+    """Log that this process continues a durable stream of another version of its agent."""
+    version = "" if meta.agent is None else meta.agent.version
+    logger.warning(
+        "stream %s of version %s is continued by version %s: if this is another agent and not "
+        "another release, give it an agent_id other than %r",
+        *(meta.stream_id, version, own.version, own.agent_id),
+        extra={"event": "other_version", **_fields(meta), "version": version},
     )
 
 

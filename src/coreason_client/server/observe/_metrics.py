@@ -7,14 +7,25 @@ The values of labels are a closed list. Agents choose the codes of their errors 
 other names, and neither must fill the memory of the system that collects the metrics.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 from coreason_manifest.definitions.presentation import StreamOpCode
 
 from ...errors import MissingExtraError
 
-__all__ = ["NOT_METERED", "NO_METRICS", "Metrics", "PrometheusMetrics", "StreamMeter"]
+__all__ = [
+    "NOT_METERED",
+    "NO_METRICS",
+    "Gauge",
+    "Limit",
+    "Metrics",
+    "PrometheusMetrics",
+    "StreamMeter",
+]
+
+Gauge: TypeAlias = Literal["streams_open", "readers_open", "log_degraded", "leases_held"]
+Limit: TypeAlias = Literal["streams", "readers", "connections"]
 
 _OUTCOMES = (
     "complete",
@@ -30,8 +41,11 @@ _ANY_OTHER_OUTCOME = "failed"
 # Causes of restarts.
 _LOST, _HANDED_OVER = "producer_lost", "handed_over"
 _PUSH_OUTCOMES = ("delivered", "failed", "disabled")
+# A series that exists from the start shows its first increase, which alerts need.
+_SERIOUS_REFUSALS = ("log-unavailable", "busy", "too-many-streams", "too-many-readers")
 # Seconds: an append takes about 20 µs in memory and a few ms over a network.
 _APPEND_BUCKETS = (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+_LOOP_DELAY_BUCKETS = (1e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _FIRST_PACKET_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
@@ -56,6 +70,9 @@ class StreamMeter:
     def handed_over(self) -> None:
         """Count a durable stream that another process continues."""
 
+    def lease_lost(self) -> None:
+        """Count a running stream that another process has taken over."""
+
 
 NOT_METERED = StreamMeter()
 
@@ -65,8 +82,17 @@ class Metrics:
 
     __slots__ = ()
 
-    def watch(self, streams: Callable[[], int], readers: Callable[[], int]) -> None:
-        """Set the functions that return the number of open streams and readers."""
+    def watch(self, gauges: Mapping[Gauge, Callable[[], float]]) -> None:
+        """Set the functions that return the current values of gauges."""
+
+    def watch_limit(self, limit: Limit, used: Callable[[], int], maximum: int | None) -> None:
+        """Set the function that returns how much of a limit is used, and the limit."""
+
+    def loop_delayed(self, seconds: float) -> None:
+        """Count a callback that waited so long for the event loop."""
+
+    def store_changed(self) -> None:
+        """Count that the store of the log was restarted or replaced, as by a failover."""
 
     def started(self, accepted_at: float) -> StreamMeter:
         """Count a new stream and return its meter."""
@@ -111,20 +137,17 @@ class PrometheusMetrics(Metrics):
 
     __slots__ = (
         "_append_seconds",
+        "_counters",
         "_ended",
         "_expose",
         "_first_packet_seconds",
-        "_handed_over",
+        "_gauges",
+        "_limits",
+        "_loop_delay_seconds",
         "_packets",
         "_push",
-        "_readers_open",
         "_refused",
-        "_replayed",
         "_restarts",
-        "_resumes",
-        "_started",
-        "_streams_open",
-        "_takeovers",
     )
 
     def __init__(self) -> None:
@@ -137,32 +160,47 @@ class PrometheusMetrics(Metrics):
         def counter(name: str, text: str, *labels: str) -> Any:
             return prometheus.Counter(f"coreason_{name}", text, labels, registry=registry)
 
-        def gauge(name: str, text: str) -> Any:
-            return prometheus.Gauge(f"coreason_{name}", text, registry=registry)
+        def gauge(name: str, text: str, *labels: str) -> Any:
+            return prometheus.Gauge(f"coreason_{name}", text, labels, registry=registry)
 
         def histogram(name: str, text: str, buckets: Sequence[float]) -> Any:
             return prometheus.Histogram(
                 f"coreason_{name}", text, buckets=buckets, registry=registry
             )
 
-        self._streams_open = gauge("streams_open", "Running agents in this process.")
-        self._readers_open = gauge("readers_open", "Open responses in this process.")
-        self._started = counter("streams_started", "Streams for which an agent was started.")
+        self._gauges: dict[Gauge, Any] = {
+            "streams_open": gauge("streams_open", "Running agents in this process."),
+            "readers_open": gauge("readers_open", "Open responses in this process."),
+            "log_degraded": gauge("log_degraded", "1 if part of the upkeep of the log fails."),
+            "leases_held": gauge("leases_held", "Streams that this process holds in the log."),
+        }
+        self._limits = (
+            gauge("limit_used", "Units in use, those of the busiest principal.", "limit"),
+            gauge("limit_maximum", "Units of a limit.", "limit"),
+        )
+        self._counters = {
+            name: counter(name, text)
+            for name, text in {
+                "streams_started": "Streams for which an agent was started.",
+                "resumes": "Requests that resumed a stream.",
+                "takeovers": "Orphaned streams that this process ended.",
+                "packets_replayed": "Packets in the log at restarts.",
+                "streams_handed_over": "Durable streams that this process left to another one.",
+                "leases_lost": "Running streams that another process has taken over.",
+                "store_changes": "Restarts and failovers of the store that were noticed.",
+            }.items()
+        }
         ended = counter("streams_ended", "Streams whose last packet is in the log.", "outcome")
         packets = counter("packets_appended", "Packets in the log.", "op")
         # Created once: looking up a label costs more than counting, and a series that exists from
         # the start shows its first increase.
         self._ended = {name: ended.labels(name) for name in (*_OUTCOMES, _ANY_OTHER_OUTCOME)}
         self._packets = {op: packets.labels(op.value) for op in StreamOpCode}
-        self._resumes = counter("resumes", "Requests that resumed a stream.")
-        self._takeovers = counter("takeovers", "Orphaned streams that this process ended.")
         restarts = counter("restarts", "Durable agents that were started again.", "cause")
         self._restarts = {cause: restarts.labels(cause) for cause in (_LOST, _HANDED_OVER)}
-        self._replayed = counter("packets_replayed", "Packets in the log at restarts.")
-        self._handed_over = counter(
-            "streams_handed_over", "Durable streams that this process left to another one."
-        )
         self._refused = counter("requests_refused", "Problem documents sent.", "problem")
+        for slug in _SERIOUS_REFUSALS:
+            self._refused.labels(slug)
         push = counter("push_notifications", "Push notifications of A2A.", "outcome")
         self._push = {outcome: push.labels(outcome) for outcome in _PUSH_OUTCOMES}
         self._append_seconds = histogram(
@@ -173,17 +211,34 @@ class PrometheusMetrics(Metrics):
             "Time from accepting a request to its first packet in the log.",
             _FIRST_PACKET_BUCKETS,
         )
+        self._loop_delay_seconds = histogram(
+            "event_loop_delay_seconds",
+            "Time that a callback waited for the event loop.",
+            _LOOP_DELAY_BUCKETS,
+        )
         self._expose: Callable[[], tuple[bytes, str]] = lambda: (
             prometheus.generate_latest(registry),
             prometheus.CONTENT_TYPE_LATEST,
         )
 
-    def watch(self, streams: Callable[[], int], readers: Callable[[], int]) -> None:
-        self._streams_open.set_function(streams)
-        self._readers_open.set_function(readers)
+    def watch(self, gauges: Mapping[Gauge, Callable[[], float]]) -> None:
+        for name, value in gauges.items():
+            self._gauges[name].set_function(value)
+
+    def watch_limit(self, limit: Limit, used: Callable[[], int], maximum: int | None) -> None:
+        limit_used, limit_maximum = self._limits
+        limit_used.labels(limit).set_function(used)
+        if maximum is not None:
+            limit_maximum.labels(limit).set(maximum)
+
+    def loop_delayed(self, seconds: float) -> None:
+        self._loop_delay_seconds.observe(seconds)
+
+    def store_changed(self) -> None:
+        self._counters["store_changes"].inc()
 
     def started(self, accepted_at: float) -> StreamMeter:
-        self._started.inc()
+        self._counters["streams_started"].inc()
         return _PrometheusMeter(self, accepted_at)
 
     def appended(self, count: int, other_ops: Sequence[StreamOpCode], seconds: float) -> None:
@@ -203,10 +258,10 @@ class PrometheusMetrics(Metrics):
         self._ended[outcome if outcome in _OUTCOMES else _ANY_OTHER_OUTCOME].inc()
 
     def resumed(self) -> None:
-        self._resumes.inc()
+        self._counters["resumes"].inc()
 
     def taken_over(self) -> None:
-        self._takeovers.inc()
+        self._counters["takeovers"].inc()
         self._packets[StreamOpCode.ERROR].inc()
         self.ended(_LOST)
 
@@ -219,11 +274,15 @@ class PrometheusMetrics(Metrics):
 
     def restarted(self, replayed: int, *, handed_over: bool) -> None:
         self._restarts[_HANDED_OVER if handed_over else _LOST].inc()
-        self._replayed.inc(replayed)
+        self._counters["packets_replayed"].inc(replayed)
 
     def handed_over(self) -> None:
         """Count a hand-over of any stream."""
-        self._handed_over.inc()
+        self._counters["streams_handed_over"].inc()
+
+    def lease_lost(self) -> None:
+        """Count a lost lease of any stream."""
+        self._counters["leases_lost"].inc()
 
     def refused(self, slug: str) -> None:
         self._refused.labels(slug).inc()
@@ -261,3 +320,6 @@ class _PrometheusMeter(StreamMeter):
 
     def handed_over(self) -> None:
         self._metrics.handed_over()
+
+    def lease_lost(self) -> None:
+        self._metrics.lease_lost()

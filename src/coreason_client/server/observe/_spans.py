@@ -32,6 +32,7 @@ __all__ = [
     "AgentRun",
     "Attempt",
     "HeaderValues",
+    "StoredHeaders",
     "Tracing",
     "trace_headers",
     "tracing",
@@ -61,6 +62,14 @@ class HeaderValues(Protocol):
 
     def getlist(self, key: str) -> list[str]:
         """Return all values of a header."""
+
+
+class StoredHeaders(dict[str, str]):
+    """The headers of the trace that a stored request belongs to."""
+
+    def getlist(self, key: str) -> list[str]:
+        """Return all values of a header."""
+        return [self[key]] if key in self else []
 
 
 def trace_headers(headers: HeaderValues) -> dict[str, str]:
@@ -143,6 +152,8 @@ class _OpenTelemetry(Tracing):
         meta: StreamMeta,
         attempt: Attempt | None = None,
     ) -> AgentRun:
+        if self._has_nothing_to_do(headers):
+            return NOT_TRACED
         restarted = attempt is not None and attempt.number > 1
         parent, kind = self._stored_parent(headers) if restarted else self._parent(headers)
         attributes: dict[str, str | int] = {
@@ -164,6 +175,15 @@ class _OpenTelemetry(Tracing):
         carrier: dict[str, str] = {}
         self._propagator.inject(carrier, current)
         return _TracedRun(span, context, self._trace.StatusCode.ERROR, carrier["traceparent"])
+
+    def _has_nothing_to_do(self, headers: HeaderValues) -> bool:
+        """Return True if there is no SDK, and no span to propagate either."""
+        trace = self._trace
+        return (
+            isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+            and not headers.getlist("traceparent")
+            and trace.get_current_span() is trace.INVALID_SPAN
+        )
 
     def _links(self, attempt: Attempt | None) -> list[Link]:
         """Return a link to the run before, if its span is known."""

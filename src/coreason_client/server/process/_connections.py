@@ -3,10 +3,17 @@
 A connection is *waiting* while none of its requests is being answered: it is new, it has sent a
 part of a head, or it is kept alive. At the limit, the connection that has waited longest is closed
 for a new one, so idle connections cannot keep others out.
+
+While the server drains, each response says `Connection: close`, and connections between two
+requests are closed at the start. Otherwise the next request of a pooled connection would reach
+this process again, which refuses it, and never the replica that a balancer would choose.
 """
 
 import asyncio
 import logging
+import os
+import socket
+from contextlib import suppress
 from typing import Any, ClassVar
 
 import h11
@@ -19,6 +26,7 @@ logger = logging.getLogger("coreason_client.server")
 
 # llhttp has no limit; that of h11 is 16 KiB.
 _MAX_HEAD_BYTES = 128 * 1024
+_CLOSE = (b"connection", b"close")
 
 
 class Connections:
@@ -30,6 +38,7 @@ class Connections:
         self._reserved = 0  # accepted, but not yet connected to a protocol
         self._open: set[Any] = set()
         self._waiting: dict[Any, None] = {}  # in the order in which they began to wait
+        self.draining = False
 
     def __len__(self) -> int:
         return len(self._open) + self._reserved
@@ -73,6 +82,12 @@ class Connections:
         self._open.discard(connection)
         self._waiting.pop(connection, None)
 
+    def drain(self) -> None:
+        """Close each connection after its current response, or now if it has had its last one."""
+        self.draining = True
+        for connection in list(self._open):
+            connection.leave()
+
 
 def guarded(base: Any, connections: Connections) -> Any:
     """Return a subclass of a uvicorn protocol class that applies the limits of `connections`.
@@ -93,6 +108,7 @@ class _Guard:
     cycle: Any
     client: Any
     loop: asyncio.AbstractEventLoop
+    shutdown: Any
     transport: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -103,6 +119,7 @@ class _Guard:
             self.conn = StrictConnection(h11.SERVER, **limit)
         self._head_timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0
+        self._head_complete = False  # httptools
 
     def connection_made(self, transport: Any) -> None:
         self.base.connection_made(self, transport)
@@ -121,11 +138,48 @@ class _Guard:
             self.all.forget(self)
         elif not self._has_request():
             self._expect_head(len(data))
+        elif self.all.draining:
+            self._close_after_response()
 
     def on_response_complete(self) -> None:
         self.base.on_response_complete(self)
         # A pipelined request may have begun; otherwise uvicorn's keep-alive timeout runs.
         self._has_request()
+
+    def leave(self) -> None:
+        """Close the connection after its current response, or now if it waits for a next request.
+
+        A connection that has sent a part of a head, or nothing yet, gets one response.
+        """
+        if self._has_request():
+            self._close_after_response()
+        elif self.cycle is not None and not self._head_bytes:
+            self.shutdown()
+
+    # httptools calls `on_header` for the trailers after a chunked body too, and uvicorn adds them
+    # to the headers: a proxy has not checked them. h11 keeps them apart, and uvicorn ignores them.
+
+    def on_message_begin(self) -> None:
+        self._head_complete = False
+        self.base.on_message_begin(self)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._head_complete:
+            self.base.on_header(self, name, value)
+
+    def on_headers_complete(self) -> None:
+        self._head_complete = True
+        self.base.on_headers_complete(self)
+
+    def _close_after_response(self) -> None:
+        # With pipelining, this is the last request that has been received.
+        cycle = self.cycle
+        cycle.keep_alive = False
+        if cycle.response_started:
+            if not isinstance(cycle.transport, _LastResponse):
+                cycle.transport = _LastResponse(cycle.transport, self.loop)
+        elif _CLOSE not in cycle.default_headers:
+            cycle.default_headers = [*cycle.default_headers, _CLOSE]
 
     def _has_request(self) -> bool:
         if self.cycle is None or self.cycle.response_complete:
@@ -155,3 +209,50 @@ class _Guard:
     def _abort(self, reason: str) -> None:
         logger.debug("a connection from %s was closed: %s", self.client, reason)
         self.transport.abort()
+
+
+class _LastResponse:
+    """The transport of a response whose head was sent before it became the last one.
+
+    Its head does not say `Connection: close`. So the end of the body and the end of the connection
+    are sent in one segment: a client that has the one has the other, and sends nothing in between.
+    """
+
+    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        self._cork(1)
+        self._transport.write(data)
+        self._loop.call_soon(self._uncork)
+
+    def close(self) -> None:
+        transport = self._transport
+        if not (transport.get_write_buffer_size() or self._has_tls):
+            with suppress(OSError), self._socket() as sock:
+                sock.shutdown(socket.SHUT_WR)
+        transport.close()
+
+    @property
+    def _has_tls(self) -> bool:
+        return self._transport.get_extra_info("ssl_object") is not None
+
+    def _uncork(self) -> None:
+        """Send what was written; with the end of the connection, if that has followed.
+
+        With TLS, a message says that it has ended, and the connection waits for the answer.
+        """
+        if self._has_tls or not self._transport.is_closing():
+            self._cork(0)
+
+    def _cork(self, value: int) -> None:
+        if (option := getattr(socket, "TCP_CORK", None)) is not None:  # Linux
+            with suppress(OSError), self._socket() as sock:  # a Unix socket has no such option
+                sock.setsockopt(socket.IPPROTO_TCP, option, value)
+
+    def _socket(self) -> socket.socket:
+        return socket.socket(fileno=os.dup(self._transport.get_extra_info("socket").fileno()))

@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
@@ -16,8 +16,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import uvicorn
 
+from ..._fallback import report_lost_protection
 from ...errors import ArgumentError
-from .._internals import listening_servers, protocol_factory
+from .._internals import protocol_factory, sets_servers
+from ..observe._access_lines import redacted_access_lines
 from ..observe._throttled_lines import throttled_http_lines
 from ._accept import Listener
 from ._connections import Connections, guarded
@@ -25,11 +27,20 @@ from ._descriptors import default_max_connections, descriptor_limit
 from ._hangup import SIGHUP, Hangup, is_ignored
 from ._tls import check_tls
 
-__all__ = ["AFTER_DRAIN", "Drainable", "DrainingServer", "Limits", "Reloadable", "exit_now"]
+__all__ = [
+    "AFTER_DRAIN",
+    "CountsConnections",
+    "Drainable",
+    "DrainingServer",
+    "Limits",
+    "Reloadable",
+    "exit_now",
+]
 
 logger = logging.getLogger("coreason_client.server")
 
 AFTER_DRAIN = 5  # seconds for responses to be sent, once the streams have ended
+_HEAD_TIMEOUT = 10.0
 
 
 @runtime_checkable
@@ -48,25 +59,51 @@ class Reloadable(Protocol):
     def reload_keys(self) -> None: ...
 
 
+@runtime_checkable
+class CountsConnections(Protocol):
+    """An application with metrics of connections, such as an `AgentApp`."""
+
+    def watch_connections(self, used: Callable[[], int], maximum: int | None) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of connections; `max_connections` of None depends on the descriptors."""
+    """The limits of connections; None stands for the default.
+
+    That of `max_connections` depends on the descriptors.
+    """
 
     max_connections: int | None = None
-    head_timeout: float = 10.0
+    head_timeout: float | None = None
 
     def __post_init__(self) -> None:
         if self.max_connections is not None and self.max_connections < 1:
             raise ArgumentError("max_connections", "must be at least 1", self.max_connections)
-        if not self.head_timeout > 0:
+        if self.head_timeout is not None and not self.head_timeout > 0:
             raise ArgumentError("head_timeout", "must be greater than 0", self.head_timeout)
 
     def connections(self) -> Connections:
         """Return an empty collection of connections with these limits."""
-        most = self.max_connections
+        most, timeout = self.max_connections, self.head_timeout
         if most is None:
             most = default_max_connections(descriptor_limit())
-        return Connections(most, self.head_timeout)
+        return Connections(most, _HEAD_TIMEOUT if timeout is None else timeout)
+
+    def lose(self, names: Iterable[str], internals: str, effect: str) -> None:
+        """Report that limits cannot be applied, because internals are not as expected.
+
+        Raises:
+            ArgumentError: the caller has set one of them.
+        """
+        for name in names:
+            if (value := getattr(self, name)) is not None:
+                rule = (
+                    f"cannot be applied, because {internals} not as expected in the installed "
+                    "version: install a version of uvicorn that this release supports, or serve "
+                    "without this limit"
+                )
+                raise ArgumentError(name, rule, value)
+        report_lost_protection(internals, effect)
 
 
 class DrainingServer(uvicorn.Server):
@@ -91,14 +128,25 @@ class DrainingServer(uvicorn.Server):
         super().__init__(config)
         self._app = app if isinstance(app, Drainable) else None
         self._keys = app if isinstance(app, Reloadable) else None
+        self._counts = app if isinstance(app, CountsConnections) else None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._limits = limits
+        self._connections = limits.connections()
         self._on_started = on_started
         self._is_worker = is_worker
 
+    @property
+    def drains_app(self) -> bool:
+        """True if the application learns from this server that it has to stop."""
+        return self._app is not None
+
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until a signal, or until `should_exit` is set."""
-        with self._handling_signals(), throttled_http_lines():
+        """Serve until a signal, or until `should_exit` is set.
+
+        Raises:
+            ArgumentError: a limit that was set cannot be applied.
+        """
+        with self._handling_signals(), throttled_http_lines(), redacted_access_lines():
             super().run(sockets)
 
     @contextmanager
@@ -161,34 +209,59 @@ class DrainingServer(uvicorn.Server):
         logger.info("the certificate was read again from %s", certfile)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start uvicorn, and then accept connections within the limits."""
+        """Start uvicorn, and then accept connections within the limits.
+
+        Raises:
+            ArgumentError: a limit that was set cannot be applied.
+        """
         self._loop = asyncio.get_running_loop()
-        config, connections = self.config, self._limits.connections()
-        make_protocol = protocol_factory(self)
-        if make_protocol is not None:
-            config.http_protocol_class = guarded(config.http_protocol_class, connections)
+        make_protocol = self._guarded_protocol()
+        takes_over = make_protocol is not None and self._can_take_over(super().startup)
+        if make_protocol is not None and self._counts is not None:
+            connections = self._connections
+            self._counts.watch_connections(connections.__len__, connections.most)
         await super().startup(sockets)
-        if make_protocol is not None:
+        if make_protocol is not None and takes_over:
             self.servers: list[Any] = [
                 listener
-                for server in listening_servers(self)
-                for listener in self._taken_over(server, make_protocol, connections)
+                for server in self.servers
+                for listener in self._taken_over(server, make_protocol)
             ]
         if self._on_started is not None:
             self._on_started()
 
+    def _guarded_protocol(self) -> Callable[[], asyncio.Protocol] | None:
+        """Return a function that makes protocols with limits, None if there can be none."""
+        config, make_protocol = self.config, protocol_factory(self)
+        if make_protocol is None:
+            effect = (
+                "max_connections, head_timeout and the limit of 128 KiB for a head are off, "
+                "ambiguous heads and trailers are not checked, and a drain does not close idle "
+                "connections"
+            )
+            names = "max_connections", "head_timeout"
+            self._limits.lose(names, "the connections of uvicorn are", effect)
+            return None
+        config.http_protocol_class = guarded(config.http_protocol_class, self._connections)
+        return make_protocol
+
+    def _can_take_over(self, startup: Callable[..., object]) -> bool:
+        if sets_servers(startup):
+            return True
+        effect = "max_connections is off"
+        self._limits.lose(["max_connections"], "the servers of uvicorn are", effect)
+        return False
+
     def _taken_over(
-        self,
-        server: asyncio.Server,
-        make_protocol: Callable[[], asyncio.Protocol],
-        connections: Connections,
+        self, server: asyncio.Server, make_protocol: Callable[[], asyncio.Protocol]
     ) -> list[Any]:
         if self.config.uds is not None:
             return [server]  # asyncio would remove the file of a Unix socket that it has created
-        return Listener.take_over(server, make_protocol, connections, tls=self.config.ssl)
+        return Listener.take_over(server, make_protocol, self._connections, tls=self.config.ssl)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Drain while still listening; then stop listening and wait for open responses."""
+        self._connections.drain()
         if self._app is not None:
             began = time.monotonic()
             await self._drain(self._app)

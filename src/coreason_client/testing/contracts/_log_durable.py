@@ -5,9 +5,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from ...server.errors import Fenced, OutOfSequence, UnknownStream
-from ...server.log import AgentVersion, Claim, Conversation, DurableLog, NewStream, Notes
+from ...server.log import AgentVersion, Conversation, DurableLog, EpochStart, NewStream, Notes
 from ...server.log.base import PAGE_BYTES, UNCLAIMED_SECONDS
-from ._log_tests import LogTests, ManualClock, contract_test
+from ._log_tests import LogTests, ManualClock, check_claim, contract_test
 
 __all__ = ["ClaimRules", "JournalRules"]
 
@@ -138,12 +138,13 @@ class ClaimRules(LogTests):
         assert list(await log.claim_durable("heir", AGENT, 10)) == []  # the lease holds
         clock.forward(log.lease + 1)
         assert list(await log.claim_durable("heir", AgentVersion("reader", "1"), 10)) == []
-        assert list(await log.claim_lost("heir", 10)) == [Claim(plain, 2, 0, b"question")]
-        assert list(await log.claim_durable("heir", AGENT, 10)) == [Claim(id_, 2, 2, b"question")]
+        await check_claim(log, await log.claim_lost("heir", 10), plain, 0, b"question")
+        claims = await log.claim_durable("heir", AGENT, 10)
+        epoch = await check_claim(log, claims, id_, 2, b"question")
         assert list(await log.claim_durable("third", AGENT, 10)) == []
         meta = await log.meta(id_)
-        assert (meta.agent, meta.epoch, meta.epoch_starts) == (AGENT, 2, (3,))
-        assert [meta.epoch_of(seq) for seq in (1, 2, 3, 9)] == [1, 1, 2, 2]
+        assert (meta.agent, meta.epochs) == (AGENT, (EpochStart(3, epoch),))
+        assert [meta.epoch_of(seq) for seq in (1, 2, 3, 9)] == [1, 1, epoch, epoch]
         assert (await log.meta(plain)).agent is None
 
     @contract_test
@@ -174,7 +175,7 @@ class ClaimRules(LogTests):
         clock.forward(log.lease + UNCLAIMED_SECONDS - 1)
         assert list(await log.claim_lost("heir", 10)) == []
         clock.forward(2)
-        assert list(await log.claim_lost("heir", 10)) == [Claim(id_, 2, 0, b"question")]
+        await check_claim(log, await log.claim_lost("heir", 10), id_, 0, b"question")
 
     @contract_test
     async def test_a_claimed_stream_can_be_renewed_and_written(
@@ -200,12 +201,57 @@ class ClaimRules(LogTests):
         await log.release(id_, 1)
         with pytest.raises(Fenced):
             await log.append(id_, 1, 2, [b"two"])
+        released = (await log.meta(id_)).epoch
+        clock.forward(0.001)
+        claims = await log.claim_durable("heir", AGENT, 10)
+        epoch = await check_claim(log, claims, id_, 1, b"question")
+        assert epoch > released > 1
+        await log.append(id_, epoch, 2, [b"two"])
+        assert (await log.meta(id_)).epochs == (EpochStart(2, released), EpochStart(2, epoch))
+
+    @contract_test
+    async def test_a_repeated_release_has_no_effect_until_the_stream_is_claimed(
+        self, log: DurableLog, clock: ManualClock
+    ) -> None:
+        """The reply to the first one was lost."""
+        id_ = await open_durable(log)
+        await log.append(id_, 1, 1, [b"one"])
+        for other in (2, 3):
+            with pytest.raises(Fenced):
+                await log.release(id_, other)
+        await log.release(id_, 1)
+        once = await log.meta(id_)
+        await log.release(id_, 1)
+        assert await log.meta(id_) == once
+        with pytest.raises(Fenced):  # nobody holds the epoch in between
+            await log.claim_held(id_, 1, "me")
+        clock.forward(0.001)
+        [claim] = await log.claim_durable("heir", AGENT, 10)
+        for over in (1, once.epoch):
+            with pytest.raises(Fenced):
+                await log.release(id_, over)
+        assert list(await log.claim_durable("third", AGENT, 10)) == []
+        await log.append(id_, claim.epoch, 2, [b"two"])
+        await log.release(id_, claim.epoch)  # the next owner can give it away as well
+        await log.release(id_, claim.epoch)
         with pytest.raises(Fenced):
             await log.release(id_, 1)
         clock.forward(0.001)
-        assert list(await log.claim_durable("heir", AGENT, 10)) == [Claim(id_, 3, 1, b"question")]
-        await log.append(id_, 3, 2, [b"two"])
-        assert (await log.meta(id_)).epoch_starts == (2, 2)
+        assert len(await log.claim_durable("third", AGENT, 10)) == 1
+
+    @contract_test
+    async def test_the_holder_of_a_durable_stream_claims_it_with_its_question(
+        self, log: DurableLog, clock: ManualClock
+    ) -> None:
+        id_ = await open_durable(log)
+        await log.append(id_, 1, 1, [b"one"], Notes(1, [b"a"]))
+        claim = await log.claim_held(id_, 1, "me")
+        await check_claim(log, [claim], id_, 1, b"question")
+        assert list(await log.claim_durable("heir", AGENT, 10)) == []  # it holds the lease
+        with pytest.raises(OutOfSequence):  # notes of the earlier epoch
+            await log.append(id_, claim.epoch, 2, [b"two"], Notes(1, [b"a"]))
+        await log.append(id_, claim.epoch, 2, [b"two"], Notes(2, [b"b"]))
+        assert await all_notes(log, id_) == [b"a", b"b"]
 
     @contract_test
     async def test_an_ended_stream_is_not_released(

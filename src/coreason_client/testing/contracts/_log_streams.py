@@ -6,11 +6,12 @@ from uuid import uuid4
 import pytest
 
 from ...server.errors import Fenced, OutOfSequence, RequestConflict, UnknownStream
-from ...server.log import Claim, LeaseState, StreamLog, StreamMeta
+from ...server.log import LeaseState, StreamLog, StreamMeta
 from ._log_tests import (
     LONG,
     LogTests,
     ManualClock,
+    check_claim,
     contract_test,
     entries,
     let_run,
@@ -124,17 +125,20 @@ class EntryRules(LogTests):
         id_ = await open_stream(log)
         await log.append(id_, 1, 1, entries(1, 2))
         clock.forward(log.lease + 1)
-        assert list(await log.claim_lost("heir", 10)) == [Claim(id_, 2, 2)]
-        for epoch in (1, 3):
+        epoch = await check_claim(log, await log.claim_lost("heir", 10), id_, 2)
+        for other in (1, 2, epoch - 1, epoch + 1):
             with pytest.raises(Fenced):
-                await log.append(id_, epoch, 1, entries(1, 2))
+                await log.append(id_, other, 1, entries(1, 2))
             with pytest.raises(Fenced):
-                await log.close(id_, epoch, 2, entries(2), "complete")
+                await log.close(id_, other, 2, entries(2), "complete")
         for first in (1, 2):
             with pytest.raises(OutOfSequence):  # the earlier epoch may have written other bytes
-                await log.append(id_, 2, first, entries(*range(first, 3)))
-        await log.append(id_, 2, 3, entries(3))
-        await log.append(id_, 2, 3, entries(3))
+                await log.append(id_, epoch, first, entries(*range(first, 3)))
+        await log.append(id_, epoch, 3, entries(3))
+        await log.append(id_, epoch, 3, entries(3))
+        for other in (1, 2, epoch - 1, epoch + 1):
+            with pytest.raises(Fenced):  # held, but this epoch did not write it
+                await log.append(id_, other, 3, entries(3))
         assert (await log.meta(id_)).outcome is None
 
     @contract_test
@@ -165,6 +169,7 @@ class EntryRules(LogTests):
             log.read(id_, 0, 1, 0),
             log.meta(id_),
             log.request_cancel(id_),
+            log.claim_held(id_, 1, "me"),
         ):
             with pytest.raises(UnknownStream) as caught:
                 await call

@@ -2,17 +2,18 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID, uuid4
 
-from ...server.log import NewStream, StreamLog
+from ...server.log import Claim, EpochStart, NewStream, StreamLog
 
 __all__ = [
     "LONG",
     "LogTests",
     "ManualClock",
+    "check_claim",
     "contract_test",
     "entries",
     "let_run",
@@ -95,9 +96,24 @@ def entries(*numbers: int) -> list[bytes]:
     return [b"entry %d" % number for number in numbers]
 
 
-async def read(log: StreamLog, id_: UUID, after: int = 0, limit: int = 100) -> list[bytes]:
-    """Return entries that are already there."""
-    return list((await log.read(id_, after, limit, 0)).entries)
+async def read(
+    log: StreamLog, id_: UUID, after: int = 0, limit: int = 100, epoch: int = 1
+) -> list[bytes]:
+    """Return entries that are already there; `epoch` is that of the position."""
+    return list((await log.read(id_, after, limit, 0, epoch)).entries)
+
+
+async def check_claim(
+    log: StreamLog, claims: Sequence[Claim], id_: UUID, last_seq: int, question: bytes = b""
+) -> int:
+    """Check that a stream, and no other one, was claimed; return the epoch of the claim."""
+    [claim] = claims
+    assert claim == Claim(id_, claim.epoch, last_seq, question)
+    meta = await log.meta(id_)
+    assert (meta.epoch, meta.epochs[-1]) == (claim.epoch, EpochStart(last_seq + 1, claim.epoch))
+    numbers = [1, *(start.epoch for start in meta.epochs)]
+    assert numbers == sorted(set(numbers))
+    return claim.epoch
 
 
 async def let_run(turns: int = 20) -> None:

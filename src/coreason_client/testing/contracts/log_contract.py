@@ -6,6 +6,7 @@ from pathlib import Path
 from ...server.log import DurableLog
 from ._log_durable import ClaimRules, JournalRules
 from ._log_lifetime import ConversationRules, LeaseRules, RetentionRules
+from ._log_positions import EpochRules, PositionRules
 from ._log_streams import EntryRules, ReaderRules, RequestRules
 from ._log_tests import LogTests, ManualClock
 
@@ -13,7 +14,15 @@ __all__ = ["DurableLogContract", "LogContract", "ManualClock"]
 
 
 class LogContract(
-    RequestRules, EntryRules, ReaderRules, LeaseRules, RetentionRules, ConversationRules, LogTests
+    RequestRules,
+    EntryRules,
+    ReaderRules,
+    EpochRules,
+    PositionRules,
+    LeaseRules,
+    RetentionRules,
+    ConversationRules,
+    LogTests,
 ):
     """The tests that every `StreamLog` must pass; see `coreason_client.server.log.base`.
 

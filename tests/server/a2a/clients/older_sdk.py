@@ -20,6 +20,12 @@ def message(behaviour: str, **ids: Any) -> Any:
     )
 
 
+async def follow(client: Any, task_id: str, states: asyncio.Queue[Any]) -> None:
+    """Put the states of a task into a queue until the stream ends."""
+    async for task, _ in client.resubscribe(types.TaskIdParams(id=task_id)):
+        states.put_nowait(task.status.state.value)
+
+
 async def call(url: str, transport: str) -> dict[str, Any]:
     headers = {"Authorization": "Bearer ann-key"}
     async with httpx.AsyncClient(headers=headers, timeout=15) as http:
@@ -37,7 +43,12 @@ async def call(url: str, transport: str) -> dict[str, Any]:
         more = [event async for event in client.send_message(message("tck-complete-task", **ids))]
         [(other, _)] = [event async for event in plain.send_message(message("tck-input-required"))]
         read = await plain.get_task(types.TaskQueryParams(id=done.id))
+        subscribed: asyncio.Queue[Any] = asyncio.Queue()
+        following = asyncio.create_task(follow(client, other.id, subscribed))
+        await subscribed.get()
         cancelled = await plain.cancel_task(types.TaskIdParams(id=other.id))
+        async with asyncio.timeout(10):
+            await following
         try:
             await plain.get_task(types.TaskQueryParams(id="unknown"))
             error = None
@@ -54,6 +65,7 @@ async def call(url: str, transport: str) -> dict[str, Any]:
         "answered": [more[-1][0].status.state.value, more[-1][0].id == waiting.id],
         "read": read.id == done.id,
         "cancelled": cancelled.status.state.value,
+        "subscribed": [subscribed.get_nowait() for _ in range(subscribed.qsize())],
         "error": error,
     }
 

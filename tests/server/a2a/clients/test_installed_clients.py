@@ -1,9 +1,13 @@
-"""The client of a2a-sdk 0.3 and that of @a2a-js/sdk, each in a process of its own."""
+"""The clients of a2a-sdk 0.3, @a2a-js/sdk and google-adk, each in a process of its own."""
 
+import os
 import sys
 from typing import Any
 
 import pytest
+
+from coreason_client.server import AgentApp, AgentStream, ServiceRequest, running
+from coreason_client.server.a2a import A2A
 
 from ..conformance.sites import Site
 from .installed import HERE, npm_package, python_packages, run
@@ -34,6 +38,7 @@ def test_a2a_sdk_0_3(server: Site, binding: str, error: str) -> None:
     command = [sys.executable, str(HERE / "older_sdk.py"), server.url, binding]
     got = run(command, {"PYTHONPATH": str(folder)}, folder)
     assert got.pop("error") == error
+    assert got.pop("subscribed") == ["working", "canceled"]
     assert got == expected("completed", "input-required", "canceled")
 
 
@@ -45,3 +50,28 @@ def test_a2a_js(server: Site, binding: str) -> None:
     assert got.pop("error").endswith("TaskNotFoundError")
     states = [f"TASK_STATE_{name}" for name in ("COMPLETED", "INPUT_REQUIRED", "CANCELED")]
     assert got == expected(*states)
+
+
+# google-adk has dozens of dependencies, so it is not installed on demand: ADK_PYTHON names a Python
+# that has it, such as that of `python -m venv adk && adk/bin/pip install google-adk a2a-sdk`.
+ADK_PYTHON = os.environ.get("ADK_PYTHON")
+
+
+async def in_chunks(request: ServiceRequest, stream: AgentStream) -> None:
+    for chunk in ("Hello ", "from ", "afar."):
+        await stream.write(chunk)
+
+
+@pytest.mark.skipif(not ADK_PYTHON, reason="ADK_PYTHON names no Python with google-adk")
+@pytest.mark.parametrize("on_card", [False, True])
+def test_google_adk(on_card: bool) -> None:
+    settings = A2A(grpc_address="127.0.0.1:0", grpc_on_card=on_card, repeats_answer=True)
+    with running(AgentApp(in_chunks, a2a=settings)) as server:
+        command = [str(ADK_PYTHON), "-W", "ignore", str(HERE / "adk.py"), server.url]
+        got = run(command, {"PYTHONPATH": ""}, HERE)
+    if on_card:
+        [error] = got["errors"]
+        assert "Agent card RPC URL must" in error
+    else:
+        chunks = ["Hello ", "from ", "afar."]
+        assert got == {"chunks": chunks, "answers": ["Hello from afar."], "errors": []}

@@ -25,8 +25,12 @@ def states(events: list[Received]) -> list[str]:
 
 def text(events: list[Received]) -> str:
     """Return the text that the artifact updates add up to."""
-    updates = [event.body["artifact"] for event in events if event.kind == "artifactUpdate"]
-    return "".join(part.get("text", "") for one in updates for part in one["parts"])
+    texts: dict[str, str] = {}
+    for update in (event.body for event in events if event.kind == "artifactUpdate"):
+        artifact_id, parts = update["artifact"]["artifactId"], update["artifact"]["parts"]
+        before = texts.get(artifact_id, "") if update.get("append") else ""
+        texts[artifact_id] = before + "".join(part.get("text", "") for part in parts)
+    return "".join(texts.values())
 
 
 @pytest.mark.conforms("CORE-STREAM-001")

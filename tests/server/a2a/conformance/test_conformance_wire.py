@@ -5,12 +5,14 @@ from typing import Any
 import httpx2
 import pytest
 
+from coreason_client.server import MemoryStreamLog
+
 from .driver import Connections, Driver, Refused
 from .drivers import DRIVERS, JSONRPC, REST, Connect, sse
 from .messages import UNKNOWN, completed, fresh, interrupted, message
 from .refusals import A2A_ERRORS, provoke
 from .shapes import canonical
-from .sites import Site
+from .sites import Site, site
 
 AUTH = {"Authorization": "Bearer ann-key", "A2A-Version": "1.0"}
 
@@ -35,6 +37,24 @@ def drivers(connections: Connections, memory_server: Site) -> list[Driver]:
 
 
 # Errors.
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "with_id"),
+    [(r'"\ud83d"', -32602, True), ("NaN", -32700, False), ("1e999", -32602, True)],
+    ids=["half a character", "NaN", "too large"],
+)
+def test_what_json_cannot_represent_is_refused(
+    memory_server: Site, text: str, code: int, with_id: bool
+) -> None:
+    part = f'{{"messageId": "{fresh("tck")}", "role": "ROLE_USER", "parts": [{{"data": {text}}}]}}'
+    params = f'{{"message": {part}}}'
+    rpc = f'{{"jsonrpc": "2.0", "id": "one", "method": "SendMessage", "params": {params}}}'
+    headers = {**AUTH, "Content-Type": "application/json"}
+    got = httpx2.post(memory_server.a2a, content=rpc, headers=headers).json()
+    assert (got["error"]["code"], got["id"]) == (code, "one" if with_id else None)
+    sent = httpx2.post(f"{memory_server.a2a}/message:send", content=params, headers=headers)
+    assert (sent.status_code, sent.json()["error"]["status"]) == (400, "INVALID_ARGUMENT")
 
 
 @pytest.mark.conforms("JSONRPC-ERR-001", "JSONRPC-ERR-002", "JSONRPC-ERR-003", "JSONRPC-SSE-002")
@@ -266,3 +286,18 @@ def test_errors_are_the_same_in_all_bindings(drivers: list[Driver], reason: str)
     assert rpc["message"] == rest["message"]
     if reason != "VERSION_NOT_SUPPORTED":  # a service of gRPC has one version
         assert rpc["message"] == grpc["message"]
+
+
+def test_a_heartbeat_is_no_event_for_any_client() -> None:
+    """An empty line after a comment is an event for httpx-sse, once an event had an id."""
+    with site(MemoryStreamLog(), heartbeat=0.05) as server, httpx2.Client(headers=AUTH) as http:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage"}
+        params = message(fresh("held"))
+        with http.stream("POST", server.a2a, json={**body, "params": params}) as response:
+            received = b""
+            for chunk in response.iter_raw():
+                received += chunk
+                if b"\n:\n" in received:
+                    break
+    assert b"id: " in received
+    assert b":\n\n" not in received

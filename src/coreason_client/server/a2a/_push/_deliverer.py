@@ -98,6 +98,7 @@ class Deliverer:
         self._config = PushConfig.load(held.data)
         self._progress = Progress.load(held.progress)
         self._boundary = self._progress.boundary
+        self._restarts = 0  # of the reading
         self._principal = ""
 
     async def run(self) -> None:
@@ -131,14 +132,14 @@ class Deliverer:
 
     async def _follow(self, record: TaskRecord) -> None:
         """Send the events of a task, from where the delivery is."""
-        tools = self._tools
+        tools, self._restarts = self._tools, 0
         with closing(TaskReading(tools.log, tools.tasks, record)) as reading:
             position = self._progress.position
             if position is None:
                 await reading.catch_up()
                 await self._send([Streamed(_as_it_stands(reading), reading.position)], reading)
             elif not await reading.skip_to(position):  # the log has lost what was delivered
-                self._progress = self._progress.started_over()
+                self._start_over()
                 await self._follow(record)
                 return
             await self._send_all(reading)
@@ -187,6 +188,9 @@ class Deliverer:
     # Sending.
 
     async def _send(self, events: Sequence[Streamed], reading: TaskReading) -> None:
+        if reading.restarts != self._restarts:
+            self._restarts = reading.restarts
+            self._start_over()
         fold, delivered = reading.fold, self._progress.generation
         if self._config.wants_tasks:
             found = task_notifications(events, delivered, fold)
@@ -194,6 +198,10 @@ class Deliverer:
             found = notifications(events, delivered, fold.generation, self._boundary)
         for notification in found:
             await self._deliver(notification)
+
+    def _start_over(self) -> None:
+        self._progress = self._progress.started_over()
+        self._boundary = self._progress.boundary
 
     async def _deliver(self, notification: Notification) -> None:
         """Send a notification until it is accepted, and store that.

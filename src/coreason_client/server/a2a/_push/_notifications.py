@@ -1,9 +1,13 @@
 """The notifications for events of a task. No I/O.
 
 A notification is an event of protocol 1.0, or the whole task for a client of 0.3. While a webhook
-is slow, events gather; then text that is appended to the same artifact becomes one event. Its
+is slow, events gather; then text that is appended to the same artifact becomes one event, and an
+event that replaces the artifact stands for the one before it. Its
 `metadata.generation` is that of the last event, and `metadata.coreason.firstGeneration` that of the
 first, so that a client still knows whether it has missed one.
+
+If a store has lost a part of a task, its generations begin again at a smaller number. The packets
+after that have another epoch, `metadata.coreason.epoch`; the first one is not named.
 
 A process that takes a delivery over cannot know whether its predecessor has sent one more
 notification. So it groups the events as the predecessor did: no notification covers events on both
@@ -64,13 +68,24 @@ def notifications(
     new = [one for one in streamed if (generation_of(one.event) or latest) > delivered]
     return [
         Notification(
-            to_json(one.event),
+            to_json(_with_epoch(one)),
             one.position,
             generation_of(one.event) or latest,
             merged=_OWN in one.event.get(_UPDATE, {}).get("metadata", {}),
         )
         for one in merge_events(new, boundary)
     ]
+
+
+def _with_epoch(streamed: Streamed) -> Event:
+    """Return an event whose metadata names the epoch of its packet, if that is a later one."""
+    [(kind, content)] = streamed.event.items()
+    epoch = 1 if streamed.position is None else streamed.position.epoch
+    if epoch == 1 or kind == "message":
+        return streamed.event
+    metadata = content["metadata"]
+    own = {**metadata.get(_OWN, {}), "epoch": epoch}
+    return {kind: {**content, "metadata": {**metadata, _OWN: own}}}
 
 
 def task_notifications(
@@ -92,7 +107,7 @@ def task_notifications(
 
 
 def merge_events(streamed: Iterable[Streamed], boundary: int = 0) -> list[Streamed]:
-    """Return events with text that is appended to the same artifact joined.
+    """Return events with text that is appended to the same artifact joined, and none replaced.
 
     The event with the generation `boundary` is not joined with the next one.
     """
@@ -111,34 +126,38 @@ def merge_events(streamed: Iterable[Streamed], boundary: int = 0) -> list[Stream
 def _join(first: Event, second: Event) -> Event | None:
     """Return one event for two, None if they must stay apart."""
     before, after = first.get(_UPDATE), second.get(_UPDATE)
-    if before is None or after is None or not _continues(before, after):
+    if before is None or after is None or not _is_same_artifact(before, after):
         return None
-    parts = [*before["artifact"]["parts"], *after["artifact"]["parts"]]
-    if sum(len(part["text"]) for part in parts) > _MAX_TEXT:
+    joined: JSON
+    if not after.get("append"):
+        joined = {**after}
+    elif _continues(before, after):
+        parts = [*before["artifact"]["parts"], *after["artifact"]["parts"]]
+        if sum(len(part["text"]) for part in parts) > _MAX_TEXT:
+            return None
+        joined = {**before, "artifact": {**before["artifact"], "parts": merge_texts(parts)}}
+        if after.get("lastChunk"):
+            joined["lastChunk"] = True
+    else:
         return None
-    joined: JSON = {
-        **before,
-        "artifact": {**before["artifact"], "parts": merge_texts(parts)},
-        "metadata": {
-            _OWN: {"firstGeneration": _first_generation(before)},
-            GENERATION: _generation(after),
-        },
+    joined["metadata"] = {
+        _OWN: {"firstGeneration": _first_generation(before)},
+        GENERATION: _generation(after),
     }
-    if after.get("lastChunk"):
-        joined["lastChunk"] = True
     return {_UPDATE: joined}
 
 
+def _is_same_artifact(before: JSON, after: JSON) -> bool:
+    same: bool = before["artifact"]["artifactId"] == after["artifact"]["artifactId"]
+    return same and after["metadata"].keys() == {GENERATION}
+
+
 def _continues(before: JSON, after: JSON) -> bool:
-    same = before["artifact"]["artifactId"] == after["artifact"]["artifactId"]
     plain = after["artifact"].keys() == {"artifactId", "parts"}
-    plain = plain and after["metadata"].keys() == {GENERATION}
     texts = (
         part.keys() == {"text"} for one in (before, after) for part in one["artifact"]["parts"]
     )
-    return (
-        same and plain and bool(after.get("append")) and not before.get("lastChunk") and all(texts)
-    )
+    return plain and not before.get("lastChunk") and all(texts)
 
 
 def _first_generation(update: JSON) -> Any:

@@ -73,8 +73,11 @@ class Progress:
         return replace(self, idle=idle)
 
     def started_over(self) -> Self:
-        """Return the progress of a delivery that begins with the task as it stands."""
-        return replace(self, position=None)
+        """Return the progress of a delivery that begins with the task as it stands.
+
+        The generations of what was delivered say nothing about what the log has now.
+        """
+        return replace(self, position=None, generation=0, sending=0)
 
     def dump(self) -> bytes:
         """Return the progress as it is stored."""

@@ -5,8 +5,15 @@ other version has been tested. No key of a stream has a time to live, so a store
 keys with one loses no stream; one that evicts any key (`maxmemory-policy allkeys-…`) will lose
 streams. Acknowledged entries are as durable as the store: with `appendonly yes` and `appendfsync
 always` they survive a crash of the store, with the default `everysec` all but those of its last
-second. A failover to a replica that lags loses the entries that it had not received. The numbers of
-the entries reveal that: the next append fails, and the stream ends with an error.
+second. A failover to a replica that lags loses the entries that it had not received. The next
+append reveals that, because it does not follow the last entry: the producer sends again what it
+still has, or the stream goes on in a new epoch. With `replicas=N`, an entry is acknowledged and
+shown when N replicas have it: each batch of commands ends with WAIT (`_primary.Confirmation`), and
+the field `safe` of a stream is the last number that readers of other processes may see.
+
+Failover. Each connection checks at its login that it talks to a primary, and to which one
+(`_primary.Primary`). When another server answers, all connections are opened again, and nobody
+claims streams for one lease. An address of Sentinel is resolved for each connection.
 
 Keys. The keys of one stream share a hash tag, and so do the keys of a request and those of a
 conversation. No command or script uses two tags, so a cluster may place each anywhere. The keys of

@@ -75,7 +75,7 @@ class ValkeyDeliveries(DeliveryStore):
         session = self._session()
         await self._schedule(delivery, session.now() + _UNFINISHED)
         key, name = self._keys.deliveries(delivery.task_id), text(delivery.name)
-        stored = await session.store.script(_PUT, [key], name, limit, *_values(delivery))
+        stored = await session.store.confirmed_script(_PUT, [key], name, limit, *_values(delivery))
         if stored and delivery.due is not None:
             await self._schedule(delivery, delivery.due)
         return bool(stored)
@@ -83,7 +83,7 @@ class ValkeyDeliveries(DeliveryStore):
     async def replace(self, old: Delivery, new: Delivery) -> bool:
         """Store the next revision; return False if it was changed or deleted meanwhile."""
         key, name = self._keys.deliveries(old.task_id), text(old.name)
-        stored = await self._session().store.script(
+        stored = await self._session().store.confirmed_script(
             _REPLACE, [key], name, old.revision, *_values(new)
         )
         if not stored:

@@ -13,6 +13,8 @@ __all__ = [
     "ForeignValue",
     "PatienceExceeded",
     "QueueStopped",
+    "ReplicasMissing",
+    "ReplicationNotConfirmed",
     "foreign_data",
     "is_transient",
     "rejected",
@@ -39,7 +41,12 @@ _ACCESS_DENIED = (
     store.AuthenticationError,
     store.AuthorizationError,
 )  # subclasses of ConnectionError
-_TRANSIENT_PREFIXES = ("BUSY ", "MASTERDOWN ", "NOREPLICAS ")  # replies without their own class
+_TRANSIENT_PREFIXES = (
+    "BUSY ",
+    "MASTERDOWN ",
+    "NOREPLICAS ",
+    "UNBLOCKED ",
+)  # replies without their own class
 _TRANSIENT_REPLIES = (store.ResponseError, store.BusyLoadingError)
 _CLASSES: dict[str, type[store.RedisError]] = {
     "ASK": store.AskError,
@@ -82,6 +89,17 @@ class PatienceExceeded(Exception):
         self.error = error
 
 
+class ReplicationNotConfirmed(store.ResponseError):
+    """The store does not allow WAIT."""
+
+
+class ReplicasMissing(store.ConnectionError):
+    """Too few replicas have a write; it is neither kept for certain nor lost."""
+
+    def __init__(self, confirmed: int, wanted: int) -> None:
+        super().__init__(f"{confirmed} of {wanted} replicas confirmed the write")
+
+
 def reply_error(text: str) -> Exception:
     """Return the exception of the client library for an error reply."""
     code, _, rest = text.partition(" ")
@@ -110,6 +128,11 @@ def unreachable(address: Address, patience: float, exceeded: PatienceExceeded) -
         message = (
             f"the store {address.shown} is a read-only replica and did not become a primary "
             f"within {patience:g} s: give the log the address of the primary"
+        )
+    elif isinstance(error, ReplicasMissing):
+        message = (
+            f"the store {address.shown} has too few replicas: {error} within {patience:g} s. "
+            "Connect more replicas, or lower the number of replicas that the log asks for"
         )
     elif isinstance(error, _TRANSIENT_REPLIES):
         reason = _reason(address, error)

@@ -9,6 +9,7 @@ from functools import partial
 from uuid import UUID, uuid4
 
 from ...errors import LogUnavailable
+from .._rules import new_epoch
 from ..base import UNCLAIMED_SECONDS, Claim
 from . import _scripts as scripts
 from ._keys import KeyNames, parse_name, parse_stream_id, split_member
@@ -23,9 +24,15 @@ class Claims:
     """The claims of one call: all of them have the same time and the same unique name."""
 
     def __init__(
-        self, session: Session, keys: KeyNames, lease: float, version: bytes = b""
+        self,
+        session: Session,
+        keys: KeyNames,
+        lease: float,
+        version: bytes = b"",
+        on_ended: Callable[[UUID], Awaitable[None]] | None = None,
     ) -> None:
         self._session = session
+        self._on_ended = on_ended
         self._keys = keys
         self._lease = lease
         self._version = version
@@ -68,30 +75,55 @@ class Claims:
         )
         return [one for one in found if one is not None]
 
-    async def claim(self, stream_id: UUID, agent: str = "") -> Claim | None:
-        """Take over a stream if its lease has run out, and correct the index."""
+    async def claim(
+        self, stream_id: UUID, agent: str = "", held: int | None = None
+    ) -> Claim | None:
+        """Take over a stream if its lease has run out, and correct the index.
+
+        With `held`, the epoch in which the caller holds the stream, the lease does not matter.
+        """
         session, keys, now = self._session, self._keys, self._now
         owned_until = session.owned.now() + self._lease
-        reply: Sequence[bytes] = await session.store.script(
+        reply: Sequence[bytes] = await session.store.confirmed_script(
             scripts.CLAIM,
             [keys.meta(stream_id), keys.question(stream_id)],
-            *(repr(now), repr(now + self._lease), self._name),
+            *(repr(now), repr(now + self._lease), self._name, new_epoch()),
             *(self._version, repr(self._lease), repr(UNCLAIMED_SECONDS)),
+            "" if held is None else held,
         )
         state = reply[0]
         if state == b"gone":
             await session.indexes.remove_lease(stream_id, agent)
         elif state == b"ended":
             ended, request = float(reply[1]), reply[2].decode("ascii")
-            await session.indexes.move_to_ended(stream_id, request, ended, agent)
-        else:
+            await session.show(stream_id)  # its producer may have died before it did so
+            if await self._is_settled(stream_id, ended):
+                await session.indexes.move_to_ended(stream_id, request, ended, agent)
+            else:
+                await session.indexes.extend_leases({stream_id: agent}, now + self._lease)
+        elif state in (b"held", b"won"):
             until = reply[1] if state == b"held" else reply[3]
             await session.indexes.extend_leases({stream_id: agent}, float(until))
         if state != b"won":
             return None
+        if session.confirms:
+            await session.show(stream_id, int(reply[1]), int(reply[2]))
         if self._version:
             session.owned.own(stream_id, owned_until)
         return Claim(stream_id, int(reply[1]), int(reply[2]), reply[4])
+
+    async def _is_settled(self, stream_id: UUID, ended: float) -> bool:
+        """Store the state of the task of an ended stream; return False if another process must.
+
+        A process without tasks leaves that to the others, but not for ever.
+        """
+        meta = self._keys.meta(stream_id)
+        task: bytes | None = await self._session.store.command("HGET", meta, "task")
+        if task is not None and self._on_ended is not None:
+            await self._on_ended(parse_stream_id(task))
+        elif task is not None:
+            return self._now - ended >= UNCLAIMED_SECONDS
+        return True
 
 
 async def drop_old(session: Session, keys: KeyNames, body: float, final: float) -> None:

@@ -13,16 +13,18 @@ __all__ = ["ValkeyFollower"]
 class ValkeyFollower(Follower):
     """Reads recent entries from memory if this process writes the stream, otherwise with `load`."""
 
-    __slots__ = ("_load", "_session", "_stream_id", "position", "waiter")
+    __slots__ = ("_load", "_session", "_stream_id", "epoch", "position", "waiter")
 
     def __init__(
         self,
         session: Session,
         stream_id: UUID,
         after_seq: int,
-        load: Callable[[UUID, int, int], Awaitable[Page]],
+        after_epoch: int,
+        load: Callable[[UUID, int, int, int], Awaitable[Page]],
     ) -> None:
         self.position = after_seq
+        self.epoch = after_epoch
         self.waiter = Waiter()
         self._session = session
         self._stream_id = stream_id
@@ -35,6 +37,7 @@ class ValkeyFollower(Follower):
         """Return up to `limit` entries; if there are none, wait."""
         page = await self._next(limit, wait, write)
         self.position += len(page.entries)
+        self.epoch = page.epoch
         return page
 
     async def _next(self, limit: int, wait: float, write: Callable[[bytes], bool] | None) -> Page:
@@ -45,10 +48,10 @@ class ValkeyFollower(Follower):
         while True:
             # Before the lookup, so that every later announcement wakes this waiter.
             self.waiter.clear()
-            page = lookup(id_, self.position, limit)
+            page = lookup(id_, self.position, self.epoch, limit)
             # Woken without new entries in memory: they are in the store.
             if page is None or wait <= 0 or (woken and not page.entries):
-                page = await self._load(id_, self.position, limit)
+                page = await self._load(id_, self.position, self.epoch, limit)
             left = deadline - session.loop.time()
             if page.entries or page.ended or left <= 0 or waiters.wake_all_count != wake_all_count:
                 return page

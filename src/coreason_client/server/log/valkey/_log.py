@@ -8,7 +8,7 @@ from uuid import UUID
 from ...._per_loop import PerLoop
 from ...._valkey_address import parse_address
 from ....errors import ArgumentError
-from ...errors import LogUnavailable, UnknownStream
+from ...errors import Fenced, LogUnavailable, UnknownStream
 from .._live import LiveLog
 from .._rules import check_last_entries
 from ..base import (
@@ -34,7 +34,14 @@ from ._follower import ValkeyFollower
 from ._keys import KeyNames, digest
 from ._leases import release, renew
 from ._meta import text
-from ._opening import agent_digest, find_stream, load_meta, open_in_one_script, open_in_steps
+from ._opening import (
+    NewTask,
+    agent_digest,
+    find_stream,
+    load_meta,
+    open_in_one_script,
+    open_in_steps,
+)
 from ._quota_store import ValkeyQuotas
 from ._session import Session
 from ._task_store import ValkeyTasks
@@ -47,7 +54,7 @@ class ValkeyStreamLog(LiveLog):
 
     Args:
         url: such as `valkey://:password@host:6379/0`; the scheme may also be redis, or rediss or
-            valkeys with TLS.
+            valkeys with TLS. With Sentinel: `valkey+sentinel://host:26379,host:26379/name/0`.
         prefix: the beginning of all keys; all processes that share streams need the same.
         lease: the seconds for which a process holds a stream without renewing it.
         clock: a function that returns the time in seconds since 1970; by default leases and
@@ -57,6 +64,9 @@ class ValkeyStreamLog(LiveLog):
         poll: the longest delay in seconds before a waiting read learns of an append whose message
             was lost.
         cluster: True for a cluster; the URL may be that of any node.
+        replicas: how many replicas must have an entry before it is acknowledged and shown to
+            readers, so that it survives a failover to one of them. If too few confirm it within a
+            third of `lease`, it is sent again until `patience` has passed.
     """
 
     shared = True
@@ -71,25 +81,40 @@ class ValkeyStreamLog(LiveLog):
         patience: float = 10.0,
         poll: float = 5.0,
         cluster: bool = False,
+        replicas: int = 0,
     ) -> None:
         for name, seconds in (("lease", lease), ("patience", patience), ("poll", poll)):
             if not 0 < seconds < 1e9:
                 raise ArgumentError(name, "must be a number of seconds greater than 0", seconds)
+        if not 0 <= replicas < 100:
+            raise ArgumentError("replicas", "must be a number from 0 to 99", replicas)
         self.lease = lease
-        self._address = parse_address(url)
+        self._address = parse_address(url, with_sentinel=True)
         if cluster and self._address.db:
             raise ArgumentError("url", "must name database 0, because a cluster has no other")
+        if cluster and self._address.sentinels:
+            raise ArgumentError("url", "must not name Sentinel, because a cluster does without it")
         self._keys = KeyNames(prefix)
         self._clock = clock
         self._patience = patience
         self._poll = poll
         self._cluster = cluster
+        self._replicas = replicas
+        self.may_forget = not replicas
+        self._store_listeners: list[Callable[[], None]] = []
         self._sessions: PerLoop[Session] = PerLoop(asyncio.get_running_loop)
-        self.tasks = ValkeyTasks(self._session, self._keys)
+        self.tasks = ValkeyTasks(self._session, self._keys, self._open)
         self.quotas = ValkeyQuotas(self._session, self._keys, lease)
 
     def __repr__(self) -> str:
         return f"<ValkeyStreamLog {self._address.shown!r} prefix={self._keys.prefix!r}>"
+
+    @property
+    def degraded(self) -> str | None:
+        """Why new streams should go to another server, None if there is no reason."""
+        session = self._sessions.get()
+        confirmation = None if session is None else session.store.confirmation
+        return "replicas missing" if confirmation is not None and confirmation.missing else None
 
     async def start(self, owner: str) -> None:
         """Connect, and check that the store allows what the log needs.
@@ -107,6 +132,9 @@ class ValkeyStreamLog(LiveLog):
                 patience=self._patience,
                 poll=self._poll,
                 cluster=self._cluster,
+                replicas=self._replicas,
+                lease=self.lease,
+                store_listeners=self._store_listeners,
             )
             self._sessions.set(session)
         elif owner in session.owners:
@@ -129,14 +157,21 @@ class ValkeyStreamLog(LiveLog):
             self._sessions.discard(session.loop, session)
             await session.close()
 
+    def on_store_changed(self, listener: Callable[[], None]) -> None:
+        """Call a function when the store was restarted or replaced."""
+        self._store_listeners.append(listener)
+
     async def open(self, stream: NewStream, owner: str) -> Opened:
         """Return the stream of the request; create it if there is none."""
+        return await self._open(stream)
+
+    async def _open(self, stream: NewStream, task: NewTask | None = None) -> Opened:
         session = self._session()
         if stream.agent is not None:
             await session.register_agent(agent_digest(stream.agent))
         open_stream = open_in_steps if self._cluster else open_in_one_script
         with self._report_foreign_data():
-            return await open_stream(session, self._keys, self.lease, stream)
+            return await open_stream(session, self._keys, self.lease, stream, task)
 
     async def find(self, principal: str, request_id: UUID) -> StreamMeta | None:
         """Return the stream of a request, None if there is none."""
@@ -165,8 +200,8 @@ class ValkeyStreamLog(LiveLog):
         session, keys = self._session(), self._keys
         await close_stream(session, keys, stream_id, epoch, first_seq, entries, outcome)
 
-    def _make_follower(self, stream_id: UUID, after_seq: int) -> Follower:
-        return ValkeyFollower(self._session(), stream_id, after_seq, self._load_page)
+    def _make_follower(self, stream_id: UUID, after_seq: int, after_epoch: int) -> Follower:
+        return ValkeyFollower(self._session(), stream_id, after_seq, after_epoch, self._load_page)
 
     def wake_readers(self) -> None:
         """Make every waiting `read` in this process return now, with or without entries."""
@@ -200,15 +235,33 @@ class ValkeyStreamLog(LiveLog):
         """Take over unfinished streams whose lease ran out."""
         session = self._session()
         await session.measure_clock()
+        if session.store.primary.changed_within(self.lease):
+            return []  # living producers renew their leases first
         with self._report_foreign_data():
-            return await Claims(session, self._keys, self.lease).claim_lost(limit)
+            claims = Claims(session, self._keys, self.lease, on_ended=self.tasks.on_ended)
+            return await claims.claim_lost(limit)
 
     async def claim_durable(self, owner: str, agent: AgentVersion, limit: int) -> Sequence[Claim]:
         """Take over unfinished durable streams of an agent whose lease ran out."""
         session = self._session()
+        if session.store.primary.changed_within(self.lease):
+            return []
         with self._report_foreign_data():
-            claims = Claims(session, self._keys, self.lease, text(agent.version))
+            claims = Claims(
+                *(session, self._keys, self.lease, text(agent.version), self.tasks.on_ended)
+            )
             return await claims.claim_durable(agent_digest(agent), limit)
+
+    async def claim_held(self, stream_id: UUID, epoch: int, owner: str) -> Claim:
+        """Begin the next epoch of a stream that the caller holds with this epoch."""
+        session = self._session()
+        with self._report_foreign_data():
+            agent = (await self.meta(stream_id)).agent
+            claims = Claims(session, self._keys, self.lease)
+            claim = await claims.claim(stream_id, agent_digest(agent), epoch)
+        if claim is None:
+            raise Fenced(stream_id, epoch)
+        return claim
 
     async def journal(self, stream_id: UUID, after: int = 0) -> Sequence[bytes]:
         """Return notes of a running stream after a number."""
@@ -235,7 +288,7 @@ class ValkeyStreamLog(LiveLog):
         now, name = session.now(), _conversation_digest(conversation)
         # First the index: after a crash between the two, the turns would never expire otherwise.
         await session.indexes.touch_conversation(name, now)
-        await session.store.script(
+        await session.store.confirmed_script(
             scripts.ADD_TURN,
             [self._keys.turns(name), self._keys.order(name)],
             stream_id.hex,
@@ -291,8 +344,11 @@ class ValkeyStreamLog(LiveLog):
                 self._address, self._keys.prefix, "a value was not written by the log"
             ) from None
 
-    async def _load_page(self, stream_id: UUID, after_seq: int, limit: int) -> Page:
-        return await read_page(self._session(), self._keys, stream_id, after_seq, limit)
+    async def _load_page(
+        self, stream_id: UUID, after_seq: int, after_epoch: int, limit: int
+    ) -> Page:
+        position = (stream_id, after_seq, after_epoch)
+        return await read_page(self._session(), self._keys, *position, limit)
 
 
 def _conversation_digest(conversation: Conversation) -> str:

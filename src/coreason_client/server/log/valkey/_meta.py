@@ -1,12 +1,14 @@
 """The hash of a stream in the store: its fields, and parsing them."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from uuid import UUID
 
-from ..base import AgentVersion, NewStream, StreamMeta
+from .._rules import begin_epoch
+from ..base import AgentVersion, EpochStart, StreamMeta
 from ._errors import ForeignValue
 
-__all__ = ["FIELDS", "new_meta", "parse_meta", "text"]
+__all__ = ["FIELDS", "parse_epochs", "parse_meta", "text"]
 
 FIELDS = (
     "principal",
@@ -21,31 +23,15 @@ FIELDS = (
     "gone",
     "agent",
     "version",
+    "base",
     "starts",
+    "epochs",
 )
 
 
 def text(value: str) -> bytes:
     """Encode a string for the store; lone surrogates are allowed."""
     return value.encode("utf-8", "surrogatepass")
-
-
-def new_meta(stream: NewStream, now: float) -> StreamMeta:
-    """Return the description of a new stream."""
-    return StreamMeta(
-        stream_id=stream.stream_id,
-        principal=stream.principal,
-        request_id=stream.request_id,
-        fingerprint=stream.fingerprint,
-        epoch=1,
-        last_seq=0,
-        opened_at=now,
-        outcome=None,
-        ended_at=None,
-        cancel_requested=False,
-        body_gone=False,
-        agent=stream.agent,
-    )
 
 
 def parse_meta(stream_id: UUID, values: Sequence[bytes | None]) -> StreamMeta | None:
@@ -64,7 +50,7 @@ def parse_meta(stream_id: UUID, values: Sequence[bytes | None]) -> StreamMeta | 
 
 def _meta(stream_id: UUID, values: Sequence[bytes | None]) -> StreamMeta:
     principal, request, fingerprint, epoch, last, opened, outcome, ended, cancel, gone = values[:10]
-    agent, version, starts = values[10:]
+    agent, version, base, starts, epochs = values[10:]
     if not (request and epoch and last and opened) or principal is None or fingerprint is None:
         raise ValueError("a field is missing")
     return StreamMeta(
@@ -80,8 +66,24 @@ def _meta(stream_id: UUID, values: Sequence[bytes | None]) -> StreamMeta:
         cancel_requested=cancel is not None,
         body_gone=gone is not None,
         agent=None if agent is None else AgentVersion(_string(agent), _string(version or b"")),
-        epoch_starts=() if starts is None else tuple(map(int, starts.split())),
+        epochs=parse_epochs(int(epoch), base, starts, epochs),
     )
+
+
+def parse_epochs(
+    epoch: int, base: bytes | None, starts: bytes | None, epochs: bytes | None
+) -> tuple[EpochStart, ...]:
+    """Parse the later epochs of a stream, as `_EPOCHS` in `_scripts` does.
+
+    An earlier release counted epochs: it adds to `starts` only, and for a plain stream to neither.
+    """
+    firsts, numbers = (list(map(int, (field or b"").split())) for field in (starts, epochs))
+    found: tuple[EpochStart, ...] = ()
+    for first, number in zip_longest(firsts, numbers[: len(firsts)], fillvalue=0):
+        found = begin_epoch(found, first - 1, number)
+    if epoch != (found[-1].epoch if found else 1):
+        found = (*found, EpochStart(int(base or b"0") + 1, epoch))
+    return found
 
 
 def _string(value: bytes) -> str:

@@ -36,6 +36,11 @@ class Ownership:
         """Record a lease."""
         self._until[stream_id] = until
 
+    def own_new(self, stream_id: UUID, until: float) -> None:
+        """Record the lease of a new stream; its first reader need not ask the store for entries."""
+        self.own(stream_id, until)
+        self.add(stream_id, 1, 1, ())
+
     def extend(self, stream_id: UUID, until: float) -> bool:
         """Record a renewal; return False if the stream is not written here.
 
@@ -56,18 +61,20 @@ class Ownership:
         until = self._until.get(stream_id)
         return until is not None and until > self._clock()
 
-    def add(self, stream_id: UUID, first_seq: int, entries: Sequence[bytes]) -> None:
+    def add(self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]) -> None:
         """Cache entries that the store has accepted, if the stream is written here."""
         if stream_id in self._until:
-            self._recent.add(stream_id, first_seq, entries, ended=False)
+            self._recent.add(stream_id, epoch, first_seq, entries, ended=False)
 
     def drop(self, stream_id: UUID) -> None:
         """Drop the cached entries of a stream."""
         self._recent.drop(stream_id)
 
-    def page(self, stream_id: UUID, after_seq: int, limit: int) -> Page | None:
+    def page(self, stream_id: UUID, after_seq: int, after_epoch: int, limit: int) -> Page | None:
         """Return the entries that follow a position, None if the store must be asked."""
-        return self._recent.page(stream_id, after_seq, limit) if self.owns(stream_id) else None
+        if not self.owns(stream_id):
+            return None
+        return self._recent.page(stream_id, after_seq, after_epoch, limit)
 
     def forget_old(self) -> None:
         """Forget the streams whose leases ran out a while ago.

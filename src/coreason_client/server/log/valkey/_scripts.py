@@ -32,6 +32,7 @@ __all__ = [
     "READ",
     "RELEASE",
     "RENEW",
+    "SHOW",
     "TAKE_REQUEST",
     "TURNS",
     "Script",
@@ -102,28 +103,58 @@ return 'ok'
 # 'base' is the last number when the current epoch began.
 _CHECK_APPEND = """
 local m = redis.call('HMGET', KEYS[1], 'epoch', 'last', 'cancel', 'ended', 'index', 'base',
-  'durable')
+  'durable', 'safe')
 if not m[1] then return {ok = 'unknown'} end
 local first, last = tonumber(ARGV[2]), tonumber(m[2])
 local final = first + #ARGV - start
 local held = first > tonumber(m[6] or '0') and first <= final and final <= last
 if m[1] ~= ARGV[1] or (m[4] and not held) then return {ok = 'fenced'} end
 if not held and first ~= last + 1 then return {ok = 'gap ' .. m[2]} end
+-- A repeated append has no effect, but it writes: replicas that confirm it have the first one too.
+local function write_again()
+  redis.call('HDEL', KEYS[1], '')  -- full store
+  redis.call('HSET', KEYS[1], 'last', redis.call('HGET', KEYS[1], 'last'))
+end
 """
 
-# KEYS meta, entries and, for an end, question and journal. ARGV epoch, first number, end, entries.
-# The end is empty, or a time, a space and the outcome. The reply is one line of words, which is the
-# cheapest to parse.
+# Show new entries to the readers of all processes, up to the number `final`. If replicas must have
+# them first, `safe` is the last number that they have: readers get entries up to it, and SHOW
+# follows. The field exists only in streams of processes that wait for replicas.
+_SHOW_ENTRIES = """
+if safe ~= '' then
+  redis.call('HSET', KEYS[1], 'safe', safe)
+else
+  if m[8] then redis.call('HSET', KEYS[1], 'safe', string.format('%d', final)) end
+  redis.call('PUBLISH', string.sub(KEYS[1], 1, -5) .. 'wake', '')
+end
+"""
+
+# KEYS meta. ARGV epoch or nothing, number or nothing for the last one: replicas have the entries up
+# to it.
+SHOW = Script("""
+local m = redis.call('HMGET', KEYS[1], 'epoch', 'last', 'safe')
+local number = ARGV[2] ~= '' and ARGV[2] or m[2]
+if m[3] and (ARGV[1] == '' or ARGV[1] == m[1]) and tonumber(m[3]) < tonumber(number) then
+  redis.call('HDEL', KEYS[1], '')  -- full store
+  redis.call('HSET', KEYS[1], 'safe', number)
+  redis.call('PUBLISH', string.sub(KEYS[1], 1, -5) .. 'wake', '')
+end
+return 'ok'
+""")
+
+# KEYS meta, entries and, for an end, question and journal. ARGV epoch, first number, end, last
+# number that replicas have or nothing, entries. The end is empty, or a time, a space and the
+# outcome. The reply is one line of words, which is the cheapest to parse.
 APPEND = Script(
-    "local start = 4"
+    "local start, safe = 5, ARGV[4]"
     + _CHECK_APPEND
     + """
 local ended = m[4]
 if not held and first <= final then
   local space = string.find(ARGV[3], ' ', 1, true)
   if space then redis.call('UNLINK', KEYS[3], KEYS[4]) end  -- full store
-  for i = 4, #ARGV do
-    redis.call('XADD', KEYS[2], string.format('%d-0', first + i - 4), 'd', ARGV[i])
+  for i = start, #ARGV do
+    redis.call('XADD', KEYS[2], string.format('%d-0', first + i - start), 'd', ARGV[i])
   end
   local now_last = string.format('%d', final)
   if space then
@@ -133,7 +164,11 @@ if not held and first <= final then
   else
     redis.call('HSET', KEYS[1], 'last', now_last)
   end
-  redis.call('PUBLISH', string.sub(KEYS[1], 1, -5) .. 'wake', '')
+"""
+    + _SHOW_ENTRIES
+    + """
+elseif held then
+  write_again()
 end
 return {ok = (held and 'held ' or 'ok ') .. (m[3] or '0') .. ' ' .. (ended or '') .. ' '
   .. (m[5] or '') .. ' ' .. (m[7] or '')}
@@ -141,9 +176,9 @@ return {ok = (held and 'held ' or 'ok ') .. (m[3] or '0') .. ' ' .. (ended or ''
 )
 
 # Append entries and notes. KEYS meta, entries, journal. ARGV epoch, first number, number of the
-# first note, count of notes, notes, entries.
+# first note, count of notes, last number that replicas have or nothing, notes, entries.
 APPEND_NOTES = Script(
-    "local start = 5 + tonumber(ARGV[4])"
+    "local start, safe = 6 + tonumber(ARGV[4]), ARGV[5]"
     + _CHECK_APPEND
     + """
 local note, count = tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -152,7 +187,7 @@ local notes, final_note = tonumber(n[1] or '0'), note + count - 1
 local noted = note > tonumber(n[2] or '0') and note <= final_note and final_note <= notes
 if not noted then
   if note ~= notes + 1 then return {ok = 'gap ' .. m[2]} end
-  for i = 5, 4 + count do redis.call('RPUSH', KEYS[3], ARGV[i]) end
+  for i = 6, 5 + count do redis.call('RPUSH', KEYS[3], ARGV[i]) end
   redis.call('HSET', KEYS[1], 'notes', string.format('%d', final_note))
 end
 if not held and first <= final then
@@ -160,8 +195,11 @@ if not held and first <= final then
     redis.call('XADD', KEYS[2], string.format('%d-0', first + i - start), 'd', ARGV[i])
   end
   redis.call('HSET', KEYS[1], 'last', string.format('%d', final))
-  redis.call('PUBLISH', string.sub(KEYS[1], 1, -5) .. 'wake', '')
+"""
+    + _SHOW_ENTRIES
+    + """
 end
+if noted or held then write_again() end
 return {ok = (held and 'held ' or 'ok ') .. (m[3] or '0')}
 """
 )
@@ -183,32 +221,68 @@ end
 return page
 """)
 
-# KEYS meta, entries. ARGV position, maximum number of entries, maximum bytes. The first item of
-# the reply is the state of the stream; the entries follow. The first chunk is small, in case the
-# entries are large: reading many large ones would take much memory of the store.
-READ = Script("""
-local m = redis.call('HMGET', KEYS[1], 'last', 'ended', 'gone')
+# The later epochs of a stream: the numbers of their first entries, and their own numbers. An
+# earlier release counted epochs: it adds to `starts` only, and for a plain stream to neither
+# field. The numbers that it has counted follow from the others.
+_EPOCHS = """
+local function epochs_of(epoch, base, starts, epochs)
+  local firsts, numbers = {}, {}
+  for word in string.gmatch(starts or '', '%d+') do firsts[#firsts + 1] = word end
+  for word in string.gmatch(epochs or '', '%d+') do numbers[#numbers + 1] = word end
+  for i = #numbers + 1, #firsts do
+    numbers[i] = string.format('%d', tonumber(numbers[i - 1] or '1') + 1)
+  end
+  if (numbers[#numbers] or '1') ~= epoch then
+    firsts[#firsts + 1] = string.format('%d', tonumber(base or '0') + 1)
+    numbers[#numbers + 1] = epoch
+  end
+  return firsts, numbers
+end
+"""
+
+# KEYS meta, entries. ARGV position, its epoch, maximum number of entries, maximum bytes. The first
+# item of the reply is the state of the stream, the second one the epoch of the last entry; the
+# entries follow. The first chunk is small, in case the entries are large: reading many large ones
+# would take much memory of the store.
+READ = Script(
+    _EPOCHS
+    + """
+local m = redis.call('HMGET', KEYS[1], 'last', 'ended', 'gone', 'epoch', 'base', 'starts', 'epochs',
+  'safe')
 if not m[1] then return {'unknown'} end
+local firsts, numbers = {}, {}
+if m[4] ~= '1' then firsts, numbers = epochs_of(m[4], m[5], m[6], m[7]) end
+local function epoch_of(number)
+  for i = #firsts, 1, -1 do
+    if tonumber(firsts[i]) <= number then return numbers[i] end
+  end
+  return '1'
+end
 local at, last = tonumber(ARGV[1]), tonumber(m[1])
-if at >= last then return {m[2] and 'end' or 'more'} end
+if at > 0 and (epoch_of(at) ~= ARGV[2] or (m[2] and at > last)) then return {'replaced'} end
+if m[2] and at == last then return {'end', ARGV[2]} end
+local shown = math.min(last, tonumber(m[8] or m[1]))
+if at >= shown then return {'more', ARGV[2]} end
 if m[3] then return {'gone'} end
-local limit, most = tonumber(ARGV[2]), tonumber(ARGV[3])
-local page, got, size, chunk = {'more'}, 0, 0, 8
-while got < limit and size <= most and at < last do
+local limit, most = tonumber(ARGV[3]), tonumber(ARGV[4])
+local page, got, size, chunk = {'more', ''}, 0, 0, 8
+while got < limit and size <= most and at < shown do
   local part = redis.call('XRANGE', KEYS[2], string.format('%d-0', at + 1), '+',
-    'COUNT', math.min(chunk, limit - got))
+    'COUNT', math.min(chunk, limit - got, shown - at))
   if not part[1] or part[1][1] ~= string.format('%d-0', at + 1) then return {'damaged'} end
   for _, entry in ipairs(part) do
     local data = entry[2][2]
     at, got, size = at + 1, got + 1, size + #data
-    page[got + 1] = data
+    page[got + 2] = data
     if size > most then break end
   end
   chunk = size * 8 < most and 128 or 8
 end
 if m[2] and at >= last then page[1] = 'end' end
+page[2] = epoch_of(at)
 return page
-""")
+"""
+)
 
 # KEYS meta.
 CANCEL = Script("""
@@ -221,66 +295,93 @@ end
 return 'ok'
 """)
 
-# KEYS meta. ARGV epoch, end of the lease. The reply is the state and, of a durable stream, the
-# digest of its agent.
+# KEYS the meta of each stream, only one on a cluster. ARGV end of the leases, then the epoch of
+# each stream. The reply has the state of each stream and, if it is durable, the digest of its
+# agent.
 RENEW = Script("""
-local m = redis.call('HMGET', KEYS[1], 'epoch', 'lease', 'cancel', 'ended', 'durable')
-if m[1] ~= ARGV[1] or m[4] then return 'lost' end
-if tonumber(m[2]) < tonumber(ARGV[2]) then
-  redis.call('HDEL', KEYS[1], '')  -- full store
-  redis.call('HSET', KEYS[1], 'lease', ARGV[2])
+local states = {}
+for i = 1, #KEYS do
+  local m = redis.call('HMGET', KEYS[i], 'epoch', 'lease', 'cancel', 'ended', 'durable')
+  if m[1] ~= ARGV[i + 1] or m[4] then
+    states[i] = 'lost'
+  else
+    if tonumber(m[2]) < tonumber(ARGV[1]) then
+      redis.call('HDEL', KEYS[i], '')  -- full store
+      redis.call('HSET', KEYS[i], 'lease', ARGV[1])
+    end
+    states[i] = (m[3] and 'cancel' or 'held') .. ' ' .. (m[5] or '')
+  end
 end
-return (m[3] and 'cancel' or 'held') .. ' ' .. (m[5] or '')
+return states
 """)
 
-# Begin the next epoch of a stream; `m` has its last number, the number of its notes, the digest of
-# its agent and the starts of its epochs.
-_BEGIN_EPOCH = """
-redis.call('HDEL', KEYS[1], '')  -- full store
-local epoch = redis.call('HINCRBY', KEYS[1], 'epoch', 1)
-redis.call('HSET', KEYS[1], 'base', last, 'note_base', notes or '0', 'lease', lease)
-if durable then
-  redis.call('HSET', KEYS[1], 'starts',
-    (starts or '') .. string.format(' %d', tonumber(last) + 1))
-end
-"""
-
-# KEYS meta, question. ARGV now, end of the lease, unique name of this claim, version of the agent,
-# seconds that another version waits, seconds that everybody else waits for a durable stream. The
-# version is empty in a claim of everybody. With the unique name a repeated claim gets the same
-# reply.
-CLAIM = Script(
-    """
-local m = redis.call('HMGET', KEYS[1], 'epoch', 'last', 'lease', 'claim', 'ended', 'index',
-  'durable', 'version', 'notes', 'starts')
-if not m[1] then return {'gone'} end
-if m[5] then return {'ended', m[5], m[6] or ''} end
-local question = redis.call('GET', KEYS[2]) or ''
-if m[4] == ARGV[3] then return {'won', m[1], m[2], m[3], question} end
-local wait = 0
-if m[7] and ARGV[4] == '' then wait = tonumber(ARGV[6])
-elseif m[7] and m[8] ~= ARGV[4] then wait = tonumber(ARGV[5]) end
-if tonumber(m[3]) + wait > tonumber(ARGV[1]) then return {'held', m[3]} end
-local last, notes, lease, durable, starts = m[2], m[9], ARGV[2], m[7], m[10]
-"""
-    + _BEGIN_EPOCH
+# Begin the next epoch of a stream: its number is the one that the caller made, but greater than
+# that of the current epoch.
+_BEGIN_EPOCH = (
+    _EPOCHS
     + """
-redis.call('HSET', KEYS[1], 'claim', ARGV[3])
-return {'won', string.format('%d', epoch), m[2], ARGV[2], question}
+local function begin_epoch(number, lease)
+  redis.call('HDEL', KEYS[1], '')  -- full store
+  local m = redis.call('HMGET', KEYS[1], 'epoch', 'last', 'notes', 'base', 'starts', 'epochs')
+  local firsts, numbers = epochs_of(m[1], m[4], m[5], m[6])
+  local epoch = string.format('%d', math.max(tonumber(m[1]) + 1, tonumber(number)))
+  firsts[#firsts + 1] = string.format('%d', tonumber(m[2]) + 1)
+  numbers[#numbers + 1] = epoch
+  redis.call('HSET', KEYS[1], 'epoch', epoch, 'base', m[2], 'note_base', m[3] or '0',
+    'lease', lease, 'starts', table.concat(firsts, ' '), 'epochs', table.concat(numbers, ' '))
+  return epoch
+end
 """
 )
 
-# KEYS meta. ARGV epoch, now. The reply is the state and the digest of the agent.
-RELEASE = Script(
-    """
-local m = redis.call('HMGET', KEYS[1], 'epoch', 'last', 'ended', 'durable', 'notes', 'starts')
-if not m[1] then return {'unknown'} end
-if m[1] ~= ARGV[1] or m[3] or not m[4] then return {'fenced'} end
-local last, notes, lease, durable, starts = m[2], m[5], ARGV[2], m[4], m[6]
-"""
-    + _BEGIN_EPOCH
+# KEYS meta, question. ARGV now, end of the lease, unique name of this claim, number for its epoch,
+# version of the agent, seconds that another version waits, seconds that everybody else waits for a
+# durable stream, epoch of the holder. The version is empty in a claim of everybody, and the last
+# one in each claim but that of the holder, who need not wait. With the unique name a repeated claim
+# gets the same reply; it writes all the same, so that the reply can be confirmed by replicas.
+CLAIM = Script(
+    _BEGIN_EPOCH
     + """
-return {'ok', m[4]}
+local m = redis.call('HMGET', KEYS[1], 'epoch', 'last', 'lease', 'claim', 'ended', 'index',
+  'durable', 'version')
+if not m[1] then return {'gone'} end
+if m[5] then return {'ended', m[5], m[6] or ''} end
+local question = redis.call('GET', KEYS[2]) or ''
+if m[4] == ARGV[3] then
+  redis.call('HDEL', KEYS[1], '')  -- full store
+  redis.call('HSET', KEYS[1], 'claim', ARGV[3])
+  return {'won', m[1], m[2], m[3], question}
+end
+if ARGV[8] ~= '' then
+  if m[1] ~= ARGV[8] then return {'fenced'} end
+else
+  local wait = 0
+  if m[7] and ARGV[5] == '' then wait = tonumber(ARGV[7])
+  elseif m[7] and m[8] ~= ARGV[5] then wait = tonumber(ARGV[6]) end
+  if tonumber(m[3]) + wait > tonumber(ARGV[1]) then return {'held', m[3]} end
+end
+local epoch = begin_epoch(ARGV[4], ARGV[2])
+redis.call('HSET', KEYS[1], 'claim', ARGV[3])
+redis.call('HDEL', KEYS[1], 'released')
+return {'won', epoch, m[2], ARGV[2], question}
+"""
+)
+
+# KEYS meta. ARGV epoch, now, number for the next epoch. The reply is the state and the digest of
+# the agent. A repeated release gets the same reply until the stream is claimed; it writes, too.
+RELEASE = Script(
+    _BEGIN_EPOCH
+    + """
+local m = redis.call('HMGET', KEYS[1], 'epoch', 'ended', 'durable', 'released')
+if not m[1] then return {'unknown'} end
+if m[2] or not m[3] then return {'fenced'} end
+if m[4] ~= ARGV[1] then
+  if m[1] ~= ARGV[1] then return {'fenced'} end
+  begin_epoch(ARGV[3], ARGV[2])
+end
+redis.call('HDEL', KEYS[1], '')  -- full store
+redis.call('HSET', KEYS[1], 'released', ARGV[1])
+return {'ok', m[3]}
 """
 )
 

@@ -39,14 +39,25 @@ class Session:
         patience: float,
         poll: float,
         cluster: bool,
+        replicas: int,
+        lease: float,
+        store_listeners: Sequence[Callable[[], None]] = (),
     ) -> None:
         self.name = address.shown
         self.owners: set[str] = set()
         self.loop = asyncio.get_running_loop()
-        self.store = Store(address, keys.prefix, patience=patience, cluster=cluster)
+        self.store = Store(
+            address,
+            keys.prefix,
+            patience=patience,
+            cluster=cluster,
+            replicas=replicas,
+            confirm_seconds=lease / 3,
+            listeners=store_listeners,
+        )
         self.indexes = Indexes(self.store, keys)
         self.waiters = Waiters()
-        self.subscription = Subscription(self.store, keys, self.waiters, poll)
+        self.subscription = Subscription(self.store, keys, self.waiters, poll, self._restore_lease)
         self.owned = Ownership()
         self.renewing = asyncio.Lock()
         self._address = address
@@ -87,6 +98,7 @@ class Session:
 
     async def measure_clock(self) -> None:
         """Measure the clock of the store, unless the log has its own clock."""
+        self.store.compare_primaries()
         if self._clock is None:
             await self._measure_store_clock()
 
@@ -100,6 +112,7 @@ class Session:
         return received - sent
 
     async def _check_clock(self) -> None:
+        self.store.compare_primaries()
         round_trip = await self._measure_store_clock()
         ahead = time.time() - self._store_clock()
         if self._clock is None and abs(ahead) - round_trip > _MAX_SKEW:
@@ -124,7 +137,7 @@ class Session:
 
     async def _check_commands(self) -> None:
         probe = uuid4()
-        refused: Sequence[bytes] = await self.store.script(
+        refused: Sequence[bytes] = await self.store.confirmed_script(
             scripts.NEEDED, self._keys.probes(probe), self._keys.channel(probe)
         )
         if refused:
@@ -171,15 +184,35 @@ class Session:
         if self.owned.disown(stream_id):
             self.waiters.wake(stream_id)  # its readers must subscribe now
 
+    async def _restore_lease(self, stream_id: UUID, until: float, agent: str) -> None:
+        """Add a stream whose lease ran out to the index, in case a failover has lost its entry."""
+        if until < self.now():
+            await self.indexes.extend_leases({stream_id: agent}, until)
+
     def subscribe(self, stream_id: UUID) -> None:
         """Subscribe to a stream, unless this event loop writes it."""
         if not self.owned.owns(stream_id):
             self.subscription.subscribe(stream_id)
 
-    def add_entries(self, stream_id: UUID, first_seq: int, entries: Sequence[bytes]) -> None:
+    def add_entries(
+        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
+    ) -> None:
         """Cache entries that the store has accepted, and wake the readers of their stream."""
-        self.owned.add(stream_id, first_seq, entries)
+        self.owned.add(stream_id, epoch, first_seq, entries)
         self.waiters.wake(stream_id)
+
+    @property
+    def confirms(self) -> bool:
+        """True if replicas must have entries before readers get them."""
+        return self.store.confirmation is not None
+
+    async def show(self, stream_id: UUID, epoch: int | str = "", number: int | str = "") -> None:
+        """Show the entries up to a number, by default all, to the readers of other processes.
+
+        With an epoch it has no effect if another one has begun.
+        """
+        keys = [self._keys.meta(stream_id)]
+        await self.store.script(scripts.SHOW, keys, epoch, number)
 
     def drop_entries(self, stream_id: UUID) -> None:
         """Drop the cached entries of a stream; its readers are woken and ask the store."""

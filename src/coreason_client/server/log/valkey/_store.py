@@ -24,7 +24,8 @@ from ._errors import (
     rejected,
     unreachable,
 )
-from ._link import ClusterLink, SocketLink
+from ._link import ClusterLink, ConfirmingNodes, SocketLink
+from ._primary import Confirmation, Primary
 from ._resp import Argument, Command
 from ._run_clock import Mark, RunClock
 from ._scripts import Script
@@ -52,12 +53,24 @@ _FAILURES = (*STORE_ERRORS, PatienceExceeded, QueueStopped)
 class Store:
     """Runs commands and scripts. Reads have their own queue, so writes do not wait for pages.
 
+    With `replicas`, so many replicas confirm the scripts of their own queue, for which the store
+    has `confirm_seconds`. A renewal of leases, for example, need not wait for that.
+
     While a command has no reply, one timer measures how long the store has been silent; see
     `RunClock` for how it counts, and `CommandQueue` for which commands time out.
     """
 
-    def __init__(self, address: Address, prefix: str, *, patience: float, cluster: bool) -> None:
-        self._address = address
+    def __init__(
+        self,
+        address: Address,
+        prefix: str,
+        *,
+        patience: float,
+        cluster: bool,
+        replicas: int = 0,
+        confirm_seconds: float = 1.0,
+        listeners: Sequence[Callable[[], None]] = (),
+    ) -> None:
         self._prefix = prefix
         self._patience = patience
         self._loop = asyncio.get_running_loop()
@@ -67,15 +80,32 @@ class Store:
         self._timer: asyncio.TimerHandle | None = None
         self._recovering: set[asyncio.Task[Any]] = set()
         self._repeating = 0  # commands that are being retried
+        self.primary = Primary(address, _with_tls(address, self._options), listeners)
+        self.confirmation: Confirmation | None = None
+        if replicas:
+            seconds = min(confirm_seconds, reply_timeout / 2)
+            key = f"{prefix}:confirmed"
+            self.confirmation = Confirmation(replicas, seconds, key, address.shown)
         self._cluster = _cluster(address, self._options) if cluster else None
+        self._nodes: ConfirmingNodes | None = None
         if self._cluster is not None:
             cluster_link = partial(ClusterLink, self._cluster.execute_command, reply_timeout)
             self._writes = self._make_queue([cluster_link] * _CLUSTER_LINKS, 1)
             self._reads = self._make_queue([cluster_link] * _CLUSTER_LINKS, 1)
+            self._confirmed = self._writes
+            if self.confirmation is not None:
+                connection = partial(_connection, address, self._options)
+                self._nodes = ConfirmingNodes(self._cluster, connection, self.confirmation)
+                confirmed = partial(ClusterLink, self._nodes.execute, reply_timeout)
+                self._confirmed = self._make_queue([confirmed] * _CLUSTER_LINKS, 1)
         else:
-            socket_link = partial(SocketLink, address, reply_timeout)
-            self._writes = self._make_queue([socket_link] * _WRITE_LINKS, _WRITES_AT_ONCE)
-            self._reads = self._make_queue([socket_link] * _READ_LINKS, _READS_AT_ONCE)
+            link = partial(SocketLink, self.primary, reply_timeout, None)
+            self._writes = self._make_queue([link] * _WRITE_LINKS, _WRITES_AT_ONCE)
+            self._reads = self._make_queue([link] * _READ_LINKS, _READS_AT_ONCE)
+            self._confirmed = self._writes
+            if self.confirmation is not None:
+                link = partial(SocketLink, self.primary, reply_timeout, self.confirmation)
+                self._confirmed = self._make_queue([link] * _WRITE_LINKS, _WRITES_AT_ONCE)
 
     def _make_queue(self, links: Sequence[Any], max_commands: int) -> CommandQueue:
         return CommandQueue(
@@ -98,10 +128,16 @@ class Store:
         """Run a script that writes; raises like `command`."""
         return self._script(self._writes, script, (len(keys), *keys, *arguments))
 
+    def confirmed_script(
+        self, script: Script, keys: Sequence[str], *arguments: Argument
+    ) -> Awaitable[Any]:
+        """Run a script whose effect replicas must have, if the log waits for any."""
+        return self._script(self._confirmed, script, (len(keys), *keys, *arguments))
+
     def begin_script(
         self, script: Script, keys: Sequence[str], read: Callable[[Any], T], *arguments: Argument
     ) -> "asyncio.Future[T]":
-        """Run a script like `script`; the future gets `read(reply)`.
+        """Run a script like `confirmed_script`; the future gets `read(reply)`.
 
         It creates a task only after a failure, which makes it cheaper.
         """
@@ -113,7 +149,7 @@ class Store:
             if result.done():
                 return
             if isinstance(reply.exception(), _FAILURES):
-                retry = self._recover_script(self._writes, script, command, since, reply)
+                retry = self._recover_script(self._confirmed, script, command, since, reply)
                 task = self._loop.create_task(retry)
                 self._recovering.add(task)
                 task.add_done_callback(self._recovering.discard)
@@ -132,7 +168,7 @@ class Store:
             except Exception as error:  # noqa: BLE001 - it is raised to the caller
                 result.set_exception(error)
 
-        self._writes.submit(command, since).add_done_callback(on_reply)
+        self._confirmed.submit(command, since).add_done_callback(on_reply)
         return result
 
     def query(self, script: Script, keys: Sequence[str], *arguments: Argument) -> Awaitable[Any]:
@@ -143,20 +179,37 @@ class Store:
         """Run a command without retries; raises the errors of `CommandQueue.submit`."""
         return self._reads.submit(command, self._clock.mark())
 
-    def make_subscriber(self) -> Redis:
+    async def make_subscriber(self) -> Redis:
         """Return a new client for a subscription; in a cluster it may be connected to any node."""
-        host, port = self._address.host, self._address.port
-        if self._cluster is not None and (nodes := self._cluster.get_nodes()):
-            node = random.choice(nodes)
-            host, port = str(node.host), int(node.port)
-        return _subscriber(host, port, self._address, self._options)
+        if self._cluster is None:
+            host, port = await self.primary.locate()
+        else:
+            host, port = self.primary.address.host, self.primary.address.port
+            if nodes := self._cluster.get_nodes():
+                node = random.choice(nodes)
+                host, port = str(node.host), int(node.port)
+        return _subscriber(host, port, self.primary.address, self._options)
+
+    @property
+    def is_cluster(self) -> bool:
+        """True if the keys of a script must belong to one node."""
+        return self._cluster is not None
+
+    def compare_primaries(self) -> None:
+        """Notice a failover in a cluster; a connection to one server does so at its login."""
+        if self._cluster is not None:
+            primaries = sorted((node.host, node.port) for node in self._cluster.get_primaries())
+            self.primary.identify(primaries or None)
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._writes.stop()
-        await self._reads.stop()
+        for queue in {self._writes, self._confirmed, self._reads}:
+            await queue.stop()
         if self._timer is not None:
             self._timer.cancel()
+        await self.primary.close()
+        if self._nodes is not None:
+            await self._nodes.close()
         if self._cluster is not None:
             await self._cluster.aclose()
 
@@ -233,15 +286,17 @@ class Store:
     def _raise_if_final(self, failure: Exception, since: Mark, first: float) -> None:
         """Raise the error for the caller if another attempt is pointless."""
         if isinstance(failure, QueueStopped):
-            raise LogUnavailable(f"the log on {self._address.shown} has been stopped") from None
+            raise LogUnavailable(
+                f"the log on {self.primary.address.shown} has been stopped"
+            ) from None
         if isinstance(failure, PatienceExceeded):
-            raise unreachable(self._address, self._patience, failure) from None
+            raise unreachable(self.primary.address, self._patience, failure) from None
         if not is_transient(failure):
-            raise rejected(self._address, self._prefix, failure) from None
+            raise rejected(self.primary.address, self._prefix, failure) from None
         if self._clock.passed(first, self._patience):
             blocked = self._clock.blocked - since.blocked
             exceeded = PatienceExceeded(sent=True, blocked=blocked, error=failure)
-            raise unreachable(self._address, self._patience, exceeded) from None
+            raise unreachable(self.primary.address, self._patience, exceeded) from None
 
     def _start_ticking(self) -> None:
         if self._timer is None:
@@ -251,11 +306,12 @@ class Store:
     def _tick(self) -> None:
         try:
             self._clock.tick(self._loop.time())
-            self._writes.check_timeouts()
-            self._reads.check_timeouts()
+            for queue in (self._writes, self._confirmed, self._reads):
+                queue.check_timeouts()
         finally:
             self._timer = None
-            if self._repeating or self._writes.busy or self._reads.busy:
+            busy = self._writes.busy or self._confirmed.busy or self._reads.busy
+            if self._repeating or busy:
                 self._timer = self._loop.call_later(self._clock.interval, self._tick)
 
 
@@ -268,6 +324,16 @@ def _connection_options(address: Address, reply_timeout: float) -> dict[str, Any
         "socket_keepalive": True,
         "protocol": 2,
     }
+
+
+def _with_tls(address: Address, options: dict[str, Any]) -> dict[str, Any]:
+    return {**options, "ssl": True, **address.tls_options} if address.tls else options
+
+
+def _connection(address: Address, options: dict[str, Any], host: str, port: int) -> Connection:
+    kind = SSLConnection if address.tls else Connection
+    retry = Retry(NoBackoff(), 0)
+    return kind(host=host, port=port, retry=retry, **options, **address.tls_options)
 
 
 def _subscriber(host: str, port: int, address: Address, options: dict[str, Any]) -> Redis:

@@ -4,7 +4,9 @@ The store announces each append on a channel of the stream. Each event loop has 
 the channels of the streams that its readers wait for. An announcement has no content: the readers
 read the stream itself. So a lost announcement costs time but no data, and two rules limit that
 time. When a subscription starts, or starts again, all its readers check their streams. And every
-few seconds one poll of all these streams, in a few round trips, finds what was missed.
+few seconds one poll of all these streams, in a few round trips, finds what was missed. It also
+finds streams whose lease ran out: in a cluster, a failover may have lost the entry of the index
+that says so, and then nobody would look for them.
 
 It uses plain pub/sub, not sharded pub/sub: a cluster passes plain messages to every node, so one
 connection to any node is enough. Sharded channels would need a connection to each node.
@@ -20,8 +22,10 @@ from uuid import UUID
 
 from redis.asyncio import Connection, Redis
 from redis.exceptions import ConnectionError as StoreConnectionError
+from redis.exceptions import ReadOnlyError, ResponseError
 
 from ...._retry import Backoff
+from ...errors import LogUnavailable
 from .._waiters import Waiters
 from ._errors import STORE_ERRORS, PatienceExceeded, QueueStopped, is_transient
 from ._keys import KeyNames
@@ -36,13 +40,22 @@ _BACKOFF = Backoff(first=0.05, longest=2.0)
 _CHANNELS_AT_ONCE = 500  # in one command
 _PROBE_INTERVAL = 0.2  # seconds until the message of a probe is published again
 _POLLED_AT_ONCE = 500
+_POLLED = ("last", "lease", "ended", "durable")
 _PING_INTERVAL = 5.0  # seconds of silence before the subscription sends a PING
 
 
 class Subscription:
     """The subscription of one event loop, and the poll that backs it up."""
 
-    def __init__(self, store: Store, keys: KeyNames, waiters: Waiters, poll: float) -> None:
+    def __init__(
+        self,
+        store: Store,
+        keys: KeyNames,
+        waiters: Waiters,
+        poll: float,
+        on_lease: Callable[[UUID, float, str], Awaitable[None]],
+    ) -> None:
+        self._on_lease = on_lease
         self._store = store
         self._keys = keys
         self._waiters = waiters
@@ -54,6 +67,8 @@ class Subscription:
         self._outbox: list[tuple[str, list[str]]] = []
         self._probe: tuple[bytes, asyncio.Queue[bytes | Exception]] | None = None
         self._sender: asyncio.Task[None] | None = None
+        self._leaving: asyncio.Task[None] | None = None
+        store.primary.listen(self._leave_old_primary)
         loop = asyncio.get_running_loop()
         self._tasks = [
             loop.create_task(run_forever(self._listen_forever, "the subscription of the log")),
@@ -97,19 +112,23 @@ class Subscription:
 
     async def close(self) -> None:
         """Cancel the tasks and close the subscription."""
-        await cancel_all([*self._tasks, *([] if self._sender is None else [self._sender])])
+        others = [task for task in (self._sender, self._leaving) if task is not None]
+        await cancel_all([*self._tasks, *others])
 
     # The subscription.
 
     async def _listen_forever(self) -> None:
         while True:
-            client = self._store.make_subscriber()
+            client: Redis | None = None
             try:
+                client = await self._store.make_subscriber()
                 await self._subscribe(client)
                 await self._receive()
-            except STORE_ERRORS as error:
+            except (*STORE_ERRORS, RuntimeError) as error:
+                # A RuntimeError comes from uvloop, if a connection breaks in the client library.
                 self._failures += 1
-                if self._probe is not None and not is_transient(error):
+                lost = isinstance(error, RuntimeError) or is_transient(error)
+                if self._probe is not None and not lost:
                     self._probe[1].put_nowait(error)
                 logger.debug(
                     "the subscription was lost, connecting again: %s", type(error).__name__
@@ -120,15 +139,41 @@ class Subscription:
 
     async def _subscribe(self, client: Redis) -> None:
         connection = await client.connection_pool.get_connection()  # type: ignore[no-untyped-call]
+        await self._check_primary(connection)
         self._outbox.clear()  # the following commands subscribe to all channels
         channels = [self._keys.idle_channel(), *map(self._keys.channel, self._subscribed)]
         self._connection = connection
         for chunk in _chunks(channels, _CHANNELS_AT_ONCE):
             await connection.send_command("SUBSCRIBE", *chunk, check_health=False)
 
-    async def _disconnect(self, client: Redis) -> None:
+    async def _check_primary(self, connection: Connection) -> None:
+        """Check that messages come from the primary; any node of a cluster passes them on.
+
+        Raises:
+            ReadOnlyError: the server is a replica.
+        """
+        if self._store.is_cluster:
+            return
+        await connection.send_command("ROLE", check_health=False)
+        try:
+            role = await connection.read_response(timeout=_PING_INTERVAL)
+        except ResponseError:  # a store that does not allow the command is not checked
+            return
+        if isinstance(role, list) and role and role[0] == b"slave":
+            raise ReadOnlyError("the server is a replica")
+
+    def _leave_old_primary(self) -> None:
+        """Subscribe again, because the primary has changed."""
+        if self._connection is not None and self._leaving is None:
+            leave = self._connection.disconnect(nowait=True)
+            self._leaving = asyncio.get_running_loop().create_task(leave)
+            self._leaving.add_done_callback(lambda _: setattr(self, "_leaving", None))
+
+    async def _disconnect(self, client: Redis | None) -> None:
         connection, self._connection = self._connection, None
-        with suppress(*STORE_ERRORS):
+        if client is None:
+            return
+        with suppress(*STORE_ERRORS, RuntimeError):
             if connection is not None:
                 await connection.disconnect(nowait=True)
                 await client.connection_pool.release(connection)
@@ -172,7 +217,7 @@ class Subscription:
             while self._outbox and (target := self._connection) is not None and target.is_connected:
                 command, channels = _merge(self._outbox)
                 await target.send_command(command, *channels, check_health=False)
-        except (*STORE_ERRORS, AttributeError):
+        except (*STORE_ERRORS, AttributeError, RuntimeError):
             # `_receive` notices it too, and the subscription starts again. redis-py raises an
             # AttributeError if the connection is closed between its check and the write.
             pass
@@ -192,14 +237,18 @@ class Subscription:
     async def _wake_missed(self) -> None:
         for chunk in _chunks(self._waiters.positions(), _POLLED_AT_ONCE):
             replies = [
-                self._store.poll_once("HGET", self._keys.meta(id_), "last") for id_, _ in chunk
+                self._store.poll_once("HMGET", self._keys.meta(id_), *_POLLED) for id_, _ in chunk
             ]
             found = await asyncio.gather(*replies, return_exceptions=True)
-            for (stream_id, position), last in zip(chunk, found, strict=True):
-                if isinstance(last, BaseException):
+            for (stream_id, position), fields in zip(chunk, found, strict=True):
+                if isinstance(fields, BaseException):
                     continue
+                last, lease, ended, agent = fields
                 if last is None or not last.isdigit() or int(last) > position:
                     self._waiters.wake(stream_id)
+                if lease is not None and ended is None:
+                    with suppress(LogUnavailable, ValueError):
+                        await self._on_lease(stream_id, float(lease), (agent or b"").decode())
 
     def _unsubscribe_idle(self) -> None:
         idle = []

@@ -1,49 +1,130 @@
-"""The scripts of the tasks. Each works on the keys of one task, so on one slot of a cluster."""
+"""The scripts of the tasks. Each works on the keys of one task, so on one slot of a cluster.
 
-from ._scripts import Script
+`BEGIN` is the exception, and is not used on a cluster. Scripts of streams are used as functions: a
+stream and its task change in one step if both are in one slot, as those of a first turn are.
+"""
 
-__all__ = ["CREATE_TASK", "DROP_TASK", "PUT_VALUE", "TASKS", "UPDATE_TASK"]
+from ._scripts import APPEND, CREATE, OPEN, Script
 
-# KEYS task. ARGV pairs of a field and its value. A repeated creation with the same values is one.
-CREATE_TASK = Script("""
-if redis.call('EXISTS', KEYS[1]) == 1 then
-  for i = 1, #ARGV, 2 do
-    if redis.call('HGET', KEYS[1], ARGV[i]) ~= ARGV[i + 1] then return 0 end
-  end
-  return 1
+__all__ = ["BEGIN", "BEGIN_IN_SLOT", "DROP_TASK", "END", "START", "TASKS", "UPDATE_TASK"]
+
+
+def _function(name: str, script: Script) -> str:
+    """Return a script as a function of its keys and arguments."""
+    return f"local function {name}(KEYS, ARGV)\n{script.source}\nend\n"
+
+
+# Split the arguments: the first is the number of those that follow for the task.
+_SPLIT = """
+local mine, rest = {}, {}
+for i = 2, #ARGV do
+  if i <= tonumber(ARGV[1]) + 1 then mine[#mine + 1] = ARGV[i] else rest[#rest + 1] = ARGV[i] end
 end
-redis.call('HSET', KEYS[1], unpack(ARGV))
-return 1
+"""
+
+# Store what belongs to a new stream of a task. `mine` has the id of the task, the count of what is
+# stored in its record, fields and values in turn, and the rest for its values.
+_STORE = """
+local function store(meta, task, values)
+  redis.call('HSET', meta, 'task', mine[1])
+  local count = tonumber(mine[2])
+  if count == 0 or redis.call('EXISTS', task) == 1 then return end
+  redis.call('HSET', task, unpack(mine, 3, 2 + count))
+  if #mine > 2 + count then redis.call('HSET', values, unpack(mine, 3 + count)) end
+end
+"""
+
+# Open a stream of a task, on a store that is not a cluster. KEYS those of OPEN, task, values. ARGV
+# the count of those for the task, the stream that is replaced, those of `store`, those of OPEN.
+BEGIN = Script(
+    _function("open", OPEN)
+    + _SPLIT
+    + """
+local replaced = table.remove(mine, 1)
+"""
+    + _STORE
+    + """
+if replaced ~= '' and redis.call('GET', KEYS[1]) == replaced then redis.call('DEL', KEYS[1]) end
+local reply = open({KEYS[1], KEYS[2], KEYS[3], KEYS[4]}, rest)
+if reply == '' then store(KEYS[2], KEYS[5], KEYS[6]) end
+return reply
+"""
+)
+
+# Create a stream of a task. KEYS those of CREATE, task, values. ARGV the count of those for the
+# task, those of `store`, those of CREATE.
+BEGIN_IN_SLOT = Script(
+    _function("create", CREATE)
+    + _SPLIT
+    + _STORE
+    + """
+create({KEYS[1], KEYS[2]}, rest)
+store(KEYS[1], KEYS[3], KEYS[4])
+return 'ok'
+"""
+)
+
+# KEYS meta, question. ARGV epoch, question.
+START = Script("""
+local m = redis.call('HMGET', KEYS[1], 'epoch', 'ended')
+if not m[1] then return 'unknown' end
+if m[1] ~= ARGV[1] or m[2] then return 'fenced' end
+redis.call('SET', KEYS[2], ARGV[2])
+return 'ok'
 """)
 
-# KEYS task. ARGV the version before, the channel for those that wait for a change, pairs of a field
-# and its value. An update that is repeated because its reply was lost finds its own values. The
-# first write needs no memory, because a task must be able to end on a full store.
-UPDATE_TASK = Script("""
-local version = redis.call('HGET', KEYS[1], 'version')
-if not version then return 0 end
-if version ~= ARGV[1] then
-  for i = 3, #ARGV, 2 do
-    if redis.call('HGET', KEYS[1], ARGV[i]) ~= ARGV[i + 1] then return 0 end
-  end
-  return 1
+# Change a task. `mine` has the revision and the version before, the new revision, the size of the
+# list of revisions, the channel for those that wait for a change, the count of what is stored in
+# its record, fields and values in turn, and the rest for its values. A change that is repeated,
+# because its reply was lost, finds its own revision.
+_CHANGE = """
+local function state_of(task)
+  local m = redis.call('HMGET', task, 'version', 'revisions')
+  if not m[1] then return 'late' end
+  local known = m[2] or ''
+  if string.find(' ' .. known .. ' ', ' ' .. mine[3] .. ' ', 1, true) then return 'applied' end
+  local current = string.match(known, '^%S+') or ''
+  if m[1] ~= mine[2] or current ~= mine[1] then return 'late' end
+  return 'fits', string.sub(mine[3] .. ' ' .. known, 1, tonumber(mine[4]))
 end
-redis.call('HDEL', KEYS[1], '')  -- full store
-redis.call('HSET', KEYS[1], unpack(ARGV, 3))
-redis.call('PUBLISH', ARGV[2], '')
-return 1
-""")
+local function change(task, values)
+  local state, revisions = state_of(task)
+  if state ~= 'fits' then return state end
+  redis.call('HDEL', task, '')  -- full store
+  local count = tonumber(mine[6])
+  redis.call('HSET', task, 'revisions', revisions, unpack(mine, 7, 6 + count))
+  if #mine > 6 + count then redis.call('HSET', values, unpack(mine, 7 + count)) end
+  redis.call('PUBLISH', mine[5], '')
+  return state
+end
+"""
+
+# KEYS task, values. ARGV the count of those of `change`, and them.
+UPDATE_TASK = Script(
+    _SPLIT
+    + _CHANGE
+    + """
+return change(KEYS[1], KEYS[2])
+"""
+)
+
+# End a stream, and change its task. KEYS those of APPEND, task, values. ARGV the count of those of
+# `change`, and them, and those of APPEND.
+END = Script(
+    _function("append", APPEND)
+    + _SPLIT
+    + _CHANGE
+    + """
+if state_of(KEYS[5]) == 'late' then return 'late' end
+local reply = append({KEYS[1], KEYS[2], KEYS[3], KEYS[4]}, rest)
+local word = string.match(reply.ok, '^%a+')
+if word == 'ok' or word == 'held' then change(KEYS[5], KEYS[6]) end
+return reply
+"""
+)
 
 # KEYS index of a principal. The reply is a list of members and entries, in turn.
 TASKS = Script("return redis.call('HGETALL', KEYS[1])")
-
-# KEYS values. ARGV name, value, epoch.
-PUT_VALUE = Script("""
-local epoch = redis.call('HGET', KEYS[1], 'e:' .. ARGV[1])
-if epoch and tonumber(epoch) > tonumber(ARGV[3]) then return 'late' end
-redis.call('HSET', KEYS[1], 'v:' .. ARGV[1], ARGV[2], 'e:' .. ARGV[1], ARGV[3])
-return 'ok'
-""")
 
 # KEYS task, values, deliveries. ARGV two times, for tasks that are not open and for all. The reply
 # is the time of a task that stays, and otherwise the digest of its principal.

@@ -4,30 +4,51 @@ The hash of a task is authoritative. Two indexes may lag behind it: a hash for e
 the position, the state and the context of its tasks, and whether they can still change; and sorted
 sets by time for the expiry. They are written after the task, and a task that is missing in them is
 added with its next change.
+
+A task has the slot of its first stream, so both begin and end in one script. A further stream of it
+is elsewhere. It is opened first, and belongs to the task as soon as the record names it; whoever
+claims one without a started agent asks the record. When it ends, it stays in the index of leases
+until the state of its task is stored, so a claim finds it if the process dies in between.
 """
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from uuid import UUID
 
 from pydantic_core import from_json, to_json
 
+from ...errors import Fenced, LogUnavailable, UnknownStream
+from .._rules import check_last_entries
 from .._waiters import Waiter
-from ..tasks import TaskPage, TaskQuery, TaskRecord, TaskStore
+from ..base import NewStream, Opened, StreamMeta
+from ..tasks import (
+    KEPT_REVISIONS,
+    Begun,
+    StreamEnd,
+    TaskChange,
+    TaskPage,
+    TaskQuery,
+    TaskRecord,
+    TaskStore,
+)
+from . import _scripts as scripts
 from ._delivery_store import ValkeyDeliveries
+from ._entries import end_arguments, handle_end_reply, move_to_ended
 from ._keys import KeyNames, digest, parse_stream_id
 from ._meta import text
+from ._opening import NewTask, delete_unused
+from ._resp import Argument
 from ._session import Session
-from ._task_scripts import CREATE_TASK, DROP_TASK, PUT_VALUE, TASKS, UPDATE_TASK
+from ._task_scripts import DROP_TASK, END, START, TASKS, UPDATE_TASK
 
 __all__ = ["ValkeyTasks"]
 
 _POLL = 5.0  # seconds between two looks at a task, in case that an announcement was lost
 _AT_ONCE = 100
 _MOST_READ = 1_000  # tasks of one principal that can still change, for one list
-_FIELDS = ("principal", "context", "state", "changed", "data", "open", "version")
+_FIELDS = ("principal", "context", "state", "changed", "data", "open", "version", "revisions")
 
 
 class _TaskWaiter:
@@ -54,35 +75,97 @@ def _waiting(session: Session, task_id: UUID) -> Iterator[Waiter]:
 class ValkeyTasks(TaskStore):
     """Tasks that all replicas share; `session` returns the session of this event loop."""
 
-    def __init__(self, session: Callable[[], Session], keys: KeyNames) -> None:
+    def __init__(
+        self,
+        session: Callable[[], Session],
+        keys: KeyNames,
+        open_stream: Callable[[NewStream, NewTask], Awaitable[Opened]],
+    ) -> None:
         self.deliveries = ValkeyDeliveries(session, keys)
         self._session = session
         self._keys = keys
+        self._open = open_stream
 
-    async def create(self, record: TaskRecord) -> bool:
-        """Store a new task; return False if there is one with this id."""
+    async def begin(
+        self,
+        stream: NewStream,
+        record: TaskRecord,
+        values: Mapping[str, bytes],
+        replaces: UUID | None = None,
+    ) -> Begun:
+        """Open the stream of a request, and store its task and the values of the task."""
         fields = {**_fields(record), "index": _owner(record.principal)}
-        pairs = [part for pair in fields.items() for part in pair]
-        key = self._keys.task(record.task_id)
-        created = await self._session().store.script(CREATE_TASK, [key], *pairs)
-        if created:
-            await self._index(record)
-        return bool(created)
+        task = NewTask(record.task_id, _flat(fields), _values(values), replaces)
+        opened = await self._open(stream, task)
+        if not opened.created:
+            known = opened.meta.stream_id
+            return Begun(known, await self.get(known), None)
+        await self._index(record)
+        return Begun(stream.stream_id, record, opened.meta)
 
-    async def update(self, record: TaskRecord) -> bool:
-        """Store the next version of a task; return False if another one was stored meanwhile."""
-        pairs = [part for pair in _fields(record).items() for part in pair]
-        key = self._keys.task(record.task_id)
-        stored = await self._session().store.script(
-            UPDATE_TASK,
-            [key],
-            str(record.version - 1),
-            self._keys.channel(record.task_id),
-            *pairs,
+    async def add_turn(self, stream: NewStream, change: TaskChange) -> StreamMeta | None:
+        """Open a further stream of a task; return None if the task was changed meanwhile."""
+        opened = await self._open(stream, NewTask(change.new.task_id))
+        if await self.update(change):
+            return opened.meta
+        await delete_unused(self._session(), self._keys, stream)
+        return None
+
+    async def start(self, stream_id: UUID, epoch: int, question: bytes) -> None:
+        """Replace the question of a stream before its agent starts."""
+        keys = self._keys.meta(stream_id), self._keys.question(stream_id)
+        reply = await self._session().store.confirmed_script(START, keys, epoch, question)
+        if reply == b"unknown":
+            raise UnknownStream(stream_id)
+        if reply == b"fenced":
+            raise Fenced(stream_id, epoch)
+
+    async def end(self, end: StreamEnd, change: TaskChange) -> bool:
+        """End a stream of a task, and store its state."""
+        check_last_entries(end.entries)
+        session, keys, (stream_id, epoch, first_seq, entries) = self._session(), self._keys, end[:4]
+        names, arguments = end_arguments(session, keys, *end[:5])
+        together = stream_id == change.new.task_id
+        script = scripts.APPEND
+        if together:
+            script = END
+            names += [keys.task(stream_id), keys.task_values(stream_id)]
+            arguments = (*self._change(change), *arguments)
+        line: bytes = await session.store.confirmed_script(script, names, *arguments)
+        if line == b"late":
+            return False
+        ended = handle_end_reply(session, stream_id, epoch, first_seq, entries, line)
+        # The stream has ended even if this fails: claims store the state and correct the indexes.
+        with suppress(LogUnavailable):
+            if together:
+                await self._index(change.new)
+            elif not await self.update(change):
+                return False
+            await move_to_ended(session, stream_id, ended)
+        return True
+
+    async def update(self, change: TaskChange) -> bool:
+        """Store a change and its values; return False if another one was stored meanwhile."""
+        task_id = change.new.task_id
+        keys = self._keys.task(task_id), self._keys.task_values(task_id)
+        state = await self._session().store.confirmed_script(
+            UPDATE_TASK, keys, *self._change(change)
         )
-        if stored:
-            await self._index(record)
-        return bool(stored)
+        if state == b"late":
+            return False
+        await self._index(change.new)
+        return True
+
+    def _change(self, change: TaskChange) -> tuple[Argument, ...]:
+        """Return the arguments of `change` in a script, with their count."""
+        old, new = change.old, change.new
+        fields = _flat(_fields(new))
+        mine = (
+            *(old.revision, str(old.version), new.revision),
+            *(KEPT_REVISIONS * (len(new.revision) + 1), self._keys.channel(new.task_id)),
+            *(len(fields), *fields, *_values(change.values)),
+        )
+        return (len(mine), *mine)
 
     async def get(self, task_id: UUID) -> TaskRecord | None:
         """Return a task, None if there is none."""
@@ -120,24 +203,20 @@ class ValkeyTasks(TaskStore):
         read = await asyncio.gather(*(self.get(one.task_id) for one in unsure[:_MOST_READ]))
         return (known | {one.task_id: one for one in read if one is not None}).values()
 
-    async def wait(self, task_id: UUID, version: int, seconds: float) -> None:
-        """Wait until a task has another version than this one, at most for so long."""
+    async def wait(self, record: TaskRecord, seconds: float) -> None:
+        """Wait until a task is another one than this record, at most for so long."""
+        task_id = record.task_id
         session = self._session()
         until, wake_all_count = session.loop.time() + seconds, session.waiters.wake_all_count
         with _waiting(session, task_id) as waiter:
             while (left := until - session.loop.time()) > 0:
                 waiter.clear()  # before the look, so that a change after it is noticed
-                record = await self.get(task_id)
-                if record is None or record.version != version:
+                stored = await self.get(task_id)
+                if stored is None or stored.revision != record.revision:
                     return
                 await waiter.wait(min(_POLL, left))
                 if session.waiters.wake_all_count != wake_all_count:
                     return
-
-    async def put_value(self, task_id: UUID, name: str, value: bytes, epoch: int = 1) -> None:
-        """Store a value beside a task; one of a later epoch stays as it is."""
-        key = self._keys.task_values(task_id)
-        await self._session().store.script(PUT_VALUE, [key], name, value, str(epoch))
 
     async def value(self, task_id: UUID, name: str) -> bytes | None:
         """Return a value, None if there is none."""
@@ -207,13 +286,22 @@ def _fields(record: TaskRecord) -> dict[str, str | bytes]:
         str(int(record.open)),
         str(record.version),
     )
-    return dict(zip(_FIELDS, values, strict=True))
+    return dict(zip(_FIELDS, values, strict=False))
+
+
+def _flat(fields: Mapping[str, str | bytes]) -> list[str | bytes]:
+    return [part for pair in fields.items() for part in pair]
+
+
+def _values(values: Mapping[str, bytes]) -> list[str | bytes]:
+    return _flat({f"v:{name}": value for name, value in values.items()})
 
 
 def _record(task_id: UUID, found: list[bytes | None]) -> TaskRecord | None:
     if found[0] is None:
         return None
-    principal, context, state, changed, data, open_, version = (part or b"" for part in found)
+    principal, context, state, changed, data, open_, *versions = (part or b"" for part in found)
+    version, revisions = versions
     return TaskRecord(
         task_id,
         principal.decode("utf-8", "surrogatepass"),
@@ -223,6 +311,7 @@ def _record(task_id: UUID, found: list[bytes | None]) -> TaskRecord | None:
         data,
         open_ == b"1",
         int(version),
+        revisions.partition(b" ")[0].decode("ascii"),
     )
 
 

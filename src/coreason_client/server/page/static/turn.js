@@ -77,7 +77,8 @@ export class Turn {
   async read(open) {
     this.change("connecting");
     try {
-      const stream = open({ signal: this.leaving.signal, onTrace: (event) => this.record(event) });
+      const onTrace = (event) => this.record(event);
+      const stream = open({ signal: this.leaving.signal, onTrace, rewinds: true });
       for await (const packet of stream) this.answer.add(packet);
       this.finish("done");
     } catch (error) {
