@@ -139,7 +139,8 @@ export class Timeline {
     this.select(this.nearest(x, y));
   }
 
-  // The nearest mark in the row of the click, otherwise the nearest one in any row.
+  // The nearest mark in the row of the click, otherwise the nearest one in any row. Of marks at the
+  // same time it is the last one, which is drawn above the others.
   nearest(x, y) {
     let best = null;
     let distance = 2 * REACH;
@@ -148,7 +149,7 @@ export class Timeline {
       if (across > REACH) continue;
       const [top, bottom] = rowOf(mark);
       const off = across + (y < top - 4 || y > bottom + 4 ? REACH : 0);
-      if (off < distance) [best, distance] = [mark, off];
+      if (off <= distance) [best, distance] = [mark, off];
     }
     return best;
   }
