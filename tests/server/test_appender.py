@@ -383,7 +383,7 @@ class Kept:
 
     async def begin(self) -> Appender:
         await self.log.open(NewStream(self.id, "p", uuid4(), "f"), "me")
-        return Appender(self.log, self.id, 1, lambda: None)
+        return Appender(self.log, self.id, 1, lambda: None, notes=0)
 
     async def notes(self) -> list[bytes]:
         return list(await self.log.journal(self.id))
@@ -393,7 +393,7 @@ class Kept:
         return list((await self.log.read(self.id, 0, 1000, 0)).entries)
 
 
-@pytest.mark.parametrize("lost", range(7))
+@pytest.mark.parametrize("lost", range(8))
 @aio
 async def test_entries_and_notes_that_the_log_has_lost_are_sent_again_in_order(lost: int) -> None:
     kept = Kept()
@@ -404,12 +404,27 @@ async def test_entries_and_notes_that_the_log_has_lost_are_sent_again_in_order(l
             appender.add_note(b"note %d" % number)
         if number == 3:
             await appender.flush()  # a batch without entries
+            states.append(kept.store.save())
         await appender.add(b"%d" % number)
     states.append(kept.store.save())
     kept.store.cut_back(states[-1 - lost])
     await appender.add(b"6")
     assert await kept.entries() == [b"%d" % number for number in range(7)]
     assert await kept.notes() == [b"note 1", b"note 3", b"note 5"]
+
+
+@aio
+async def test_a_lost_note_is_noticed_by_the_next_entry() -> None:
+    """Otherwise the entry that the note led to would be stored without it."""
+    kept = Kept()
+    appender = await kept.begin()
+    await appender.add(b"0")
+    state = kept.store.save()
+    appender.add_note(b"note")
+    await appender.flush()
+    kept.store.cut_back(state)
+    await appender.add(b"1")
+    assert (await kept.entries(), await kept.notes()) == ([b"0", b"1"], [b"note"])
 
 
 @pytest.mark.parametrize("limit", ["KEEP_BYTES", "_KEEP_BYTES_IN_ALL"])

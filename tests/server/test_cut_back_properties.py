@@ -377,7 +377,7 @@ class Living(World):
             assert {found.epoch for found in reader.packets} == {1}
 
 
-@settings(examples(300), suppress_health_check=list(HealthCheck))
+@settings(examples(600), suppress_health_check=list(HealthCheck))
 @given(kinds, scripts, st.lists(st.integers(0, 3), max_size=8))
 def test_with_a_living_producer_nothing_is_lost(
     unexpected: list[str], kind: Kind, script: list[tuple[str, int]], answers: list[int]

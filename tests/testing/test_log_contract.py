@@ -35,6 +35,21 @@ class Forgetful(MemoryStreamLog):
         return await super().append(stream_id, epoch, first_seq, entries, notes)
 
 
+class Careless(MemoryStreamLog):
+    """Does not look for missing notes if an append has none."""
+
+    async def append(
+        self,
+        stream_id: UUID,
+        epoch: int,
+        first_seq: int,
+        entries: Sequence[bytes],
+        notes: Notes | None = None,
+    ) -> bool:
+        named = notes if notes and notes.notes else None
+        return await super().append(stream_id, epoch, first_seq, entries, named)
+
+
 class Generous(MemoryStreamLog):
     """Never takes a lease away."""
 
@@ -167,6 +182,7 @@ def test_a_right_log_passes(tmp_path: Path) -> None:
     ("kind", "found"),
     [
         (Forgetful, "test_a_repeated_append_is_acknowledged_without_a_second_copy"),
+        (Careless, "test_an_append_without_notes_may_name_the_next_one"),
         (Generous, "test_a_lost_stream_is_claimed_once_and_its_producer_fenced"),
         (Greedy, "test_reads_pages"),
         (Keeping, "test_entries_expire_before_the_description"),
@@ -186,7 +202,7 @@ def test_a_wrong_log_fails(kind: type[MemoryStreamLog], found: str, tmp_path: Pa
 def test_the_durable_contract_has_all_tests_of_the_other() -> None:
     plain, durable = set(vars_of(LogContract)), set(vars_of(DurableLogContract))
     assert plain < durable
-    assert (len(plain), len(durable)) == (46, 64)
+    assert (len(plain), len(durable)) == (46, 65)
 
 
 def test_a_class_without_a_log_cannot_be_used() -> None:

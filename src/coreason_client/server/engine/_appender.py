@@ -11,9 +11,9 @@ Entries are collected while the log is busy and sent together:
 Notes for the journal of a durable stream are sent with the entries that were added before them.
 
 A shared store may lose its latest state, such as in a failover. The next append is then refused,
-because it does not follow the last entry. The appender keeps what was acknowledged lately, and
-sends it again, unchanged: readers may have it already. If it no longer has it, the stream cannot
-be continued in this epoch.
+because it does not follow the last entry or the last note. The appender keeps what was
+acknowledged lately, and sends it again, unchanged: readers may have it already. If it no longer has
+it, the stream cannot be continued in this epoch.
 
 An append belongs to the appender and not to the agent that writes, so a cancelled agent cannot
 leave an append in an unknown state. An append needs no task: the log returns a future, or the
@@ -89,8 +89,9 @@ class _Batch:
 class KeptBatches:
     """What the log has acknowledged of one stream lately; it can be sent again.
 
-    `notes` is the number of notes in the log. `lost` are the batches that the log has lost, and
-    `resends` is how often in a row it has lost some. Without `keep`, nothing can be sent again.
+    `notes` is the number of notes in the log, None if the stream has no journal. `lost` are the
+    batches that the log has lost, and `resends` is how often in a row it has lost some. Without
+    `keep`, nothing can be sent again.
     """
 
     __slots__ = ("_batches", "_keep", "_size", "lost", "notes", "resends")
@@ -98,7 +99,7 @@ class KeptBatches:
     in_all: ClassVar[int] = 0
     """The bytes that all streams of this process keep."""
 
-    def __init__(self, *, keep: bool, notes: int = 0) -> None:
+    def __init__(self, *, keep: bool, notes: int | None = None) -> None:
         self.notes = notes
         self.lost: list[_Batch] = []
         self.resends = 0
@@ -111,7 +112,8 @@ class KeptBatches:
 
     def acked(self, batch: _Batch) -> None:
         """Record a new batch that the log has acknowledged."""
-        self.notes += len(batch.notes)
+        if self.notes is not None:
+            self.notes += len(batch.notes)
         self.resends = 0
         if batch.outcome is not None:
             self.clear()
@@ -191,7 +193,7 @@ class Appender:
         meter: StreamMeter = NOT_METERED,
         *,
         last_seq: int = 0,
-        notes: int = 0,
+        notes: int | None = None,
     ) -> None:
         self._log = log
         self._loop = asyncio.get_running_loop()
@@ -305,7 +307,7 @@ class Appender:
             batch = self._in_flight
         else:
             batch = self._in_flight = self._pending
-            batch.first_seq, batch.first_note = self.acked + 1, self._kept.notes + 1
+            batch.first_seq, batch.first_note = self.acked + 1, (self._kept.notes or 0) + 1
             self._pending = _Batch()
         batch.began = monotonic()
         self._due = batch.began + FLUSH_EVERY
@@ -324,7 +326,8 @@ class Appender:
         log, stream_id, epoch, entries = self._log, self._stream_id, self._epoch, batch.entries
         first_seq, outcome = batch.first_seq, batch.outcome
         if outcome is None:
-            if not batch.notes:
+            # A shared store may have lost notes alone, so the next one is named even without notes.
+            if not batch.notes and (self._kept.notes is None or not log.shared):
                 return log.begin_append(stream_id, epoch, first_seq, entries)
             assert isinstance(log, DurableLog)  # noqa: S101 - only durable streams have notes
             notes = Notes(batch.first_note, batch.notes)

@@ -74,7 +74,7 @@ class StreamWriter:
         now: Callable[[], datetime] = utc_now,
         on_cancel: Callable[[], None] = lambda: None,
         meter: StreamMeter = NOT_METERED,
-        notes: int = 0,
+        notes: int | None = None,
     ) -> None:
         self.request = request
         self.cancelled = False

@@ -107,13 +107,14 @@ def are_notes_repeated(
 ) -> bool:
     """Return True if the log already holds the notes of an append, False if they are new.
 
-    `claimed_note` is the number of the last note when the current epoch began.
+    `claimed_note` is the number of the last note when the current epoch began. An append without
+    notes may name the next one, so that the log can tell whether it has all before it.
 
     Raises:
         OutOfSequence: the notes do not follow the last one; the error has the number of entries.
     """
     last = notes.first + len(notes.notes) - 1
-    repeated = claimed_note < notes.first <= last <= last_note
+    repeated = claimed_note < notes.first and last <= last_note
     if not repeated and notes.first != last_note + 1:
         raise OutOfSequence(stream_id, last_seq + 1, last_seq)
     return repeated

@@ -187,7 +187,10 @@ class StreamMeta:
 
 
 class Notes(NamedTuple):
-    """Notes for the journal; `first` is the number of the first one."""
+    """Notes for the journal; `first` is the number of the first one.
+
+    Without notes, it is the number of the next one: the log must have all before it.
+    """
 
     first: int
     notes: Sequence[bytes]

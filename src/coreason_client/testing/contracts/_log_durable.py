@@ -69,6 +69,28 @@ class JournalRules(LogTests):
             assert (await log.meta(id_)).last_seq == 1  # nothing of the append is stored
 
     @contract_test
+    async def test_an_append_without_notes_may_name_the_next_one(
+        self, log: DurableLog, clock: ManualClock
+    ) -> None:
+        """So a producer learns that a store has lost notes which came without entries."""
+        id_ = await open_durable(log)
+        await log.append(id_, 1, 1, [b"one"], Notes(1, []))
+        await log.append(id_, 1, 2, [], Notes(1, [b"a"]))
+        for first in (0, 3):
+            with pytest.raises(OutOfSequence) as caught:
+                await log.append(id_, 1, 2, [b"two"], Notes(first, []))
+            assert caught.value.last_seq == 1
+        for _ in range(2):
+            await log.append(id_, 1, 2, [b"two"], Notes(2, []))
+        clock.forward(log.lease + 1)
+        [claim] = await log.claim_durable("heir", AGENT, 10)
+        with pytest.raises(OutOfSequence):
+            await log.append(id_, claim.epoch, 3, [b"three"], Notes(1, []))
+        await log.append(id_, claim.epoch, 3, [b"three"], Notes(2, []))
+        assert await all_notes(log, id_) == [b"a"]
+        assert list((await log.read(id_, 0, 10, 0)).entries) == [b"one", b"two", b"three"]
+
+    @contract_test
     async def test_notes_are_fenced_and_never_overtake_packets(
         self, log: DurableLog, clock: ManualClock
     ) -> None:

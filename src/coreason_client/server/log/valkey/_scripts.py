@@ -175,8 +175,9 @@ return {ok = (held and 'held ' or 'ok ') .. (m[3] or '0') .. ' ' .. (ended or ''
 """
 )
 
-# Append entries and notes. KEYS meta, entries, journal. ARGV epoch, first number, number of the
-# first note, count of notes, last number that replicas have or nothing, notes, entries.
+# Append entries and notes; without notes the store must have all before the next one. KEYS meta,
+# entries, journal. ARGV epoch, first number, number of the first note, count of notes, last number
+# that replicas have or nothing, notes, entries.
 APPEND_NOTES = Script(
     "local start, safe = 6 + tonumber(ARGV[4]), ARGV[5]"
     + _CHECK_APPEND
@@ -184,7 +185,7 @@ APPEND_NOTES = Script(
 local note, count = tonumber(ARGV[3]), tonumber(ARGV[4])
 local n = redis.call('HMGET', KEYS[1], 'notes', 'note_base')
 local notes, final_note = tonumber(n[1] or '0'), note + count - 1
-local noted = note > tonumber(n[2] or '0') and note <= final_note and final_note <= notes
+local noted = note > tonumber(n[2] or '0') and final_note <= notes
 if not noted then
   if note ~= notes + 1 then return {ok = 'gap ' .. m[2]} end
   for i = 6, 5 + count do redis.call('RPUSH', KEYS[3], ARGV[i]) end
@@ -199,7 +200,7 @@ if not held and first <= final then
     + _SHOW_ENTRIES
     + """
 end
-if noted or held then write_again() end
+if noted and (held or first > final) then write_again() end
 return {ok = (held and 'held ' or 'ok ') .. (m[3] or '0')}
 """
 )
