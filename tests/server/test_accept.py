@@ -195,6 +195,20 @@ async def test_one_turn_of_the_event_loop_accepts_a_limited_number() -> None:
 
 
 @aio
+async def test_connections_that_were_accepted_just_before_make_way_too(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with listening(2) as (listener, sock, connections):
+        clients = [socket.create_connection(sock.getsockname()) for _ in range(3)]
+        listener._accept()  # all three at once
+        await until_open(connections, 2)
+        assert await received(clients[0]) == b""
+        for client in clients[1:]:
+            client.close()
+        assert caplog.records == []
+
+
+@aio
 async def test_a_failed_handshake_is_no_longer_counted(caplog: pytest.LogCaptureFixture) -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     async with listening(1, tls) as (listener, sock, connections):

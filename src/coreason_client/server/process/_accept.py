@@ -22,6 +22,9 @@ logger = logging.getLogger("coreason_client.server")
 
 _AT_ONCE = 16
 _PAUSE = 0.1  # seconds after an accept failed
+# At the limit, a connection may make way that was accepted just before and is not connected to its
+# protocol yet; that takes two turns of the event loop, more only with TLS.
+_ADMIT_TRIES = 4
 _NO_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
@@ -95,8 +98,11 @@ class Listener:
                 return
             self._admit(sock)
 
-    def _admit(self, sock: socket.socket) -> None:
+    def _admit(self, sock: socket.socket, tries: int = _ADMIT_TRIES) -> None:
         if not self._connections.reserve():
+            if tries and self._connections.has_reserved:
+                self._loop.call_soon(self._admit, sock, tries - 1)
+                return
             sock.close()
             if (suffix := self._full.suffix()) is not None:
                 logger.warning(

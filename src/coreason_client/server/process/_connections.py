@@ -35,13 +35,18 @@ class Connections:
     def __init__(self, most: int | None, head_timeout: float) -> None:
         self.most = most
         self.head_timeout = head_timeout
-        self._reserved = 0  # accepted, but not yet connected to a protocol
+        self._reserved = 0
         self._open: set[Any] = set()
         self._waiting: dict[Any, None] = {}  # in the order in which they began to wait
         self.draining = False
 
     def __len__(self) -> int:
         return len(self._open) + self._reserved
+
+    @property
+    def has_reserved(self) -> bool:
+        """True if connections were accepted and are not yet connected to a protocol."""
+        return self._reserved > 0
 
     def reserve(self) -> bool:
         """Count a connection that was just accepted; return False if the limit is reached."""
