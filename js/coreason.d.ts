@@ -180,7 +180,7 @@ export interface Rewound {
   text: string;
   /** The number of the last packet that is still valid. */
   toSeq: number;
-  /** All text is void, also the text before the stream was resumed: it is read again. */
+  /** The stream is read again from its start: `text` is all that is valid, from here on. */
   whole: boolean;
 }
 

@@ -986,6 +986,8 @@ export class PacketStream {
 
 export class ChatStream extends PacketStream {
   #start;
+  #again = false; // it has to be read again
+  #whole = false;
   #kept = []; // {seq, text} or {seq, event}
 
   constructor(call) {
@@ -1010,7 +1012,7 @@ export class ChatStream extends PacketStream {
       const result = await super.next();
       if (result.done) return result;
       const value = this.#pieceOf(result.value);
-      if (value?.whole && result.value.seq) await this._restart();
+      if (value?.whole && this.#again) await this._restart();
       if (value !== null) return { done: false, value };
     }
   }
@@ -1026,11 +1028,13 @@ export class ChatStream extends PacketStream {
 
   /** Drops what became void; all if it begins before a resume. */
   #rewind(to, startsOver) {
-    const whole = startsOver || to < this.#start;
-    const toSeq = whole ? 0 : to;
-    if (whole) this.#start = 0;
-    this.#kept = this.#kept.filter(({ seq }) => seq <= toSeq);
-    return { text: this.text, toSeq, whole };
+    this.#again = !startsOver && to < this.#start;
+    if (startsOver || this.#again) {
+      this.#start = to = 0;
+      this.#whole = true;
+    }
+    this.#kept = this.#kept.filter(({ seq }) => seq <= to);
+    return { text: this.text, toSeq: to, whole: this.#whole };
   }
 }
 

@@ -109,7 +109,8 @@ def test_a_stream_that_was_resumed_after_the_valid_packet_starts_over() -> None:
     assert pieces == ["f", Rewound("", 0, whole=True)]
     assert record.text == ""
     again = [text(1, "a"), text(5, "e"), text(6, "f"), rewind(7, 4), text(8, "g")]
-    assert read(record, again) == ["a", "e", "f", Rewound("a", 4), "g"]
+    # Still `whole`: the text from before the resume stays void.
+    assert read(record, again) == ["a", "e", "f", Rewound("a", 4, whole=True), "g"]
     assert record.text == "ag"
 
 

@@ -14,7 +14,7 @@ import uvicorn
 from uvicorn.protocols.http import h11_impl
 
 from coreason_client._fallback import report_fallback
-from coreason_client.server import AgentApp, AgentStream, running
+from coreason_client.server import AgentApp, AgentStream, _internals, running
 from coreason_client.server._internals import (
     exit_check,
     protocol_factory,
@@ -29,8 +29,11 @@ from .peer import Peer
 
 
 @pytest.fixture(autouse=True)
-def fresh_report(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+def fresh_report(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
     report_fallback.cache_clear()
+    monkeypatch.setattr(_internals, "_known_cycles", {})
     caplog.set_level(logging.DEBUG, "coreason_client")
     yield
     report_fallback.cache_clear()
@@ -51,8 +54,9 @@ class Cycle:
     def __init__(self) -> None:
         self.disconnected = self.response_complete = False
         self.response_started = True
-        self.flow = SimpleNamespace(write_paused=False)
+        self.flow = SimpleNamespace(write_paused=False, resume_reading=lambda: None)
         self.transport = object()
+        self.message_event, self.more_body = asyncio.Event(), False
 
     def send(self) -> None: ...
 
@@ -74,7 +78,11 @@ def test_the_object_of_a_response(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.usefixtures("of_uvicorn")
 @pytest.mark.parametrize(
-    "name", ["disconnected", "response_complete", "response_started", "flow", "transport"]
+    "name",
+    [
+        *("disconnected", "response_complete", "response_started", "flow", "transport"),
+        *("message_event", "more_body"),
+    ],
 )
 def test_a_response_without_one_of_its_names(name: str, caplog: pytest.LogCaptureFixture) -> None:
     cycle = Cycle()
@@ -84,9 +92,10 @@ def test_a_response_without_one_of_its_names(name: str, caplog: pytest.LogCaptur
 
 
 @pytest.mark.usefixtures("of_uvicorn")
-def test_a_response_without_flow_control(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("name", ["write_paused", "resume_reading"])
+def test_a_response_without_flow_control(name: str, caplog: pytest.LogCaptureFixture) -> None:
     cycle = Cycle()
-    del cycle.flow.write_paused
+    delattr(cycle.flow, name)
     assert response_cycle(cycle.send) is None
     assert len(reports(caplog)) == 1
 

@@ -21,7 +21,10 @@ class ChatRecord:
         self._seq = start
         self._pieces: list[tuple[int, str]] = []
         self._events: list[tuple[int, PresentationEvent | dict[str, object]]] = []
+        self._whole = False
         self.exhausted = False
+        self.reads_again = False
+        """True if the last packet rewinds to before `start`, so the stream has to be read again."""
 
     @property
     def text(self) -> str:
@@ -36,7 +39,7 @@ class ChatRecord:
         if not isinstance(piece, Rewound):
             self._pieces.append((self._seq, piece))
             return
-        if piece.whole:
+        if piece.whole and not piece.to_seq:
             self._start = self._seq = 0
         self._pieces = [kept for kept in self._pieces if kept[0] <= piece.to_seq]
         self._events = [kept for kept in self._events if kept[0] <= piece.to_seq]
@@ -54,7 +57,9 @@ class ChatRecord:
         return None
 
     def _rewound(self, to_seq: int, *, whole: bool) -> Rewound:
-        if whole or to_seq < self._start:
+        self.reads_again = not whole and to_seq < self._start
+        if whole or self.reads_again:
+            self._whole = True
             return Rewound("", 0, whole=True)
         valid = "".join([piece for seq, piece in self._pieces if seq <= to_seq])
-        return Rewound(valid, to_seq)
+        return Rewound(valid, to_seq, self._whole)

@@ -12,7 +12,7 @@ from ._chat_record import ChatRecord
 from ._progress import ChatProgress, PacketProgress
 from ._resume import ResumeMachine
 from .position import Position
-from .rewound import Rewound, starts_over
+from .rewound import Rewound
 
 Piece = TypeVar("Piece", bound="str | Rewound")
 
@@ -140,7 +140,7 @@ async def _pieces(source: _Source) -> AsyncGenerator[Any]:
             piece = source.record.piece_of(packet)
             if piece is not None:
                 yield piece
-            if isinstance(piece, Rewound) and piece.whole and not starts_over(packet):
+            if isinstance(piece, Rewound) and source.record.reads_again:
                 stream_id = packet.stream_id
                 again = Position(stream_id=stream_id, seq=0, cursor=str(stream_id))
                 break

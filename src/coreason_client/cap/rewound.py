@@ -28,8 +28,8 @@ class Rewound:
         text: the text that is still valid; show it instead of what was shown so far.
         to_seq: the number of the last packet that is still valid.
         whole: the stream is read again from its start, because it was resumed after that packet,
-            or because the server has lost packets: all text is void, also the text that came
-            before this stream was resumed.
+            or because the server has lost packets. Text from before this stream was resumed is
+            void too: from here on, `text` is all that is valid.
     """
 
     text: str

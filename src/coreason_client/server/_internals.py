@@ -12,6 +12,7 @@ from typing import Any
 from .._fallback import report_fallback
 
 __all__ = [
+    "DisconnectWatch",
     "exit_check",
     "protocol_factory",
     "response_cycle",
@@ -23,7 +24,13 @@ _CYCLES = (
     ("uvicorn.protocols.http.h11_impl", "RequestResponseCycle"),
     ("uvicorn.protocols.http.httptools_impl", "RequestResponseCycle"),
 )
-_CYCLE_NAMES = ("disconnected", "flow", "response_complete", "response_started", "transport")
+_CYCLE_NAMES = (
+    *("disconnected", "flow", "message_event", "more_body"),
+    *("response_complete", "response_started", "transport"),
+)
+_FLOW_NAMES = ("resume_reading", "write_paused")
+# The classes of responses that were looked at, and whether they have these names.
+_known_cycles: dict[type, bool] = {}
 # What the limits of connections need: of all protocols, of each one, and of their responses.
 _PROTOCOL_NAMES = (
     *("client", "config", "cycle", "loop", "on_response_complete", "shutdown", "transport"),
@@ -41,13 +48,21 @@ _GUARDED_CYCLE_NAMES = (
 def response_cycle(send: object) -> Any | None:
     """Return the uvicorn response object of a `send`, None for another server."""
     cycle: Any = getattr(send, "__self__", None)
-    if type(cycle) not in _cycle_types():
-        return None
+    known = _known_cycles.get(type(cycle))
+    if known is None:
+        if type(cycle) not in _cycle_types():
+            return None
+        known = _known_cycles[type(cycle)] = _has_names(cycle)
+        if not known:
+            _report_cycles()
+    return cycle if known else None
+
+
+def _has_names(cycle: Any) -> bool:
     state = vars(cycle) if hasattr(cycle, "__dict__") else {}
-    if all(map(state.__contains__, _CYCLE_NAMES)) and hasattr(cycle.flow, "write_paused"):
-        return cycle
-    _report_cycles()
-    return None
+    return all(name in state for name in _CYCLE_NAMES) and all(
+        hasattr(cycle.flow, name) for name in _FLOW_NAMES
+    )
 
 
 def _cycle_types() -> Iterator[type]:
@@ -62,6 +77,35 @@ def _cycle_types() -> Iterator[type]:
 
 def _report_cycles() -> None:
     report_fallback("the responses of uvicorn are", "chunks are sent through ASGI, slower")
+
+
+class DisconnectWatch(asyncio.Event):
+    """Calls a function when the peer of a response has disconnected, without a task for it.
+
+    It takes the place of the event that uvicorn sets for whoever waits in `receive`, so nobody may
+    do that at the same time.
+    """
+
+    def __init__(self, cycle: Any, on_disconnect: Callable[[], None]) -> None:
+        super().__init__()
+        self._cycle = cycle
+        self._on_disconnect: Callable[[], None] | None = on_disconnect
+        cycle.message_event = self
+        cycle.flow.resume_reading()  # as `receive` does; otherwise nothing may be noticed
+        self._call_if_disconnected()
+
+    def set(self) -> None:
+        """Record that something has happened to the request or to the response."""
+        super().set()
+        self._call_if_disconnected()
+
+    def stop(self) -> None:
+        """Call the function no more."""
+        self._on_disconnect = None
+
+    def _call_if_disconnected(self) -> None:
+        if self._cycle.disconnected and self._on_disconnect is not None:
+            self._on_disconnect()
 
 
 def protocol_factory(server: Any) -> Callable[[], asyncio.Protocol] | None:

@@ -23,7 +23,7 @@ from ..errors import ArgumentError
 from ._agent_ids import agent_name, default_agent_id, warn_if_shared
 from ._keys_file import KeysFile
 from ._options import Options, option_names
-from .cap._routes import Routes
+from .cap._routes import ASSIST_PATHS, Routes
 from .engine._agent import Agent, as_runner, is_generator_without_stream
 from .engine._runtime import Runtime, Service
 from .errors import LogError
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AgentApp"]
 
+_REFUSED = (Problem, LogError, HTTPException)
 _CORS_HEADERS = (
     "Accept",
     "Authorization",
@@ -254,10 +255,10 @@ class AgentApp:
         starlette = Starlette(
             routes=table,
             middleware=_middleware(origins, serves_a2a=bool(a2a)),
-            exception_handlers=dict.fromkeys(
-                (Problem, LogError, HTTPException), self._refusals.handle
-            ),
+            exception_handlers=dict.fromkeys(_REFUSED, self._refusals.handle),
         )
+        # Answers to other origins get their headers from a layer of Starlette.
+        self._direct = {} if origins else dict.fromkeys(ASSIST_PATHS, routes.assist)
         starlette.router.redirect_slashes = False  # the table has both forms
         self._asgi: ASGIApp = starlette
 
@@ -295,7 +296,24 @@ class AgentApp:
             await drain_body(Request(scope, receive))
             await self._refusals.respond(problem, None)(scope, receive, send)
         else:
-            await self._asgi({**scope, SEND: send}, receive, send)
+            await self._serve({**scope, SEND: send}, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request; most ask the agent, and skip the layers of Starlette to its handler."""
+        if (
+            scope["type"] != "http"
+            or scope["method"] != "POST"
+            or (handler := self._direct.get(scope["path"])) is None
+            or scope.get("root_path")
+        ):
+            await self._asgi(scope, receive, send)
+            return
+        request = Request(scope, receive, send)
+        try:
+            response = await handler(request)
+        except _REFUSED as error:
+            response = await self._refusals.handle(request, error)
+        await response(scope, receive, send)
 
     @property
     def log(self) -> StreamLog:

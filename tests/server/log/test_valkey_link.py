@@ -3,13 +3,15 @@
 import asyncio
 from typing import Any
 
+import pytest
+from redis.exceptions import ConnectionError as StoreConnectionError
 from redis.exceptions import ResponseError
 
 from coreason_client.server.log.valkey._command_queue import Health, Job
-from coreason_client.server.log.valkey._link import _RespProtocol
+from coreason_client.server.log.valkey._link import ClusterLink, _RespProtocol
 from coreason_client.server.log.valkey._run_clock import RunClock
 
-from ..aio import aio
+from ..aio import aio, turns
 
 
 class SlowTransport(asyncio.Transport):
@@ -47,3 +49,23 @@ async def test_a_connection_that_still_sends_is_not_silent() -> None:
         assert protocol.is_silent(5.0) == (second > 25)
     protocol.abort(ResponseError("too late"))
     assert str(future.exception()) == "too late"
+
+
+@pytest.mark.parametrize("error", [AttributeError("no writer"), RuntimeError("closed")])
+@aio
+async def test_a_connection_that_breaks_in_the_client_library_is_a_lost_one(
+    error: Exception,
+) -> None:
+    """So the command is sent again, and no caller sees an error of the library's code."""
+
+    async def execute(*_: object) -> None:
+        raise error
+
+    idle: list[bool] = []
+    health = Health(RunClock(1.0))
+    link = ClusterLink(execute, 1.0, health, lambda: idle.append(True))
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    link.send([Job(("GET", "a"), future, health.clock.mark())])
+    await turns()
+    assert idle == [True]
+    assert isinstance(future.exception(), StoreConnectionError)

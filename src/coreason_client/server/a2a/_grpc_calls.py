@@ -157,6 +157,8 @@ class GrpcCalls:
     async def _admitted(self, headers: Headers) -> str:
         """Return the principal of a call; raises a `Problem` if it must not begin."""
         await self._gate.turn()
+        if problem := self._gate.header_problem(headers.raw):
+            raise problem
         principal = self._gate.principal_in(headers)
         if wait := await self._gate.take_token(principal):
             raise too_many_requests(self._gate.options, wait)

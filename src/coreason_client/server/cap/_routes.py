@@ -29,8 +29,9 @@ from ._cut_response import CutEventStream
 from ._openapi import openapi
 from ._response import EventStream
 
-__all__ = ["Routes"]
+__all__ = ["ASSIST_PATHS", "Routes"]
 
+ASSIST_PATHS = ("/assist", "/v1/assist")
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 _START_WAIT = 1.0  # seconds that /ready waits for the start
@@ -64,8 +65,7 @@ class Routes:
         client may have chosen freely.
         """
         paths: list[tuple[set[str], str, Handler]] = [
-            ({"POST"}, "/assist", self.assist),
-            ({"POST"}, "/v1/assist", self.assist),
+            *(({"POST"}, path, self.assist) for path in ASSIST_PATHS),
             ({"GET", "HEAD"}, "/health", self.health),
             ({"GET", "HEAD"}, "/ready", self.ready),
             ({"GET", "HEAD"}, "/openapi.json", self.openapi),
@@ -187,7 +187,7 @@ class Routes:
         """Cut the connections that read a stream, and those that follow by the plan of a seed.
 
         Raises:
-            Problem: 401 or 431.
+            Problem: 401.
             UnknownStream: the stream does not exist, or belongs to another principal.
         """
         principal = self._gate.principal(request)

@@ -7,8 +7,10 @@ from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
 
+from .._internals import response_cycle
 from .._off_loop import LARGE_BODY
 from .._options import Options
+from ._direct_write import SEND
 from ._json_size import ValueCount
 from ._problems import Problem
 
@@ -55,7 +57,10 @@ async def read_body(
     """
     if length is not None:
         await reserve(length)
-    return await _arriving_within(options.body_timeout, _read(request, options, reserve))
+    cycle = response_cycle(request.scope.get(SEND))
+    arrived = cycle is not None and not cycle.more_body  # so no timer is needed
+    reading = _read(request, options, reserve)
+    return await _arriving_within(None if arrived else options.body_timeout, reading)
 
 
 async def read_within(request: Request, max_bytes: int, seconds: float) -> bytes:
@@ -76,12 +81,15 @@ async def _read_up_to(request: Request, max_bytes: int) -> bytes:
     return bytes(body)
 
 
-async def _arriving_within(seconds: float, reading: Awaitable[bytes]) -> bytes:
+async def _arriving_within(seconds: float | None, reading: Awaitable[bytes]) -> bytes:
     try:
-        async with asyncio.timeout(seconds):
+        if seconds is None:
             return await reading
-    except TimeoutError:
-        raise too_slow(seconds) from None
+        try:
+            async with asyncio.timeout(seconds):
+                return await reading
+        except TimeoutError:
+            raise too_slow(seconds) from None
     except ClientDisconnect:
         raise Problem(
             400, "incomplete-body", "The connection ended before the body was complete."

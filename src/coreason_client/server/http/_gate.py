@@ -1,6 +1,7 @@
 """Who sends a request, and whether it may: the checks that all protocols have in common."""
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from time import monotonic_ns
 from typing import TypeVar
 
@@ -57,7 +58,7 @@ class Gate:
         """Return the principal of a request.
 
         Raises:
-            Problem: 431 or 401.
+            Problem: 401.
         """
         principal = self.principal_in(request.headers)
         request.state.principal = principal  # for the log line of a refusal
@@ -65,8 +66,6 @@ class Gate:
 
     def principal_in(self, headers: Headers) -> str:
         """Return the principal that headers name; raises like `principal`."""
-        if problem := self.header_problem(headers.raw):
-            raise problem
         agent_id, given = self.options.agent_id, headers.get("authorization")
         if self._tickets is not None:
             token = bearer_token(given) or ""
@@ -80,7 +79,7 @@ class Gate:
     def header_problem(self, headers: Sequence[tuple[bytes, bytes]]) -> Problem | None:
         """Return the refusal of a request whose headers are too large."""
         most = self.options.max_header_bytes
-        if sum(len(name) + len(value) for name, value in headers) <= most:
+        if sum(map(len, chain.from_iterable(headers))) <= most:
             return None
         return Problem(431, "headers-too-large", f"The headers may have at most {most} bytes.")
 

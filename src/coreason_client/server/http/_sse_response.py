@@ -12,9 +12,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ...sse import encode_comment, encode_event
+from .._internals import DisconnectWatch, response_cycle
 from ..engine._runtime import Runtime
 from ..errors import LogError
-from ._direct_write import direct_writer
+from ._direct_write import SEND, direct_writer
 
 __all__ = ["SSEResponse", "disconnected"]
 
@@ -72,20 +73,18 @@ class SSEResponse(Response, ABC):
         """Stop reading the log."""
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        gone = asyncio.ensure_future(disconnected(receive))
         with suppress(TimeoutError):
             async with asyncio.timeout(None) as while_here:
 
-                def leave(_: object) -> None:
+                def leave() -> None:
                     with suppress(RuntimeError):  # the response may have ended meanwhile
                         while_here.reschedule(0.0)
 
-                gone.add_done_callback(leave)
+                stop = _watch(scope, receive, leave)
                 try:
                     await self._deliver(scope, send)
                 finally:
-                    gone.remove_done_callback(leave)
-                    gone.cancel()
+                    stop()
 
     async def _deliver(self, scope: Scope, send: Send) -> None:
         try:
@@ -120,6 +119,24 @@ class SSEResponse(Response, ABC):
             return
         async with asyncio.timeout(self._runtime.options.send_timeout):
             await send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+def _watch(scope: Scope, receive: Receive, leave: Callable[[], None]) -> Callable[[], None]:
+    """Call `leave` when the client has disconnected; return a function that ends the watch."""
+    cycle = response_cycle(scope.get(SEND))
+    if cycle is not None and getattr(receive, "__self__", None) is cycle:
+        return DisconnectWatch(cycle, leave).stop
+    gone = asyncio.ensure_future(disconnected(receive))
+
+    def call(_: object) -> None:
+        leave()
+
+    def stop() -> None:
+        gone.remove_done_callback(call)
+        gone.cancel()
+
+    gone.add_done_callback(call)
+    return stop
 
 
 async def disconnected(receive: Receive) -> None:

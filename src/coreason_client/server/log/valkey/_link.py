@@ -409,7 +409,8 @@ class ClusterLink:
                 fail(job, QueueStopped())
                 raise
             reply = StoreTimeoutError(f"no reply within {self._reply_timeout:g} s")
-        except RuntimeError as error:  # on uvloop, of a connection that breaks in the library
+        except (AttributeError, RuntimeError) as error:
+            # A connection breaks in the library: on uvloop, or while another task closes it.
             reply = StoreConnectionError(str(error))
         except Exception as error:  # noqa: BLE001 - it is raised to the caller
             reply = error
