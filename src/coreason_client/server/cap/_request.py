@@ -9,6 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from coreason_manifest.definitions.service import ServiceRequest
 
@@ -71,6 +72,8 @@ def _dump(
 
 
 def _check_messages(body: bytes, options: Options) -> None:
+    if len(body) <= options.max_messages and len(body) <= options.max_parts:
+        return  # each one has more than a byte
     messages, parts = count_messages(body)
     if messages > options.max_messages:
         raise _too_many("messages", f"{options.max_messages} messages, got {messages}")
@@ -97,7 +100,7 @@ def fingerprint(body: bytes) -> str:
 
 def _canonical_digest(body: bytes) -> str:
     if len(body) <= LARGE_BODY:
-        return sha256(_CANONICAL.encode(json.loads(body)).encode()).hexdigest()
+        return sha256(_CANONICAL.encode(from_json(body)).encode()).hexdigest()
     # The same in small steps: encoding everything or parsing many long numbers in one call would
     # keep all other threads from running.
     digest = sha256()

@@ -114,13 +114,15 @@ async def drain_body(request: Request) -> None:
 async def _read(
     request: Request, options: Options, reserve: Callable[[int], Awaitable[None]]
 ) -> bytes:
-    body, values = bytearray(), ValueCount()
+    body, values, counted = bytearray(), ValueCount(), 0
     async for chunk in request.stream():
         body += chunk
         if len(body) > options.max_body_bytes:
             raise _too_large(options.max_body_bytes)
-        if not values.feed(chunk, options.max_json_values):
-            raise too_complex(options.max_json_values)
+        if len(body) > options.max_json_values:  # each value has a byte
+            if not values.feed(body[counted:], options.max_json_values):
+                raise too_complex(options.max_json_values)
+            counted = len(body)
         if len(body) > LARGE_BODY:  # and its length was not known
             await reserve(options.max_body_bytes)
     return bytes(body)

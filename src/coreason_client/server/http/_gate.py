@@ -16,6 +16,7 @@ from ._body import body_length, read_body
 from ._body_memory import BodyMemory
 from ._problems import Problem
 from ._rate_limit import RequestRate, TokenStore
+from ._refusals import PRINCIPAL
 from ._tickets import TICKET_PREFIX, Tickets
 
 __all__ = ["Gate"]
@@ -61,7 +62,7 @@ class Gate:
             Problem: 401.
         """
         principal = self.principal_in(request.headers)
-        request.state.principal = principal  # for the log line of a refusal
+        request.scope[PRINCIPAL] = principal
         return principal
 
     def principal_in(self, headers: Headers) -> str:

@@ -12,7 +12,10 @@ from ..observe._line_limit import LineLimit
 from ..observe._metrics import Metrics
 from ._problems import Problem, as_problem
 
-__all__ = ["Refusals"]
+__all__ = ["PRINCIPAL", "Refusals"]
+
+PRINCIPAL: Final = "coreason.principal"
+"""The key in the scope of a request for its principal, for the log line of a refusal."""
 
 # Clients can cause any number of refusals, so the log lines of each kind are limited.
 _LINES_PER_SECOND: Final = 10
@@ -29,7 +32,7 @@ class Refusals:
 
     async def handle(self, request: Request, error: Exception) -> Response:
         """Respond to a request that was refused, as an exception handler."""
-        return self.respond(error, getattr(request.state, "principal", None))
+        return self.respond(error, request.scope.get(PRINCIPAL))
 
     def respond(self, error: Exception, principal: str | None) -> Response:
         """Count and log a refusal, and return the response."""
