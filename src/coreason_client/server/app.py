@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import inspect
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
 from importlib import metadata
@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -23,7 +24,7 @@ from ..errors import ArgumentError
 from ._agent_ids import agent_name, default_agent_id, warn_if_shared
 from ._keys_file import KeysFile
 from ._options import Options, option_names
-from .cap._routes import ASSIST_PATHS, Routes
+from .cap._routes import Routes
 from .engine._agent import Agent, as_runner, is_generator_without_stream
 from .engine._runtime import Runtime, Service
 from .errors import LogError
@@ -258,7 +259,7 @@ class AgentApp:
             exception_handlers=dict.fromkeys(_REFUSED, self._refusals.handle),
         )
         # Answers to other origins get their headers from a layer of Starlette.
-        self._direct = {} if origins else dict.fromkeys(ASSIST_PATHS, routes.assist)
+        self._direct = {} if origins else _post_handlers(table)
         starlette.router.redirect_slashes = False  # the table has both forms
         self._asgi: ASGIApp = starlette
 
@@ -299,7 +300,7 @@ class AgentApp:
             await self._serve({**scope, SEND: send}, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request; most ask the agent, and skip the layers of Starlette to its handler."""
+        """Serve a request; most ask the agent, and skip the layers of Starlette to a handler."""
         if (
             scope["type"] != "http"
             or scope["method"] != "POST"
@@ -548,6 +549,15 @@ def _check_durable(agent: object, log: StreamLog) -> None:
             "durable",
             "needs an agent that takes `stream`, because a generator without it has no steps",
         )
+
+
+def _post_handlers(table: Iterable[Route]) -> dict[str, Callable[[Request], Awaitable[Response]]]:
+    """Return the handlers of the paths without parameters that accept POST only."""
+    return {
+        route.path: route.endpoint
+        for route in table
+        if route.methods == {"POST"} and not route.param_convertors
+    }
 
 
 def _middleware(origins: tuple[str, ...], *, serves_a2a: bool) -> list[Middleware]:

@@ -29,9 +29,8 @@ from ._cut_response import CutEventStream
 from ._openapi import openapi
 from ._response import EventStream
 
-__all__ = ["ASSIST_PATHS", "Routes"]
+__all__ = ["Routes"]
 
-ASSIST_PATHS = ("/assist", "/v1/assist")
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 _START_WAIT = 1.0  # seconds that /ready waits for the start
@@ -65,7 +64,8 @@ class Routes:
         client may have chosen freely.
         """
         paths: list[tuple[set[str], str, Handler]] = [
-            *(({"POST"}, path, self.assist) for path in ASSIST_PATHS),
+            ({"POST"}, "/assist", self.assist),
+            ({"POST"}, "/v1/assist", self.assist),
             ({"GET", "HEAD"}, "/health", self.health),
             ({"GET", "HEAD"}, "/ready", self.ready),
             ({"GET", "HEAD"}, "/openapi.json", self.openapi),

@@ -29,7 +29,7 @@ class ValueCount:
         self._in_string = 0
         self._escape = b""
 
-    def feed(self, chunk: bytes, limit: int) -> bool:
+    def feed(self, chunk: bytes | bytearray, limit: int) -> bool:
         """Count the values of the next chunk; return False if there are more than `limit`."""
         for start in range(0, len(chunk), _SLICE):
             self._feed(chunk[start : start + _SLICE])
@@ -37,7 +37,7 @@ class ValueCount:
                 return False
         return True
 
-    def _feed(self, piece: bytes) -> None:
+    def _feed(self, piece: bytes | bytearray) -> None:
         # Without escaped backslashes and quotes, every quote begins or ends a string.
         text = (self._escape + piece).replace(b"\\\\", b"").replace(b'\\"', b"")
         self._escape = b"\\" if text.endswith(b"\\") else b""

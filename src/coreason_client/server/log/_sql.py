@@ -220,14 +220,10 @@ def change_question(db: LogConnection, stream_id: UUID, epoch: int, question: by
         Fenced: the epoch is over, or the stream has ended.
         UnknownStream: there is no such stream.
     """
-    row = db.execute(
-        "SELECT n, epoch, outcome FROM streams WHERE stream_id = ?", (stream_id.bytes,)
-    ).fetchone()
-    if row is None:
-        raise UnknownStream(stream_id)
-    if row[1] != epoch or row[2] is not None:
+    state = db.states.get(stream_id) or _load_state(db, stream_id)
+    if state.epoch != epoch or state.ended:
         raise Fenced(stream_id, epoch)
-    db.execute("UPDATE questions SET question = ? WHERE n = ?", (question, row[0]))
+    db.execute("UPDATE questions SET question = ? WHERE n = ?", (question, state.n))
 
 
 def last_seq(db: LogConnection, stream_id: UUID, moved: int) -> int:
