@@ -24,6 +24,13 @@ MUTANTS = (
         (_WIRE_CASES,),
     ),
     Mutant(
+        "after a stream was read again, the text before its resume is valid again",
+        "coreason_client/cap/_chat_record.py",
+        "return Rewound(valid, to_seq, self._whole)",
+        "return Rewound(valid, to_seq)",
+        ("tests/cap/test_chat_record.py",),
+    ),
+    Mutant(
         "redirects are counted over all attempts",
         "coreason_client/_connections.py",
         "        self.attempts += 1\n        self._redirects = Redirects()\n",

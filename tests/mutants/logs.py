@@ -33,6 +33,12 @@ MUTANTS = (
         f"{_RULES}::test_a_page_has_the_epoch_of_its_last_entry_or_of_its_position",
     ),
     _in_logs(
+        "a log does not miss the notes before one that is only named",
+        "repeated = claimed_note < notes.first and last <= last_note",
+        "repeated = not notes.notes or claimed_note < notes.first and last <= last_note",
+        f"{_CONTRACT}::TestMemory::test_an_append_without_notes_may_name_the_next_one",
+    ),
+    _in_logs(
         "recent entries answer for a position beyond them",
         "if after_seq < recent.lowest or left < 0:",
         "if after_seq < recent.lowest:",

@@ -39,6 +39,13 @@ _IN_THE_APPENDER = (
     ),
     _mutant(
         "engine/_appender.py",
+        "an append without notes does not name the next one",
+        "if not batch.notes and (self._kept.notes is None or not log.shared):",
+        "if not batch.notes:",
+        f"{_APPENDER}::test_a_lost_note_is_noticed_by_the_next_entry",
+    ),
+    _mutant(
+        "engine/_appender.py",
         "what the store has lost is not sent again",
         "        if not self._kept.plan_resend(error):\n",
         "        if True:\n",
@@ -306,9 +313,31 @@ _IN_THE_READER = (
     _mutant(
         "http/_sse_response.py",
         "a reader that has left is noticed with the next packet only",
-        "gone.add_done_callback(leave)",
+        "return DisconnectWatch(cycle, leave).stop",
+        "return DisconnectWatch(cycle, lambda: None).stop",
+        _READER,
+    ),
+    _mutant(
+        "http/_sse_response.py",
+        "a reader on another server that has left is noticed with the next packet only",
+        "gone.add_done_callback(call)",
         "gone.add_done_callback(id)",
         _READER,
+    ),
+    _mutant(
+        "http/_body.py",
+        "a body that drips has no time limit",
+        "arrived = cycle is not None and not cycle.more_body",
+        "arrived = cycle is not None",
+        f"{_T}/test_body.py",
+        _REFUSALS,
+    ),
+    _mutant(
+        "http/_body.py",
+        "values are counted in the last chunk only",
+        "values.feed(body[counted:], options.max_json_values)",
+        "values.feed(chunk, options.max_json_values)",
+        f"{_T}/test_body.py",
     ),
 )
 

@@ -18,7 +18,7 @@ async def hello(request: ServiceRequest, stream: AgentStream) -> None:
     await stream.write("hello")
 
 
-async def taken(chunks: list[bytes], length: int | None) -> list[int]:
+async def taken(chunks: list[bytes], length: int | None, **given: Any) -> list[int]:
     """Read a body in these chunks, and return what room was taken, and when."""
     steps: list[int] = []
 
@@ -29,7 +29,7 @@ async def taken(chunks: list[bytes], length: int | None) -> list[int]:
     async def reserve(size: int) -> None:
         steps.append(size)
 
-    options = AgentApp(hello)._options
+    options = AgentApp(hello, **given)._options
     await read_body(Request({"type": "http"}, receive), length, options, reserve)
     return steps
 
@@ -41,6 +41,15 @@ async def test_room_is_taken_before_a_large_body_is_kept() -> None:
     assert await taken([half, half], None) == []  # not announced, and small
     most = 4 * 1024 * 1024
     assert set(await taken([half, half, b" "], None)) == {most}  # once is enough
+
+
+@aio
+async def test_the_values_of_all_chunks_are_counted_together() -> None:
+    chunks = [b"[1,1,1,", b"1,1,1,1,1,1,1]"]
+    await taken(list(chunks), None, max_json_values=11)
+    with pytest.raises(Problem) as refused:
+        await taken(chunks, None, max_json_values=10)
+    assert refused.value.slug == "body-too-complex"
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from uvicorn.protocols.http import h11_impl
 from coreason_client._fallback import report_fallback
 from coreason_client.server import AgentApp, AgentStream, _internals, running
 from coreason_client.server._internals import (
+    DisconnectWatch,
     exit_check,
     protocol_factory,
     response_cycle,
@@ -114,6 +115,23 @@ def test_a_uvicorn_that_is_not_loaded(
     monkeypatch.delitem(sys.modules, "uvicorn.protocols.http.h11_impl")
     assert response_cycle(Cycle().send) is None
     assert not reports(caplog)
+
+
+@pytest.mark.parametrize("already", [False, True])
+def test_a_watch_reports_a_disconnect_and_nothing_else(already: bool) -> None:
+    cycle, calls = Cycle(), list[str]()
+    cycle.disconnected = already
+    watch = DisconnectWatch(cycle, lambda: calls.append("gone"))
+    assert cycle.message_event is watch
+    assert len(calls) == already
+    cycle.message_event.set()  # as for a part of the body, or the end of the response
+    assert len(calls) == 2 * already
+    cycle.disconnected = True
+    cycle.message_event.set()
+    assert len(calls) == 1 + 2 * already
+    watch.stop()
+    cycle.message_event.set()
+    assert len(calls) == 1 + 2 * already
 
 
 # The connections. What is reported, and for which names, is in `test_connections.py`.

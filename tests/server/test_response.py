@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 import threading
+import time
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +16,8 @@ from coreason_client.server.log.base import PAGE_BYTES
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .conftest import Serve
-from .peer import LIMIT, Peer, envelope, wait_for
+from .faulty_log import runtime_of
+from .peer import LIMIT, Gate, Peer, envelope, wait_for
 from .virtual import Call, until, virtual, virtual_loop
 
 BLOCK = "x" * 100_000
@@ -164,6 +166,28 @@ async def test_a_reader_that_leaves_is_noticed_between_two_packets() -> None:
         await reader.leave()  # no packet comes, and no heartbeat is due
         assert app._runtime.producers.readers == 0
         go.set()
+
+
+@pytest.mark.parametrize("parser", ["h11", "httptools"])
+def test_a_reader_that_leaves_is_noticed_by_a_server_too(parser: str) -> None:
+    gate = Gate()
+
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        await stream.write("a")
+        await gate.wait()
+
+    app = AgentApp(agent, heartbeat=3600.0)
+    with running(app, http=parser) as server:
+        peer = Peer(server.url)
+        with peer.open() as answer:
+            answer.until(1)
+            assert runtime_of(app).producers.readers == 1
+        peer.close()
+        deadline = time.monotonic() + LIMIT
+        while runtime_of(app).producers.readers and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert runtime_of(app).producers.readers == 0
+        gate.open()
 
 
 @virtual
