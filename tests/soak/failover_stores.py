@@ -12,8 +12,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
-from redis.exceptions import ResponseError
-
 from coreason_client.testing import ChaosProxy
 
 from ..server.log.valkey_server import ValkeyCluster, ValkeyServer
@@ -123,20 +121,9 @@ class FailingCluster(FailingStore):
         cluster = ValkeyCluster(*_AT_ONCE, *_NODE_TIMEOUT)
         self._stack.callback(cluster.close)
         self.url = cluster.url
-        replicas = [self._replica_of(node) for node in cluster.nodes]
-        for replica in replicas:
-            _until_replicated(replica)
+        replicas = cluster.add_replicas()
         self._swapped = replicas[0]
         self.primary, self.replica = cluster.nodes[1], replicas[1]
-
-    def _replica_of(self, primary: ValkeyServer) -> ValkeyServer:
-        replica = ValkeyServer(*_AT_ONCE, *_NODE_TIMEOUT, cluster=True)
-        self._stack.enter_context(replica)
-        id_ = primary.command("CLUSTER", "MYID")
-        replica.command("CLUSTER", "MEET", "127.0.0.1", primary.port, primary.bus_port)
-        _until(lambda: id_ in replica.command("CLUSTER", "NODES"), "the nodes have met")
-        _until(lambda: _succeeds(replica, "CLUSTER", "REPLICATE", id_), "the node has a primary")
-        return replica
 
     def _fail(self, dice: random.Random) -> None:
         self._swapped.command("CLUSTER", "FAILOVER")
@@ -210,14 +197,6 @@ def _info(server: ValkeyServer) -> dict[str, Any]:
 
 def _until_replicated(replica: ValkeyServer) -> None:
     _until(lambda: _info(replica).get("master_link_status") == "up", "the replica is connected")
-
-
-def _succeeds(server: ValkeyServer, *command: object) -> bool:
-    try:
-        server.command(*command)
-    except ResponseError:
-        return False
-    return True
 
 
 def _until(condition: Callable[[], bool], wanted: str) -> None:

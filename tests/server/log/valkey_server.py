@@ -126,6 +126,7 @@ class ValkeyCluster:
     """Three primaries, each with a third of the slots."""
 
     def __init__(self, *options: str) -> None:
+        self._options = options
         self.nodes = [ValkeyServer(*options, cluster=True) for _ in range(3)]
         first, last = self.nodes[0], 16_383
         starts = [0, 5_461, 10_923, last + 1]
@@ -145,7 +146,7 @@ class ValkeyCluster:
 
     def add_replicas(self) -> list[ValkeyServer]:
         """Give each primary a replica."""
-        added = [ValkeyServer(cluster=True) for _ in self.nodes]
+        added = [ValkeyServer(*self._options, cluster=True) for _ in self.nodes]
         for replica, primary in zip(added, list(self.nodes), strict=True):
             primary.command("CONFIG", "SET", "repl-diskless-sync-delay", "0")
             replica.command("CLUSTER", "MEET", "127.0.0.1", primary.port, primary.bus_port)

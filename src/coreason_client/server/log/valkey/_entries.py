@@ -35,7 +35,7 @@ def begin_append(
 ) -> "asyncio.Future[bool]":
     """Begin an append; the result of the future is True if a cancel was requested."""
     names = [keys.meta(stream_id), keys.entries(stream_id)]
-    safe = first_seq - 1 if session.confirms else b""
+    safe = _safe(session, first_seq)
 
     def read_reply(line: bytes) -> bool:
         reply = _handle_append_reply(session, stream_id, epoch, first_seq, entries, line)
@@ -100,8 +100,12 @@ def end_arguments(
         keys.journal(stream_id),
     ]
     end = b"%b %b" % (repr(session.now()).encode(), text(outcome))
-    safe = first_seq - 1 if session.confirms else b""
-    return names, (epoch, first_seq, end, safe, *entries)
+    return names, (epoch, first_seq, end, _safe(session, first_seq), *entries)
+
+
+def _safe(session: Session, first_seq: int) -> Argument:
+    """Return the number of the last entry that replicas have, nothing if none are waited for."""
+    return first_seq - 1 if session.confirms else b""
 
 
 def handle_end_reply(
