@@ -21,7 +21,7 @@ from coreason_client.llm import AsyncLLMClient, TextDelta
 from ._child import child
 from ._fake_llm import CHUNKS, COMPLETION_TOKENS, MODEL, TEXT, texts
 from ._llm_answers import BODY, KEY, MESSAGES, Answer, checked_turn
-from ._llm_sync import sync_rows
+from ._llm_sync import fake_model_rows, sync_rows
 from ._llm_tools import tool_rows
 from ._measure import (
     Costs,
@@ -297,6 +297,7 @@ def table(effort: Effort) -> Table:
         [
             *_call_rows(some),
             *sync_rows(some),
+            *fake_model_rows(some),
             *tool_rows(some),
             *_stream_rows(some),
             *_import_rows(effort.fewer(5)),

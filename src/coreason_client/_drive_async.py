@@ -129,3 +129,5 @@ async def run_async(flow: Flow[Item], sender: AsyncOpener, limit: int = MAX_BODY
     except StopIteration as done:
         value: Item = done.value
         return value
+    finally:
+        flow.close()  # others may wait for the end of a flow whose caller was cancelled

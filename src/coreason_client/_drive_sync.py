@@ -126,3 +126,5 @@ def run(flow: Flow[Item], sender: SyncOpener, limit: int = MAX_BODY_BYTES) -> It
     except StopIteration as done:
         value: Item = done.value
         return value
+    finally:
+        flow.close()  # others may wait for the end of a flow whose caller was cancelled

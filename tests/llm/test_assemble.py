@@ -150,12 +150,21 @@ def test_tool_calls_are_the_end_whatever_the_provider_says(end: End) -> None:
 @pytest.mark.proves("R30a", "R30c")
 @pytest.mark.parametrize(
     ("end", "reason"),
-    [("stop", "stop"), ("length", "length"), ("tool_calls", "stop"), ("filtered", "stop")],
+    [("stop", "stop"), ("length", "length"), ("filtered", "stop")],
 )
 def test_without_tool_calls_there_are_two_ends(end: End, reason: str) -> None:
     data = answered(Answer("x", end=end))["data"]
     assert data["finish_reason"] == reason
     assert data.get("filtered", False) is (end == "filtered")
+
+
+@pytest.mark.parametrize("content", [None, "I look."])
+@pytest.mark.parametrize("calls", [[], [RawToolCall("call_1", "", "{}")]], ids=["none", "no name"])
+def test_an_announced_tool_call_that_is_missing_is_an_error(
+    content: str | None, calls: list[RawToolCall]
+) -> None:
+    with pytest.raises(LLMResponseError, match="no usable tool call"):
+        answered(Answer(content, calls, end="tool_calls"))
 
 
 @pytest.mark.proves("R30d")

@@ -11,8 +11,8 @@ _SCRIPTS = f"{_ROUTER}/_scripts.py"
 _SCRIPT_TESTS = ("tests/llm/router/test_scripts.py",)
 _GATE = f"{_ROUTER}/_call_gate.py"
 _GATE_TESTS = ("tests/llm/router/test_call_gate.py", "tests/llm/router/test_accounting.py")
-_CACHE = f"{_ROUTER}/cache.py"
-_CACHE_TESTS = ("tests/llm/router/test_cache.py",)
+_CACHE = f"{_ROUTER}/_cached_answer.py"
+_CACHE_TESTS = ("tests/llm/router/test_cached_answer.py",)
 
 MUTANTS = (
     Mutant(
@@ -116,8 +116,29 @@ MUTANTS = (
     Mutant(
         "the answer of a fallback is cached",
         _CACHE,
-        "if not attempts.previous_errors and _is_complete(response):",
-        "if _is_complete(response):",
+        "self._key is None or self._attempts.previous_errors or not",
+        "self._key is None or not",
+        _CACHE_TESTS,
+    ),
+    Mutant(
+        "the cache answers another budget key",
+        _CACHE,
+        '[b"credentials", own, *sorted(parts)]',
+        '[b"credentials", *sorted(parts)]',
+        _CACHE_TESTS,
+    ),
+    Mutant(
+        "the cache looks only at the first deployment's credentials",
+        _CACHE,
+        "for route in self._routes:",
+        "for route in [self._plan.route]:",
+        _CACHE_TESTS,
+    ),
+    Mutant(
+        "a call that is cancelled leaves those that wait for it alone",
+        _CACHE,
+        "value = ABANDONED\n            response",
+        "value = None\n            response",
         _CACHE_TESTS,
     ),
 )

@@ -6,7 +6,13 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from coreason_client.testing._loopback import Handler, HTTPRequest, LoopbackServer, ResponseWriter
+from coreason_client.testing._loopback import (
+    Handler,
+    HTTPRequest,
+    LoopbackServer,
+    ResponseWriter,
+    loopback_socket,
+)
 
 
 @contextmanager
@@ -103,3 +109,13 @@ def test_what_is_no_http_ends_the_connection() -> None:
 
 def test_a_server_that_was_never_started_leaves_nothing_open() -> None:
     LoopbackServer(echo, "test-loopback").stop()
+
+
+def test_connections_send_small_writes_at_once() -> None:
+    with (
+        loopback_socket() as listener,
+        socket.create_connection(listener.getsockname(), timeout=10),
+    ):
+        listener.settimeout(10)
+        with listener.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

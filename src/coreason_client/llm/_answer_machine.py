@@ -2,12 +2,13 @@
 
 * All complete events are delivered before an error.
 * A complete JSON answer to a request for a stream is a stream with one piece.
+* A cached answer is a stream with one piece of text, and of each tool call.
 * Whether a failure before the first delta is retried is decided in `_attempts.py`.
 * What happens after a break in the middle of the answer is decided in `_recovery.py`.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
@@ -26,6 +27,7 @@ from ._raw import RawEvents
 from ._reader import Reader
 from ._recovery import Recovery
 from ._reply import read_answer, read_reply
+from ._route import Route
 from .errors import LLMError, LLMResponseError
 from .types import (
     Delta,
@@ -38,6 +40,9 @@ from .types import (
     Usage,
     UsageDelta,
 )
+
+if TYPE_CHECKING:
+    from .router._cached_answer import CachedAnswer
 
 __all__ = ["AnswerMachine"]
 
@@ -53,12 +58,18 @@ class AnswerMachine:
         has_format: True if the answer has a `response_format`.
     """
 
-    def __init__(self, attempts: Attempts[Plan], parse_as: Any = None) -> None:
+    def __init__(
+        self,
+        attempts: Attempts[Plan],
+        parse_as: Any = None,
+        cached: "CachedAnswer | None" = None,
+    ) -> None:
         self.response: Response | None = None
         self.on_break = attempts.policy.on_break
         self.has_format = attempts.plan.call.schema is not None
         self._attempts = attempts
         self._parse_as = parse_as
+        self._cached = cached
         self._head = _NO_HEAD
         self._settled = False  # the outcome of the current attempt is recorded
         self._done = False
@@ -93,8 +104,20 @@ class AnswerMachine:
         action = self._attempts.close()  # first: it needs no I/O unless the state is elsewhere
         if self.response is None:
             yield from self._recovery.cancel_flow(self._reader)
+        elif self._cached is not None and "cached" not in self.response:
+            yield from self._cached.store_flow(self.response)
         if action is not None:
             yield action
+
+    def cache_flow(self) -> Flow[Sequence[Delta]]:
+        """Look for the answer in the cache; return all its deltas, none if it is not there."""
+        found = None if self._cached is None else (yield from self._cached.find_flow())
+        if found is None:
+            return ()
+        self.response = found
+        self._done = self._settled = True
+        data = found["data"]
+        return [*_as_deltas(data), UsageDelta(found["usage"]), Finish(data["finish_reason"])]
 
     def _reset(self) -> None:
         """Prepare for a new attempt, which may use another adapter."""
@@ -154,7 +177,7 @@ class AnswerMachine:
         if head.status != 200 or fault is not None:
             self._fail(http_failure(route, head, fault, body))
         else:
-            self._fail_wrong_body(body)
+            self._fail(_wrong_body(route, head, body))
 
     def receive(self, chunk: bytes) -> Iterator[Delta]:
         """Decode bytes and yield their deltas.
@@ -188,7 +211,7 @@ class AnswerMachine:
             yield from self._finish()
             return
         if failure is None and (body := self._frames.not_a_stream()) is not None:
-            self._fail_wrong_body(body)
+            self._fail(_wrong_body(self._attempts.plan.route, self._head, body))
             return
         ended = TransportFailure(FailureKind.BROKEN, "the stream ended before the answer did")
         attempts, partway = self._attempts, self._reader.started
@@ -295,10 +318,6 @@ class AnswerMachine:
             why = error if isinstance(error, Malformed) else str(error)
             self._fail(malformed_failure(plan.route, self._head, why, b""))
 
-    def _fail_wrong_body(self, body: bytes) -> None:
-        why, route = wrong_body(self._head, body), self._attempts.plan.route
-        self._fail(malformed_failure(route, self._head, why, body, retryable=True))
-
     def _fail(self, failure: Failure) -> None:
         """End this attempt.
 
@@ -307,6 +326,10 @@ class AnswerMachine:
         """
         self._settled = True
         self._recovery.fail(failure, self._reader, self._continuation)
+
+
+def _wrong_body(route: Route, head: ResponseHead, body: bytes) -> Failure:
+    return malformed_failure(route, head, wrong_body(head, body), body, retryable=True)
 
 
 def _as_deltas(data: ResponseData) -> Iterator[Delta]:

@@ -7,6 +7,7 @@ The rules:
 * An answer with tool calls has the finish reason `tool_calls`, whatever the provider sent. If it
   was cut off at `max_tokens`, it is marked as `truncated`; a call with cut off arguments is an
   error.
+* An answer that ended for a tool call, and has none, is an error.
 * A filtered answer is marked as such if it has content; otherwise it is an error.
 * Tokens that the provider did not count are estimated and marked as such.
 * An unusable answer is an error; its `partial` contains the usable part.
@@ -48,13 +49,16 @@ def assemble(answer: Answer, call: Call, price: Price, parse_as: Any = None) -> 
 
     Raises:
         LLMFilteredError: the provider withheld the answer.
-        LLMResponseError: the arguments of a tool call, or the requested JSON, cannot be parsed.
+        LLMResponseError: the arguments of a tool call, or the requested JSON, cannot be parsed, or
+            an announced tool call is missing.
     """
     calls = [_checked_call(raw, answer, call) for raw in answer.calls if raw.name]
     if answer.end == "filtered" and not calls and not answer.content and not answer.media:
         raise LLMFilteredError(
             "the provider withheld the answer: its filter blocked the prompt or the answer"
         )
+    if answer.end == "tool_calls" and not calls:
+        raise LLMResponseError("the answer ended for a tool call, but has no usable tool call")
     response = _response(answer, calls, usage_of(answer, call, price))
     # Content beside tool calls is not the final answer, and a refusal is not JSON.
     if call.schema is not None and not calls and answer.end != "filtered":

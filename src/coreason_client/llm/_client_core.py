@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ._models import ModelsPlan
     from .observe.hooks import RequestHook, ResponseHook
     from .observe.telemetry import Telemetry
+    from .router._cached_answer import CachedAnswer
     from .router._call_gate import CallGate
     from .router._routing import Routing
     from .router._state import State
@@ -176,13 +177,20 @@ class ClientCore:
         return self._new_attempts(plans, on_break=on_break, reask=reask)
 
     def _flow(
-        self, attempts: Attempts[Plan], response_format: Any, *, use_cache: bool
+        self, attempts: Attempts[Plan], response_format: Any, options: CallOptions
     ) -> Flow[Response]:
         """Return the flow of `generate`, which may look for the answer in the cache first."""
         flow = generate_flow(attempts, response_format)
-        if self._routing is None or not use_cache:
-            return flow
-        return self._routing.cached(attempts, flow, response_format)
+        cached = self._cached_answer(attempts, response_format, options)
+        return flow if cached is None else cached.flow(flow)
+
+    def _cached_answer(
+        self, attempts: Attempts[Plan], response_format: Any, options: CallOptions
+    ) -> "CachedAnswer | None":
+        """Return the answer of a call in the cache, None if no cache is used."""
+        if self._routing is None or not options.get("cache", True):
+            return None
+        return self._routing.cached_answer(attempts, options.get("budget_key"), response_format)
 
     def _price(self, model: str, tokens: Tokens) -> float | None:
         """Return the price of tokens; without a call before, this loads the price table."""

@@ -9,6 +9,7 @@ from .._drive import Action, Wait
 from .._http._types import ResponseHead
 from ._classify import Failure
 from ._request_plan import RequestPlan
+from ._route import Route
 from .errors import LLMError
 from .types import Usage
 
@@ -26,8 +27,9 @@ class Gate(Protocol[PlanT]):
 
     plan: PlanT
 
-    def cache_plan(self) -> tuple[str, PlanT]:
-        """Return the name of the first model and the request that its cached answer belongs to."""
+    def cache_plan(self) -> tuple[str, PlanT, list[Route]]:
+        """Return the name of the first model, the request that its cached answer belongs to, and
+        the routes that may be used for it."""
 
     def before(self, seconds_left: float) -> Action | Wait | LLMError | None:
         """Return the next step before the attempt, None if it may be sent now.

@@ -214,8 +214,7 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
         with attempts.observer:
             session = self._sessions.get() or await self._session()
             try:
-                use_cache = options.get("cache", True)
-                flow = self._flow(attempts, response_format, use_cache=use_cache)
+                flow = self._flow(attempts, response_format, options)
                 if session.limited:
                     response = await self._run_in_slot(session, attempts, flow)
                 else:
@@ -290,7 +289,8 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
             response_format=response_format,
             stream=True,
         )
-        machine = AnswerMachine(attempts, response_format)
+        cached = self._cached_answer(attempts, response_format, options)
+        machine = AnswerMachine(attempts, response_format, cached)
         deltas = self._deltas(attempts, machine)
         if attempts.observer is not NOT_OBSERVED:
             attempts.observer.set_spent(machine.spent)
@@ -371,6 +371,10 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
             received = _with_price(received, attempts, attempts.plan.pricing, machine)
         slot = session.slot(attempts.seconds_left, attempts.deadline_error)
         try:
+            for delta in await run_async(machine.cache_flow(), session.sender(whole=True)):
+                yield delta
+            if machine.response is not None:  # it was in the cache
+                return
             async with slot, aclosing(received) as deltas:
                 async for delta in deltas:
                     yield delta

@@ -216,8 +216,7 @@ class LLMClient(ClientCore, Runs, ClientBase):
         with attempts.observer:
             session = self._sessions.get() or self._session()
             try:
-                use_cache = options.get("cache", True)
-                flow = self._flow(attempts, response_format, use_cache=use_cache)
+                flow = self._flow(attempts, response_format, options)
                 if session.limited:
                     response = self._run_in_slot(session, attempts, flow)
                 else:
@@ -292,7 +291,8 @@ class LLMClient(ClientCore, Runs, ClientBase):
             response_format=response_format,
             stream=True,
         )
-        machine = AnswerMachine(attempts, response_format)
+        cached = self._cached_answer(attempts, response_format, options)
+        machine = AnswerMachine(attempts, response_format, cached)
         deltas = self._deltas(attempts, machine)
         if attempts.observer is not NOT_OBSERVED:
             attempts.observer.set_spent(machine.spent)
@@ -371,6 +371,9 @@ class LLMClient(ClientCore, Runs, ClientBase):
             received = _with_price(received, attempts, attempts.plan.pricing, machine)
         slot = session.slot(attempts.seconds_left, attempts.deadline_error)
         try:
+            yield from run(machine.cache_flow(), session.sender(whole=True))
+            if machine.response is not None:  # it was in the cache
+                return
             with slot, closing(received) as deltas:
                 yield from deltas
         finally:

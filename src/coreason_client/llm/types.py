@@ -50,7 +50,7 @@ class CallOptions(TypedDict, total=False):
         extra: further fields of the request body, for this provider only.
         budget_key: the name whose budget pays for the call, for a budget per key.
         tags: words that a deployment of the router must have to get the call.
-        cache: False to send the request although the client has a cache; streams are never cached.
+        cache: False to send the request although the client has a cache.
         on_break: what to do if a stream breaks in the middle of the answer: "error" (the default)
             raises the error with the received part; "continue" lets the model continue its text,
             where it can; "restart" asks again, and announces it by a `Restarted` delta.

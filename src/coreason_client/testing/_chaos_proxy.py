@@ -13,11 +13,11 @@ from urllib.parse import SplitResult, urlsplit
 from ..errors import ArgumentError
 from ._chaos_pipe import Pipe, Streams, reset
 from ._chaos_plan import ALL_FAULTS, ChaosPlan, ConnectionPlan, FixedPlan
+from ._loopback import loopback_socket
 
 __all__ = ["ChaosProxy"]
 
 _HOST: Final = "127.0.0.1"
-_BACKLOG: Final = 1024
 _CONNECT_SECONDS: Final = 5.0
 _STOP_SECONDS: Final = 10.0
 _PORTS: Final = {"http": 80, "https": 443}
@@ -137,7 +137,7 @@ class ChaosProxy:
         """Listen on a free port."""
         if self._listener is not None:
             raise RuntimeError("the proxy is already running")
-        self._listener = socket.create_server((_HOST, 0), backlog=_BACKLOG)
+        self._listener = loopback_socket()
         ready = threading.Event()
         self._thread = threading.Thread(
             target=self._main, args=(ready,), name="chaos-proxy", daemon=True

@@ -15,7 +15,7 @@ from http.client import responses as _PHRASES  # noqa: N812 - a table
 
 from ._http_bytes import HTTPHead, MalformedHTTP, read_body, read_head
 
-__all__ = ["HTTPRequest", "Handler", "LoopbackServer", "ResponseWriter"]
+__all__ = ["HTTPRequest", "Handler", "LoopbackServer", "ResponseWriter", "loopback_socket"]
 
 _MAX_HEAD = 1024 * 1024
 _JOIN_TIMEOUT = 10.0
@@ -106,7 +106,7 @@ class LoopbackServer:
     def __init__(self, handler: Handler, name: str, context: ssl.SSLContext | None = None) -> None:
         self._handler = handler
         self._context = context
-        self._socket = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        self._socket = loopback_socket()
         scheme = "http" if context is None else "https"
         self.url = f"{scheme}://127.0.0.1:{self._socket.getsockname()[1]}"
         self.errors: list[Exception] = []
@@ -187,6 +187,16 @@ class LoopbackServer:
             await response.whole(501, _TEXT.items(), message.encode())
         again = response.finished and response.reusable
         return again and head.get("connection").lower() != "close"
+
+
+def loopback_socket() -> socket.socket:
+    """Return a socket that listens on a free port, whose connections send small writes at once.
+
+    asyncio sets TCP_NODELAY only for sockets with an explicit protocol, which this one lacks.
+    """
+    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted sockets inherit it
+    return listener
 
 
 _TEXT: Mapping[str, str] = {"content-type": "text/plain; charset=utf-8", "x-should-retry": "false"}

@@ -94,11 +94,12 @@ class Site:
         return Attempts([gate.plan], policy, gate)
 
     def generate(self, model: str = "fast", **options: Any) -> Response:
-        response_format = options.get("response_format")
+        response_format, budget_key = options.get("response_format"), options.get("budget_key")
         attempts = self.attempts(model, **options)
         flow = generate_flow(attempts, response_format)
-        if self.routing.cache is not None:
-            flow = self.routing.cached(attempts, flow, response_format)
+        cached = self.routing.cached_answer(attempts, budget_key, response_format)
+        if cached is not None:
+            flow = cached.flow(flow)
         try:
             return self.run(flow)
         finally:

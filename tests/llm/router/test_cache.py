@@ -1,21 +1,13 @@
-"""The cache of answers: what is found, what is stored, and how much."""
+"""The cache of answers: how much it stores, and which calls wait for each other."""
 
-import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
 
 from coreason_client.errors import ArgumentError
-from coreason_client.llm import Budget, ResponseCache
-from coreason_client.llm._check_call import check_call
-from coreason_client.llm._plan import Plan
-from coreason_client.llm._route import Target
-from coreason_client.llm.router.cache import request_key
-from tests.llm.play import KEY, MESSAGES, refusal, reply
-from tests.llm.router.routed import MODEL, Site, answer, host
+from coreason_client.llm import ResponseCache
 
 
 @pytest.mark.parametrize(
@@ -25,6 +17,8 @@ from tests.llm.router.routed import MODEL, Site, answer, host
         ({"seconds": "1"}, "seconds"),
         ({"max_entries": 0}, "max_entries"),
         ({"max_bytes": 1.5}, "max_bytes"),
+        ({"scope": ""}, "scope"),
+        ({"scope": 7}, "scope"),
     ],
 )
 def test_a_wrong_argument(arguments: dict[str, Any], name: str) -> None:
@@ -80,90 +74,20 @@ def test_the_answer_that_was_not_used_for_longest_is_dropped() -> None:
     assert len(cache) == 0
 
 
-def test_the_same_request_is_sent_once() -> None:
-    site = Site({"fast": ["a", "b"]}, cache=ResponseCache(), budgets=(budget := Budget(1.0)))
-    first = site.generate()
-    site.routing._random = iter([0.9, 0.1] * 10).__next__  # the other deployment first
-    second = site.generate()
-    assert site.hosts == ["a"]
-    assert "cached" not in first
-    assert second["cached"] is True
-    assert second["usage"] == {**first["usage"], "cost_estimate": 0.0}
-    assert second["data"] == first["data"]
-    assert site.totals(budget) == pytest.approx((first["usage"]["cost_estimate"], 0))
-    site.generate(max_tokens=99)
-    assert len(site.hosts) == 2
-
-
-class City(BaseModel):
-    name: str
-
-
-def test_a_structured_answer_is_parsed_again() -> None:
-    body = {"choices": [{"message": {"content": '{"name": "Rome"}'}, "finish_reason": "stop"}]}
-    site = Site({"fast": ["a"]}, cache=ResponseCache(), outcomes={"a": reply(200, body)})
-    answers = [site.generate(response_format=City)["data"]["parsed"] for _ in range(2)]
-    assert answers == [City(name="Rome")] * 2
-    assert answers[0] is not answers[1]
-    assert len(site.hosts) == 1
-
-
-@pytest.mark.parametrize(
-    "choice",
-    [
-        {"message": {"content": "Hi"}, "finish_reason": "length"},
-        {"message": {"content": "Hi"}, "finish_reason": "content_filter"},
-    ],
-)
-def test_a_truncated_or_filtered_answer_is_not_stored(choice: Any) -> None:
-    outcomes = {"a": reply(200, {"choices": [choice]})}
-    site = Site({"fast": ["a"]}, cache=ResponseCache(), outcomes=outcomes)
-    site.generate()
-    site.generate()
-    assert len(site.hosts) == 2
-
-
-def test_an_error_is_not_stored() -> None:
-    site = Site({"fast": ["a"]}, cache=ResponseCache(), outcomes={"a": [refusal(400), answer()]})
-    site.fails()
-    assert "cached" not in site.generate()
-
-
-def test_the_answer_of_a_fallback_is_not_stored() -> None:
-    site = Site(
-        {"fast": ["a"], "big": ["b"]},
-        cache=ResponseCache(),
-        fallbacks={"fast": ["big"]},
-        outcomes={"a": [refusal(400), answer()]},
-    )
-    site.generate()
-    assert "cached" not in site.generate()
-    assert site.hosts == ["a", "b", "a"]
-
-
-def test_what_cannot_be_read_is_asked_for_again() -> None:
+def test_a_flight_is_begun_once_and_nobody_who_waits_can_cancel_it() -> None:
     cache = ResponseCache()
-    site = Site({"fast": ["a"]}, cache=cache)
-    site.generate()
-    [key] = cache._entries
-    for wrong in (b"{", b"[]", json.dumps({"data": {}}).encode()):
-        cache.put(key, wrong)
-        assert "cached" not in site.generate()
+    flight, leads = cache.join("a")
+    assert leads
+    assert cache.join("a") == (flight, False)
+    assert cache.join("b")[1]
+    assert not flight.landed.cancel()
+    cache.land("a", flight, b"1")
+    assert flight.landed.result(0) == b"1"
+    assert cache.join("a")[1]
 
 
-def key_of(base: str = "a", name: str = "", **options: Any) -> str:
-    call = check_call(MESSAGES, options.pop("model", MODEL), None, 0.7, 100, **options)
-    return request_key(Plan(call, Target(host(base), KEY).route(call.model)), name)
-
-
-def test_the_key_depends_on_the_whole_request() -> None:
-    keys = [
-        key_of(),
-        key_of("b"),
-        key_of(name="fast"),
-        key_of(model="other"),
-        key_of(stop="."),
-        key_of(extra={"seed": 7}),
-    ]
-    assert len(set(keys)) == len(keys)
-    assert key_of() == keys[0]
+def test_a_forked_child_waits_for_no_call_of_its_parent() -> None:
+    cache = ResponseCache()
+    cache.join("a")
+    cache.after_fork()
+    assert cache.join("a")[1]

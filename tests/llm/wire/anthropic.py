@@ -768,6 +768,12 @@ TOOLS: list[Unary] = [
 NO_COUNTS: Sequence[Any] = (None, {}, [], "12", {"input_tokens": "12", "output_tokens": -1})
 
 ANSWERS: list[Unary] = [
+    Unary(
+        name="stop_reason 'tool_use' without a call",
+        model=MODEL,
+        reply=reply(says("Hello!"), reason="tool_use"),
+        refused=Refused(LLMResponseError, {"status": 200}),
+    ),
     *(
         Unary(
             name=f"stop_reason {reason!r}",
@@ -780,7 +786,6 @@ ANSWERS: list[Unary] = [
             ("stop_sequence", "stop"),
             ("max_tokens", "length"),
             ("model_context_window_exceeded", "length"),
-            ("tool_use", "stop"),
             ("pause_turn", "stop"),
             ("compaction", "stop"),
             ("something_new", "stop"),

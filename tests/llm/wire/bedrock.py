@@ -562,6 +562,20 @@ ANSWERS: list[Unary] = [
         },
     ),
     Unary(
+        name="calls with their type",
+        model=MODEL,
+        reply=reply(
+            {"toolUse": {**uses(*PARIS)["toolUse"], "type": "tool_use"}}, reason="tool_use"
+        ),
+        data=called(PARIS),
+    ),
+    Unary(
+        name="a reason that says tool use, without a call",
+        model=MODEL,
+        reply=reply(says("I look."), reason="tool_use"),
+        refused=Refused(LLMResponseError, {"status": 200}),
+    ),
+    Unary(
         name="calls despite another reason",
         model=LLAMA,
         reply=reply(uses(None, "get_time", "{}"), reason="end_turn"),
@@ -838,6 +852,27 @@ STREAMS: list[Unary] = [
             "tool_calls": [signed(PARIS, SEALED, HIDDEN), *called(NOW)["tool_calls"]],
         },
         usage=USAGE,
+    ),
+    Stream(
+        name="a call with its type",
+        model=MODEL,
+        events=[
+            START,
+            tool_start(0, PARIS[0], PARIS[1], type="tool_use"),
+            tool_delta(0, json.dumps(PARIS[2])),
+            block_stop(),
+            stop("tool_use"),
+            META,
+        ],
+        complete_after=5,
+        data=called(PARIS),
+    ),
+    Stream(
+        name="a reason that says tool use, without a call",
+        model=MODEL,
+        events=[START, text_delta("I look."), block_stop(), stop("tool_use"), META],
+        refused=Refused(LLMResponseError, {"status": 200}),
+        partial={"content": "I look.", "tool_calls": []},
     ),
     Stream(
         name="a forced tool is the text",

@@ -752,7 +752,7 @@ ANSWERS: list[Unary] = [
         name="finish_reason is tool_calls without any",
         model=LOCAL,
         reply=says(finish="tool_calls"),
-        data=HELLO,
+        refused=Refused(LLMResponseError, {"status": 200}),
     ),
     Unary(
         name="content is missing",
@@ -2013,7 +2013,7 @@ AWKWARD: list[Unary] = [
         name="nothing but a call without a name",
         model=LOCAL,
         reply=calls(call("", id="call_0"), content="Hello!"),
-        data=HELLO,
+        refused=Refused(LLMResponseError, {"status": 200}),
     ),
     Unary(
         name="cut off at max_tokens after whole calls",

@@ -5,6 +5,7 @@
   event, the usage.
 * `inputTokens` does not include tokens read from or written to a cache.
 * Signed reasoning becomes the `signature` of the tool call that follows it.
+* A `toolUse` may have a type; one of the type "server_tool_use" ran at the provider.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,6 +41,7 @@ _ENDS: Mapping[str, End] = {
 }
 _FAILED = frozenset({"malformed_model_output", "malformed_tool_use"})
 """Reasons that mean a failure, unless the answer has content or calls."""
+_PROVIDER_CALL = "server_tool_use"
 
 
 class Bedrock(Adapter):
@@ -85,7 +87,7 @@ class Bedrock(Adapter):
             media=[media for block in blocks for media in _media(block.get("image"))],
         )
         reason = text(reply.get("stopReason"))
-        answer.end = _end(reason, usable=not answer.is_empty)
+        answer.end = _end(reason, usable=not answer.is_empty, forced=bool(forced))
         if answer.is_empty and not answer.reasoning and not reason:
             raise Malformed("the answer must have `output` or a `stopReason`, got neither")
         return answer
@@ -170,7 +172,7 @@ class BedrockReader(Reader):
         name = text(use.get("name"))
         index = count(value.get("contentBlockIndex"))
         self._open.pop(index, None)
-        if not name or "type" in use:  # the call of a tool that runs at the provider has a type
+        if not name or use.get("type") == _PROVIDER_CALL:
             return ()
         if name == ANSWER_TOOL:
             self._open[index] = None
@@ -194,7 +196,8 @@ class BedrockReader(Reader):
 
     def _stop(self, value: Mapping[str, Any]) -> Sequence[Piece]:
         usable = bool(self._text or self._calls or self.media)
-        self.end = _end(text(value.get("stopReason")), usable=usable)
+        forced = None in self._open.values()
+        self.end = _end(text(value.get("stopReason")), usable=usable, forced=forced)
         return ()
 
     def _metadata(self, value: Mapping[str, Any]) -> Sequence[Piece]:
@@ -234,7 +237,7 @@ def _calls(blocks: Sequence[Mapping[str, Any]]) -> Iterator[RawToolCall]:
         if is_signed(block):
             reasoning.append({"reasoningContent": block["reasoningContent"]})
         use = mapping(block.get("toolUse"))
-        if use and "type" not in use:
+        if use and use.get("type") != _PROVIDER_CALL:
             given = use.get("input")
             arguments = given if isinstance(given, dict | str | None) else _as_text(given)
             id_, name = text(use.get("toolUseId")) or None, text(use.get("name"))
@@ -258,15 +261,15 @@ def _signature(reasoning: Sequence[Mapping[str, Any]]) -> str | None:
     return to_json(reasoning).decode() if reasoning else None
 
 
-def _end(reason: str, *, usable: bool) -> End:
-    """Return the reason why the answer ended.
+def _end(reason: str, *, usable: bool, forced: bool) -> End:
+    """Return the reason why the answer ended; `forced`: a forced tool call was the answer.
 
     Raises:
         Malformed: the answer failed and nothing in it is usable.
     """
     if reason in _FAILED and not usable:
         raise Malformed(f"the model finished with {reason} and no answer", code=reason)
-    return _ENDS.get(reason, "stop")
+    return "stop" if forced and reason == "tool_use" else _ENDS.get(reason, "stop")
 
 
 def _tokens(reply: Mapping[str, Any]) -> Tokens | None:

@@ -145,9 +145,11 @@ class CallGate(Generic[PlanT]):
         self._unsettled: list[Settle] = []
         self._error: LLMError | None = None  # the last one of this stage
 
-    def cache_plan(self) -> tuple[str, PlanT]:
-        """Return the name of the first model and the request that its cached answer belongs to."""
-        return self._stage.name, _plan(self._stage.first)
+    def cache_plan(self) -> tuple[str, PlanT, list[Route]]:
+        """Return the name of the first model, the request that its cached answer belongs to, and
+        the routes that may be used for it."""
+        routes = [option.route for option in self._stage.options]
+        return self._stage.name, _plan(self._stage.first), routes
 
     def before(self, seconds_left: float) -> Action | Wait | LLMError | None:
         """Return the next step before the attempt, None if it may be sent now."""

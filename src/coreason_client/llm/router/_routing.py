@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ..._drive import Flow
 from ...errors import ArgumentError
 from .._attempts import Attempts
 from .._background import check_resume
@@ -16,12 +15,12 @@ from .._embed_plan import EmbedPlan
 from .._plan import Plan
 from .._route import Route, Target, provider_prefix
 from ..errors import LLMRequestError
-from ..types import Response
+from ._cached_answer import CachedAnswer
 from ._call_gate import CallGate, Option, Stage, Terms
 from ._selection import Fallbacks, select, weighted_order
 from ._state import MemoryState, State
 from .budgets import Budget, check_budgets
-from .cache import ResponseCache, cached_flow
+from .cache import ResponseCache
 from .deployments import Deployment, Router, check_tags
 
 __all__ = ["Routing"]
@@ -110,15 +109,13 @@ class Routing:
         stage = Stage(name, [option], option)
         return CallGate(name, lambda _: stage, Fallbacks(name, None, ()), self._terms(budget_key))
 
-    def cached(
-        self, attempts: Attempts[Plan], flow: Flow[Response], parse_as: Any
-    ) -> Flow[Response]:
-        """Return a flow that looks for the answer in the cache before it sends anything."""
+    def cached_answer(
+        self, attempts: Attempts[Plan], budget_key: str | None, parse_as: Any
+    ) -> CachedAnswer | None:
+        """Return the answer of a call in the cache, None if there is no cache."""
         if self.cache is None:
-            return flow
-        gate = attempts.gate
-        name, plan = ("", attempts.plan) if gate is None else gate.cache_plan()
-        return cached_flow(self.cache, self.state, plan, name, attempts, flow, parse_as)
+            return None
+        return CachedAnswer(self.cache, self.state, attempts, budget_key, parse_as)
 
     def _terms(self, budget_key: str | None) -> Terms:
         for budget in self.budgets:
