@@ -114,7 +114,7 @@ async def run_async(flow: Flow[Item], sender: AsyncOpener, limit: int = MAX_BODY
                     await _wait_or_act(sender, step)
                     continue
                 start = time.monotonic()
-                response = await sender.open(step)
+                response = await sender.open(step.as_a_whole())
                 try:
                     if response.head.status >= 300:  # error bodies are truncated
                         result = Reply(response.head, await response.read(MAX_BODY_BYTES))

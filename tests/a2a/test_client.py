@@ -2,10 +2,12 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any, TypeVar
 
 import httpx
@@ -57,6 +59,7 @@ from coreason_client.a2a import (
 )
 from coreason_client.a2a._agent_v03 import task_to_v03
 from tests.a2a.loopback import CUT, HANG, Agent, Answer, Seen, as_json, serve, stream_of
+from tests.dripping import BODY, ERROR_BODY, HEAD_WITHOUT_END, dripping
 
 T = TypeVar("T")
 TEXT = "1\u20282\u20283\u20284\u2028"
@@ -1144,3 +1147,29 @@ def test_files_and_data_go_out_in_either_dialect(agent: Agent) -> None:
         {"kind": "data", "data": {"value": None}, "metadata": {"data_part_compat": True}},
     ]
     assert parts[1].content == b"\0\1"
+
+
+# Bytes that drip
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("beginning", "call"),
+    [
+        *product([HEAD_WITHOUT_END, ERROR_BODY, BODY], ["get_task"]),
+        *product([HEAD_WITHOUT_END, ERROR_BODY], ["resubscribe"]),
+    ],
+)
+def test_a_timeout_holds_while_bytes_drip(way: str, beginning: bytes, call: str) -> None:
+    """That of a call is for the whole of it, that of a stream for its head."""
+    options: dict[str, Any] = {"timeout": 0.6, "stream_timeout": 0.6, "max_retries": 0}
+
+    kind: Any = A2AClient if way == "sync" else AsyncA2AClient
+    with dripping(beginning) as url:
+        client = Both(way, lambda: kind(url, **options))
+        start = time.monotonic()
+        with pytest.raises(A2AError):
+            if call == "get_task":
+                client(lambda client: client.get_task("t"))
+            client.all(lambda client: client.resubscribe("t"))
+        assert time.monotonic() - start < 1.6

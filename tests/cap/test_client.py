@@ -9,10 +9,11 @@ import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
+import anyio
 import httpx
 import httpx2
 import pytest
@@ -40,6 +41,7 @@ from coreason_manifest.definitions.message import ChatMessage
 from coreason_manifest.definitions.presentation import ClosePacket, ErrorPacket, StreamOpCode
 from coreason_manifest.definitions.request import AgentRequest
 from coreason_manifest.definitions.session import SessionContext
+from tests.dripping import ERROR_BODY, HEAD_WITHOUT_END, dripping
 from tests.faults import FaultServer, Run, number, sse
 
 T = TypeVar("T")
@@ -563,6 +565,41 @@ def test_a_deadline_ends_a_hung_answer(
     with_async(run.base_url, use, timeout=30, **options)
     assert time.monotonic() - began < 20  # neither waited for the read timeout
     assert run.wait_all_closed()
+
+
+@pytest.mark.parametrize("way", ["sync", "asyncio", "trio"])
+@pytest.mark.parametrize(
+    ("beginning", "error", "library"),
+    [
+        (HEAD_WITHOUT_END, CAPTimeoutError, None),
+        (ERROR_BODY, CAPRuntimeError, None),
+        (ERROR_BODY, CAPRuntimeError, httpx2),  # the head is limited only for our own clients
+    ],
+    ids=["head", "error body", "error body for a client of the caller"],
+)
+def test_a_deadline_holds_while_bytes_drip(
+    beginning: bytes, error: type[CAPError], library: Any, way: str
+) -> None:
+    options: dict[str, Any] = {"timeout": 30, "deadline": 0.6}
+
+    async def ask(url: str) -> None:
+        async with (
+            library.AsyncClient() if library else nullcontext() as http_client,
+            AsyncCAPClient(url, KEY, http_client=http_client, **options) as client,
+        ):
+            await client.ask("x")
+
+    with dripping(beginning) as url:
+        began = time.monotonic()
+        with pytest.raises(error):
+            if way != "sync":
+                anyio.run(ask, url, backend=way)
+            with (
+                library.Client() if library else nullcontext() as http_client,
+                CAPClient(url, KEY, http_client=http_client, **options) as client,
+            ):
+                client.ask("x")
+        assert time.monotonic() - began < 1.6
 
 
 def test_an_answer_within_its_deadline_is_whole(server: FaultServer) -> None:

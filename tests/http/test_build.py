@@ -1,5 +1,6 @@
 """Requests built with either HTTP library, and what is known of a response."""
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,21 +8,19 @@ import httpx
 import httpx2
 import pytest
 
-from coreason_client._http import _build as build
 from coreason_client._http._build import (
+    begin_body,
     body_reader,
     build_request,
     can_read_raw,
-    cap_read_timeout,
+    end_body_within,
     is_body_complete,
-    next_read_timeout,
     once,
     response_head,
     send_options,
     with_authorization,
 )
 from coreason_client._http._types import (
-    SHORTEST_SECONDS,
     Headers,
     Request,
     ResponseHead,
@@ -140,15 +139,17 @@ def test_the_head_has_the_status_and_every_header(library: Any) -> None:
 
 
 @pytest.mark.parametrize(("read", "capped"), [(None, 5.0), (60.0, 5.0), (3.0, 3.0)])
-def test_a_read_timeout_is_capped(read: float | None, capped: float) -> None:
+def test_the_time_for_an_error_body_is_limited(read: float | None, capped: float) -> None:
     limits = {"read": read, "connect": 9.0}
-    cap_read_timeout(response(limits), 5.0)
-    assert limits == {"read": capped, "connect": 9.0}
+    assert end_body_within(response(limits), 5.0) == pytest.approx(time.monotonic() + 5, abs=1)
+    assert limits == {"read": pytest.approx(capped, abs=1), "connect": 9.0}
+    assert end_body_within(response(limits), 60.0) == pytest.approx(time.monotonic() + 5, abs=1)
 
 
-def test_a_response_without_timeouts_cannot_be_capped() -> None:
+def test_a_response_without_timeouts_has_no_limits() -> None:
     for odd in (None, "odd"):
-        cap_read_timeout(response(odd), 5.0)
+        assert end_body_within(response(odd), 5.0) == pytest.approx(time.monotonic() + 5, abs=1)
+        begin_body(response(odd), 5.0)
         assert body_reader(response(odd)) == (None, None)
 
 
@@ -164,28 +165,6 @@ def test_only_our_own_network_reads_bodies_directly() -> None:
     stream = SimpleNamespace(read_body=len)
     assert body_reader(response({"read": 7.0}, stream=stream)) == (len, 7.0)
     assert body_reader(response({"read": 7.0}, stream=object())) == (None, 7.0)
-
-
-@pytest.mark.parametrize(
-    ("timeout", "deadline", "expected"),
-    [
-        (60.0, None, 60.0),
-        (None, None, None),
-        (60.0, 105.0, 5.0),
-        (2.0, 105.0, 2.0),
-        (None, 105.0, 5.0),
-        (60.0, 100.0, SHORTEST_SECONDS),  # 0 would mean "do not block"
-        (60.0, 50.0, SHORTEST_SECONDS),
-    ],
-)
-def test_the_next_read_ends_at_the_deadline(
-    timeout: float | None,
-    deadline: float | None,
-    expected: float | None,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(build, "monotonic", lambda: 100.0)
-    assert next_read_timeout(timeout, deadline) == expected
 
 
 @pytest.mark.parametrize(

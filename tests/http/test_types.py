@@ -1,6 +1,7 @@
 """Requests, responses and failures as plain data."""
 
 import math
+import time
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from coreason_client._drive import BodyTooLarge
 from coreason_client._http._types import (
     FINAL_FAILURES,
+    SHORTEST_SECONDS,
     FailureKind,
     Headers,
     Request,
@@ -19,7 +21,9 @@ from coreason_client._http._types import (
     TimeoutArgument,
     Timeouts,
     TransportFailure,
+    limited,
     origin,
+    seconds_left,
     timeouts_from,
 )
 
@@ -34,6 +38,25 @@ SECRET = "sk_very_secret"
 def test_a_number_is_the_read_timeout_and_all_four_are_set(seconds: float) -> None:
     limits = timeouts_from(seconds)
     assert limits == Timeouts(connect=10.0, read=seconds, write=seconds, pool=10.0)
+
+
+def test_a_limited_timeout_is_for_all_operations_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    each, until, whole = (
+        limited(60.0, None),
+        limited(60.0, 105.0),
+        limited(2.0, 105.0, total=True),
+    )
+    assert (each, until, whole) == (60.0, 5.0, 2.0)  # what another network backend sees
+    assert limited(None, None, total=True) is None
+    now[0] = 102.0  # connecting took two seconds
+    assert [seconds_left(limit) for limit in (None, each, until, whole)] == [None, 60.0, 3.0, 2.0]
+    now[0] = 103.5
+    assert [seconds_left(limit) for limit in (each, until, whole)] == [60.0, 1.5, 0.5]
+    now[0] = 200.0  # 0 would mean "do not block"
+    assert [seconds_left(limit) for limit in (until, whole)] == [SHORTEST_SECONDS] * 2
+    assert seconds_left(limited(None, 203.0)) == 3.0
 
 
 def test_none_is_no_read_timeout() -> None:

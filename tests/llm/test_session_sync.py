@@ -1,16 +1,19 @@
 """The sync client against a provider on loopback: time limits, closing, threads and breaks."""
 
+import asyncio
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
 
 from coreason_client.llm import (
+    AsyncLLMClient,
     LLMClient,
     LLMConnectionError,
     LLMError,
@@ -18,6 +21,7 @@ from coreason_client.llm import (
     _session_sync,
 )
 from coreason_client.llm._session_sync import Session
+from tests.dripping import BODY, ERROR_BODY, HEAD_WITHOUT_END, dripping
 
 from .server import Provider, Replied, ServerInThread
 from .test_client import KEY, MESSAGES, answer, held, streamed
@@ -66,6 +70,36 @@ def test_the_timeout_covers_a_body_that_arrives_slowly() -> None:
         with pytest.raises(LLMTimeoutError):
             ours.generate(MESSAGES)
         assert time.monotonic() - start < LIMIT / 2
+
+
+@pytest.mark.parametrize(
+    ("beginning", "way"),
+    [
+        *product([HEAD_WITHOUT_END, ERROR_BODY], ["sync", "async", "sync stream", "async stream"]),
+        *product([BODY], ["sync", "async"]),  # a stream that has begun is no longer limited
+    ],
+)
+def test_the_deadline_holds_while_bytes_drip(beginning: bytes, way: str) -> None:
+    options: dict[str, Any] = {"timeout": 0.6, "deadline": 0.6, "max_retries": 0}
+
+    async def ask(url: str) -> None:
+        async with AsyncLLMClient(KEY, url, "m", **options) as ours:
+            if way == "async":
+                await ours.generate(MESSAGES)
+            async for _ in ours.stream(MESSAGES):
+                pass
+
+    with dripping(beginning) as url:
+        start = time.monotonic()
+        with pytest.raises(LLMError) as caught:
+            if way.startswith("async"):
+                asyncio.run(ask(url))
+            with LLMClient(KEY, url, "m", **options) as ours:
+                if way == "sync":
+                    ours.generate(MESSAGES)
+                list(ours.stream(MESSAGES))
+        assert time.monotonic() - start < 1.6
+        assert isinstance(caught.value, LLMTimeoutError) == (beginning != ERROR_BODY)
 
 
 def test_a_stream_that_stops_is_an_error_with_the_received_part() -> None:

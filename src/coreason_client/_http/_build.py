@@ -1,20 +1,21 @@
 """Code that both senders share: building requests and inspecting responses of HTTP clients."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from .._clock import monotonic
-from ._types import SHORTEST_SECONDS, Headers, Request, ResponseHead, shorter
+from ._types import Headers, Request, ResponseHead, limited, limits_of
 
 __all__ = [
     "MAX_ERROR_BODY_SECONDS",
+    "begin_body",
     "body_reader",
     "build_request",
     "can_read_raw",
-    "cap_read_timeout",
+    "end_body_within",
     "is_body_complete",
-    "next_read_timeout",
     "once",
     "response_head",
     "send_options",
@@ -25,7 +26,10 @@ MAX_ERROR_BODY_SECONDS = 5.0
 
 
 def build_request(client: Any, request: Request) -> Any:
-    """Build the request with the classes of the client's library, `httpx2` or `httpx`."""
+    """Build the request with the classes of the client's library, `httpx2` or `httpx`.
+
+    The read timeout is for the whole head; `begin_body` makes it one for each read.
+    """
     limits = request.timeouts
     built = client.build_request(
         request.method,
@@ -36,6 +40,11 @@ def build_request(client: Any, request: Request) -> Any:
         # A tuple, because each library accepts only its own Timeout class.
         **({"timeout": (limits.connect, limits.read, limits.write, limits.pool)} if limits else {}),
     )
+    timeouts = built.extensions.get("timeout")
+    if isinstance(timeouts, dict):
+        end = _real_time(request.deadline)
+        for name, timeout in timeouts.items():
+            timeouts[name] = limited(timeout, end, total=name == "read")
     if not request.without_client_defaults:
         return built
     return type(built)(
@@ -78,12 +87,28 @@ def response_head(response: Any) -> ResponseHead:
     return ResponseHead(response.status_code, Headers(response.headers.multi_items()))
 
 
-def cap_read_timeout(response: Any, seconds: float) -> None:
-    """Cap the read timeout for the rest of this body."""
-    limits = response.request.extensions.get("timeout")
-    if isinstance(limits, dict):  # the transport reads it when it starts to read the body
-        read = limits.get("read")
-        limits["read"] = seconds if read is None else min(read, seconds)
+def begin_body(response: Any, deadline: float | None) -> None:
+    """Set the timeouts for a body: of a success each read, an error body counts to the head."""
+    timeouts = response.request.extensions.get("timeout")
+    if isinstance(timeouts, dict) and response.status_code < 300:
+        timeout, _ = limits_of(timeouts.get("read"))
+        timeouts["read"] = limited(timeout, _real_time(deadline))
+
+
+def end_body_within(response: Any, seconds: float) -> float:
+    """Limit the time for the rest of the body; return its end on `time.monotonic`."""
+    end = time.monotonic() + seconds
+    timeouts = response.request.extensions.get("timeout")
+    if isinstance(timeouts, dict):  # the transport reads it when it starts to read the body
+        timeout, before = limits_of(timeouts.get("read"))
+        end = min(end, before)
+        timeouts["read"] = limited(timeout, end)
+    return end
+
+
+def _real_time(deadline: float | None) -> float | None:
+    """Return a time of our clock on `time.monotonic`, which does not skip waits."""
+    return None if deadline is None else time.monotonic() + deadline - monotonic()
 
 
 def is_body_complete(response: Any) -> bool:
@@ -104,13 +129,6 @@ def body_reader(response: Any) -> tuple[Any, float | None]:
     limits = response.request.extensions.get("timeout")
     read = limits.get("read") if isinstance(limits, dict) else None
     return getattr(stream, "read_body", None), read
-
-
-def next_read_timeout(timeout: float | None, deadline: float | None) -> float | None:
-    """Return the seconds that the next read may take: the read timeout, capped at the deadline."""
-    if deadline is None:
-        return timeout
-    return shorter(timeout, max(deadline - monotonic(), SHORTEST_SECONDS))
 
 
 def can_read_raw(response: Any, head: ResponseHead) -> bool:

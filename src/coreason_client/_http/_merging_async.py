@@ -9,7 +9,7 @@ import httpcore2
 from .. import _fork
 from ._close_stream import close_stream_async
 from ._merge import ChunkMerger
-from ._types import SocketOption
+from ._types import SocketOption, seconds_left
 
 __all__ = ["AsyncMergingBackend", "AsyncMergingStream"]
 
@@ -40,7 +40,7 @@ class AsyncMergingStream(httpcore2.AsyncNetworkStream):
         """Return more of the body without its framing; empty if h11 has to read the rest."""
         try:
             while self._merger.in_body and not self._ended:
-                data = await self._stream.read(_READ_BYTES, timeout)
+                data = await self._stream.read(_READ_BYTES, seconds_left(timeout))
                 self._ended = not data  # not every stream may be read after its end
                 body, rest = self._merger.unframe(data)
                 self._unread += rest
@@ -59,14 +59,14 @@ class AsyncMergingStream(httpcore2.AsyncNetworkStream):
             return unread
         if self._ended:
             return b""
-        while data := await self._stream.read(max_bytes, timeout):
+        while data := await self._stream.read(max_bytes, seconds_left(timeout)):
             if merged := self._merger.receive(data):
                 return merged
         return data
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
         self._merger.request_sent(buffer)
-        await self._stream.write(buffer, timeout)
+        await self._stream.write(buffer, seconds_left(timeout))
 
     async def aclose(self) -> None:
         await close_stream_async(self._stream)
@@ -77,7 +77,8 @@ class AsyncMergingStream(httpcore2.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        stream = await self._stream.start_tls(ssl_context, server_hostname, timeout)
+        left = seconds_left(timeout)
+        stream = await self._stream.start_tls(ssl_context, server_hostname, left)
         return AsyncMergingStream(stream)
 
     def get_extra_info(self, info: str) -> Any:
@@ -98,8 +99,9 @@ class AsyncMergingBackend(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[SocketOption] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
+        left = seconds_left(timeout)
         return AsyncMergingStream(
-            await self._backend.connect_tcp(host, port, timeout, local_address, socket_options)
+            await self._backend.connect_tcp(host, port, left, local_address, socket_options)
         )
 
     async def connect_unix_socket(

@@ -11,7 +11,7 @@ import httpcore2
 from .. import _fork
 from ._close_stream import close_stream
 from ._merge import ChunkMerger
-from ._types import SocketOption
+from ._types import SocketOption, seconds_left
 
 __all__ = ["MergingBackend", "MergingStream"]
 
@@ -42,7 +42,7 @@ class MergingStream(httpcore2.NetworkStream):
         """Return more of the body without its framing; empty if h11 has to read the rest."""
         try:
             while self._merger.in_body and not self._ended:
-                data = self._stream.read(_READ_BYTES, timeout)
+                data = self._stream.read(_READ_BYTES, seconds_left(timeout))
                 self._ended = not data  # not every stream may be read after its end
                 body, rest = self._merger.unframe(data)
                 self._unread += rest
@@ -61,14 +61,14 @@ class MergingStream(httpcore2.NetworkStream):
             return unread
         if self._ended:
             return b""
-        while data := self._stream.read(max_bytes, timeout):
+        while data := self._stream.read(max_bytes, seconds_left(timeout)):
             if merged := self._merger.receive(data):
                 return merged
         return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         self._merger.request_sent(buffer)
-        self._stream.write(buffer, timeout)
+        self._stream.write(buffer, seconds_left(timeout))
 
     def close(self) -> None:
         close_stream(self._stream)
@@ -79,7 +79,8 @@ class MergingStream(httpcore2.NetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,
     ) -> httpcore2.NetworkStream:
-        stream = self._stream.start_tls(ssl_context, server_hostname, timeout)
+        left = seconds_left(timeout)
+        stream = self._stream.start_tls(ssl_context, server_hostname, left)
         return MergingStream(stream)
 
     def get_extra_info(self, info: str) -> Any:
@@ -100,8 +101,9 @@ class MergingBackend(httpcore2.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[SocketOption] | None = None,
     ) -> httpcore2.NetworkStream:
+        left = seconds_left(timeout)
         return MergingStream(
-            self._backend.connect_tcp(host, port, timeout, local_address, socket_options)
+            self._backend.connect_tcp(host, port, left, local_address, socket_options)
         )
 
     def connect_unix_socket(

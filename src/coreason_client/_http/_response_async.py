@@ -8,12 +8,12 @@ from typing import Any
 from .. import _fork
 from ._build import (
     MAX_ERROR_BODY_SECONDS,
+    begin_body,
     body_reader,
     build_request,
     can_read_raw,
-    cap_read_timeout,
+    end_body_within,
     is_body_complete,
-    next_read_timeout,
     once,
     response_head,
     send_options,
@@ -59,12 +59,9 @@ class AsyncResponse:
             follows shortly after the last event, and then the connection can be reused.
     """
 
-    def __init__(
-        self, response: Any, on_close: Callable[[], None], deadline: float | None = None
-    ) -> None:
+    def __init__(self, response: Any, on_close: Callable[[], None]) -> None:
         self._response = response
         self._on_close = on_close
-        self._deadline = deadline
         self._process = _fork.OwnerProcess()
         self.head = response_head(response)
         self.end_wait = 0.0
@@ -77,7 +74,7 @@ class AsyncResponse:
                 before), or it belongs to the parent process.
         """
         self._process.check()
-        response, deadline = self._response, self._deadline
+        response = self._response
         raw = can_read_raw(response, self.head)
         pieces = response.aiter_raw() if raw else response.aiter_bytes()
         read_body, timeout = body_reader(response) if raw else (None, None)
@@ -87,9 +84,7 @@ class AsyncResponse:
                     async for chunk in pieces:
                         yield chunk
                         self._process.check()
-                        while read_body is not None and (
-                            more := await read_body(next_read_timeout(timeout, deadline))
-                        ):
+                        while read_body is not None and (more := await read_body(timeout)):
                             yield more
                             self._process.check()
                 except GeneratorExit:
@@ -115,13 +110,12 @@ class AsyncResponse:
     async def read(self, limit: int) -> bytes:
         """Read the body up to a limit; after a failure, return the part that had arrived."""
         body = bytearray()
-        cap_read_timeout(self._response, MAX_ERROR_BODY_SECONDS)
-        deadline = time.monotonic() + MAX_ERROR_BODY_SECONDS
+        end = end_body_within(self._response, MAX_ERROR_BODY_SECONDS)
         with suppress(TransportFailure):
             async with aclosing(self.chunks()) as chunks:
                 async for chunk in chunks:
                     body += chunk
-                    if len(body) >= limit or time.monotonic() > deadline:
+                    if len(body) >= limit or time.monotonic() > end:
                         break
         return bytes(body[:limit])
 
@@ -155,7 +149,8 @@ async def open_response_async(
             # async only: begin
             close_body_with_response(response)
             # async only: end
-            return AsyncResponse(response, release, request.deadline)
+            begin_body(response, request.deadline)
+            return AsyncResponse(response, release)
     except BaseException:
         release()
         raise

@@ -10,12 +10,12 @@ from typing import Any
 from .. import _fork
 from ._build import (
     MAX_ERROR_BODY_SECONDS,
+    begin_body,
     body_reader,
     build_request,
     can_read_raw,
-    cap_read_timeout,
+    end_body_within,
     is_body_complete,
-    next_read_timeout,
     once,
     response_head,
     send_options,
@@ -56,12 +56,9 @@ class SyncResponse:
             follows shortly after the last event, and then the connection can be reused.
     """
 
-    def __init__(
-        self, response: Any, on_close: Callable[[], None], deadline: float | None = None
-    ) -> None:
+    def __init__(self, response: Any, on_close: Callable[[], None]) -> None:
         self._response = response
         self._on_close = on_close
-        self._deadline = deadline
         self._process = _fork.OwnerProcess()
         self.head = response_head(response)
         self.end_wait = 0.0
@@ -74,7 +71,7 @@ class SyncResponse:
                 before), or it belongs to the parent process.
         """
         self._process.check()
-        response, deadline = self._response, self._deadline
+        response = self._response
         raw = can_read_raw(response, self.head)
         pieces = response.iter_raw() if raw else response.iter_bytes()
         read_body, timeout = body_reader(response) if raw else (None, None)
@@ -83,9 +80,7 @@ class SyncResponse:
                 for chunk in pieces:
                     yield chunk
                     self._process.check()
-                    while read_body is not None and (
-                        more := read_body(next_read_timeout(timeout, deadline))
-                    ):
+                    while read_body is not None and (more := read_body(timeout)):
                         yield more
                         self._process.check()
             except GeneratorExit:
@@ -111,12 +106,11 @@ class SyncResponse:
     def read(self, limit: int) -> bytes:
         """Read the body up to a limit; after a failure, return the part that had arrived."""
         body = bytearray()
-        cap_read_timeout(self._response, MAX_ERROR_BODY_SECONDS)
-        deadline = time.monotonic() + MAX_ERROR_BODY_SECONDS
+        end = end_body_within(self._response, MAX_ERROR_BODY_SECONDS)
         with suppress(TransportFailure), closing(self.chunks()) as chunks:
             for chunk in chunks:
                 body += chunk
-                if len(body) >= limit or time.monotonic() > deadline:
+                if len(body) >= limit or time.monotonic() > end:
                     break
         return bytes(body[:limit])
 
@@ -147,7 +141,8 @@ def open_response(
         with translated():
             built = build_request(shard.client, request)
             response = shard.client.send(built, **send_options(request))
-            return SyncResponse(response, release, request.deadline)
+            begin_body(response, request.deadline)
+            return SyncResponse(response, release)
     except BaseException:
         release()
         raise

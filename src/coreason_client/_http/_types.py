@@ -1,11 +1,14 @@
 """Requests, responses and failures as plain data, independent of any HTTP library."""
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from enum import StrEnum
+from math import inf
 from typing import Protocol, TypeAlias
 from urllib.parse import urlsplit
 
+from .._clock import monotonic
 from ..errors import ArgumentError
 
 __all__ = [
@@ -23,7 +26,10 @@ __all__ = [
     "TimeoutLike",
     "Timeouts",
     "TransportFailure",
+    "limited",
+    "limits_of",
     "origin",
+    "seconds_left",
     "shorter",
     "timeouts_from",
 ]
@@ -63,6 +69,50 @@ _NO_LIMITS = Timeouts(None, None, None, None)
 def shorter(limit: float | None, seconds: float) -> float:
     """Return the shorter of two limits; None means no limit."""
     return seconds if limit is None else min(limit, seconds)
+
+
+class _LimitedTimeout(float):
+    """A timeout of each operation that ends at a time, however many operations come before it.
+
+    HTTP libraries pass a timeout to the network unchanged, and use it for one read after another.
+    Our network backend asks for the `seconds_left`; others see those of the time of creation.
+    """
+
+    __slots__ = ("end", "timeout", "total")
+    end: float  # on `time.monotonic`
+    timeout: float | None
+    total: bool
+
+
+def limited(timeout: float | None, end: float | None, *, total: bool = False) -> float | None:
+    """Return a timeout that ends at `end`, on `time.monotonic`.
+
+    With `total` it is for all operations together, from the first one.
+    """
+    if end is None and (timeout is None or not total):
+        return timeout
+    end = inf if end is None else end
+    limit = _LimitedTimeout(shorter(timeout, max(end - time.monotonic(), SHORTEST_SECONDS)))
+    limit.end, limit.timeout, limit.total = end, timeout, total
+    return limit
+
+
+def limits_of(timeout: float | None) -> tuple[float | None, float]:
+    """Return the timeout of each operation, and the time at which it ends."""
+    if type(timeout) is not _LimitedTimeout:
+        return timeout, inf
+    if timeout.total and timeout.timeout is not None:
+        timeout.end = min(timeout.end, time.monotonic() + timeout.timeout)
+        timeout.total = False
+    return timeout.timeout, timeout.end
+
+
+def seconds_left(timeout: float | None) -> float | None:
+    """Return the seconds that the next read, write or connect may take."""
+    if type(timeout) is not _LimitedTimeout:
+        return timeout
+    own, end = limits_of(timeout)
+    return shorter(own, max(end - time.monotonic(), SHORTEST_SECONDS))
 
 
 SocketOption: TypeAlias = (
@@ -134,8 +184,10 @@ class Request:
     headers, cookies or authentication. It is set for a redirect to another origin, which must not
     carry credentials.
 
-    `deadline` is the time, on `_clock.monotonic`, after which no read of the body may wait. It is
-    exact for clients that this package creates; for a caller's client it shortens the read timeout.
+    `deadline` is the time, on `_clock.monotonic`, after which nothing of the request may wait. It
+    is exact for clients that this package creates, also if bytes arrive one by one; for a caller's
+    client it shortens the timeouts. Without one, the head and an error body must still arrive
+    within the read timeout.
     """
 
     method: str
@@ -151,6 +203,13 @@ class Request:
         left = max(deadline - now, SHORTEST_SECONDS)
         limits = self.timeouts or _NO_LIMITS
         return replace(self, timeouts=limits.within(left), deadline=deadline)
+
+    def as_a_whole(self) -> "Request":
+        """Return the request with its read timeout as a limit for the whole exchange."""
+        read = None if self.timeouts is None else self.timeouts.read
+        if read is None or self.deadline is not None:
+            return self
+        return replace(self, deadline=monotonic() + read)
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from .._clock import real_seconds
 from .._http._types import FailureKind, Headers, Request, ResponseHead, TransportFailure
 from .._per_loop import PerLoop
 from ._internals import fail_readers, request_function, unread_bytes
-from ._time_limits import NO_LIMIT, TimeLimit, TimeLimits
+from ._time_limits import TimeLimit, TimeLimits
 
 __all__ = ["ReceivedHeaders", "Session", "Sessions"]
 
@@ -207,7 +207,8 @@ async def _slot(
 class _Sender:
     """Sends the requests of flows and machines.
 
-    With `whole` the read timeout applies to the complete answer, otherwise to each read.
+    With `whole` the read timeout applies to the complete answer. Otherwise it applies to the head
+    with an error body, and to each read of a stream.
     """
 
     def __init__(self, session: Session, *, whole: bool) -> None:
@@ -223,7 +224,7 @@ class _Sender:
         limits = request.timeouts
         connect, read = (None, None) if limits is None else (limits.connect, limits.read)
         timeout = _timeout(connect, None if self._whole else read)
-        limit = self._session.limits.begin(read) if self._whole else NO_LIMIT
+        limit = self._session.limits.begin(read)
         try:
             response = await self._session.send(request, timeout)
             return _OpenResponse(self._session, response, limit)
@@ -289,6 +290,7 @@ class _OpenResponse:
     async def chunks(self) -> AsyncGenerator[bytes]:
         """Yield the body in pieces, as they are received."""
         self._session.process.check()
+        self._limit.end()
         try:
             while chunk := await self._response.content.readany():
                 yield chunk

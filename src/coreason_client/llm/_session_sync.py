@@ -3,10 +3,8 @@
 import threading
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 
 from .. import _fork
-from .._clock import monotonic
 from .._http._sync import SyncResponse, SyncSender
 from .._http._types import Request
 
@@ -64,7 +62,7 @@ class Session:
         _fork.register(self)
 
     def sender(self, *, whole: bool) -> "_Sender":
-        """Return a sender; with `whole` the read timeout applies to the complete answer."""
+        """Return a sender; `whole` is for answers that are read to their end."""
         return _Sender(self._sender, whole=whole)
 
     def slot(
@@ -105,7 +103,7 @@ def _slot(
 class _Sender:
     """Sends the requests of flows and machines.
 
-    With `whole` the read timeout applies to the complete answer, otherwise to each read.
+    With `whole` answers are read to their end, so there is nothing to wait for after it.
     """
 
     def __init__(self, sender: SyncSender, *, whole: bool) -> None:
@@ -118,9 +116,6 @@ class _Sender:
         Raises:
             TransportFailure: there was no response.
         """
-        limits = request.timeouts
-        if self._whole and limits is not None and limits.read is not None:
-            request = replace(request, deadline=monotonic() + limits.read)
         response = self._sender.open(request)
         if not self._whole:
             response.end_wait = _END_WAIT
