@@ -77,6 +77,23 @@ def test_nothing_is_retried_after_the_first_piece(end: list[TransportFailure]) -
     assert error.partial["data"]["content"] == "Hi"
 
 
+LAST = b'data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}\n\n'
+USAGE = b'data: {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}\n\n'
+
+
+@pytest.mark.parametrize("failure", [BROKEN, TIMED_OUT], ids=["broken", "silent"])
+def test_an_answer_with_its_end_and_its_usage_needs_no_end_marker(
+    failure: TransportFailure,
+) -> None:
+    play = Streaming([HI, LAST, USAGE, failure], stream=True)
+    assert list(play.deltas())[-1] == Finish("stop")
+    assert play.machine.response is not None
+    assert play.machine.response["usage"]["total_tokens"] == 5
+    for chunks in ([HI, LAST], [HI, USAGE]):  # the usage or the end may have been lost
+        with pytest.raises((LLMConnectionError, LLMTimeoutError)):
+            list(Streaming([*chunks, failure], stream=True).deltas())
+
+
 def test_an_error_in_the_stream_is_retried_or_has_the_partial_answer() -> None:
     fault = b'data: {"error": {"message": "busy", "code": "rate_limit_exceeded"}}\n\n'
     play = Streaming([fault], [HI, END], stream=True)

@@ -1,6 +1,7 @@
 """From an answer to the response object: the printed shape, and every rule about it."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -14,15 +15,12 @@ from coreason_client.llm._answer import Answer, End, RawToolCall, Tokens
 from coreason_client.llm._assemble import assemble, partial
 from coreason_client.llm._call import Call, Schema
 from coreason_client.llm._check_call import check_call
-from coreason_client.llm.types import (
-    Answered,
-    ResponseData,
-)
+from coreason_client.llm.types import Answered
 
 CALL = Call(model="m", messages=[{"role": "user", "content": "Hi"}])
 COUNTED = Tokens(150, 200)
 HALF = "\ud83d"
-EMPTY: ResponseData = {"content": "", "tool_calls": [], "finish_reason": "stop"}
+EMPTY: Mapping[str, Any] = {"content": "", "tool_calls": [], "finish_reason": "stop"}
 
 
 class City(BaseModel):

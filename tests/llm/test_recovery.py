@@ -13,12 +13,15 @@ import pytest
 
 from coreason_client.llm import (
     AsyncLLMClient,
+    Budget,
     Delta,
     LLMClient,
     LLMConnectionError,
     LLMError,
+    LLMFilteredError,
     LLMRequestError,
     LLMServerError,
+    MemoryState,
     Restarted,
     TextDelta,
     Usage,
@@ -289,6 +292,89 @@ def test_the_cost_of_a_stream_that_was_left_is_known() -> None:
     assert after["estimated"] is True
     assert after["cost_estimate"] is not None
     assert after["cost_estimate"] > 0
+
+
+def counted(*types: str, cut: bool = True) -> Replied:
+    """A stream of Anthropic, which counts the prompt before its first word."""
+    bodies: dict[str, dict[str, Any]] = {
+        "message_start": {"message": {"usage": {"input_tokens": 100_000, "output_tokens": 1}}},
+        "content_block_delta": {"index": 0, "delta": {"type": "text_delta", "text": "Hi"}},
+        "message_delta": {"delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 5}},
+        "message_stop": {},
+    }
+    events = [json.dumps({"type": kind, **bodies[kind]}).encode() for kind in types]
+    return Replied(200, SSE, chunks=[b"data: %b\n\n" % body for body in events], cut=cut)
+
+
+BEGUN = counted("message_start")
+WHOLE = counted("message_start", "content_block_delta", "message_delta", "message_stop", cut=False)
+
+
+def claude(server: Provider, **options: Any) -> LLMClient:
+    given = {"timeout": 10, "first_wait": 0.001, "max_retries": 3, **options}
+    return LLMClient(KEY, server.url, "claude-sonnet-4-5", provider="anthropic", **given)
+
+
+def test_attempts_that_broke_before_the_first_word_are_spent(server: Provider) -> None:
+    server.reply = None
+    server.replies = [BEGUN, BEGUN, BEGUN, WHOLE]
+    with claude(server) as ours:
+        response = ours.stream(MESSAGES).result()
+    assert response["usage"]["prompt_tokens"] == 100_000
+    assert (response["spent"]["prompt_tokens"], response["spent"]["completion_tokens"]) == (
+        400_000,
+        8,
+    )
+
+
+def test_an_error_has_what_was_spent_before_the_first_word(server: Provider) -> None:
+    budget = Budget(100.0)
+    server.reply = None
+    server.replies = [BEGUN] * 4
+    state = MemoryState()
+    with claude(server, budgets=budget, state=state) as ours:
+        stream = ours.stream(MESSAGES)
+        with pytest.raises(LLMConnectionError) as caught:
+            stream.result()
+    assert caught.value.partial is None
+    assert caught.value.spent == stream.spent
+    assert stream.spent is not None
+    assert stream.spent["prompt_tokens"] == 400_000
+    spent = state.totals(budget.account(None, 0.0).name)[0] / 1e9
+    assert spent == pytest.approx(stream.spent["cost_estimate"])
+
+
+def test_a_stream_that_was_left_before_its_first_word_is_spent() -> None:
+    async def go() -> Usage | None:
+        held = Replied(200, SSE, chunks=BEGUN.chunks, hold=True)
+        async with (
+            provider(held) as served,
+            AsyncLLMClient(KEY, served.url, "claude-sonnet-4-5", provider="anthropic") as ours,
+        ):
+            stream = ours.stream(MESSAGES)
+            waiting = asyncio.ensure_future(anext(stream))
+            async with asyncio.timeout(20):
+                while stream.spent is None:  # noqa: ASYNC110 - it has no event
+                    await asyncio.sleep(0.005)
+                waiting.cancel()
+                await asyncio.wait([waiting])
+            await stream.aclose()
+            return stream.spent
+
+    spent = asyncio.run(go())
+    assert spent is not None
+    assert spent["prompt_tokens"] == 100_000
+
+
+def test_a_withheld_answer_that_was_counted_is_spent(server: Provider) -> None:
+    choice = {"message": {"content": None}, "finish_reason": "content_filter"}
+    usage = {"prompt_tokens": 50, "completion_tokens": 0}
+    body = json.dumps({"choices": [choice], "usage": usage}).encode()
+    server.reply = lambda _: Replied(200, body=body)
+    with client(server) as ours, pytest.raises(LLMFilteredError) as caught:
+        ours.generate(MESSAGES)
+    assert caught.value.spent is not None
+    assert caught.value.spent["prompt_tokens"] == 50
 
 
 def test_the_result_of_a_stream_that_was_left_has_what_was_received(server: Provider) -> None:

@@ -54,10 +54,14 @@ EVENTS = events()
 
 
 class Background:
-    """Produces one response; the nth connection is cut after `cuts[n]` events."""
+    """Produces one response; the nth connection is cut after `cuts[n]` events.
 
-    def __init__(self, *cuts: int, resumable: bool = True) -> None:
+    The first one lacks the event `lost`.
+    """
+
+    def __init__(self, *cuts: int, resumable: bool = True, lost: int | None = None) -> None:
         self._cuts = list(cuts)
+        self._lost = lost
         self._resumable = resumable
         self.asked: list[str] = []
         self.bodies: list[Any] = []
@@ -76,6 +80,9 @@ class Background:
 
     def _stream(self, first: int) -> Replied:
         rest = EVENTS[first:]
+        if self._lost is not None:
+            del rest[self._lost]
+            self._lost = None
         if not self._cuts:
             return Replied(200, SSE, chunks=rest)
         return Replied(200, SSE, chunks=rest[: self._cuts.pop(0)], cut=True)
@@ -119,6 +126,32 @@ def test_a_stream_that_breaks_after_each_event_is_read_to_its_end(server: Provid
     with client(server) as ours:  # more breaks than `max_retries`, but each one after progress
         assert ours.stream(MESSAGES, resume=True).result()["data"]["content"] == TEXT
     assert len(model.asked) == len(EVENTS)
+
+
+@pytest.mark.parametrize("lost", range(1, len(EVENTS) - 1))
+def test_a_lost_event_is_not_seen(server: Provider, lost: int) -> None:
+    server.reply = model = Background(lost=lost)
+    with client(server) as ours:
+        stream = ours.stream(MESSAGES, resume=True)
+        assert text_of(list(stream)) == TEXT == stream.result()["data"]["content"]
+    is_last = lost == len(EVENTS) - 2  # then nothing of the text is missing
+    assert len(model.asked) == (1 if is_last else 2)
+    assert is_last or f"starting_after={lost - 1}" in model.asked[1]
+
+
+def test_a_lost_event_is_a_lost_connection_where_nothing_is_resumed(server: Provider) -> None:
+    server.reply = Background(lost=4)
+    with (
+        client(server) as ours,
+        pytest.raises(LLMConnectionError, match="5 came after 3") as caught,
+    ):
+        ours.stream(MESSAGES).result()
+    assert caught.value.partial is not None
+    assert caught.value.partial["data"]["content"] == "".join(PIECES[:2])
+    server.reply = Background(lost=4)
+    with client(server) as ours:
+        response = ours.stream(MESSAGES, on_break="restart").result()
+    assert response["data"]["content"] == TEXT
 
 
 def test_a_resumption_without_progress_is_given_up(server: Provider) -> None:

@@ -23,7 +23,6 @@ def target(base_url: str | None = None, **options: Any) -> Target:
     [
         (None, "gpt-4o", "openai", "https://api.openai.com/v1", "gpt-4o"),
         (None, "openai/gpt-4o", "openai", "https://api.openai.com/v1", "gpt-4o"),
-        (None, "some-lab/model", "openai", "https://api.openai.com/v1", "some-lab/model"),
         ("https://api.openai.com", "gpt-4o", "openai", "https://api.openai.com/v1", "gpt-4o"),
         # A host that is known decides, and names pass as they are.
         (
@@ -348,7 +347,6 @@ def test_a_provider_that_nobody_knows() -> None:
     [
         ("gpt-4o", "openai"),
         ("anthropic/claude-sonnet-4", "anthropic"),
-        ("meta-llama/llama-4", "openai"),
         ("openai", "openai"),
     ],
 )
@@ -402,3 +400,15 @@ def test_secrets_in_the_query_of_a_base_url_are_redacted() -> None:
     route = target(base_url).route("m")
     text = "/v1/chat/completions?code=s3cret%2Fcode&api-version=2024-10-21 s3cret/code"
     assert route.redact(text) == "/v1/chat/completions?code=***&api-version=2024-10-21 ***"
+
+
+@pytest.mark.parametrize("model", ["nosuch/model", "OpenAI/gpt-4o", "/model"])
+def test_an_unknown_prefix_is_refused_unless_there_is_a_base_url(model: str) -> None:
+    """The key of OpenAI must not go to OpenAI for a model of somebody else."""
+    with pytest.raises(LLMRequestError, match="there is no provider") as caught:
+        target(None).route(model)
+    assert KEY not in str(caught.value)
+    with pytest.raises(LLMRequestError, match="there is no provider"):
+        provider_prefix(model)
+    assert target("http://proxy:8080").route(model).model == model
+    assert Target(None, KEY, provider="openrouter").route(model).model == model

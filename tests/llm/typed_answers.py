@@ -21,7 +21,8 @@ class City(BaseModel):
 def sync_answers(client: LLMClient) -> None:
     response = client.generate(MESSAGES, "gpt-4o", response_format=City)
     assert_type(response, Response[City])
-    assert_type(response["data"].get("parsed"), City | None)
+    assert_type(response["data"]["parsed"], City)
+    assert_type(response["data"]["parsed"].people, int)
     assert_type(client.generate(MESSAGES), Response[Any])
     assert_type(client.generate(MESSAGES, response_format={"type": "object"}), Response[Any])
     stream = client.stream(MESSAGES, response_format=City)
@@ -34,8 +35,10 @@ def sync_answers(client: LLMClient) -> None:
 async def async_answers(client: AsyncLLMClient) -> None:
     response = await client.generate(MESSAGES, response_format=City)
     assert_type(response, Response[City])
+    assert_type(response["data"]["parsed"], City)
     stream = client.stream(MESSAGES, response_format=City, on_break="restart")
     assert_type(stream, AsyncLLMStream[City])
+    assert_type((await stream.result())["data"]["parsed"], City)
     assert_type(await stream.result(), Response[City])
     assert_type(await generate(MESSAGES, response_format=City), Response[City])
     async for text in client.stream(MESSAGES).text():

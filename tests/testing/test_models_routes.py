@@ -1,6 +1,11 @@
 from coreason_client.llm.providers import ADAPTERS
 from coreason_client.testing._models import _routes
-from coreason_client.testing._models._routes import embeddings_at, model_list_at, wire_at
+from coreason_client.testing._models._routes import (
+    background_at,
+    embeddings_at,
+    model_list_at,
+    wire_at,
+)
 from tests.each import each
 
 
@@ -48,3 +53,16 @@ def test_every_wire_of_the_ai_client_is_spoken() -> None:
 )
 def test_other_paths(method: str, path: str, embeddings: str | None, models: str | None) -> None:
     assert (embeddings_at(method, path), model_list_at(method, path)) == (embeddings, models)
+
+
+@each(
+    ("method", "path", "found"),
+    [
+        ("GET", "/v1/responses/resp_1", ("read", "resp_1")),
+        ("POST", "/v1/responses/resp_1/cancel", ("cancel", "resp_1")),
+        ("POST", "/v1/responses/resp_1", None),
+        ("GET", "/v1/responses", None),
+    ],
+)
+def test_background_responses(method: str, path: str, found: tuple[str, str] | None) -> None:
+    assert background_at(method, path) == found

@@ -3,9 +3,16 @@ from typing import Any
 
 import pytest
 
-from coreason_client.testing import FakeModel, ModelFailure, fake_model
+from coreason_client import LLMClient
+from coreason_client.testing import (
+    FakeModel,
+    ModelFailure,
+    ModelTurn,
+    fake_model,
+    virtual_clock,
+)
 from tests.each import each
-from tests.testing.wires import CHECKS, TURN
+from tests.testing.wires import CHECKS, MESSAGES, TURN
 
 openai = pytest.importorskip("openai")
 
@@ -43,3 +50,30 @@ def test_the_library_of_openai_reads_it_too() -> None:
             (f"call_{first + 1}", "weather", '{"city": "Bonn"}'),
         ]
     assert model.requests[0].messages == [{"role": "user", "content": "Hi"}]
+
+
+@each("after", range(5))
+def test_a_background_response_is_resumed(after: int) -> None:
+    turn = ModelTurn(["Let ", "me ", "see ", "that."], disconnect_after=after)
+    with (
+        fake_model(turn) as model,
+        virtual_clock(),
+        LLMClient(**model.options(), wire="responses") as ours,
+    ):
+        stream = ours.stream(MESSAGES, resume=True)
+        assert "".join(stream.text()) == "Let me see that."
+        assert stream.result()["data"]["content"] == "Let me see that."
+        assert len(model.requests) == 1
+
+
+def test_a_background_response_is_read_and_cancelled() -> None:
+    with fake_model(TURN) as model, client_of(model) as client:
+        created = client.responses.create(model="m", input="Hi", background=True)
+        again = client.responses.retrieve(created.id)
+        assert again == created
+        events = [*client.responses.retrieve(created.id, stream=True, starting_after=2)]
+        assert [event.sequence_number for event in events] == [*range(3, 3 + len(events))]
+        assert events[-1].response == created
+        assert client.responses.cancel(created.id).status == "cancelled"
+        with pytest.raises(openai.NotFoundError, match="there is no response resp_9"):
+            client.responses.retrieve("resp_9")

@@ -2,6 +2,7 @@
 
 * All complete events are delivered before an error.
 * A complete JSON answer to a request for a stream is a stream with one piece.
+* An answer with its end and its usage is complete, whatever happens to the connection after them.
 * A cached answer is a stream with one piece of text, and of each tool call.
 * Whether a failure before the first delta is retried is decided in `_attempts.py`.
 * What happens after a break in the middle of the answer is decided in `_recovery.py`.
@@ -18,7 +19,7 @@ from ..sse import ServerSentEvent
 from ._attempts import Attempts
 from ._classify import Failure, connection_failure, http_failure, malformed_failure
 from ._continuation import Continuation
-from ._fault import FaultReceived, Malformed
+from ._fault import EventsLost, FaultReceived, Malformed
 from ._frames import FrameDecoder, FrameTooLarge
 from ._json import parse_or_none
 from ._json_reply import wrong_body
@@ -80,7 +81,7 @@ class AnswerMachine:
         """Return the usage of all attempts so far, None if nothing was received."""
         if self.response is not None:
             return self.response.get("spent", self.response["usage"])
-        if self._settled or not self._reader.started:
+        if self._settled or not self._reader.billed:
             return self._attempts.spent.total()
         usage = self._recovery.received(self._reader)["usage"]
         return self._attempts.spent.total(usage) or usage
@@ -98,7 +99,7 @@ class AnswerMachine:
         What was received of an answer that the caller left counts as spent. An answer that the
         provider would go on producing is cancelled.
         """
-        if not self._settled and self._reader.started:
+        if not self._settled and self._reader.billed:
             self._settled = True
             self._recovery.left(self._reader)
         action = self._attempts.close()  # first: it needs no I/O unless the state is elsewhere
@@ -194,7 +195,9 @@ class AnswerMachine:
         return not self._settled
 
     def lost(self, failure: TransportFailure | None) -> Iterator[Delta]:
-        """Record the end of the connection; without a `failure` it may complete the answer.
+        """Record the end of the connection.
+
+        The answer is complete if it has its end, and its usage if there is a `failure`.
 
         Raises:
             LLMError: the answer is incomplete, and there will be no other attempt.
@@ -207,19 +210,15 @@ class AnswerMachine:
             yield from self._recovery.announced(rest)
             if self._settled:
                 return
-        if self._reader.end is not None and failure is None:
+        reader = self._reader
+        if reader.end is not None and (failure is None or reader.tokens is not None):
             yield from self._finish()
             return
         if failure is None and (body := self._frames.not_a_stream()) is not None:
             self._fail(_wrong_body(self._attempts.plan.route, self._head, body))
             return
         ended = TransportFailure(FailureKind.BROKEN, "the stream ended before the answer did")
-        attempts, partway = self._attempts, self._reader.started
-        self._fail(
-            connection_failure(
-                attempts.plan.route, failure or ended, attempts.timeout, partway=partway
-            )
-        )
+        self._fail_broken(failure or ended)
 
     def _read_whole(self, body: bytes) -> Iterator[Delta]:
         """Yield the deltas of an answer that is one JSON value instead of a stream."""
@@ -260,7 +259,7 @@ class AnswerMachine:
                 if self._continuation is not None:
                     pieces = self._continuation.pieces(pieces)
                 yield from pieces
-        except (FaultReceived, Malformed, FrameTooLarge) as error:
+        except (EventsLost, FaultReceived, Malformed, FrameTooLarge) as error:
             broken = error
         # Not inside `except`: the error would become the context of ours and show secrets.
         if reader.done:
@@ -311,8 +310,13 @@ class AnswerMachine:
         yield Finish(response["data"]["finish_reason"])
 
     def _fail_broken(self, error: Exception) -> None:
-        plan = self._attempts.plan
-        if isinstance(error, FaultReceived):
+        attempts, plan = self._attempts, self._attempts.plan
+        if isinstance(error, EventsLost):
+            error = TransportFailure(FailureKind.BROKEN, str(error))
+        if isinstance(error, TransportFailure):
+            partway = self._reader.started
+            self._fail(connection_failure(plan.route, error, attempts.timeout, partway=partway))
+        elif isinstance(error, FaultReceived):
             self._fail(http_failure(plan.route, self._head, error.fault, b""))
         else:
             why = error if isinstance(error, Malformed) else str(error)

@@ -84,7 +84,7 @@ def partial(answer: Answer, call: Call, price: Price) -> PartialResponse:
 
 
 def _response(answer: Answer, calls: list[ToolCall], usage: Usage) -> Answered:
-    data: ResponseData = {
+    data: ResponseData = {  # type: ignore[typeddict-item] # `parsed` is added where it applies
         "content": answer.content or (None if calls else ""),
         "tool_calls": calls,
         "finish_reason": _finish_reason(answer, calls),

@@ -139,8 +139,9 @@ class Attempts(Generic[PlanT]):
         """
         error = failure.error
         error.attempts = self._sent
-        if error.partial is not None and not counted:
-            self.add_spent(error.partial["usage"])
+        usage = failure.usage if error.partial is None else error.partial["usage"]
+        if usage is not None and not counted:
+            self.add_spent(usage)
         if self._limits is not None:
             self._limits.settle(0)
         self.observer.attempt_failed(error)

@@ -41,6 +41,7 @@ from .errors import (
     LLMServerError,
     LLMTimeoutError,
 )
+from .types import Usage
 
 __all__ = [
     "Failure",
@@ -159,7 +160,8 @@ class Failure:
 
     `retryable`: a retry may succeed. `unsupported`: a parameter that the provider rejects; without
     it, the request may succeed. `invalid`: the answer that does not match `response_format`; the
-    model may correct it. `unsent`: the provider was not reached, so nothing is billed.
+    model may correct it. `unsent`: the provider was not reached, so nothing is billed. `usage`: the
+    tokens that the provider counted for an answer of which nothing is usable.
     """
 
     error: LLMError
@@ -167,6 +169,7 @@ class Failure:
     unsupported: str | None = None
     invalid: str | None = None
     unsent: bool = False
+    usage: Usage | None = None
 
 
 def http_failure(
@@ -247,12 +250,17 @@ def _invalid_message(route: Route, reason: str) -> str:
 
 
 def answer_failure(
-    route: Route, head: ResponseHead, error: LLMError, *, invalid: str | None = None
+    route: Route,
+    head: ResponseHead,
+    error: LLMError,
+    *,
+    invalid: str | None = None,
+    usage: Usage | None = None,
 ) -> Failure:
     """Add provider, model, status and request id to an error found in an answer."""
     error.provider, error.model, error.status = route.profile.name, route.model, head.status
     error.request_id = request_id(head)
-    return Failure(error, retryable=False, invalid=invalid)
+    return Failure(error, retryable=False, invalid=invalid, usage=usage)
 
 
 def _kind(codes: tuple[str, ...], status: int) -> type[LLMError]:

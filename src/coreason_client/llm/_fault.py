@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-__all__ = ["Fault", "FaultReceived", "Malformed"]
+__all__ = ["EventsLost", "Fault", "FaultReceived", "Malformed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +36,7 @@ class Malformed(Exception):
     def __init__(self, message: str, code: str | None = None) -> None:
         super().__init__(message)
         self.code = code
+
+
+class EventsLost(Exception):
+    """Events of a stream are missing, which is the same as a lost connection."""

@@ -70,6 +70,7 @@ class Reader(ABC):
         Raises:
             FaultReceived: the event is an error.
             Malformed: the event does not follow the wire format.
+            EventsLost: events before it are missing.
         """
 
     @property
@@ -81,6 +82,11 @@ class Reader(ABC):
     def sequence(self) -> int | None:
         """The number of the last event, after which a lost stream can be resumed."""
         return None
+
+    @property
+    def billed(self) -> bool:
+        """True if the provider bills the stream: it has begun, or its tokens were counted."""
+        return self.started or self.tokens is not None
 
     @property
     def has_answer(self) -> bool:

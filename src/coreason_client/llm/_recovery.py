@@ -11,7 +11,7 @@ costs something:
 * "error", and after the last attempt: the error has the received part of the answer.
 
 A failure before the first delta is an ordinary failure (`_attempts.py`). What an attempt received
-is counted as spent.
+is counted as spent, and so is a prompt whose tokens the provider counted before its first word.
 """
 
 from collections.abc import Callable, Iterator
@@ -69,12 +69,14 @@ class Recovery:
         if self.resuming:  # it cannot be resumed: the break decides, not the failure to resume
             failure, self._break, self.resuming = self._break or failure, None, False
             attempts.plan = self._whole_plan
-        if reader.started:
-            self._partial = self.received(reader)
-            attempts.add_spent(self._partial["usage"])
-            attempts.restart_deadline()
+        if reader.billed:
+            received = self.received(reader)
+            attempts.add_spent(received["usage"])
+            if reader.started:
+                self._partial = received
+                attempts.restart_deadline()
         if self._partial is None:  # nothing was delivered
-            attempts.record_failure(failure)
+            attempts.record_failure(failure, counted=reader.billed)
             return
         failure.error.partial = self._partial
         if attempts.policy.on_break == "continue" and self._continue(failure, reader, continuation):
@@ -113,8 +115,10 @@ class Recovery:
 
     def left(self, reader: Reader) -> None:
         """Record that the caller has left the stream: what was received counts as spent."""
-        self._partial = self.received(reader)
-        self._attempts.add_spent(self._partial["usage"])
+        received = self.received(reader)
+        self._attempts.add_spent(received["usage"])
+        if reader.started:
+            self._partial = received
 
     def announced(self, deltas: Iterator[Delta]) -> Iterator[Delta]:
         """Yield deltas, and `Restarted` before the first one of a new answer."""

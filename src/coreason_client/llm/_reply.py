@@ -5,7 +5,7 @@ from typing import Any
 from .._drive import Reply
 from .._http._types import ResponseHead, TransportFailure
 from ._answer import Answer
-from ._assemble import assemble, partial
+from ._assemble import assemble, partial, usage_of
 from ._classify import (
     Failure,
     answer_failure,
@@ -67,8 +67,9 @@ def read_answer(
         }
         return response
     except LLMError as error:
+        usage = None if answer.tokens is None else usage_of(answer, plan.call, plan.price)
         if not answer.is_empty or answer.reasoning:
             error.partial = partial(answer, plan.call, plan.price)
         correctable = error.invalid_because is not None and answer.end != "length"
         invalid = (answer.content or "") if correctable else None
-        return answer_failure(plan.route, head, error, invalid=invalid)
+        return answer_failure(plan.route, head, error, invalid=invalid, usage=usage)

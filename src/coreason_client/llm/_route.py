@@ -4,7 +4,8 @@ The rules:
 
 * If the host of the base URL is known, it determines the provider. For other hosts the prefix of
   `provider/model` does; without one, the provider is OpenAI-compatible.
-* Without a base URL the prefix determines the provider; without a prefix it is OpenAI.
+* Without a base URL the prefix determines the provider; without a prefix it is OpenAI. A prefix
+  that is not a provider is refused: the key would go to a provider that was not meant.
 * Model names are sent unchanged, except that the prefix of the selected provider is removed once.
   It is kept if it is part of the model's own name, as in `groq/compound` at Groq and
   `openrouter/auto` at OpenRouter.
@@ -123,8 +124,8 @@ class Target:
 
         Raises:
             LLMAuthenticationError: there is no key for it.
-            LLMRequestError: the model has no name, its provider no base URL, or not the format
-                `wire`.
+            LLMRequestError: the model has no name or an unknown prefix, its provider no base URL,
+                or not the format `wire`.
         """
         profile, own = self._select_profile(model)
         key = self.api_key if own else self.keys.get(profile.name)
@@ -149,6 +150,8 @@ class Target:
     def _select_profile(self, model: str) -> tuple[Profile, bool]:
         """Return the profile, and True if the base URL and the key belong to it."""
         named = _BY_NAME.get(model.partition("/")[0]) if "/" in model else None
+        if self.base_url is None and self.provider is None:
+            provider_prefix(model)
         home = self._home()
         if home is None:  # unknown host
             elsewhere = named is not None and named.name in self.keys
@@ -253,9 +256,20 @@ def check_by_provider(
 
 
 def provider_prefix(model: str) -> str:
-    """Return the provider that a model names as its prefix, that of OpenAI if it names none."""
-    prefix = model.partition("/")[0] if "/" in model else ""
-    return prefix if prefix in _BY_NAME else _DEFAULT.name
+    """Return the provider that a model names as its prefix, that of OpenAI if it names none.
+
+    Raises:
+        LLMRequestError: there is no such provider.
+    """
+    prefix, slash, _ = model.partition("/")
+    if slash and prefix not in _BY_NAME:
+        raise LLMRequestError(
+            f"there is no provider {prefix!r} for model {model!r}: use the prefix of a provider, "
+            "such as openai/ or anthropic/, or set LLM_API_BASE_URL (base_url in Python code) to "
+            "the server that has this model",
+            model=model,
+        )
+    return prefix if slash else _DEFAULT.name
 
 
 def known_host(url: str) -> bool:

@@ -116,6 +116,8 @@ Parsed = TypeVar("Parsed", default=Any)
 class ResponseData(TypedDict, Generic[Parsed]):
     """The content of an answer; the keys after `finish_reason` are present only if they apply.
 
+    For type checkers `parsed` is always there, so that the answer to a call with `response_format`
+    can be used as documented. It is absent without `response_format`, and beside tool calls.
     `truncated` is true if an answer with tool calls was cut off at `max_tokens`: the last call may
     lack arguments. `provider_items` are the provider's own parts of the answer, by its name, which
     it needs back with the message: the items of the Responses API.
@@ -128,7 +130,7 @@ class ResponseData(TypedDict, Generic[Parsed]):
     media: NotRequired[list[Media]]
     filtered: NotRequired[bool]
     truncated: NotRequired[bool]
-    parsed: NotRequired[Parsed]
+    parsed: Parsed
     provider_items: NotRequired[dict[str, list[dict[str, Any]]]]
 
 

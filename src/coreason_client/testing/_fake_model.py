@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 
 from ..errors import ArgumentError
 from ..llm.providers.profiles import COMPATIBLE, PROFILES
@@ -11,7 +12,7 @@ from ._block import LoopbackBlock, report
 from ._hidden import HiddenHeaders
 from ._loopback import HTTPRequest, LoopbackServer, ResponseWriter
 from ._models._request import ModelRequest
-from ._models._routes import embeddings_at, model_list_at, wire_at
+from ._models._routes import background_at, embeddings_at, model_list_at, wire_at
 from ._models._turns import ModelFailure, ModelTurn, ModelTurnLike, turn_of
 from ._models._vectors import embeddings_reply, model_list_reply
 from ._models._wire import Chunk, Script, Wire, before_break, dumped, script_of
@@ -38,7 +39,9 @@ def fake_model(
 
     It answers with the turns, one for each request. The path of a request shows its wire format:
     OpenAI's chat completions and Responses API, Anthropic, Gemini and Vertex, Ollama, Bedrock.
-    Requests for embeddings and for the list of models use up no turn.
+    Requests for embeddings and for the list of models use up no turn. A stream of the Responses API
+    that was requested with `background` can be resumed after any event; only its first reader sees
+    that it breaks off.
 
     Args:
         turns: what it answers: text, a `ModelTurn`, a `ModelFailure`, or a function of the
@@ -81,6 +84,7 @@ class FakeModel(LoopbackBlock):
         self._used = 0
         self._calls = 0
         self._problems: list[str] = []
+        self._stored: dict[str, tuple[Wire, ModelTurn, Script]] = {}  # background responses
         self.requests: list[ModelRequest] = []
 
     def __repr__(self) -> str:
@@ -157,6 +161,8 @@ class FakeModel(LoopbackBlock):
         body = _json(request.body)
         if (wire := wire_at(request.method, path)) is not None:
             await self._answer(wire, request, body, response)
+        elif (stored := background_at(request.method, path)) is not None:
+            await self._background(*stored, request, response)
         elif (kind := embeddings_at(request.method, path)) is not None:
             await response.whole(200, [_JSON], dumped(embeddings_reply(kind, path, body)))
         elif (kind := model_list_at(request.method, path)) is not None:
@@ -186,11 +192,34 @@ class FakeModel(LoopbackBlock):
         if isinstance(turn, ModelTurn) and (turn.failure is None or asked.stream):
             script = script_of(turn, body, asked.model, len(self.requests), self._calls + 1)
             self._calls += len(script.calls)
+            if body.get("background") is True:
+                self._stored[str(wire.body(script)["id"])] = wire, turn, script
             await (_send_stream if asked.stream else _send_whole)(wire, turn, script, response)
             return
         failure = turn if isinstance(turn, ModelFailure) else turn.failure
         assert failure is not None  # noqa: S101 - for the type checker
         await _refuse(wire, failure, response)
+
+    async def _background(
+        self, what: str, id_: str, request: HTTPRequest, response: ResponseWriter
+    ) -> None:
+        """Send a background response again: as a stream after an event, or as a whole."""
+        if id_ not in self._stored:
+            message = {"error": {"message": f"there is no response {id_}", "type": "not_found"}}
+            await response.whole(404, [_JSON], dumped(message))
+            return
+        wire, turn, script = self._stored[id_]
+        query = parse_qs(request.target.partition("?")[2])
+        if what == "cancel":
+            body = {**wire.body(script), "status": "cancelled"}
+            await response.whole(200, [_JSON], dumped(body))
+        elif query.get("stream") == ["true"]:
+            # The answer broke off only for the first reader.
+            whole = replace(turn, disconnect_after=None, end_after=None, stall_after=None)
+            first = int(query.get("starting_after", ["-1"])[0]) + 1
+            await _send_stream(wire, whole, script, response, first)
+        else:
+            await response.whole(200, [_JSON], dumped(wire.body(script)))
 
     def _next(self, request: ModelRequest) -> ModelTurn | ModelFailure:
         number = self._used
@@ -255,10 +284,11 @@ async def _send_whole(
 
 
 async def _send_stream(
-    wire: Wire, turn: ModelTurn, script: Script, response: ResponseWriter
+    wire: Wire, turn: ModelTurn, script: Script, response: ResponseWriter, first: int = 0
 ) -> None:
+    """Send the events of an answer, from the number `first` on."""
     await response.start(200, [("content-type", wire.content_type), ("cache-control", "no-cache")])
-    for chunk in _sent(wire, turn, script):
+    for chunk in _sent(wire, turn, script)[first:]:
         await response.send(chunk.data)
     if turn.failure is not None:
         await response.send(wire.failure_event(turn.failure))

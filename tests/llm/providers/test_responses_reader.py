@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.llm._answer import Answer
-from coreason_client.llm._fault import FaultReceived, Malformed
+from coreason_client.llm._fault import EventsLost, FaultReceived, Malformed
 from coreason_client.llm.providers._responses_reader import (
     ResponsesReader,
     end_of,
@@ -66,7 +66,7 @@ def read(*events: Any) -> tuple[ResponsesReader, list[Any]]:
 def test_any_event_is_read_or_refused(events: list[Any], name: bytes) -> None:
     reader = ResponsesReader()
     for event in events:
-        with suppress(FaultReceived, Malformed):
+        with suppress(EventsLost, FaultReceived, Malformed):
             pieces = reader.read(wire(event), name)
             assert all(isinstance(p, TextDelta | ReasoningDelta | ToolCallDelta) for p in pieces)
     assert isinstance(reader.answer(), Answer)
@@ -191,3 +191,48 @@ def test_the_tokens_of_a_response() -> None:
     tokens = tokens_of({"usage": {"output_tokens": 2}})
     assert tokens is not None
     assert (tokens.prompt, tokens.completion) == (None, 2)
+
+
+def completed(*output: dict[str, Any]) -> dict[str, Any]:
+    response = {"status": "completed", "output": list(output)}
+    return {"type": "response.completed", "response": response}
+
+
+def test_the_complete_answer_counts_where_the_deltas_differ() -> None:
+    call = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "f"}
+    message = {"type": "message", "content": [{"type": "output_text", "text": "right words"}]}
+    reader, pieces = read(
+        {"type": "response.output_text.delta", "delta": "wrong words"},
+        {"type": "response.output_item.added", "item": {**call, "arguments": ""}},
+        {"type": "response.function_call_arguments.delta", "item_id": "fc_1", "delta": '{"a": 1}'},
+        completed(message, {**call, "arguments": '{"a": 2}'}),
+    )
+    answer = reader.answer()
+    assert answer.content == "right words"
+    assert [call.arguments for call in answer.calls] == ['{"a": 2}']
+    assert joined(pieces)[0] == "wrong words"
+
+
+def test_a_complete_answer_without_a_message_says_nothing_about_the_text() -> None:
+    reader, _ = read(
+        {"type": "response.output_text.delta", "delta": "Hi"},
+        completed({"type": "reasoning", "summary": []}),
+    )
+    assert reader.answer().content == "Hi"
+
+
+def test_events_before_the_last_one_may_be_missing() -> None:
+    """What was lost is in the last event, or that event was added by a gateway."""
+    message = {"type": "message", "content": [{"type": "output_text", "text": "Hi there"}]}
+    delta = {"type": "response.output_text.delta", "delta": "Hi", "sequence_number": 1}
+    reader, pieces = read(delta, {**completed(message), "sequence_number": 9})
+    assert reader.done
+    assert joined(pieces)[0] == "Hi there" == reader.answer().content
+
+
+def test_a_gap_is_not_read_over() -> None:
+    delta = {"type": "response.output_text.delta", "delta": "Hi"}
+    reader, _ = read({**delta, "sequence_number": 1})
+    with pytest.raises(EventsLost, match="4 came after 1"):
+        reader.read(wire({**delta, "sequence_number": 4}), b"")
+    assert (reader.sequence, reader.answer().content) == (1, "Hi")

@@ -13,19 +13,22 @@ from coreason_client.llm.providers._responses_state import (
 
 
 @pytest.mark.parametrize(
-    ("numbers", "repeated", "last"),
+    ("numbers", "places", "last"),
     [
-        ([0, 1, 2], [False, False, False], 2),
-        ([5, 7, 6, 8], [False, False, True, False], 8),
-        ([0, 1, 1, 0, 2], [False, False, True, True, False], 2),
-        ([None, "1", -1, True, 1.5], [False] * 5, 1),
-        ([3, 3, 3, 4], [False] * 4, None),
-        ([3, 2, 1], [False] * 3, None),
+        ([0, 1, 2], [None] * 3, 2),
+        ([5, 6, 5, 7], [None, None, "repeated", None], 7),
+        ([0, 1, 1, 0, 2], [None, None, "repeated", "repeated", None], 2),
+        ([0, 1, 3, 4, 2, 3], [None, None, "skipping", "skipping", None, None], 3),
+        ([None, "1", -1, True, 1.5], [None] * 5, 1),
+        ([3, 3, 3, 4], [None] * 4, None),
+        ([3, 2, 1], [None] * 3, None),
     ],
 )
-def test_repeated_events(numbers: list[Any], repeated: list[bool], last: int | None) -> None:
+def test_repeated_and_missing_events(
+    numbers: list[Any], places: list[str | None], last: int | None
+) -> None:
     sequence = EventSequence()
-    assert [sequence.is_repeated(number) for number in numbers] == repeated
+    assert [sequence.place(number) for number in numbers] == places
     assert sequence.last == last
 
 

@@ -2,9 +2,11 @@
 
 * The type in the data of an event decides; unknown events are ignored. A stream ends with
   `response.completed`, `.incomplete`, `.failed` or an `error` event; `[DONE]` means nothing.
-* Events have increasing numbers. A resumed stream may repeat events: those are dropped.
+* Events are numbered. A resumed stream may repeat events: those are dropped. If the stream skips
+  numbers, events were lost, and with them the connection: it may be resumed before the gap.
 * Text and arguments arrive as deltas. Complete texts, items and the complete answer repeat them;
   whatever they contain beyond the deltas is delivered too, because some servers send no deltas.
+  Where the complete answer contradicts the deltas, the answer is what it says.
 """
 
 import re
@@ -15,7 +17,7 @@ from pydantic_core import from_json
 
 from .._answer import Answer, End, Tokens
 from .._billing import with_billing
-from .._fault import Fault, FaultReceived, Malformed
+from .._fault import EventsLost, Fault, FaultReceived, Malformed
 from .._json import codes, count, items, mapping, parse, text
 from .._reader import Piece, Reader
 from ._openai_errors import described_error, error_of
@@ -118,7 +120,11 @@ class ResponsesReader(Reader):
         if value.__class__ is not dict:
             raise Malformed("an event must be a JSON object, got another JSON value")
         kind = value.get("type")
-        if self._sequence.is_repeated(value.get("sequence_number")) and kind not in _FINAL:
+        place = self._sequence.place(value.get("sequence_number"))
+        if place is not None and kind not in _FINAL:
+            if place == "skipping":
+                number, last = value["sequence_number"], self._sequence.last
+                raise EventsLost(f"events of the stream are missing: {number} came after {last}")
             return ()
         if kind == _TEXT_DELTA:
             return self._text_delta(value)
@@ -268,11 +274,17 @@ class ResponsesReader(Reader):
         whole, refused = texts_of(output)
         self._refused = self._refused or refused
         received = "".join(self._text)
-        if len(whole) > len(received) and whole.startswith(received):
-            pieces.append(self.add_text(whole[len(received) :]))
+        if whole.startswith(received):
+            if rest := whole[len(received) :]:
+                pieces.append(self.add_text(rest))
+        elif whole:
+            self._text = [whole]
         calls = [item for item in output if item.get("type") == "function_call"]
         for position, item in enumerate(calls):
-            pieces += self._call_done(self._numbers.of_final(item, position), item)
+            number = self._numbers.of_final(item, position)
+            pieces += self._call_done(number, item)
+            if (call := self._calls.get(number)) and (arguments := call_of(item).arguments):
+                call.arguments = [text(arguments)]
         for item in output:
             self.media += [image for image in image_of(item) if image not in self.media]
         return pieces

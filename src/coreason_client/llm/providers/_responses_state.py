@@ -1,7 +1,7 @@
 """The state of one stream of the Responses API, apart from its tool calls. Pure."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from .._json import count, text
 from ._responses_items import reasoning_text
@@ -101,7 +101,7 @@ class Thoughts:
 
 
 class EventSequence:
-    """Recognises events that are repeated, by their numbers."""
+    """Recognises by their numbers events that are repeated, and events that are missing."""
 
     __slots__ = ("_increasing", "_unusable", "last")
 
@@ -110,15 +110,21 @@ class EventSequence:
         self._increasing = False
         self._unusable = False
 
-    def is_repeated(self, number: Any) -> bool:
-        """Record the number of an event, and return True if the event was read before."""
+    def place(self, number: Any) -> Literal["repeated", "skipping"] | None:
+        """Record the number of an event; return None if it is the next one, or has no number.
+
+        "repeated": the event was read before. "skipping": events before it are missing, and the
+        number is not recorded.
+        """
         number = count(number)
         if number is None or self._unusable:
-            return False
-        if self.last is None or number > self.last:
+            return None
+        if self.last is None or number == self.last + 1:
             self._increasing = self.last is not None
             self.last = number
-            return False
+            return None
+        if number > self.last:
+            return "skipping"
         if not self._increasing:  # a server that gives all events the same number
             self._unusable, self.last = True, None
-        return self._increasing
+        return "repeated" if self._increasing else None

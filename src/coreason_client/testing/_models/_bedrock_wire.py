@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from ._anthropic_wire import joined_text
 from ._event_stream import encode
 from ._turns import FinishReason, ModelFailure
-from ._wire import Asked, Chunk, Script, Wire, counts, dumped, tool_message, with_calls
+from ._wire import Asked, Call, Chunk, Script, Wire, counts, dumped, tool_message, with_calls
 
 __all__ = ["BEDROCK"]
 
@@ -101,9 +101,7 @@ def _body(script: Script) -> Mapping[str, Any]:
         content.append({"reasoningContent": {"reasoningText": said}})
     if script.text:
         content.append({"text": "".join(script.text)})
-    for call in script.calls:
-        use = {"toolUseId": call.id, "name": call.name, "input": call.value}
-        content.append({"toolUse": use})
+    content += [{"toolUse": {**_use(call), "input": call.value}} for call in script.calls]
     return {
         "output": {"message": {"role": "assistant", "content": content}},
         "stopReason": _FINISH[script.finish],
@@ -146,8 +144,11 @@ def _blocks(script: Script) -> Iterator[tuple[dict[str, Any], _Deltas]]:
     if script.text:
         yield {}, [({"text": piece}, 1) for piece in script.text]
     for call in script.calls:
-        use = {"toolUse": {"toolUseId": call.id, "name": call.name}}
-        yield use, [({"toolUse": {"input": piece}}, 1) for piece in call.pieces]
+        yield {"toolUse": _use(call)}, [({"toolUse": {"input": piece}}, 1) for piece in call.pieces]
+
+
+def _use(call: Call) -> dict[str, Any]:
+    return {"toolUseId": call.id, "name": call.name, "type": "tool_use"}
 
 
 def _exception(failure: ModelFailure) -> str:

@@ -10,7 +10,7 @@ from ._ollama_wire import OLLAMA
 from ._responses_wire import RESPONSES
 from ._wire import Wire
 
-__all__ = ["embeddings_at", "model_list_at", "wire_at"]
+__all__ = ["background_at", "embeddings_at", "model_list_at", "wire_at"]
 
 _WIRES = (
     (re.compile(r"/chat/completions$"), CHAT),
@@ -19,6 +19,10 @@ _WIRES = (
     (re.compile(r":(?:streamG|g)enerateContent$"), GEMINI),
     (re.compile(r"/model/[^/]+/converse(?:-stream)?$"), BEDROCK),
     (re.compile(r"/api/chat$"), OLLAMA),
+)
+_BACKGROUND = (
+    ("GET", re.compile(r"/responses/([^/]+)$"), "read"),
+    ("POST", re.compile(r"/responses/([^/]+)/cancel$"), "cancel"),
 )
 _EMBEDDINGS = (
     (re.compile(r"/embeddings$"), "openai"),
@@ -39,6 +43,14 @@ def wire_at(method: str, path: str) -> Wire | None:
     """Return the wire of a request for an answer, None if it is for something else."""
     found = (wire for pattern, wire in _WIRES if pattern.search(path))
     return next(found, None) if method == "POST" else None
+
+
+def background_at(method: str, path: str) -> tuple[str, str] | None:
+    """Return "read" or "cancel" and the id of a background response, None for other requests."""
+    for known, pattern, what in _BACKGROUND:
+        if method == known and (found := pattern.search(path)):
+            return what, found[1]
+    return None
 
 
 def embeddings_at(method: str, path: str) -> str | None:

@@ -1,0 +1,279 @@
+"""The official libraries read the same bytes as our client, on every wire, and find the same.
+
+The bytes are those of the fake models, encoded once: both readers get exactly these.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from coreason_client import LLMClient
+from coreason_client.testing import ModelToolCall, ModelTurn
+from coreason_client.testing._loopback import HTTPRequest, LoopbackServer, ResponseWriter
+from coreason_client.testing._models._routes import wire_at
+from coreason_client.testing._models._wire import dumped, script_of
+
+QUESTION = "How is the weather?"
+ASK: list[dict[str, Any]] = [{"role": "user", "content": QUESTION}]
+USAGE = {"prompt_tokens": 20, "completion_tokens": 7, "cached_tokens": 4}
+TURNS = {
+    "text": ModelTurn(["Let me ", "see. é😀"], usage=USAGE),
+    "calls": ModelTurn(
+        ["I look. "],
+        [
+            ModelToolCall("weather", {"city": "Köln", "days": [1, 2.5, None]}),
+            ModelToolCall("weather", ['{"ci', 'ty": "Bonn"}']),
+        ],
+        usage=USAGE,
+    ),
+    "reasoning": ModelTurn("So.", (), ["I think", " so"], usage=USAGE),
+    "cut off": ModelTurn("Too lo", finish="length", usage=USAGE),
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a reader has found in an answer."""
+
+    text: str
+    calls: list[tuple[str, Any]]
+    cut: bool
+    tokens: int
+    reasoning: str = ""
+
+
+@contextmanager
+def serving(turn: ModelTurn) -> Iterator[str]:
+    """Serve the same bytes to every request of a wire, whoever sends it."""
+
+    async def answer(request: HTTPRequest, response: ResponseWriter) -> None:
+        wire = wire_at(request.method, request.path)
+        assert wire is not None, request.path
+        asked = wire.read(request.path, json.loads(request.body))
+        # Not the body of the request, so that the bytes do not depend on who asks.
+        script = script_of(turn, _ASKED, "m", 1, 1)
+        if not asked.stream:
+            kind = [("content-type", "application/json")]
+            await response.whole(200, kind, dumped(wire.body(script)))
+            return
+        await response.start(200, [("content-type", wire.content_type)])
+        for chunk in wire.stream(script):
+            await response.send(chunk.data)
+        await response.finish()
+
+    server = LoopbackServer(answer, "same-bytes")
+    server.start()
+    try:
+        yield server.url
+    finally:
+        server.stop()
+    assert not server.errors
+
+
+_ASKED: Mapping[str, Any] = {"stream_options": {"include_usage": True}}
+
+
+def ours(url: str, provider: str, *, stream: bool, **options: Any) -> Found:
+    with LLMClient("key", url, "m", provider=provider, max_retries=0, **options) as client:
+        response = client.stream(ASK).result() if stream else client.generate(ASK)
+    data = response["data"]
+    return Found(
+        data["content"] or "",
+        [(call["name"], call["arguments"]) for call in data["tool_calls"]],
+        data["finish_reason"] == "length",
+        response["usage"]["total_tokens"],
+        data.get("reasoning", ""),
+    )
+
+
+# The readers.
+
+
+def openai_chat(url: str, *, stream: bool) -> Found:
+    import openai
+
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="key", max_retries=0) as client:
+        if stream:
+            with client.chat.completions.stream(model="m", messages=_messages()) as events:
+                done: Any = events.until_done().current_completion_snapshot
+        else:
+            done = client.chat.completions.create(model="m", messages=_messages())
+    [choice] = done.choices
+    calls = [call.function for call in choice.message.tool_calls or ()]
+    return Found(
+        choice.message.content or "",
+        [(call.name, json.loads(call.arguments)) for call in calls],
+        choice.finish_reason == "length",
+        done.usage.total_tokens,
+    )
+
+
+def _messages() -> Any:
+    return ASK
+
+
+def openai_responses(url: str, *, stream: bool) -> Found:
+    import openai
+
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="key", max_retries=0) as client:
+        if stream:
+            with client.responses.stream(model="m", input=QUESTION) as events:
+                done: Any = None
+                for event in events:
+                    if event.type in ("response.completed", "response.incomplete"):
+                        done = event.response
+        else:
+            done = client.responses.create(model="m", input=QUESTION)
+    calls = [item for item in done.output if item.type == "function_call"]
+    thoughts = [item for item in done.output if item.type == "reasoning"]
+    return Found(
+        done.output_text,
+        [(call.name, json.loads(call.arguments)) for call in calls],
+        done.status == "incomplete",
+        done.usage.total_tokens,
+        "".join(part.text for item in thoughts for part in item.summary),
+    )
+
+
+def anthropic(url: str, *, stream: bool) -> Found:
+    from anthropic import Anthropic
+
+    with Anthropic(base_url=url, api_key="key", max_retries=0) as client:
+        asked: Any = {"model": "m", "max_tokens": 100, "messages": ASK}
+        if stream:
+            with client.messages.stream(**asked) as events:
+                done: Any = events.get_final_message()
+        else:
+            done = client.messages.create(**asked)
+    blocks = {kind: [b for b in done.content if b.type == kind] for kind in _BLOCKS}
+    usage = done.usage
+    return Found(
+        "".join(block.text for block in blocks["text"]),
+        [(block.name, block.input) for block in blocks["tool_use"]],
+        done.stop_reason == "max_tokens",
+        usage.input_tokens + (usage.cache_read_input_tokens or 0) + usage.output_tokens,
+        "".join(block.thinking for block in blocks["thinking"]),
+    )
+
+
+_BLOCKS = ("text", "tool_use", "thinking")
+
+
+def gemini(url: str, *, stream: bool) -> Found:
+    from google import genai
+
+    with genai.Client(api_key="key", http_options={"base_url": url}) as client:
+        asked: Any = {"model": "m", "contents": QUESTION}
+        if stream:
+            replies: list[Any] = [*client.models.generate_content_stream(**asked)]
+        else:
+            replies = [client.models.generate_content(**asked)]
+    parts = [part for reply in replies for part in (reply.candidates[0].content.parts or ())]
+    calls = [part.function_call for part in parts if part.function_call]
+    return Found(
+        "".join(part.text or "" for part in parts if not part.thought),
+        [(call.name, call.args) for call in calls],
+        replies[-1].candidates[0].finish_reason.name == "MAX_TOKENS",
+        replies[-1].usage_metadata.total_token_count,
+        "".join(part.text or "" for part in parts if part.thought),
+    )
+
+
+def bedrock(url: str, *, stream: bool) -> Found:
+    import boto3  # type: ignore[import-untyped]
+    from botocore.config import Config  # type: ignore[import-untyped]
+
+    client: Any = boto3.client(
+        "bedrock-runtime",
+        region_name="eu-west-1",
+        endpoint_url=url,
+        aws_access_key_id="AKIDEXAMPLE",
+        aws_secret_access_key="secret",
+        config=Config(retries={"total_max_attempts": 1}),
+    )
+    asked = {"modelId": "m", "messages": [{"role": "user", "content": [{"text": QUESTION}]}]}
+    try:
+        if stream:
+            return _bedrock_stream(client.converse_stream(**asked)["stream"])
+        done = client.converse(**asked)
+    finally:
+        client.close()
+    blocks = done["output"]["message"]["content"]
+    uses = [block["toolUse"] for block in blocks if "toolUse" in block]
+    thoughts = [block["reasoningContent"] for block in blocks if "reasoningContent" in block]
+    return Found(
+        "".join(block.get("text", "") for block in blocks),
+        [(use["name"], use["input"]) for use in uses],
+        done["stopReason"] == "max_tokens",
+        done["usage"]["totalTokens"],
+        "".join(thought["reasoningText"]["text"] for thought in thoughts),
+    )
+
+
+def _bedrock_stream(events: Any) -> Found:
+    text, thought, cut, tokens = "", "", False, 0
+    calls: dict[int, list[str]] = {}
+    for event in events:
+        start = event.get("contentBlockStart", {})
+        if "toolUse" in start.get("start", {}):
+            calls[start["contentBlockIndex"]] = [start["start"]["toolUse"]["name"], ""]
+        block = event.get("contentBlockDelta", {})
+        delta = block.get("delta", {})
+        text += delta.get("text", "")
+        thought += delta.get("reasoningContent", {}).get("text", "")
+        if "toolUse" in delta:
+            calls[block["contentBlockIndex"]][1] += delta["toolUse"]["input"]
+        cut = cut or event.get("messageStop", {}).get("stopReason") == "max_tokens"
+        tokens = event.get("metadata", {}).get("usage", {}).get("totalTokens", tokens)
+    found = [(name, json.loads(arguments)) for name, arguments in calls.values()]
+    return Found(text, found, cut, tokens, thought)
+
+
+def ollama(url: str, *, stream: bool) -> Found:
+    from ollama import Client
+
+    client = Client(host=url)
+    if stream:
+        replies: list[Any] = [*client.chat("m", ASK, stream=True)]
+    else:
+        replies = [client.chat("m", ASK)]
+    client._client.close()
+    calls = [call.function for reply in replies for call in reply.message.tool_calls or ()]
+    last = replies[-1]
+    return Found(
+        "".join(reply.message.content or "" for reply in replies),
+        [(call.name, dict(call.arguments)) for call in calls],
+        last.done_reason == "length",
+        last.prompt_eval_count + last.eval_count,
+        "".join(reply.message.thinking or "" for reply in replies),
+    )
+
+
+READERS: dict[str, tuple[Callable[..., Found], str, dict[str, Any]]] = {
+    "chat": (openai_chat, "openai", {}),
+    "responses": (openai_responses, "openai", {"wire": "responses"}),
+    "anthropic": (anthropic, "anthropic", {}),
+    "gemini": (gemini, "gemini", {}),
+    "bedrock": (bedrock, "bedrock", {}),
+    "ollama": (ollama, "ollama", {}),
+}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("wire", READERS)
+def test_both_read_the_same(wire: str, *, stream: bool) -> None:
+    read, provider, options = READERS[wire]
+    for name, turn in TURNS.items():
+        with serving(turn) as url:
+            theirs = read(url, stream=stream)
+            found = ours(url, provider, stream=stream, **options)
+        if wire == "chat":  # reasoning is no part of that API
+            found = Found(found.text, found.calls, found.cut, found.tokens)
+        assert found == theirs, name
+        assert found.text == "".join(turn.text_pieces)
+        assert found.calls == [(call.name, call.value) for call in turn.calls]
+        assert found.tokens == 27
