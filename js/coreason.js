@@ -1,10 +1,11 @@
-// The CAP client for browsers and Node.js 20+; see coreason.d.ts, and docs/decisions.md for the
-// rules. Decoder and machine do no I/O. Times are milliseconds, except on the wire.
+// The CAP client for browsers and Node.js 20+: see coreason.d.ts and docs/decisions.md. Decoder and
+// machine do no I/O. Times are milliseconds, except on the wire.
 
 const MAX_BODY_BYTES = 65_536; // of an error
 const MAX_DRAINS = 10;
 const MAX_REDIRECTS = 5;
 const MAX_REREADS = 3;
+const EVENT_STREAM = "text/event-stream";
 const POSITION_GONE = "urn:coreason:problem:position-gone";
 const RETRIED_STATUSES = [200, 408, 425, 429, 500, 502, 503, 504]; // a 200 of another type
 const SAFE_HEADERS = ["accept", "content-type", "last-event-id", "x-request-id"];
@@ -33,8 +34,7 @@ export class CAPTimeoutError extends CAPError {}
 export class CAPStreamReset extends CAPProtocolError {
   constructor(expected, received, position) {
     const what = expected === received
-      ? `the server has lost packets of stream ${expected}, which was written anew;` +
-        " read it again from its start (rewinds: true), or"
+      ? `stream ${expected} was written anew; read it from its start (rewinds: true), or`
       : `the server sent stream ${received} instead of ${expected}, another answer;`;
     super(`${what} send the message again with a new request_id`, { expected, received, position });
   }
@@ -166,13 +166,13 @@ const ERROR_FIELDS = {
   code: isText,
   message: isText,
   severity: (value) => ["FATAL", "TRANSIENT", "WARNING"].includes(value),
-  details: (value) => value === undefined || value === null || isObject(value),
+  details: (value) => value == null || isObject(value),
 };
 const PAYLOADS = {
   DELTA: isText,
   EVENT: isObject,
   ERROR: (p) => !problemOf(p, ERROR_FIELDS),
-  CLOSE: (p) => p !== null && p !== undefined,
+  CLOSE: (p) => p != null,
 };
 const PACKET_FIELDS = {
   stream_id: isId,
@@ -189,7 +189,6 @@ function problemOf(value, fields) {
   return wrong ? `${wrong} is missing or wrong` : "";
 }
 
-// It counts whatever its number, and so does CLOSE.
 const isFatal = ({ op, p }) => op === "ERROR" && p.severity === "FATAL";
 
 function rewoundTo({ op, p }) {
@@ -243,7 +242,7 @@ class RetryBudget {
     return this.#options.maxRetries && this.drains <= MAX_DRAINS ? this.#delay(1, asked) : null;
   }
 
-  /** Returns the delay after a loss; null to give up. */
+  /** Returns the delay; null to give up. */
   afterLoss(asked, begun) {
     const { clock, maxRetries, reconnectFor } = this.#options;
     this.failures += 1;
@@ -265,7 +264,7 @@ class RetryBudget {
 
 // Numbers and cursor
 
-/** Returns epoch and first number of a packet as far as its id says them: decision 11. */
+/** Returns epoch and first number of a packet, if its id has them: decision 11. */
 function epochOf(id, streamId, seq) {
   const [, own, named, begun] = /^(.*?:\d+)(?::([1-9]\d{0,15})(?::([1-9]\d{0,15}))?)?$/.exec(id) ?? [];
   const epoch = Number(named ?? 1);
@@ -277,14 +276,14 @@ function epochOf(id, streamId, seq) {
 class Numbering {
   #start;
   #expected;
-  // All from the first on have arrived, except in the gaps.
+  // All from the first on arrived, except in the gaps.
   #numbers = { first: 0, gaps: [] };
   #others = new Map();
   #resumed = false;
   #retriedGap = null;
   #rewinds;
   kept = null; // the position before a reread that has not begun
-  #rereads = 0; // without a number above the furthest
+  #rereads = 0; // with nothing above the furthest
   #furthest = 0;
 
   constructor(position, expected, rewinds) {
@@ -308,7 +307,6 @@ class Numbering {
     return carried ? id : this.streamId;
   }
 
-  /** Whether nothing followed the start. */
   get isAtStart() {
     return this.#start ? this.seq === this.#start.seq : this.#expected && !this.streamId;
   }
@@ -329,14 +327,14 @@ class Numbering {
     [this.seq, this.#numbers] = known ?? [seq - 1, { first: seq, gaps: [] }];
   }
 
-  /** Whether a packet is of the same run as the last one. */
+  /** Whether it is of the same run as the last one. */
   follows(seq, id) {
     const { epoch, first } = epochOf(id, this.streamId, seq);
     const last = epochOf(this.lastEventId, this.streamId, this.seq).epoch;
     return !(epoch && first && last) || epoch === last || (this.seq < seq && first === seq);
   }
 
-  /** Whether it is read again; the position stays until a packet. */
+  /** Whether it can be; the position stays until a packet. */
   startOver() {
     if (this.seq > this.#furthest) [this.#furthest, this.#rereads] = [this.seq, 0];
     if (!this.#rewinds || this.seq < 1 || this.#rereads === MAX_REREADS) return false;
@@ -446,7 +444,7 @@ export class ResumeMachine {
     if (isRedirect({ status, headers })) return false;
     const ids = { requestId: headers.get("x-request-id"), streamId: headers.get("x-stream-id") };
     this.trace("open", { status, ...ids });
-    if (status !== 200 || contentType(headers) !== "text/event-stream") return false;
+    if (status !== 200 || contentType(headers) !== EVENT_STREAM) return false;
     this.#state = "reading";
     return true;
   }
@@ -480,7 +478,7 @@ export class ResumeMachine {
       this.#state = "finished";
     } else if (status === 410 && parsed(body)?.type === POSITION_GONE && this.#startOver(message)) {
       return;
-    } else if (this.attempts > 1 && RETRIED_STATUSES.includes(status)) {
+    } else if (isCutOff(head, body) || (this.attempts > 1 && RETRIED_STATUSES.includes(status))) {
       this.#countLoss(message, details);
     } else {
       throw this.#error(status === 200 ? CAPProtocolError : CAPRuntimeError, message, details);
@@ -533,7 +531,7 @@ export class ResumeMachine {
       if (!(error instanceof SSEEventTooLarge)) throw error;
       throw this.#error(CAPProtocolError, error.message, { cause: error });
     }
-    // By a block without data.
+    // A block without data.
     if (decoder.lastEventId !== last) numbering.lastEventId = decoder.lastEventId;
     if (this.timeLeft <= 0) throw this.#expired("the answer was not complete");
   }
@@ -551,10 +549,11 @@ export class ResumeMachine {
     return packet;
   }
 
-  /** A fatal error is thrown whatever run it ends. */
   #isOtherRun(packet, id) {
     const { streamId } = this.#numbering;
-    if (isFatal(packet) || this.#numbering.follows(packet.seq, id)) return false;
+    const isVoid = this.#options.textOnly && rewoundTo(packet) !== null;
+    // A fatal error counts in any run.
+    if (isFatal(packet) || (!isVoid && this.#numbering.follows(packet.seq, id))) return false;
     const reset = new CAPStreamReset(streamId, streamId, this.position);
     if (!this.#startOver(reset.message)) throw reset;
     return true;
@@ -592,7 +591,6 @@ export class ResumeMachine {
     return true;
   }
 
-  /** Whether the caller gets it. */
   #handle(packet) {
     if (packet.op === "ERROR") return this.#handleError(packet.p);
     if (packet.op === "CLOSE") {
@@ -671,6 +669,10 @@ export class ResumeMachine {
 const contentType = (headers) =>
   (headers.get("content-type") ?? "").split(";")[0].trim().toLowerCase();
 
+/** To Chromium, what arrived of a head is whole: its status may be 20. */
+const isCutOff = ({ status, headers }, body) =>
+  status <= 200 && !body && EVENT_STREAM.startsWith(contentType(headers));
+
 function parsed(body) {
   try {
     return JSON.parse(body);
@@ -681,7 +683,7 @@ function parsed(body) {
 
 function describeResponse({ status, headers }, body) {
   const what = status === 200
-    ? `a response of type ${contentType(headers) || "unknown"}, not text/event-stream`
+    ? `a response of type ${contentType(headers) || "unknown"}, not ${EVENT_STREAM}`
     : `HTTP ${status}`;
   const problem = parsed(body);
   const error = problem?.error;
@@ -750,7 +752,7 @@ class Sender {
     } catch (error) {
       connection.release();
       connection.failure = failureOf(error, signal);
-      // A later getKey may lack the same network.
+      // A later getKey may have no network.
       if (!headers && !retried && error !== TIMED_OUT) throw error;
     }
     return connection;
@@ -775,7 +777,7 @@ class Sender {
     const common = { ...ended, cache: "no-store", credentials: bare ? "omit" : "same-origin" };
     const response = await fetch(url, { ...common, method, headers, body, redirect: "manual" });
     if (response.type !== "opaqueredirect") return response;
-    // A browser hides the target, so a request that carries nothing finds it.
+    // A browser hides the target of what carries something.
     const found = await fetch(url, { ...common, credentials: "omit" }).catch(() => null);
     const location = found?.redirected ? { location: found.url } : {};
     return { status: 307, headers: new Headers(location), body: null };
@@ -820,7 +822,7 @@ async function readText({ response, bounded }) {
   return text;
 }
 
-/** Waits; a page that is visible or online again waits only for `atLeast`. */
+/** A page that is visible or online again waits only for `atLeast`. */
 async function sleep(wait, atLeast, signal) {
   const { document } = globalThis;
   const listening = new AbortController();
@@ -909,7 +911,6 @@ export class PacketStream {
     return { done: true, value };
   }
 
-  /** Reads the stream again from its start. */
   async _restart() {
     const { streamId } = this;
     await this.#packets.return();
@@ -986,7 +987,7 @@ export class PacketStream {
 
 export class ChatStream extends PacketStream {
   #start;
-  #again = false; // it has to be read again
+  #again = false;
   #whole = false;
   #kept = []; // {seq, text} or {seq, event}
 
@@ -1068,7 +1069,7 @@ export class CAPClient {
 
   resumeChat(request, position, options) {
     const rewinds = request.payload?.capabilities?.supported_events?.includes("REWIND");
-    return this.#stream(ChatStream, { request, position }, { ...options, rewinds });
+    return this.#stream(ChatStream, { request, position }, { ...options, rewinds, textOnly: !rewinds });
   }
 
   assist(request, options) {
@@ -1110,7 +1111,7 @@ export class CAPClient {
     if (!given && !isId(id)) throw new TypeError("streamId must be a UUID");
     const request = given ? { request_id: uuid4(), ...given } : null;
     const own = { ...this.#options.headers, ...settings.headers };
-    const headers = { ...own, Accept: "text/event-stream" };
+    const headers = { ...own, Accept: EVENT_STREAM };
     const target = { method, url: `${this.url}/streams/${encodeURIComponent(id)}`, headers };
     if (request) {
       headers["Content-Type"] = "application/json";
@@ -1133,7 +1134,7 @@ export class CAPClient {
   }
 }
 
-/** Reads a position, also one of the Python client. */
+/** Also one of the Python client. */
 function readPosition({ streamId, stream_id, seq, lastEventId, cursor }, known) {
   const id = streamId ?? stream_id ?? known;
   if (!isId(id) || !isCount(seq)) throw new TypeError("position must have streamId and seq");
@@ -1152,7 +1153,7 @@ function baseURL(url) {
   // In a page the address may be relative to it.
   const { href, protocol, username, search, hash } = new URL(url, globalThis.document?.baseURI ?? "none:/");
   if (!/^https?:$/.test(protocol) || username || search || hash) {
-    throw new TypeError("url must be an http or https address without user, query and fragment; relative only in a page");
+    throw new TypeError("url must be an http or https address without user, query and fragment");
   }
   return href.replace(/\/+$/, "").replace(/\/assist$/, "");
 }
@@ -1167,7 +1168,7 @@ function uuid4() {
 export function sessionPosition(name = "coreason", given) {
   const keys = [`${name}:request`, `${name}:position`];
   let written; // once, unlike the position
-  // Storage may be full or forbidden.
+  // It may be full or forbidden.
   const tried = (use) => {
     try {
       return use(given ?? sessionStorage);

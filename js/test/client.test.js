@@ -66,7 +66,8 @@ describe("chat", () => {
   test("a rewind before the start of a resumed chat reads it again from the start", async () => {
     const log = ["w1", "w2", "w3", rewind(4, 1), "w5", "close6"];
     const { client, paper } = play([{ chunks: log.slice(2) }, { chunks: log }]);
-    const stream = client.resumeChat(REQUEST, at(2));
+    const request = client.chatRequest("Hello", { rewinds: true });
+    const stream = client.resumeChat(request, at(2));
     const { items, error } = await readAll(stream);
     assert.equal(error, null);
     assert.deepEqual(items.slice(0, 2), ["w3 ", { text: "", toSeq: 0, whole: true }]);
@@ -101,6 +102,16 @@ describe("chat", () => {
       const { error } = await readAll(stream);
       assert.deepEqual([error.name, error.position, stream.text], [name, at(3), "w1 w2 w3 "]);
     }
+  });
+
+  test("a rewind that nobody asked for is an error, and the text stays", async () => {
+    const { client } = play([{ chunks: ["w1", "w2", rewind(3, 1), "w4", "close5"] }]);
+    const stream = client.chat("Hello");
+    const { items, error } = await readAll(stream);
+    assert.deepEqual([items, error.name, stream.text], [["w1 ", "w2 "], "CAPStreamReset", "w1 w2 "]);
+    assert.deepEqual([stream.position, error.position], [at(2), at(2)]); // a resume meets it again
+    const { client: raw } = play([{ chunks: ["w1", "w2", rewind(3, 1), "w4", "close5"] }]);
+    assert.equal((await readAll(raw.assist(REQUEST))).items.length, 5);
   });
 
   test("the text stays if nothing can be read again, and storage keeps its position", async () => {

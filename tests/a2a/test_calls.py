@@ -126,7 +126,7 @@ def test_every_call_takes_a_timeout(agent: Agent, way: str, name: str) -> None:
     seen_limits: list[Any] = []
 
     def note(request: Any) -> None:
-        seen_limits.append(request.extensions["timeout"]["read"])
+        seen_limits.append(round(request.extensions["timeout"]["read"], 1))
 
     prepared(agent)
     limit = httpx2.Timeout(7.0, connect=3.0)

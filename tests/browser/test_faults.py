@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from coreason_client.testing.faults.__main__ import end_record, start_record
+from coreason_client.testing.faults._wire import response_head, stream_headers
 from tests.cap.wire_cases import load, wire_cases
 from tests.faults import FaultServer, File, Run
 
@@ -88,6 +89,26 @@ def check(played: list[dict[str, Any]], count: int) -> None:
 
 
 def test_every_row_of_the_fault_table(page: Page, server: FaultServer) -> None:
+    play(page, server, ROWS)
+
+
+def test_a_head_that_is_cut_at_any_byte_is_a_lost_connection(
+    page: Page, server: FaultServer
+) -> None:
+    """Chromium takes what has arrived of it for the whole head."""
+    play(
+        page,
+        server,
+        [
+            {"name": f"keep={keep}", "fault": "refuse_first", "options": {"keep": keep}}
+            | {"reconnects": 1}
+            for keep in range(1, len(response_head(200, stream_headers())))
+        ],
+    )
+
+
+def play(page: Page, server: FaultServer, rows: list[dict[str, Any]]) -> None:
+    """Play rows of a fault table in the page, and compare what came of them."""
     runs: dict[str, Run] = {}
 
     def begin(fault: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -97,7 +118,7 @@ def test_every_row_of_the_fault_table(page: Page, server: FaultServer) -> None:
 
     page.expose_function("begin", begin)
     page.expose_function("report", lambda run_id: end_record(runs[run_id], wait=False))
-    check(page.evaluate(_FAULTS, ROWS), len(ROWS))
+    check(page.evaluate(_FAULTS, rows), len(rows))
     # The page is still there: what it did not read to the end, the client has left.
     assert [run.id for run in runs.values() if not run.wait_all_answered()] == []
 

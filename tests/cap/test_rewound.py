@@ -26,7 +26,8 @@ from coreason_manifest.definitions.presentation import (
 from coreason_manifest.definitions.rewind import REWIND, rewound_to
 from tests.cap.lost_packets import STREAM, LostPackets
 from tests.cap.test_bookmark import make_request
-from tests.faults import Packet
+from tests.faults import Packet, sse
+from tests.http.support import one_answer
 
 
 @pytest.mark.parametrize(
@@ -178,3 +179,35 @@ def test_packets_with_rewinds_follow_an_event_with_the_number_0(call: Any) -> No
 def test_ask_with_rewinds_returns_one_of_the_answers() -> None:
     with LostPackets().running() as server, CAPClient(server.url, "key", max_retries=3) as client:
         assert client.ask("Count", rewinds=True) == "".join(LostPackets.second)
+
+
+# A server that rewinds although nobody asked for it
+
+
+@pytest.mark.parametrize("with_ids", [True, False])
+def test_a_chat_without_rewinds_yields_text_only(call: Any, with_ids: bool) -> None:
+    """Text cannot be taken back, so the rewind is an error, and all that was yielded stays."""
+    packets = [
+        Packet(STREAM, 1, "DELTA", "one "),
+        Packet(STREAM, 2, "DELTA", "two "),
+        Packet(STREAM, 3, "EVENT", {"type": REWIND, "data": {"to_seq": 1}}),
+        Packet(STREAM, 4, "DELTA", "zwei "),
+        Packet(STREAM, 5, "CLOSE", {}),
+    ]
+    body = b"".join(sse(packet, with_id=with_ids) for packet in packets)
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {len(body)}"
+    answer = f"{head}\r\n\r\n".encode() + body
+    for method in ("chat", "resume_chat"):
+        start = Position(stream_id=UUID(STREAM), seq=0, cursor=STREAM)
+        bookmark = Bookmark(request=make_request(), position=start)
+        with one_answer(answer) as (url, _):
+            pieces, error, stream = call(url, method, "x" if method == "chat" else bookmark)
+        assert pieces == ["one ", "two "]
+        assert isinstance(error, CAPStreamReset)
+        assert "written anew" in str(error)
+        assert (stream.text, stream.complete) == ("one two ", False)
+        # Whoever resumes meets the rewind again, instead of text that belongs to another one.
+        assert error.position == stream.position
+        assert stream.position.seq == 2
+    with one_answer(answer) as (url, _):
+        assert len(call(url, "assist", make_request())[0]) == 5  # packets are passed on as they are

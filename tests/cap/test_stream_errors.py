@@ -132,7 +132,7 @@ def test_an_outcome_is_a_fatal_error() -> None:
 def test_a_reset_says_what_happened_and_survives_pickling() -> None:
     a, b = UUID(int=1), UUID(int=2)
     position = Position(stream_id=a, seq=3)
-    for received, words in ((b, f"stream {b} instead of {a}"), (a, "has lost packets")):
+    for received, words in ((b, f"stream {b} instead of {a}"), (a, "written anew")):
         error = pickle.loads(pickle.dumps(CAPStreamReset(a, received, position=position)))
         assert (error.expected, error.received, error.position) == (a, received, position)
         assert words in str(error)

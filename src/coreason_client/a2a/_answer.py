@@ -5,7 +5,8 @@
   between two artifacts or replaces one.
 * If an agent sends neither, its status is the answer: the message of the status that ends the task
   or waits for the user, or else the messages of all statuses. Only the last status shows that
-  nothing else follows, so the event of the last status has the text.
+  nothing else follows, so the event of the last status has the text. If that status only says that
+  the task is complete, the answer is the last message in the history.
 """
 
 from ._partial import PartialArtifact
@@ -16,6 +17,7 @@ from .types import (
     Task,
     TaskStatus,
     TaskStatusUpdateEvent,
+    answer_in_history,
     latest_messages,
 )
 
@@ -30,6 +32,7 @@ class Answer:
         self._status_texts: list[str] = []
         self._message_ids: set[str] = set()
         self._ids_from_history: set[str] = set()
+        self._task: Task | None = None  # the last one whose history was recorded
         self._delivered = ""  # text that statuses have delivered
 
     def text(self, status: TaskStatus) -> str:
@@ -38,6 +41,10 @@ class Answer:
 
     def _status_text(self, status: TaskStatus) -> str:
         ends = status.is_terminal or status.is_interrupted
+        if ends and self._task is not None:
+            task = self._task.model_copy(update={"status": status})
+            if answer := answer_in_history(task):
+                return answer
         return (ends and status.text) or "".join(self._status_texts)
 
     def begin(self, task: Task) -> None:
@@ -48,6 +55,7 @@ class Answer:
 
     def record_history(self, task: Task) -> None:
         """Record the messages in a task's history that were not delivered."""
+        self._task = task
         for message in latest_messages(task):
             if message.message_id not in self._message_ids:
                 self._ids_from_history.add(message.message_id)

@@ -61,9 +61,12 @@ class KnownArtifacts:
         self.gapless = {artifact.artifact_id for artifact in task.artifacts} >= set(self._partials)
 
     def check_end(self, status: TaskStatus) -> None:
-        """Raise `Gap` if this status may end the task after content that was missed."""
-        if not self.gapless and (status.is_terminal or status.is_interrupted):
-            raise Gap
+        """Raise `Gap` if this status may end the task after content that was missed or removed."""
+        if status.is_terminal or status.is_interrupted:
+            matches = [partial.match for partial in self._partials.values()]
+            # What was repeated only in part may be all that is left of an artifact.
+            if not self.gapless or any(match and not match.caught_up for match in matches):
+                raise Gap
 
     def agree_with(self, task: Task) -> bool:
         """Return True if the artifacts in a task have exactly the content that was delivered."""
@@ -108,7 +111,7 @@ class KnownArtifacts:
                 return ()
             return _apply_parts(event, partial)
         if self.may_repeat:
-            return _apply_replay(event, partial)
+            return _apply_replay(event, partial, whole=event.last_chunk)
         repeats = event.last_chunk and partial.has_content(artifact.parts)
         partial.artifact, partial.parts = artifact, compact(artifact.parts)
         return (_with_parts(event, [Part(text="")], append=True) if repeats else event,)
@@ -116,9 +119,10 @@ class KnownArtifacts:
     def apply_snapshot(self, task: Task, *, newer: bool = False) -> list[Event]:
         """Apply the artifacts of a snapshot and return what is new in them, as updates.
 
-        `newer` means that it cannot be older than what was delivered: an artifact that has become
-        shorter is then replaced.
+        `newer` means that it cannot be older than what was delivered, which is also true for a task
+        that is over: an artifact that has become shorter is then replaced.
         """
+        newer = newer or task.status.is_terminal
         new_events: list[Event] = []
         for artifact in task.artifacts:
             event = TaskArtifactUpdateEvent(

@@ -20,9 +20,9 @@ rules that do not depend on the protocol are in `_connections`. The rules, by th
 * Cursor (25). A connection with a cursor that brings only repetitions is followed by one without:
   the agent then sends the whole task, which is progress even if connections end after one event.
 * Fetching. The task is fetched if the agent rejects a subscription, with any error, and if a
-  subscription leaves a gap or ends without a snapshot. After 429, 502, 503 or 504 the subscription
-  is tried once more first. What is new in the fetched task is delivered; while the task is still
-  running it is polled, at growing delays.
+  subscription leaves a gap, ends without a snapshot, or ends properly without any event. After
+  429, 502, 503 or 504 the subscription is tried once more first. What is new in the fetched task is
+  delivered; while the task is still running it is polled, at growing delays.
 * Silence. Keep-alives do not count: after `stream_timeout` without an event the task is fetched
   while the connection stays open. If the task has stopped, the rest is delivered; if it has more
   content than was delivered, the connection counts as lost; else reading continues.
@@ -216,7 +216,12 @@ class ResubscribeMachine:
         if failure is None:
             if self._body is not None:
                 yield from self._handle_body(self._body, b"", ended=True)
-            if not connections.settled:
+            if connections.settled:
+                return
+            operation, nothing_came = self._operation, self._record.first_event_type is None
+            if self._resume and operation.subscribes and nothing_came:
+                self._fetch("the subscription ended without an event")
+            else:
                 self._count_loss("the response ended before the task")
             return
         if was_never_sent(failure):

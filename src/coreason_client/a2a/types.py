@@ -128,6 +128,7 @@ _TERMINAL = frozenset(
     {TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED}
 )
 _INTERRUPTED = frozenset({TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
+_COMPLETED = "Task completed successfully"  # in every status of LangGraph
 
 
 class Role(StrEnum):
@@ -337,7 +338,11 @@ class Task(_Model):
         text = "".join([artifact.text for artifact in self.artifacts])
         if text or not (self.status.is_terminal or self.status.is_interrupted):
             return text
-        return self.status.text or "".join([message.text for message in latest_messages(self)])
+        return (
+            answer_in_history(self)
+            or self.status.text
+            or "".join([message.text for message in latest_messages(self)])
+        )
 
     @property
     def status_text(self) -> str:
@@ -353,6 +358,17 @@ def latest_messages(task: Task) -> list[Message]:
             break
         found.append(message)
     return found[::-1]
+
+
+def answer_in_history(task: Task) -> str:
+    """Return the last text in the history if the status only says that the task is complete.
+
+    So does LangGraph, whose finished tasks have no artifacts; other agents answer in the status.
+    """
+    if task.status.text != _COMPLETED:
+        return ""
+    texts = [message.text for message in latest_messages(task)]
+    return next(filter(None, reversed(texts)), "")
 
 
 class TaskStatusUpdateEvent(_Model):

@@ -63,7 +63,7 @@ from ._numbering import Numbering
 from ._stream_errors import NO_DETAILS, FailureDetails, StreamErrors, details_of, ended_with
 from .errors import CAPConnectionError, CAPProtocolError, CAPRuntimeError, CAPStreamReset
 from .position import Position
-from .rewound import rewind_to_start
+from .rewound import is_rewind, rewind_to_start
 
 __all__ = ["ResumeMachine"]
 
@@ -87,6 +87,7 @@ class ResumeMachine:
 
     Attributes:
         stream_error: the fatal error that ended the stream.
+        text_only: the caller can take back no text, so a REWIND event is an error.
     """
 
     def __init__(
@@ -117,6 +118,7 @@ class ResumeMachine:
         self._gaps_are_legal = False
         self._now = now
         self.stream_error = error
+        self.text_only = False
         self._numbering = Numbering(position, rewinds=rewinds)
         self._connections = Connections(
             budget, max_event_bytes=max_event_bytes, deadline=deadline, clock=clock
@@ -269,6 +271,7 @@ class ResumeMachine:
                     packet.seq != numbering.seq + 1
                     or len(event_id) != id_length
                     or (epoch_part and not event_id.endswith(epoch_part))
+                    or type(packet) is EventPacket
                 ):
                     yield from self._check(packet, event_id)
                     id_length, epoch_part = numbering.id_length, numbering.epoch_part
@@ -313,7 +316,7 @@ class ResumeMachine:
         raise self._errors.make(CAPProtocolError, f"{where} is not valid: {why}")
 
     def _check(self, packet: Packet, event_id: bytes) -> tuple[Packet, ...]:
-        """Check a packet whose number is not the next one, or that may be of another epoch.
+        """Check a packet whose number is not the next one, or that may make text void.
 
         Return what is handed out before it: a REWIND event before the first packet of a reread. A
         duplicate is dropped. A CLOSE or FATAL packet counts whatever its number, and CLOSE is
@@ -323,7 +326,8 @@ class ResumeMachine:
         Raises:
             CAPProtocolError: the number was skipped before, or is below the first of the stream;
                 or a gap remained after a reconnect, and `strict_sequence` forbids that.
-            CAPStreamReset: the packet is of another run, and the caller handles no rewinds.
+            CAPStreamReset: the packet is of another run, or a REWIND event, and the caller handles
+                no rewinds.
             CAPRuntimeError: a FATAL error packet.
         """
         numbering = self._numbering
@@ -333,8 +337,11 @@ class ResumeMachine:
         if packet.seq > numbering.seq + 1:
             self._check_gap(packet)
         if packet.seq > numbering.seq or isinstance(packet, ClosePacket):
+            follows = not (self.text_only and is_rewind(packet))
             # A fatal error is raised whatever run it ends.
-            if self.reading and not (numbering.follows(packet.seq, event_id) or _is_fatal(packet)):
+            if self.reading and not (
+                (follows and numbering.follows(packet.seq, event_id)) or _is_fatal(packet)
+            ):
                 if not numbering.start_over():
                     raise CAPStreamReset(packet.stream_id, packet.stream_id, position=self.position)
                 self._connections.settle()

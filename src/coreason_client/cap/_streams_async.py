@@ -12,7 +12,7 @@ from ._chat_record import ChatRecord
 from ._progress import ChatProgress, PacketProgress
 from ._resume import ResumeMachine
 from .position import Position
-from .rewound import Rewound
+from .rewound import Rewound, accepts_rewinds
 
 Piece = TypeVar("Piece", bound="str | Rewound")
 
@@ -127,6 +127,7 @@ class _Source:
         self, packets: AsyncPacketStream, read_again: Callable[[Position], AsyncPacketStream]
     ) -> None:
         start = packets.position
+        packets._machine.text_only = not accepts_rewinds(packets.request)
         self.packets = packets
         self.read_again = read_again
         self.record = ChatRecord(0 if start is None else start.seq)

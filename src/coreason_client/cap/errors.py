@@ -86,8 +86,9 @@ class CAPProtocolError(CAPError):
 class CAPStreamReset(CAPProtocolError):
     """The server sent another answer than the one being read; two answers are never joined.
 
-    Either it is another stream, after a reconnect; or the same stream, of which the store of the
-    server has lost packets, so that another run of the agent has written it anew.
+    Either it is another stream, after a reconnect; or the same stream, which another run of the
+    agent has written anew: the store of the server has lost packets, or the server rewinds the
+    stream of a chat that cannot take text back (`rewinds=False`).
 
     Attributes:
         expected: the stream that was being read.
@@ -103,9 +104,9 @@ class CAPStreamReset(CAPProtocolError):
         )
         if expected == received:
             why = (
-                f"the store of the server has lost packets of stream {expected}, and the answer was"
-                " written anew: the text so far belongs to another run; read the stream again from"
-                " its start, as rewinds=True does, or send the message again with a new request_id"
+                f"the answer of stream {expected} was written anew: the text so far belongs to"
+                " another run; read the stream again from its start, as rewinds=True does, or send"
+                " the message again with a new request_id"
             )
         super().__init__(why, position=position)
         self.expected = expected

@@ -12,7 +12,14 @@ from coreason_manifest.definitions.request import ClientCapabilities
 from coreason_manifest.definitions.rewind import REWIND, rewound_to
 from coreason_manifest.definitions.service import ServiceRequest
 
-__all__ = ["WITH_REWINDS", "Rewound", "accepts_rewinds", "rewind_to_start", "starts_over"]
+__all__ = [
+    "WITH_REWINDS",
+    "Rewound",
+    "accepts_rewinds",
+    "is_rewind",
+    "rewind_to_start",
+    "starts_over",
+]
 
 WITH_REWINDS = ClientCapabilities(supported_events=[*PresentationEventType, REWIND])
 """The capabilities of a client that understands REWIND events: all other events too."""
@@ -41,6 +48,11 @@ def accepts_rewinds(request: ServiceRequest) -> bool:
     """Return True if a request says that its client understands REWIND events."""
     capabilities = request.payload.capabilities
     return capabilities is not None and REWIND in capabilities.supported_events
+
+
+def is_rewind(packet: Packet) -> bool:
+    """Return True if a packet makes text before it void."""
+    return isinstance(packet, EventPacket) and rewound_to(packet.p) is not None
 
 
 def rewind_to_start(packet: Packet) -> EventPacket:

@@ -98,8 +98,12 @@ async def burst_then_rst(exchange: Exchange, *, how: How = "rst") -> None:
 
 
 @fault()
-async def refuse_first(exchange: Exchange, *, how: Literal["fin", "rst"] = "fin") -> None:
-    """End the connection before any byte of a response."""
+async def refuse_first(
+    exchange: Exchange, *, keep: int = 0, how: Literal["fin", "rst"] = "fin"
+) -> None:
+    """End the connection before any byte of a response, or after `keep` bytes of its head."""
+    if keep:
+        await exchange.send(response_head(200, stream_headers())[:keep])
     await exchange.stop(how)
 
 
