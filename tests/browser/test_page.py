@@ -52,6 +52,16 @@ def test_an_answer_with_everything(serve: Serve, tabs: Tabs) -> None:
     expect(page.locator("#figure-packets")).to_have_text(last or "none")
 
 
+def test_documents_that_the_server_has_are_links(serve: Serve, tabs: Tabs) -> None:
+    site = serve(SCRIPTS, _documents={"docs/b.md": "# The document"})
+    page = tabs.open(site.url)
+    ask(page, "everything")
+    wait_for(page, "done")
+    with page.expect_popup() as popup:
+        page.get_by_test_id("sources").get_by_role("link", name="Source B").click()
+    expect(popup.value.locator("body")).to_have_text("# The document")
+
+
 def test_calls_of_tools_and_what_an_answer_took(serve: Serve, tabs: Tabs) -> None:
     page = tabs.open(serve(SCRIPTS).url)
     ask(page, "tools")
@@ -253,6 +263,7 @@ def test_an_agent_of_a2a(serve: Serve, tabs: Tabs) -> None:
         "adds_key": False,
         "curl_option": ["-H", "Authorization: Bearer {key}"],
         "cut": True,
+        "documents": False,
         "card": card,
     }
     tabs.context.route("**/page/config.json", lambda route: route.fulfill(json=config))

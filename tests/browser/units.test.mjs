@@ -126,7 +126,7 @@ test("a trace has the figures, the bands and the marks of what happened", () => 
 
 test("a trace tells what happened in a few lines, and failed attempts are no reconnects", () => {
   assert.deepEqual(recorded().story.map(({ text }) => text), [
-    "Asked the agent", "The first packet arrived", "2 packets missing after packet 2", "Connection lost after packet 2",
+    "Asked the agent", "The first packet arrived", "The text begins", "2 packets missing after packet 2", "Connection lost after packet 2",
     "Connected again", "Dropped 1 duplicate", "The agent writes again what followed packet 1", "Complete: 3 packets",
   ]);
   const trace = new Trace();

@@ -177,7 +177,7 @@ export class Sources {
     const title = text(item.title) || uri || "Source";
     const entry = element("li", "", href ? link(href, title) : element("span", "source-title", title));
     const sure = item.confidence > 0 && item.confidence < 1 ? `${Math.round(item.confidence * 100)}% confidence` : "";
-    const about = [uri === title ? "" : shortened(href ? href.replace(/^https?:\/\//, "") : uri, MAX_LINE), sure].filter(Boolean).join(" · ");
+    const about = [uri === title ? "" : shortened(uri.replace(/^https?:\/\//, ""), MAX_LINE), sure].filter(Boolean).join(" · ");
     if (about) entry.append(" ", element("span", "source-about", about));
     if (item.snippet) entry.append(element("p", "snippet", shortened(text(item.snippet), 400)));
     this.list.append(entry);

@@ -2,7 +2,7 @@
 
 import { announce, copy, tell } from "./announce.js";
 import { examples, showCard } from "./card.js";
-import { clean } from "./clean.js";
+import { clean, linkDocuments } from "./clean.js";
 import { CAPClient } from "./coreason.js";
 import { element } from "./draw.js";
 import { drawFigures, drawStory, openInspector, showDetails } from "./inspector.js";
@@ -396,6 +396,7 @@ function showConfig() {
   document.title = name;
   $("agent-name").textContent = name;
   $("agent-version").textContent = clean([card?.version || config.version, config.protocol.toUpperCase(), config.target].filter(Boolean).join(" · "));
+  if (config.documents) linkDocuments(new URL("page/docs/", location.href));
   $("card").hidden = !card;
   $("key").hidden = !config.needs_key;
   for (const id of ["cut", "cut-more-label"]) $(id).hidden = !config.cut;

@@ -1,5 +1,7 @@
 // What happened on the wire while one answer was read, and the figures of it. No DOM.
 
+import { clean } from "./clean.js";
+
 const MAX_MARKS = 50_000;
 const MAX_STORY = 200;
 const SPARE = 10_000; // how many are removed at once when there are too many
@@ -12,6 +14,7 @@ export class Trace {
     this.removed = 0; // marks that are no longer kept
     this.started = null;
     this.ended = false;
+    this.written = false; // whether there was text
     this.last = 0;
     this.largest = 0; // bytes of a packet
     this.story = []; // {at, kind, text}: what happened, for people to read
@@ -84,6 +87,8 @@ const RECORDERS = {
       trace.tell(at, "first", "The first packet arrived");
     }
     figures.lastSeq = event.packet.seq;
+    const told = TELLING[event.packet.op === "EVENT" ? event.packet.p.type : event.packet.op]?.(trace, event.packet.p);
+    if (told) trace.tell(at, "event", told);
     trace.lastPacket = at;
     trace.mark("packet", at, event, { packet: event.packet, bytes: event.bytes, id: event.id });
   },
@@ -122,6 +127,19 @@ const RECORDERS = {
     const whole = gaps ? "" : ", none lost";
     trace.tell(at, "end", event.outcome === "close" ? `Complete: ${plural(packets, "packet")}${whole}` : `Ended after ${plural(packets, "packet")}`);
   },
+};
+
+const name = (data) => (typeof data?.name === "string" ? clean(data.name).slice(0, 60) : "a tool");
+
+const TELLING = {
+  DELTA(trace) {
+    const first = !trace.written;
+    trace.written = true;
+    return first && "The text begins";
+  },
+  ERROR: (_, { code }) => `The agent reports ${clean(code).slice(0, 60)}`,
+  TOOL_CALL: (_, { data }) => `The agent calls ${name(data)}`,
+  CITATION_BLOCK: (_, { data }) => Array.isArray(data?.citations) && `The agent names ${plural(data.citations.length, "source")}`,
 };
 
 const STREAMS = [200, 204]; // a 204 says that nothing follows
